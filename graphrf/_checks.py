@@ -1,0 +1,91 @@
+"""Checks of arguments, used once at every public entry.
+
+Each checker takes the argument's name and says what was wanted, what came and, where it helps, the way out.
+Kind is a `TypeError`, value a `ValueError`.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+def integer(name: str, value: Any, *, low: int | None = None, high: int | None = None) -> int:
+    """`value` as an int within [low, high]; integral floats are refused, numpy integers accepted."""
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(f"`{name}` must be an integer, got the boolean {value}")
+    try:
+        result = operator.index(value)
+    except TypeError:
+        raise TypeError(f"`{name}` must be an integer, got {describe(value)}") from None
+    if (low is not None and result < low) or (high is not None and result > high):
+        raise ValueError(f"`{name}` must be {_bounds(low, high, True, True)}, got {result}")
+    return result
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    include_low: bool = True,
+    include_high: bool = True,
+) -> float:
+    """`value` as a finite float within the given bounds."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | np.number):
+        raise TypeError(f"`{name}` must be a number, got {describe(value)}")
+    result = float(value)
+    if not math.isfinite(result):
+        raise ValueError(f"`{name}` must be finite, got {result}")
+    too_low = low is not None and (result < low if include_low else result <= low)
+    too_high = high is not None and (result > high if include_high else result >= high)
+    if too_low or too_high:
+        raise ValueError(f"`{name}` must be {_bounds(low, high, include_low, include_high)}, got {result:g}")
+    return result
+
+
+def choice(name: str, value: Any, options: Iterable[str]) -> str:
+    """`value` if it is one of the strings `options`."""
+    options = tuple(options)
+    if not isinstance(value, str):
+        raise TypeError(f"`{name}` must be one of {', '.join(map(repr, options))}, got {describe(value)}")
+    if value not in options:
+        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, options))}, got {value!r}")
+    return value
+
+
+def finite(name: str, array: np.ndarray) -> np.ndarray:
+    """`array`, once every entry is known to be finite."""
+    good = np.isfinite(array)
+    if not good.all():
+        where = tuple(int(i) for i in np.argwhere(~good)[0])
+        at = where[0] if len(where) == 1 else where
+        raise ValueError(
+            f"`{name}` must be finite, got {array[where]} at position {at} "
+            f"({int((~good).sum())} of {array.size} entries are NaN or infinite); drop or fill them first"
+        )
+    return array
+
+
+def describe(value: Any) -> str:
+    """A short account of a value for an error message: shape and dtype of arrays, never their entries."""
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"a {type(value).__name__} of shape {tuple(value.shape)} and dtype {value.dtype}"
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def _bounds(low: float | None, high: float | None, include_low: bool, include_high: bool) -> str:
+    if low is not None and high is not None:
+        return f"in {'[' if include_low else '('}{low:g}, {high:g}{']' if include_high else ')'}"
+    if low is not None:
+        return f"{'at least' if include_low else 'greater than'} {low:g}"
+    return f"{'at most' if include_high else 'less than'} {high:g}"

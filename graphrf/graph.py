@@ -1,0 +1,436 @@
+"""The graph: an immutable, validated sparse adjacency matrix with node names."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from graphrf import _checks
+
+LAPLACIANS = ("normalized", "combinatorial")
+
+# Float node ids are exact only below 2**24 (float32's mantissa), so larger ones are refused.
+_LARGEST_FLOAT_ID = 2**24
+
+
+class Graph:
+    r"""A weighted graph, undirected unless `directed=True`; immutable once made.
+
+    Every other part of the library takes one of these. Kernels, features and Gaussian processes need an
+    undirected graph; PageRank takes both. Weights are similarities: larger means closer.
+
+    Parameters
+    ----------
+    adjacency : scipy.sparse array or matrix, or array_like, shape (N, N)
+        `adjacency[u, v]` is the weight of the edge from u to v: finite, at least 0; a zero is no edge.
+        Duplicate entries of a sparse matrix are added. Self-loops and isolated nodes are legal. The matrix
+        is copied, so later changes to it do not reach the graph.
+    nodes : sequence of N distinct hashable names, optional
+        Names of the nodes, in the order of the rows. Default: the positions 0 .. N-1.
+    directed : bool
+        Whether `adjacency` may be asymmetric.
+
+    Attributes
+    ----------
+    n_nodes, n_edges : int
+        N, and the number of edges (of unordered pairs, self-loops counted once, when undirected).
+    adjacency : scipy.sparse.csr_array, shape (N, N), float64
+        Sorted, without zeros or duplicates, and read-only.
+    degrees : ndarray, shape (N,), float64
+        Row sums of the adjacency (out-degrees of a directed graph); a self-loop counts once.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the matrix is empty, not square, holds NaN, infinite or negative weights, or is asymmetric
+        without `directed=True`; if names repeat or their number is not N.
+
+    Notes
+    -----
+    Cost: O(nnz) time; memory 12 bytes an entry (16 beyond 2^31 entries). `copy.deepcopy` returns the
+    graph itself, so estimators that hold it can be cloned for nothing.
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> graph = grf.Graph(np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]]), nodes=["a", "b", "c"])
+    >>> graph
+    Graph(3 nodes, 2 edges, undirected, weighted)
+    >>> graph.degrees
+    array([1., 3., 2.])
+    >>> graph.index(["c", "a"])
+    array([2, 0])
+    """
+
+    def __init__(
+        self, adjacency: Any, nodes: Iterable[Hashable] | None = None, directed: bool = False
+    ) -> None:
+        self._adjacency = _validated(adjacency, bool(directed))
+        self._directed = bool(directed)
+        self._names = _validated_names(nodes, self._adjacency.shape[0])
+
+    # -- size and content ------------------------------------------------------------------------
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, N."""
+        return int(self._adjacency.shape[0])
+
+    @cached_property
+    def n_edges(self) -> int:
+        """Number of edges; an undirected edge counts once."""
+        if self._directed:
+            return int(self._adjacency.nnz)
+        loops = int(np.count_nonzero(self._adjacency.diagonal()))
+        return (int(self._adjacency.nnz) + loops) // 2
+
+    @property
+    def adjacency(self) -> sp.csr_array:
+        """The read-only adjacency matrix, shape (N, N), float64."""
+        return self._adjacency
+
+    @property
+    def directed(self) -> bool:
+        """Whether edges have a direction."""
+        return self._directed
+
+    @cached_property
+    def degrees(self) -> np.ndarray:
+        """Row sums of the adjacency, shape (N,), float64, read-only."""
+        degrees = np.asarray(self._adjacency.sum(axis=1), dtype=np.float64).ravel()
+        if not np.isfinite(degrees).all():
+            raise ValueError("the degrees of this graph overflow float64; divide its weights by a constant")
+        degrees.setflags(write=False)
+        return degrees
+
+    @cached_property
+    def is_weighted(self) -> bool:
+        """Whether the edges have different weights."""
+        data = self._adjacency.data
+        return bool(data.size) and bool((data != data[0]).any())
+
+    # -- names -----------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> Sequence[Hashable]:
+        """The nodes' names in the order of the rows; `range(N)` if none were given."""
+        return self._names if self._names is not None else range(self.n_nodes)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether names were given to the nodes."""
+        return self._names is not None
+
+    @cached_property
+    def _positions_by_name(self) -> dict[Hashable, int]:
+        return {name: position for position, name in enumerate(self.nodes)}
+
+    def index(self, names: Hashable | Iterable[Hashable]) -> Any:
+        """Positions of nodes given by name.
+
+        Parameters
+        ----------
+        names : a name, or an iterable of names
+            A string or a tuple is one name.
+
+        Returns
+        -------
+        int for one name, else ndarray of int64, shape (n,).
+
+        Raises
+        ------
+        ValueError
+            If a name is not in the graph.
+        """
+        single = isinstance(names, str | bytes | tuple) or not isinstance(names, Iterable)
+        wanted = [names] if single else list(names)  # type: ignore[arg-type]
+        table = self._positions_by_name
+        try:
+            found = np.fromiter((table[name] for name in wanted), dtype=np.int64, count=len(wanted))
+        except KeyError as error:
+            sample = ", ".join(repr(name) for name in list(self.nodes)[:3])
+            raise ValueError(
+                f"`names` must be nodes of the graph, got {error.args[0]!r}; names here look like {sample}"
+            ) from None
+        return int(found[0]) if single else found
+
+    def positions(self, nodes: Any = None, *, argument: str = "nodes") -> np.ndarray:
+        """Positions of nodes given by position or by string name: what every `nodes=` argument goes through.
+
+        Parameters
+        ----------
+        nodes : None, array_like of int with shape (n,) or (n, 1), or sequence of str
+            None stands for all nodes. Integral floats below 2^24 are accepted, since float32 holds them
+            exactly. For names that are not strings use `graph.index` first.
+        argument : str
+            The name that error messages give to the argument.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+        """
+        if nodes is None:
+            return np.arange(self.n_nodes, dtype=np.int64)
+        if isinstance(nodes, str):
+            return np.array([self.index(nodes)], dtype=np.int64)
+        if isinstance(nodes, Sequence) and len(nodes) and all(isinstance(node, str) for node in nodes):
+            return np.asarray(self.index(nodes), dtype=np.int64)
+        array = np.asarray(nodes)
+        if array.ndim == 0:
+            array = array[None]
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim != 1:
+            raise ValueError(f"`{argument}` must have shape (n,) or (n, 1), got {array.shape}")
+        if array.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        if array.dtype.kind in "UO" and all(isinstance(node, str) for node in array):
+            return np.asarray(self.index(array.tolist()), dtype=np.int64)
+        if array.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):
+                good = (array == np.floor(array)) & (np.abs(array) < _LARGEST_FLOAT_ID)
+            if not good.all():
+                raise TypeError(
+                    f"`{argument}` must be integer positions or string names, got the float "
+                    f"{array[~good][0]} (integral floats are accepted below 2^24)"
+                )
+        elif array.dtype.kind not in "iu":
+            raise TypeError(
+                f"`{argument}` must be integer positions or string names, got {_checks.describe(array)}; "
+                "use graph.index(...) for other names, np.flatnonzero(mask) for a mask"
+            )
+        bad = (array < 0) | (array >= self.n_nodes)
+        if bad.any():
+            raise ValueError(
+                f"`{argument}` must be positions in [0, {self.n_nodes - 1}], got {int(array[bad][0])}"
+            )
+        return array.astype(np.int64)
+
+    # -- matrices --------------------------------------------------------------------------------
+
+    def require_undirected(self, purpose: str) -> None:
+        """Raise `ValueError` if the graph is directed; `purpose` says what needs it undirected."""
+        if self._directed:
+            raise ValueError(
+                f"{purpose} needs an undirected graph, got a directed one; "
+                "`graph.to_undirected()` makes one (weights of both directions are added)"
+            )
+
+    def laplacian(self, normalized: bool = True) -> sp.csr_array:
+        r"""The Laplacian matrix of an undirected graph.
+
+        .. math:: \tilde L = I - D^{-1/2} A D^{-1/2} \quad\text{or}\quad L = D - A.
+
+        An isolated node has a zero row and column in both, as in networkx.
+
+        Returns
+        -------
+        scipy.sparse.csr_array, shape (N, N), float64
+        """
+        self.require_undirected("the Laplacian")
+        if normalized:
+            return sp.csr_array(sp.eye_array(self.n_nodes, format="csr") - self.walk_matrix("normalized"))
+        return sp.csr_array(sp.diags_array(self.degrees, format="csr") - self._adjacency)
+
+    def laplacian_scale(self, laplacian: str = "normalized") -> float:
+        r"""The scale s in L = s (I - W): 1 if normalized, c = 2 max(D) if combinatorial.
+
+        A graph without edges has s = 1, so that W is the identity.
+        """
+        if _checks.choice("laplacian", laplacian, LAPLACIANS) == "normalized":
+            return 1.0
+        largest = float(self.degrees.max())
+        return 2.0 * largest if largest > 0 else 1.0
+
+    def walk_adjacency(self, laplacian: str = "normalized") -> sp.csr_array:
+        r"""The weights that random walks for a kernel follow: row u is proportional to P(next | u).
+
+        For the normalized Laplacian this is A with a self-loop of weight 1 at every isolated node; for the
+        combinatorial one it is c W = A + diag(c - D), whose rows all sum to c = 2 max(D).
+        """
+        self.require_undirected("a kernel's walk matrix")
+        scale = self.laplacian_scale(laplacian)
+        if laplacian == "combinatorial":
+            return sp.csr_array(self._adjacency + sp.diags_array(scale - self.degrees, format="csr"))
+        isolated = self.degrees == 0
+        if not isolated.any():
+            return self._adjacency
+        return sp.csr_array(self._adjacency + sp.diags_array(isolated.astype(np.float64), format="csr"))
+
+    def walk_matrix(self, laplacian: str = "normalized") -> sp.csr_array:
+        r"""The symmetric walk matrix W, with L = s (I - W) and s = `laplacian_scale(laplacian)`.
+
+        .. math:: W = D^{-1/2} A D^{-1/2} \quad\text{or}\quad W = (c I - L) / c, \; c = 2 \max D.
+
+        Its spectrum lies in [-1, 1] (normalized) or [0, 1] (combinatorial). W_ii = 1 at an isolated node.
+
+        Returns
+        -------
+        scipy.sparse.csr_array, shape (N, N), float64. Cost: O(nnz), made anew at every call.
+        """
+        weights = self.walk_adjacency(laplacian)
+        if laplacian == "combinatorial":
+            return sp.csr_array(weights * (1.0 / self.laplacian_scale(laplacian)))
+        root = np.sqrt(np.where(self.degrees > 0, self.degrees, 1.0))
+        rows = np.repeat(np.arange(self.n_nodes, dtype=weights.indices.dtype), np.diff(weights.indptr))
+        data = weights.data / (root[rows] * root[weights.indices])
+        return sp.csr_array((data, weights.indices, weights.indptr), shape=weights.shape)
+
+    # -- other graphs ----------------------------------------------------------------------------
+
+    def to_undirected(self) -> Graph:
+        """The undirected graph with weights A + A^T (self-loops once); an undirected graph returns itself."""
+        if not self._directed:
+            return self
+        both = sp.csr_array(self._adjacency + self._adjacency.T)
+        both = sp.csr_array(both - sp.diags_array(self._adjacency.diagonal(), format="csr"))
+        return Graph(both, nodes=self._names)
+
+    def components(self) -> np.ndarray:
+        """Number of the (weakly) connected component of every node, from 0, shape (N,)."""
+        return np.asarray(connected_components(self._adjacency, directed=self._directed)[1])
+
+    def largest_component(self) -> Graph:
+        """The graph on the largest (weakly) connected component; the first of several of that size.
+
+        The nodes keep their order and their names; without names, their positions in this graph become
+        the names of the new one.
+        """
+        labels = self.components()
+        return self.subgraph(np.flatnonzero(labels == np.bincount(labels).argmax()))
+
+    def subgraph(self, nodes: Any) -> Graph:
+        """The graph on `nodes`, in the order given, with the edges between them; names as above."""
+        keep = self.positions(nodes)
+        if np.unique(keep).size != keep.size:
+            raise ValueError("`nodes` of a subgraph must be distinct")
+        if keep.size == self.n_nodes and (keep == np.arange(self.n_nodes)).all():
+            return self
+        names = [self.nodes[position] for position in keep.tolist()]
+        return Graph(self._adjacency[keep][:, keep], nodes=names, directed=self._directed)
+
+    # -- as a Python object ----------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        kind = "directed" if self._directed else "undirected"
+        weights = "weighted" if self.is_weighted else "unweighted"
+        return f"Graph({self.n_nodes} nodes, {self.n_edges} edges, {kind}, {weights})"
+
+    def __len__(self) -> int:
+        return self.n_nodes
+
+    def __copy__(self) -> Graph:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Graph, (self._adjacency, self._names, self._directed)
+
+
+def _validated(adjacency: Any, directed: bool) -> sp.csr_array:
+    """A private, read-only, canonical CSR copy of a legal adjacency matrix."""
+    if isinstance(adjacency, Graph):
+        raise TypeError("`adjacency` must be a matrix, got a Graph; it can be used as it is")
+    if sp.issparse(adjacency):
+        matrix = adjacency
+    else:
+        try:
+            matrix = np.asarray(adjacency)
+        except ValueError as error:  # ragged lists
+            raise ValueError(f"`adjacency` must be a square matrix: {error}") from None
+    if matrix.dtype.kind not in "biuf":
+        raise TypeError(
+            f"`adjacency` must be a numeric matrix, got {_checks.describe(matrix)}; "
+            "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists"
+        )
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"`adjacency` must be square, got shape {tuple(matrix.shape)}")
+    n_nodes = matrix.shape[0]
+    if n_nodes == 0:
+        raise ValueError("`adjacency` must have at least one node, got shape (0, 0)")
+    if n_nodes >= 2**32:
+        raise ValueError(f"`adjacency` must have fewer than 2^32 nodes, got {n_nodes}")
+    csr = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    if not csr.has_canonical_format:
+        csr.sum_duplicates()
+    for problem, bad in (
+        ("NaN", np.isnan(csr.data)),
+        ("infinite", np.isinf(csr.data)),
+        ("negative", csr.data < 0),
+    ):
+        if bad.any():
+            row, column = _place(csr, int(np.flatnonzero(bad)[0]))
+            way_out = (
+                "weights are similarities, at least 0" if problem == "negative" else "drop or fill them first"
+            )
+            raise ValueError(
+                f"`adjacency` must hold finite weights of at least 0, got {int(bad.sum())} {problem} "
+                f"entries, the first at [{row}, {column}]; {way_out}"
+            )
+    csr.eliminate_zeros()
+    if not directed:
+        csr = _symmetric(csr)
+    if csr.nnz < 2**31 and csr.indices.dtype != np.int32:
+        csr = sp.csr_array(
+            (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape
+        )
+    for array in (csr.data, csr.indices, csr.indptr):
+        array.setflags(write=False)
+    return csr
+
+
+def _symmetric(csr: sp.csr_array) -> sp.csr_array:
+    """The matrix itself if symmetric; its symmetric part if it differs from it by rounding only."""
+    transposed = sp.csr_array(csr.T)
+    if not transposed.has_sorted_indices:
+        transposed.sort_indices()
+    same_pattern = np.array_equal(csr.indptr, transposed.indptr) and np.array_equal(
+        csr.indices, transposed.indices
+    )
+    if same_pattern and np.array_equal(csr.data, transposed.data):
+        return csr
+    if same_pattern:
+        off = np.abs(csr.data - transposed.data) > 1e-10 * np.maximum(csr.data, transposed.data)
+        if not off.any():
+            return sp.csr_array((0.5 * (csr.data + transposed.data), csr.indices, csr.indptr), shape=csr.shape)
+        row, column = _place(csr, int(np.flatnonzero(off)[0]))
+    else:
+        difference = sp.coo_array(csr - transposed)
+        worst = int(np.abs(difference.data).argmax())
+        row, column = int(difference.row[worst]), int(difference.col[worst])
+    raise ValueError(
+        f"`adjacency` must be symmetric, got {csr[row, column]:g} at [{row}, {column}] but "
+        f"{csr[column, row]:g} at [{column}, {row}]; pass directed=True to keep directions, "
+        "or A + A.T to drop them"
+    )
+
+
+def _place(csr: sp.csr_array, entry: int) -> tuple[int, int]:
+    """Row and column of a stored entry."""
+    return int(np.searchsorted(csr.indptr, entry, side="right")) - 1, int(csr.indices[entry])
+
+
+def _validated_names(nodes: Iterable[Hashable] | None, n_nodes: int) -> tuple[Hashable, ...] | None:
+    if nodes is None:
+        return None
+    names = tuple(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
+    if len(names) != n_nodes:
+        raise ValueError(f"`nodes` must hold {n_nodes} names, one for each row, got {len(names)}")
+    try:
+        distinct = len(set(names))
+    except TypeError as error:
+        raise TypeError(f"`nodes` must hold hashable names: {error}") from None
+    if distinct != n_nodes:
+        seen: set[Hashable] = set()
+        repeated = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"`nodes` must hold distinct names, got {repeated!r} more than once")
+    if all(isinstance(name, int) for name in names) and names == tuple(range(n_nodes)):
+        return None
+    return names

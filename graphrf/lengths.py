@@ -1,0 +1,424 @@
+r"""Laws of walk lengths: a survival table, and a joint rule for the uniforms of one source's walks.
+
+The length of a walk is its number of steps. Its law is given by S(k) = P(length >= k), and every law below
+has the same marginal for every walk; they differ in how the m walks of one source depend on each other.
+Walks of different sources are always independent. No engine and no graph is known here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphrf import _checks
+from graphrf._files import atomic_write
+
+# Engines count steps in 16 bits.
+LONGEST_WALK = 65_535
+# Uniforms have 53 bits: a survival below this is never reached.
+_RESOLUTION = 2.0**-53
+
+
+class Rule(IntEnum):
+    """How the uniforms of one source's walks are drawn; the codes that engines switch on."""
+
+    INDEPENDENT = 0
+    ANTITHETIC = 1
+    PERMUTATION = 2
+    STRATIFIED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Survival:
+    r"""A table of S(k) = P(length >= k), for any law of lengths; stands wherever `p_halt` may stand.
+
+    Parameters
+    ----------
+    table : array_like, shape (K + 1,)
+        S(0) = 1, not increasing, in (0, 1]; no walk is longer than K steps, so S(k) = 0 beyond.
+
+    Notes
+    -----
+    Entries are rounded to multiples of 2^-53, the resolution of the uniforms that are compared with them,
+    so that a walk reaches step k with probability S(k) exactly as stored. Entries below that are cut off.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.IID(grf.Survival([1.0, 1.0, 0.5]))
+    IID(Survival(3 entries, mean length 1.5))
+    """
+
+    table: np.ndarray
+
+    def __post_init__(self) -> None:
+        table = np.array(self.table, dtype=np.float64, copy=True)
+        if table.ndim != 1 or table.size == 0:
+            raise ValueError(f"`table` must have shape (K + 1,), got {table.shape}")
+        _checks.finite("table", table)
+        if table[0] != 1.0:
+            raise ValueError(f"`table` must begin with S(0) = 1, got {table[0]:g}")
+        if (np.diff(table) > 0).any() or table[-1] < 0:
+            raise ValueError("`table` must not increase and must stay at least 0")
+        table = np.round(table / _RESOLUTION) * _RESOLUTION
+        table = table[: int(np.count_nonzero(table))]
+        if table.size - 1 > LONGEST_WALK:
+            raise ValueError(f"`table` must allow at most {LONGEST_WALK} steps, got {table.size - 1}")
+        table.setflags(write=False)
+        object.__setattr__(self, "table", table)
+
+    @classmethod
+    def geometric(cls, p_halt: float) -> Survival:
+        r"""S(k) = (1 - p_halt)^k: a walk ends before each step with probability p_halt, in (0, 1)."""
+        p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
+        last = math.floor(math.log(_RESOLUTION) / math.log1p(-p_halt))
+        if last > LONGEST_WALK:
+            raise ValueError(
+                f"`p_halt` must be at least 0.0006, got {p_halt:g}: walks would be longer than "
+                f"{LONGEST_WALK} steps; use Truncated(max_length) or the exact series"
+            )
+        return cls(np.exp(np.arange(last + 1) * math.log1p(-p_halt)))
+
+    @property
+    def max_length(self) -> int:
+        """The longest possible walk, in steps."""
+        return int(self.table.size - 1)
+
+    @cached_property
+    def mean_length(self) -> float:
+        """Mean number of steps, sum of S(k) over k >= 1."""
+        return float(self.table[1:].sum())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Survival) and np.array_equal(self.table, other.table)
+
+    def __hash__(self) -> int:
+        return hash(self.table.tobytes())
+
+    def __repr__(self) -> str:
+        return f"Survival({self.table.size} entries, mean length {self.mean_length:.4g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Coupling:
+    r"""Permutations that couple the lengths of walks, with the record of how they were found.
+
+    With n = `order`, walker 1 draws its uniform from tile q of n equal ones, q uniform, and walker j + 1
+    from tile permutations[j - 1][q], each uniformly within its tile and independently. Marginals are
+    exact for any permutation.
+
+    Source: the paper (Reid et al. 2024), Sec. 4.1 and Def. 4.2.
+
+    Attributes
+    ----------
+    permutations : ndarray of int, shape (n_walkers - 1, order), 0-based
+    p_halt : float or None
+        What the coupling was learned for. It may be used with any law.
+    objective, solver, kernel, graph : str
+        What was minimised, how, for which kernel, on which graph.
+    cost_before, cost_after : float
+        The objective for independent tiles (its mean over permutations) and for these permutations.
+    """
+
+    permutations: np.ndarray
+    p_halt: float | None = None
+    objective: str = "gram"
+    solver: str = "given"
+    kernel: str = ""
+    graph: str = ""
+    cost_before: float = math.nan
+    cost_after: float = math.nan
+
+    def __post_init__(self) -> None:
+        permutations = np.atleast_2d(np.array(self.permutations, dtype=np.int64))
+        if permutations.ndim != 2 or permutations.shape[1] == 0:
+            raise ValueError(f"`permutations` must have shape (n_walkers - 1, order), got {permutations.shape}")
+        expected = np.arange(permutations.shape[1])
+        for row in permutations:
+            if not np.array_equal(np.sort(row), expected):
+                raise ValueError(
+                    f"`permutations` must hold each of 0 .. {expected[-1]} once in every row, got {row.tolist()}"
+                )
+        permutations.setflags(write=False)
+        object.__setattr__(self, "permutations", permutations)
+
+    @property
+    def order(self) -> int:
+        """Number of tiles, n."""
+        return int(self.permutations.shape[1])
+
+    @property
+    def n_walkers(self) -> int:
+        """How many walks are coupled with each other."""
+        return int(self.permutations.shape[0]) + 1
+
+    @property
+    def permutation(self) -> np.ndarray:
+        """The first permutation, shape (order,): the only one when two walkers are coupled."""
+        return self.permutations[0]
+
+    def to_json(self) -> str:
+        """The record as JSON text."""
+        record = {key: value for key, value in asdict(self).items() if key != "permutations"}
+        for key in ("cost_before", "cost_after"):
+            record[key] = None if math.isnan(record[key]) else record[key]
+        return json.dumps({"format": "graphrf coupling 1", "permutations": self.permutations.tolist(), **record})
+
+    @classmethod
+    def from_json(cls, text: str) -> Coupling:
+        """The coupling that `to_json` wrote; `ValueError` if the text is not one."""
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"a coupling must be JSON text: {error}") from None
+        if not isinstance(record, dict) or record.pop("format", None) != "graphrf coupling 1":
+            raise ValueError("a coupling must be a JSON object with \"format\": \"graphrf coupling 1\"")
+        known = {"permutations", "p_halt", "objective", "solver", "kernel", "graph", "cost_before", "cost_after"}
+        if set(record) - known or "permutations" not in record:
+            raise ValueError(f"a coupling must have the keys {sorted(known)}, got {sorted(record)}")
+        for key in ("cost_before", "cost_after"):
+            record[key] = math.nan if record.get(key) is None else float(record[key])
+        try:
+            return cls(**record)
+        except (TypeError, OverflowError) as error:
+            raise ValueError(f"a coupling must hold permutations of integers: {error}") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write the record as a JSON file; the file appears whole or not at all."""
+        with atomic_write(path) as file:
+            file.write(self.to_json().encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Coupling:
+        """Read a file that `save` wrote."""
+        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
+    def __repr__(self) -> str:
+        return f"Coupling({self.n_walkers} walkers, order {self.order}, {self.solver})"
+
+
+class LengthLaw(ABC):
+    """Contract of a law: `survival` and `rule`, and `coupling` where the rule is PERMUTATION.
+
+    Engines read the table's entries and one of four rules; they know nothing else of a law. A new law with
+    an existing rule needs no change of any engine.
+    """
+
+    rule: ClassVar[Rule]
+
+    @property
+    @abstractmethod
+    def survival(self) -> Survival:
+        """The survival table."""
+
+    @property
+    def coupling(self) -> Coupling | None:
+        """The permutations, for the rule PERMUTATION."""
+        return None
+
+    @property
+    def group(self) -> int:
+        """How many walks are coupled with each other: the number of walks must be a multiple of it."""
+        return 1
+
+    def check_walks(self, n_walks: int) -> None:
+        """Raise `ValueError` unless `n_walks` is a multiple of `group`."""
+        if n_walks % self.group:
+            raise ValueError(
+                f"`n_walks` must be a multiple of {self.group} for {self!r}, whose walks are coupled in groups "
+                f"of {self.group}, got {n_walks}"
+            )
+
+
+@dataclass(frozen=True)
+class _Halting(LengthLaw):
+    """Base of the laws that are given by a halting probability or a survival table."""
+
+    p_halt: float | Survival
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.p_halt, Survival):
+            Survival.geometric(self.p_halt)  # checks the value
+            object.__setattr__(self, "p_halt", float(self.p_halt))
+
+    @cached_property
+    def survival(self) -> Survival:
+        return self.p_halt if isinstance(self.p_halt, Survival) else Survival.geometric(self.p_halt)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.p_halt!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class IID(_Halting):
+    r"""Independent lengths: geometric with P(length = k) = p (1 - p)^k, or of any survival table.
+
+    Parameters
+    ----------
+    p_halt : float in (0, 1), or Survival
+        Probability of ending before each step; the mean length is (1 - p) / p.
+
+    Source: the paper, Sec. 4 and App. C.1.
+    """
+
+    rule = Rule.INDEPENDENT
+
+
+@dataclass(frozen=True, repr=False)
+class Antithetic(_Halting):
+    r"""Antithetic termination: the walks of a pair avoid ending at the same step.
+
+    Before each step one uniform t1 is drawn, t2 = t1 + 1/2 mod 1, and walk i of the pair ends if t_i is below
+    the halting probability. For p < 1/2 the two never end together.
+
+    Parameters
+    ----------
+    p_halt : float in (0, 1), or Survival
+
+    Source: the paper, App. C.2 (Reid et al., NeurIPS 2023).
+    """
+
+    rule = Rule.ANTITHETIC
+
+    @property
+    def group(self) -> int:
+        return 2
+
+
+@dataclass(frozen=True, repr=False)
+class Stratified(_Halting):
+    r"""Stratified lengths (a Latin hypercube): u_k = (pi(k) + U_k) / m, pi a random permutation.
+
+    Every walk's law is unchanged, and the m lengths of a source fall into the m quantiles one by one. Nothing
+    is learned, and any number of walks is coupled at once.
+
+    Parameters
+    ----------
+    p_halt : float in (0, 1), or Survival
+    """
+
+    rule = Rule.STRATIFIED
+
+
+@dataclass(frozen=True, repr=False)
+class SigmaCoupled(_Halting):
+    r"""Sigma-coupled lengths: quantiles of the walks of a pair are matched by a learned permutation.
+
+    Parameters
+    ----------
+    p_halt : float in (0, 1), or Survival, or Coupling
+        A float takes the permutation that is shipped for the nearest of .05, .10, ..., .90 (learned as in
+        the paper: Erdos-Renyi graph of 100 nodes, order 30, 2-regularised Laplacian, averaged over all node
+        pairs); the nearest one is used because marginals are exact with any permutation. A Coupling alone
+        brings its own p_halt.
+    coupling : Coupling, optional
+        The permutations to use; needed with a Survival. See `graphrf.learn_coupling`.
+
+    Source: the paper, Sec. 4.1, Def. 4.2.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> law = grf.SigmaCoupled(0.1)
+    >>> law.coupling
+    Coupling(2 walkers, order 30, linear)
+    """
+
+    p_halt: float | Survival
+    _coupling: Coupling | None = None
+    rule = Rule.PERMUTATION
+
+    def __init__(self, p_halt: float | Survival | Coupling, coupling: Coupling | None = None) -> None:
+        if isinstance(p_halt, Coupling):
+            if coupling is not None:
+                raise ValueError("`coupling` was given twice")
+            if p_halt.p_halt is None:
+                raise ValueError(
+                    "`coupling` does not say its p_halt; pass SigmaCoupled(p_halt, coupling) with both"
+                )
+            p_halt, coupling = p_halt.p_halt, p_halt
+        if coupling is not None and not isinstance(coupling, Coupling):
+            raise TypeError(f"`coupling` must be a Coupling, got {_checks.describe(coupling)}")
+        object.__setattr__(self, "p_halt", p_halt)
+        super().__post_init__()
+        if coupling is None:
+            if isinstance(self.p_halt, Survival):
+                raise ValueError("`coupling` is needed with a Survival table; see graphrf.learn_coupling")
+            coupling = shipped_coupling(self.p_halt)
+        object.__setattr__(self, "_coupling", coupling)
+
+    @property
+    def coupling(self) -> Coupling:
+        assert self._coupling is not None
+        return self._coupling
+
+    @property
+    def group(self) -> int:
+        return self.coupling.n_walkers
+
+
+@dataclass(frozen=True)
+class Truncated(LengthLaw):
+    r"""No termination: every walk runs exactly `max_length` steps, so S(k) = 1 up to there and 0 beyond.
+
+    The feature matrix then lacks the tail of the modulation: with tau = sum_{k > max_length} |f_k| and
+    A = sum_k |f_k|, the Gram matrix is off by at most tau (2 A - tau) in operator norm
+    (`Features.truncation_error`).
+
+    Parameters
+    ----------
+    max_length : int
+        Number of steps, at least 0.
+    """
+
+    max_length: int
+    rule = Rule.INDEPENDENT
+
+    def __post_init__(self) -> None:
+        _checks.integer("max_length", self.max_length, low=0, high=LONGEST_WALK)
+
+    @cached_property
+    def survival(self) -> Survival:
+        return Survival(np.ones(self.max_length + 1))
+
+    def __repr__(self) -> str:
+        return f"Truncated({self.max_length})"
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(files("graphrf").joinpath("permutations.json").read_text())
+    return table
+
+
+def shipped_coupling(p_halt: float) -> Coupling:
+    """The coupling that is shipped for the p_halt nearest to the one given, within .05 to .9."""
+    table = _shipped()
+    grid = np.array([float(key) for key in table["couplings"]])
+    p_halt = _checks.number("p_halt", p_halt)
+    if not grid.min() - 0.025 <= p_halt <= grid.max() + 0.025:
+        raise ValueError(
+            f"`p_halt` must be in [{grid.min():g}, {grid.max():g}] for a shipped permutation, got {p_halt:g}; "
+            "learn one with graphrf.learn_coupling(p_halt=...)"
+        )
+    key = list(table["couplings"])[int(np.abs(grid - p_halt).argmin())]
+    record = table["couplings"][key]
+    return Coupling(
+        permutations=np.array(record["permutation"]),
+        p_halt=float(key),
+        objective="gram",
+        solver="linear",
+        kernel=table["kernel"],
+        graph=table["graph"],
+        cost_before=record["cost_before"],
+        cost_after=record["cost_after"],
+    )

@@ -1,0 +1,391 @@
+"""The compiled loops of the walk engine on CPUs: lengths, steps, and the merged record of visits.
+
+Free functions on plain arrays, one pass over a block of sources each, without the interpreter lock, so that a
+thread pool runs blocks side by side. All walks of a source advance together, one step at a time, so that
+their reads overlap in the memory system; no walk is stored.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, uint64
+
+from graphrf.lengths import Rule
+from graphrf.sampling.philox import Use, philox, unit
+
+_RULE_INDEPENDENT = int(Rule.INDEPENDENT)
+_RULE_ANTITHETIC = int(Rule.ANTITHETIC)
+_RULE_PERMUTATION = int(Rule.PERMUTATION)
+_USE_LENGTH = np.uint64(Use.LENGTH)
+_USE_ORDER = np.uint64(Use.ORDER)
+_USE_DIRECTION = np.uint64(Use.DIRECTION)
+_USE_SHARED = np.uint64(Use.SHARED_DIRECTION)
+
+_U0 = np.uint64(0)
+_U1 = np.uint64(1)
+_U16 = np.uint64(16)
+_U32 = np.uint64(32)
+_LOW16 = np.uint64(0xFFFF)
+_LOW32 = np.uint64(0xFFFFFFFF)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+# -- lengths -------------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True)
+def _length_of(x, survival):  # type: ignore[no-untyped-def]
+    """The number of k >= 1 with x < survival[k]: the quantile of the law at 1 - x."""
+    low = 0
+    high = survival.size
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if x < survival[middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@njit(nogil=True)
+def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: ignore[no-untyped-def]
+    """Fill `lengths` (one entry a walk) for the walks of `source`.
+
+    A walk reaches step k when its uniform x is below survival[k]. `permutations` has shape (group - 1, order)
+    and is read by the rule PERMUTATION only. Counters: (source, walk, block, LENGTH).
+    """
+    m = lengths.size
+    if rule == _RULE_ANTITHETIC:
+        for pair in range(m // 2):
+            alive0 = True
+            alive1 = True
+            lengths[2 * pair] = 0
+            lengths[2 * pair + 1] = 0
+            w2 = _U0
+            w3 = _U0
+            for k in range(1, survival.size):
+                if not (alive0 or alive1):
+                    break
+                if k & 1:
+                    w0, w1, w2, w3 = philox(source, uint64(pair), uint64(k >> 1), _USE_LENGTH, key)
+                    t = unit(w0, w1)
+                else:
+                    t = unit(w2, w3)
+                halt = 1.0 - survival[k] / survival[k - 1]
+                alive0 = alive0 and t >= halt
+                t = t + 0.5 if t < 0.5 else t - 0.5
+                alive1 = alive1 and t >= halt
+                lengths[2 * pair] += alive0
+                lengths[2 * pair + 1] += alive1
+        return
+    group = permutations.shape[0] + 1
+    order = permutations.shape[1]
+    tile = 0
+    if rule != _RULE_INDEPENDENT and rule != _RULE_PERMUTATION:
+        _shuffle(source, key, lengths)
+    for j in range(m):
+        w0, w1, w2, w3 = philox(source, uint64(j), _U0, _USE_LENGTH, key)
+        x = unit(w0, w1)
+        if rule == _RULE_PERMUTATION:
+            # Tiles count from short to long walks, as in the paper; x counts from long to short ones.
+            member = j % group
+            if member == 0:
+                tile = np.int64((w2 * uint64(order)) >> _U32)
+                x = (order - 1 - tile + x) / order
+            else:
+                x = (order - 1 - permutations[member - 1, tile] + x) / order
+        elif rule != _RULE_INDEPENDENT:
+            x = (lengths[j] + x) / m
+        lengths[j] = _length_of(x, survival)
+
+
+@njit(nogil=True)
+def _shuffle(source, key, order):  # type: ignore[no-untyped-def]
+    """Fill `order` with a random permutation of 0 .. m - 1 (Fisher and Yates)."""
+    m = order.size
+    w0 = w1 = w2 = w3 = _U0
+    for j in range(m):
+        if j & 3 == 0:
+            w0, w1, w2, w3 = philox(source, uint64(j >> 2), _U0, _USE_ORDER, key)
+            word = w0
+        elif j & 3 == 1:
+            word = w1
+        elif j & 3 == 2:
+            word = w2
+        else:
+            word = w3
+        i = np.int64((word * uint64(j + 1)) >> _U32)
+        order[j] = order[i]
+        order[i] = j
+
+
+# -- sorting -------------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True)
+def sort_words(a, n):  # type: ignore[no-untyped-def]
+    """Sort a[:n] (uint64) in place: quicksort with insertion sort for short runs."""
+    stack = np.empty(128, np.int64)
+    top = 0
+    low = 0
+    high = n - 1
+    while True:
+        while high - low > 24:
+            middle = (low + high) >> 1
+            if a[middle] < a[low]:
+                a[middle], a[low] = a[low], a[middle]
+            if a[high] < a[low]:
+                a[high], a[low] = a[low], a[high]
+            if a[high] < a[middle]:
+                a[high], a[middle] = a[middle], a[high]
+            pivot = a[middle]
+            i = low
+            j = high
+            while i <= j:
+                while a[i] < pivot:
+                    i += 1
+                while pivot < a[j]:
+                    j -= 1
+                if i <= j:
+                    a[i], a[j] = a[j], a[i]
+                    i += 1
+                    j -= 1
+            if j - low < high - i:
+                stack[top] = i
+                stack[top + 1] = high
+                high = j
+            else:
+                stack[top] = low
+                stack[top + 1] = j
+                low = i
+            top += 2
+        for i in range(low + 1, high + 1):
+            value = a[i]
+            j = i - 1
+            while j >= low and a[j] > value:
+                a[j + 1] = a[j]
+                j -= 1
+            a[j + 1] = value
+        if top == 0:
+            return
+        top -= 2
+        low = stack[top]
+        high = stack[top + 1]
+
+
+# -- steps ---------------------------------------------------------------------------------------------------
+
+
+@njit(inline="always")
+def neighbour(v, bits, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
+    """The neighbour of v that 64 random bits choose, with probability proportional to the edge's weight.
+
+    `cumulative` holds each row's running share of the weights, or is empty when the weights of every row are
+    equal; then the high 32 bits choose, and a neighbour's probability is 1/degree within 2^-32.
+    """
+    low = np.int64(indptr[v])
+    high = np.int64(indptr[v + 1])
+    if cumulative.size == 0:
+        return indices[low + np.int64(((bits >> _U32) * uint64(high - low)) >> _U32)]
+    x = float(bits >> np.uint64(11)) * 2.0**-53
+    high -= 1
+    while low < high:
+        middle = (low + high) >> 1
+        if x < cumulative[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return indices[low]
+
+
+@njit(nogil=True)
+def _walk_independent(  # type: ignore[no-untyped-def]
+    source, lengths, indptr, indices, cumulative, key, position, words, visits
+):
+    """Walks with independent directions; appends (node, step, 1) words to `visits`, returns their number.
+
+    Unweighted graphs use one word a step, so four steps a call of the generator; weighted ones two words.
+    Counters: (source, walk, block of steps, DIRECTION).
+    """
+    m = lengths.size
+    per_call = 4 if cumulative.size == 0 else 2
+    n = 0
+    longest = 0
+    for j in range(m):
+        position[j] = source
+        longest = max(longest, lengths[j])
+    for k in range(1, longest + 1):
+        phase = (k - 1) % per_call
+        if phase == 0:
+            block = uint64((k - 1) // per_call)
+            for j in range(m):
+                if lengths[j] >= k:
+                    words[j, 0], words[j, 1], words[j, 2], words[j, 3] = philox(
+                        source, uint64(j), block, _USE_DIRECTION, key
+                    )
+        for j in range(m):
+            if lengths[j] >= k:
+                if per_call == 4:
+                    bits = words[j, phase] << _U32
+                else:
+                    bits = (words[j, 2 * phase] << _U32) | words[j, 2 * phase + 1]
+                v = neighbour(position[j], bits, indptr, indices, cumulative)
+                position[j] = v
+                visits[n] = (uint64(v) << _U32) | (uint64(k) << _U16) | _U1
+                n += 1
+    return n
+
+
+@njit(nogil=True)
+def _walk_stratified(  # type: ignore[no-untyped-def]
+    source, lengths, indptr, indices, cumulative, key, walkers, visits
+):
+    """Walks with stratified directions; appends (node, step, count) words to `visits`, returns their number.
+
+    The c walks that stand on one node leave it by systematic sampling: walk j takes the neighbour at share
+    (o + j / c) mod 1 of the node's weights, o uniform and fresh for each (source, node, step). Each walk's own
+    law is unchanged. Counters: (source, node, step, SHARED_DIRECTION).
+    """
+    m = lengths.size
+    n = 0
+    alive = 0
+    for j in range(m):
+        if lengths[j] > 0:
+            walkers[alive] = (uint64(source) << _U32) | uint64(j)
+            alive += 1
+    k = 0
+    while alive > 0:
+        k += 1
+        sort_words(walkers, alive)
+        first = 0
+        while first < alive:
+            v = walkers[first] >> _U32
+            last = first + 1
+            while last < alive and walkers[last] >> _U32 == v:
+                last += 1
+            w0, w1, _, _ = philox(source, v, uint64(k), _USE_SHARED, key)
+            bits = (w0 << _U32) | w1
+            gap = _ALL // uint64(last - first)
+            for i in range(first, last):
+                u = neighbour(np.int64(v), bits, indptr, indices, cumulative)
+                walkers[i] = (uint64(u) << _U32) | (walkers[i] & _LOW32)
+                bits += gap
+            first = last
+        # Record where everybody is, then drop the walks that end here.
+        kept = 0
+        for i in range(alive):
+            visits[n] = (walkers[i] & ~_LOW32) | (uint64(k) << _U16) | _U1
+            n += 1
+            if lengths[np.int64(walkers[i] & _LOW32)] > k:
+                walkers[kept] = walkers[i]
+                kept += 1
+        alive = kept
+    return n
+
+
+# -- the record ----------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True)
+def walk_block(  # type: ignore[no-untyped-def]
+    indptr, indices, cumulative, sources, n_walks, rule, survival, permutations, stratified, key, capacity
+):
+    """The visits of all walks from each of `sources`, merged by (node, step).
+
+    Parameters
+    ----------
+    indptr, indices : int arrays of the CSR walk adjacency
+    cumulative : float64, running share of each row's weights, or empty if unweighted
+    sources : int64, shape (n,)
+    rule, survival, permutations : the law of lengths
+    stratified : bool, whether directions are stratified
+    key : uint64, the seed
+    capacity : int, visits to make room for at first; buffers grow when it does not suffice
+
+    Returns
+    -------
+    entries_per_row, visits_per_row : int64, shape (n,)
+    nodes : uint32, the distinct nodes visited from each source, ascending within a row
+    visits_per_entry : uint16, how many (step, count) pairs belong to each of them
+    steps, counts : uint16, those pairs, steps ascending
+    n_steps : int, steps walked in all
+    """
+    n_rows = sources.size
+    entries_per_row = np.empty(n_rows, np.int64)
+    visits_per_row = np.empty(n_rows, np.int64)
+    nodes = np.empty(capacity, np.uint32)
+    visits_per_entry = np.empty(capacity, np.uint16)
+    steps = np.empty(capacity, np.uint16)
+    counts = np.empty(capacity, np.uint16)
+    lengths = np.empty(n_walks, np.int64)
+    position = np.empty(n_walks, np.int64)
+    words = np.empty((n_walks, 4), np.uint64)
+    walkers = np.empty(n_walks, np.uint64)
+    row_visits = np.empty(1024, np.uint64)
+    n_entries = 0
+    n_visits = 0
+    n_steps = 0
+    for row in range(n_rows):
+        source = uint64(sources[row])
+        draw_lengths(source, rule, survival, permutations, key, lengths)
+        total = 0
+        for j in range(n_walks):
+            total += lengths[j]
+        n_steps += total
+        if row_visits.size < total + 1:
+            row_visits = np.empty(2 * (total + 1), np.uint64)
+        if stratified:
+            n = _walk_stratified(source, lengths, indptr, indices, cumulative, key, walkers, row_visits)
+        else:
+            n = _walk_independent(
+                source, lengths, indptr, indices, cumulative, key, position, words, row_visits
+            )
+        row_visits[n] = (source << _U32) | uint64(n_walks)  # every walk starts on its source, at step 0
+        n += 1
+        sort_words(row_visits, n)
+        if n_visits + n > steps.size:
+            room = max(2 * steps.size, n_visits + n)
+            steps = _grown(steps, n_visits, room)
+            counts = _grown(counts, n_visits, room)
+        if n_entries + n > nodes.size:
+            room = max(2 * nodes.size, n_entries + n)
+            nodes = _grown(nodes, n_entries, room)
+            visits_per_entry = _grown(visits_per_entry, n_entries, room)
+        first_entry = n_entries
+        first_visit = n_visits
+        previous = _ALL  # no (node, step) pair: the low bits of a real one are zero after the shift below
+        node = _ALL
+        for i in range(n):
+            word = row_visits[i]
+            pair = word >> _U16
+            if pair == previous:
+                counts[n_visits - 1] += np.uint16(word & _LOW16)
+                continue
+            previous = pair
+            if word >> _U32 != node:
+                node = word >> _U32
+                nodes[n_entries] = np.uint32(node)
+                visits_per_entry[n_entries] = 0
+                n_entries += 1
+            visits_per_entry[n_entries - 1] += np.uint16(1)
+            steps[n_visits] = np.uint16(pair & _LOW16)
+            counts[n_visits] = np.uint16(word & _LOW16)
+            n_visits += 1
+        entries_per_row[row] = n_entries - first_entry
+        visits_per_row[row] = n_visits - first_visit
+    return (
+        entries_per_row,
+        visits_per_row,
+        nodes[:n_entries].copy(),
+        visits_per_entry[:n_entries].copy(),
+        steps[:n_visits].copy(),
+        counts[:n_visits].copy(),
+        n_steps,
+    )
+
+
+@njit(nogil=True)
+def _grown(array, used, room):  # type: ignore[no-untyped-def]
+    larger = np.empty(room, array.dtype)
+    larger[:used] = array[:used]
+    return larger

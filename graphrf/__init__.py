@@ -12,14 +12,38 @@ from typing import TYPE_CHECKING, Any
 from graphrf._version import __version__
 
 if TYPE_CHECKING:
-    from graphrf import gp as gp
+    from graphrf.features import Features as Features
+    from graphrf.features import load_features as load_features
     from graphrf.graph import Graph as Graph
+    from graphrf.kernels import Diffusion as Diffusion
+    from graphrf.kernels import RegularizedLaplacian as RegularizedLaplacian
+    from graphrf.lengths import IID as IID
+    from graphrf.lengths import Antithetic as Antithetic
+    from graphrf.lengths import Coupling as Coupling
+    from graphrf.lengths import SigmaCoupled as SigmaCoupled
+    from graphrf.lengths import Stratified as Stratified
+    from graphrf.lengths import Survival as Survival
+    from graphrf.lengths import Truncated as Truncated
+    from graphrf.sampling.random_walks import RandomWalks as RandomWalks
+    from graphrf.sampling.sample import sample_features as sample_features
 
 # Public name -> the module that defines it. The one list: `__all__`, `dir` and loading follow from it.
 _HOME = {
+    "Antithetic": "lengths",
+    "Coupling": "lengths",
+    "Diffusion": "kernels",
+    "Features": "features",
     "Graph": "graph",
+    "IID": "lengths",
+    "RandomWalks": "sampling.random_walks",
+    "RegularizedLaplacian": "kernels",
+    "SigmaCoupled": "lengths",
+    "Stratified": "lengths",
+    "Survival": "lengths",
+    "Truncated": "lengths",
+    "load_features": "features",
+    "sample_features": "sampling.sample",
 }
-_MODULES = ("gp", "pagerank", "datasets")
 
 __all__ = ["__version__", *sorted(_HOME)]
 

@@ -93,6 +93,11 @@ class Survival:
         """The longest possible walk, in steps."""
         return int(self.table.size - 1)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the table ends because hardly any walk gets there (below 1e-12), not at a fixed length."""
+        return bool(self.table[-1] < 1e-12)
+
     @cached_property
     def mean_length(self) -> float:
         """Mean number of steps, sum of S(k) over k >= 1."""

@@ -119,6 +119,21 @@ def _shuffle(source, key, order):  # type: ignore[no-untyped-def]
         order[i] = j
 
 
+# -- transitions ---------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True)
+def row_cumsum(weights, indptr):  # type: ignore[no-untyped-def]
+    """Running sums of `weights` that start anew at every CSR row."""
+    sums = np.empty(weights.size, np.float64)
+    for row in range(indptr.size - 1):
+        total = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            total += weights[entry]
+            sums[entry] = total
+    return sums
+
+
 # -- sorting -------------------------------------------------------------------------------------------------
 
 

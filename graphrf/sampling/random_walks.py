@@ -1,0 +1,157 @@
+"""The sampler of random walks: how many, of what length, and in which directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphrf import _checks
+from graphrf.graph import LAPLACIANS, Graph
+from graphrf.lengths import LengthLaw, Rule, Stratified
+from graphrf.sampling.transitions import Transitions, transitions
+from graphrf.sampling.walks import walk_block
+
+DIRECTIONS = ("independent", "stratified")
+# Counts of visits are stored in 16 bits.
+_MOST_WALKS = 65_535
+# Bytes of a stored visit (step, count) and of a distinct node (position, number of its visits).
+_VISIT_BYTES, _ENTRY_BYTES = 4, 6
+
+
+@dataclass(frozen=True)
+class RandomWalks:
+    r"""Random walks from every node: the sampler of graph random features.
+
+    Each walk is a simple random walk whose steps go from u to v with probability A_uv / d_u, and whose length
+    follows `lengths`; that holds for each walk by itself, whatever the coupling among the walks of one node, so
+    features are unbiased. Walks of different nodes are independent.
+
+    Parameters
+    ----------
+    n_walks : int
+        m, walks from each node, 1 to 65,535; even for laws that couple pairs.
+    lengths : LengthLaw
+        `Stratified(0.1)` by default; `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`.
+    directions : {"stratified", "independent"}
+        Whether the walks of one node that stand together leave by systematic sampling over the neighbours
+        (fewer walks repeat each other) or independently (as in the paper).
+    laplacian : {"normalized", "combinatorial"}
+        Whose kernels the features will serve. Combinatorial walks stay where they are most of the time on
+        graphs with hubs: prefer the series there.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.RandomWalks(n_walks=16, lengths=grf.SigmaCoupled(0.1), directions="independent")
+    RandomWalks(n_walks=16, lengths=SigmaCoupled(0.1), directions='independent', laplacian='normalized')
+
+    Source: the paper (Reid et al. 2024), Sec. 4; stratified directions after Reid et al., "Repelling random
+    walks", ICLR 2024, in a form that also serves weighted graphs and any number of walks.
+    """
+
+    n_walks: int = 32
+    lengths: LengthLaw = Stratified(0.1)
+    directions: str = "stratified"
+    laplacian: str = "normalized"
+
+    def __post_init__(self) -> None:
+        _checks.integer("n_walks", self.n_walks, low=1, high=_MOST_WALKS)
+        if not isinstance(self.lengths, LengthLaw):
+            raise TypeError(
+                "`lengths` must be a law such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1) or "
+                f"Truncated(8), got {_checks.describe(self.lengths)}"
+            )
+        _checks.choice("directions", self.directions, DIRECTIONS)
+        _checks.choice("laplacian", self.laplacian, LAPLACIANS)
+        self.lengths.check_walks(self.n_walks)
+
+    def prepare(self, graph: Graph, seed: int) -> PreparedWalks:
+        """The arrays that the engine reads, for one graph and seed."""
+        return PreparedWalks(self, graph, seed)
+
+
+class Block:
+    """The record of a block of rows: what `PreparedWalks.sample` returns, and what features are joined from."""
+
+    __slots__ = (
+        "counts", "entries_per_row", "indices", "n_steps", "steps", "visits_per_entry", "visits_per_row",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        entries_per_row: np.ndarray,
+        visits_per_row: np.ndarray,
+        indices: np.ndarray,
+        visits_per_entry: np.ndarray,
+        steps: np.ndarray,
+        counts: np.ndarray,
+        n_steps: int,
+    ) -> None:
+        self.entries_per_row = entries_per_row
+        self.visits_per_row = visits_per_row
+        self.indices = indices
+        self.visits_per_entry = visits_per_entry
+        self.steps = steps
+        self.counts = counts
+        self.n_steps = n_steps
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the record in bytes."""
+        return _VISIT_BYTES * self.steps.size + _ENTRY_BYTES * self.indices.size
+
+
+class PreparedWalks:
+    """A sampler bound to a graph and a seed: a pure function from source nodes to their visits."""
+
+    def __init__(self, sampler: RandomWalks, graph: Graph, seed: int) -> None:
+        graph.require_undirected("a kernel's features")
+        self.sampler = sampler
+        self.survival = sampler.lengths.survival
+        self.scale = graph.laplacian_scale(sampler.laplacian)
+        self.degrees = _load_degrees(graph) if sampler.laplacian == "normalized" else None
+        self._transitions: Transitions = transitions(graph.walk_adjacency(sampler.laplacian))
+        self._key = np.uint64(seed)
+        coupling = sampler.lengths.coupling
+        self._permutations = np.zeros((0, 1), np.int64) if coupling is None else coupling.permutations
+
+    @property
+    def visits_per_row(self) -> float:
+        """Expected number of visits of a node's walks, before equal ones are merged."""
+        return self.sampler.n_walks * (1.0 + self.survival.mean_length)
+
+    def sample(self, sources: np.ndarray) -> Block:
+        """The visits of the walks from `sources`; runs without the interpreter lock."""
+        # Merging leaves less than this in most graphs; the buffers grow if not.
+        capacity = int(0.75 * sources.size * self.visits_per_row) + 1024
+        return Block(
+            *walk_block(
+                *self._transitions,
+                sources,
+                self.sampler.n_walks,
+                int(self.sampler.lengths.rule),
+                self.survival.table,
+                self._permutations,
+                self.sampler.directions == "stratified",
+                self._key,
+                capacity,
+            )
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The sampler's settings, for the record that features keep."""
+        sampler = self.sampler
+        return {
+            "sampler": type(sampler).__name__,
+            "n_walks": sampler.n_walks,
+            "lengths": repr(sampler.lengths),
+            "rule": Rule(sampler.lengths.rule).name.lower(),
+            "directions": sampler.directions,
+        }
+
+
+def _load_degrees(graph: Graph) -> np.ndarray:
+    """Degrees for the loads sqrt(d_i / d_v); an isolated node never leaves itself, so 1 does for it."""
+    return np.where(graph.degrees > 0, graph.degrees, 1.0)

@@ -1,0 +1,225 @@
+"""The front of sampling: checks, blocks, threads, memory and progress around an engine."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from graphrf import _checks
+from graphrf._threads import ordered_map, thread_count
+from graphrf.features import Features
+from graphrf.graph import Graph
+from graphrf.sampling.philox import check_seed
+from graphrf.sampling.random_walks import Block, PreparedWalks, RandomWalks
+
+# A block is this many visits: large enough that Python's share is nothing, small enough for smooth progress
+# and for buffers that stay out of the way.
+_BLOCK_VISITS = 2_000_000
+_PILOT_ROWS = 256
+
+
+def sample_features(
+    graph: Graph,
+    sampler: RandomWalks | None = None,
+    *,
+    nodes: Any = None,
+    seed: int | None = None,
+    engine: str | None = None,
+    device: str = "cpu",
+    n_threads: int | None = None,
+    dtype: Any = "float32",
+    memory_limit: int | None = None,
+    progress: bool = False,
+) -> Features:
+    r"""Walk from every node and record the visits: features for any kernel of the walked Laplacian.
+
+    .. math:: \phi(i) = \frac1m \sum_{j=1}^m \sum_{k \le l_j} \frac{f_k}{S(k)}
+              \sqrt{\frac{d_i}{d_{x_k}}}\, e_{x_k}, \qquad E[\phi(i) \cdot \phi(j)] = K_{ij} \; (i \ne j).
+
+    The modulation f enters later (`Features.matrix`), so one set of walks serves all kernels and
+    hyperparameters.
+
+    Parameters
+    ----------
+    graph : Graph
+        Undirected.
+    sampler : RandomWalks, optional
+        Default: `RandomWalks(n_walks=32)`.
+    nodes : array_like of int positions or str names, optional
+        The nodes to walk from, in the order of the rows. Default: all.
+    seed : int in [0, 2^63), optional
+        None draws one, which the result records. A given seed gives the same bits on any number of threads and
+        for any choice of other nodes.
+    engine : {"numba"}, optional
+        Default: the best one for the device.
+    device : str
+        "cpu".
+    n_threads : int, optional
+        Default: the cores that the process may use.
+    dtype : {"float32", "float64"}
+        Of the matrices that will be made from the features.
+    memory_limit : int, optional
+        Bytes that the result may take. Default: the memory that is available now.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Returns
+    -------
+    Features
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that are out of range, unknown nodes, a directed graph.
+    MemoryError
+        Before anything large is allocated, if the result would exceed `memory_limit`: the message says what it
+        needs and what to lower.
+
+    Notes
+    -----
+    Cost: O(n m (mean length + 1)) time. Memory: 4 bytes for each distinct (source, node, step) and 6 more for
+    each distinct (source, node), plus 16 bytes a source.
+
+    Examples
+    --------
+    >>> import networkx as nx, graphrf as grf
+    >>> graph = grf.load_graph(nx.karate_club_graph())
+    >>> features = grf.sample_features(graph, grf.RandomWalks(n_walks=16), seed=0)
+    >>> features.matrix(grf.Diffusion(lengthscale=1.0)).shape
+    (34, 34)
+    """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"`graph` must be a graphrf.Graph, got {_checks.describe(graph)}; see graphrf.load_graph")
+    sampler = RandomWalks() if sampler is None else sampler
+    if not hasattr(sampler, "prepare"):
+        raise TypeError(
+            f"`sampler` must be a sampler such as RandomWalks(n_walks=32), got {_checks.describe(sampler)}"
+        )
+    if engine is not None:
+        _checks.choice("engine", engine, ("numba",))
+    _checks.choice("device", device, ("cpu",))
+    _checks.choice("dtype", np.dtype(dtype).name, ("float32", "float64"))
+    sources = graph.positions(nodes)
+    if sources.size == 0:
+        raise ValueError("`nodes` must hold at least one node, got none")
+    seed = check_seed(seed)
+    threads = thread_count(n_threads)
+    prepared = sampler.prepare(graph, seed)
+    _check_memory(prepared, sources, memory_limit)
+    blocks = _blocks(sources, prepared.visits_per_row, threads)
+    done: list[Block] = []
+    with _bar(sources.size, progress) as bar:
+        for rows, block in zip(blocks, ordered_map(prepared.sample, blocks, threads), strict=True):
+            done.append(block)
+            bar.update(rows.size)
+    return _joined(done, prepared, sources, graph, seed, np.dtype(dtype))
+
+
+def _blocks(sources: np.ndarray, visits_per_row: float, threads: int) -> list[np.ndarray]:
+    """The sources in blocks of about equal work, at least four a thread so that none waits long."""
+    rows = max(1, int(_BLOCK_VISITS / visits_per_row))
+    rows = min(rows, max(64, -(-sources.size // (4 * threads))))
+    return [sources[start : start + rows] for start in range(0, sources.size, rows)]
+
+
+def _joined(
+    blocks: list[Block],
+    prepared: PreparedWalks,
+    sources: np.ndarray,
+    graph: Graph,
+    seed: int,
+    dtype: np.dtype[Any],
+) -> Features:
+    """One record from all blocks; each block is let go once it is copied, so that memory peaks once."""
+    entries = np.concatenate([block.entries_per_row for block in blocks])
+    visits = np.concatenate([block.visits_per_row for block in blocks])
+    nnz, n_visits = int(entries.sum()), int(visits.sum())
+    n_steps = sum(block.n_steps for block in blocks)
+    index_type = np.int32 if max(nnz, graph.n_nodes) < 2**31 else np.int64
+    indices = np.empty(nnz, index_type)
+    per_entry = np.empty(nnz, np.uint16)
+    steps = np.empty(n_visits, np.uint16)
+    counts = np.empty(n_visits, np.uint16)
+    at_entry = at_visit = 0
+    blocks.reverse()
+    while blocks:
+        block = blocks.pop()
+        to_entry, to_visit = at_entry + block.indices.size, at_visit + block.steps.size
+        indices[at_entry:to_entry] = block.indices
+        per_entry[at_entry:to_entry] = block.visits_per_entry
+        steps[at_visit:to_visit] = block.steps
+        counts[at_visit:to_visit] = block.counts
+        at_entry, at_visit = to_entry, to_visit
+    record = {
+        "indptr": _pointer(entries, index_type),
+        "indices": indices,
+        "visit_ptr": _pointer(visits, np.int64),
+        "visits_per_entry": per_entry,
+        "steps": steps,
+        "counts": counts,
+    }
+    for array in record.values():
+        array.setflags(write=False)
+    return Features(
+        nodes=sources,
+        n_nodes=graph.n_nodes,
+        **record,
+        survival=prepared.survival.table,
+        degrees=prepared.degrees,
+        n_walks=prepared.sampler.n_walks,
+        n_steps=n_steps,
+        laplacian=prepared.sampler.laplacian,
+        scale=prepared.scale,
+        complete=prepared.survival.is_complete,
+        seed=seed,
+        dtype=dtype,
+        description=prepared.describe(),
+    )
+
+
+def _pointer(sizes: np.ndarray, dtype: Any) -> np.ndarray:
+    pointer = np.zeros(sizes.size + 1, dtype)
+    np.cumsum(sizes, out=pointer[1:])
+    return pointer
+
+
+def _check_memory(prepared: PreparedWalks, sources: np.ndarray, memory_limit: int | None) -> None:
+    """Raise MemoryError if the record will not fit, judged from a pilot of a few hundred sources.
+
+    The pilot's walks are the very ones that will be drawn again, so it costs time only, and little.
+    """
+    limit = available_memory() if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
+    most = sources.size * (10.0 * prepared.visits_per_row + 16.0)
+    if limit is None or most <= 0.5 * limit:
+        return
+    pilot = sources[np.linspace(0, sources.size - 1, min(_PILOT_ROWS, sources.size)).astype(np.int64)]
+    needed = sources.size * (prepared.sample(pilot).nbytes / pilot.size + 16.0)
+    if needed > limit:
+        raise MemoryError(
+            f"features of {sources.size} nodes with {prepared.sampler!r} need about {needed / 2**30:.3g} GiB, "
+            f"but `memory_limit` is {limit / 2**30:.3g} GiB; lower n_walks, raise p_halt, pass fewer `nodes`, or "
+            "use the exact series (graphrf.apply_kernel), which stores nothing"
+        )
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that this process can still take, or None if the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _bar(total: int, shown: bool) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(total=total, disable=not shown, desc="walks", unit=" nodes", unit_scale=True)

@@ -1,0 +1,44 @@
+"""The arrays that walk loops read: a CSR adjacency, with running shares of the weights where they differ."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf.sampling.walks import row_cumsum
+
+
+class Transitions(NamedTuple):
+    """Rows of a simple random walk: from u to `indices[e]`, with probability proportional to the weight.
+
+    `cumulative` is the running share of each row's weights (its last entry is 1), or empty when the weights of
+    every row are equal, so that the loops can choose uniformly.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    cumulative: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays in bytes."""
+        return int(self.indptr.nbytes + self.indices.nbytes + self.cumulative.nbytes)
+
+
+def transitions(adjacency: sp.csr_array) -> Transitions:
+    """The walk arrays of a canonical CSR adjacency with positive weights; O(nnz)."""
+    indptr, indices, weights = adjacency.indptr, adjacency.indices, adjacency.data
+    degree = np.diff(indptr)
+    filled = degree > 0
+    first = np.repeat(weights[indptr[:-1][filled]], degree[filled])
+    if np.array_equal(first, weights):
+        return Transitions(indptr, indices, np.zeros(0))
+    # Sums run within each row, so that a heavy row does not blur the shares of a light one.
+    cumulative = np.asarray(row_cumsum(weights, indptr))
+    last = indptr[1:][filled] - 1
+    cumulative /= np.repeat(cumulative[last], degree[filled])
+    cumulative[last] = 1.0
+    return Transitions(indptr, indices, cumulative)
+

@@ -1,0 +1,537 @@
+"""Every way into a `Graph`: edges, points, meshes, files, and the graphs of other libraries."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Hashable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf import _checks, _edges, _graph_files, _meshes
+from graphrf.graph import Graph
+
+WEIGHT_KINDS = ("similarity", "distance")
+POINT_WEIGHTS = ("unit", "gaussian", "inverse_length")
+MESH_WEIGHTS = ("unit", "inverse_length", "cotangent")
+
+
+def load_graph(
+    source: Any,
+    *,
+    weight: str | int | None = None,
+    weight_is: str = "similarity",
+    directed: bool | None = None,
+    columns: tuple[str | int, str | int] = (0, 1),
+    header: bool | None = None,
+) -> Graph:
+    r"""A `Graph` from a file or from another library's graph.
+
+    ============================== ======================================================================
+    source                         read as
+    ============================== ======================================================================
+    path ending in                 (each also with `.gz`)
+    `.gml`, `.graphml`             as the networkx graph of that file
+    `.csv .tsv .txt .edges         an edge list, one edge a line (rules below)
+    .edgelist .cites`
+    `.mtx`                         MatrixMarket; without its banner, an edge list
+    `.npz`                         a matrix from `scipy.sparse.save_npz`
+    `.stl .ply .off .obj`          the face graph of the mesh, as `from_mesh(path)`
+    networkx graph                 its nodes, their names, and its edges; OSMnx road graphs are these
+    scipy.sparse, NumPy matrix     the adjacency matrix
+    PyG `Data`                     `edge_index`; `weight` names an attribute such as `"edge_weight"`
+    trimesh.Trimesh                its face graph, as `from_mesh(mesh)`
+    Graph                          itself
+    ============================== ======================================================================
+
+    Parameters
+    ----------
+    source : as above
+    weight : str or int, optional
+        The edge attribute, or the column of an edge list (by name, or by position from 0), that holds the
+        weights. Nothing is a weight until it is named: without it the graph is unweighted, every joined
+        pair having weight 1 however often it is listed. Only the entries of a matrix are always weights.
+    weight_is : "similarity" or "distance"
+        Distances d become weights mean(d) / d (Borovitskiy et al. 2021), the mean over the edges kept; a
+        distance of zero is refused.
+    directed : bool, optional
+        True keeps the directions, False drops them. By default networkx's `DiGraph`, and GML and GraphML
+        files that are one, keep them; `MultiDiGraph`, the kind of OSMnx's road graphs, and edge lists do
+        not; matrices and PyG's `edge_index` must be symmetric.
+    columns : pair of str or int
+        The columns of an edge list that hold the two ends of an edge, by name or by position.
+    header : bool, optional
+        Whether the first line of an edge list names its columns. By default it does if a column is asked
+        for by name, if its two ends are words such as source, target or id_1, id_2, or if they are not both
+        numbers while those of the next line are.
+
+    Returns
+    -------
+    Graph
+        Nodes of an edge list that are all integers are named by these, in ascending order; other nodes are
+        named by strings, in the order of their first appearance.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    TypeError, ValueError
+        If the source is of no kind above; if a file is empty, truncated, ragged or of unknown format (with
+        its name and line); if a weight is missing, not a number, NaN, infinite or negative (with its edge).
+    ImportError
+        If a mesh file is read without trimesh.
+
+    Notes
+    -----
+    **Parallel edges and both directions.** Similarities and the conductances 1/d of distances add over
+    parallel edges of one direction, as currents do over parallel roads. An undirected graph takes, for every
+    pair of nodes, the direction with the larger sum: a road that is listed once in each direction counts
+    once. (Parallel edges of networkx's undirected `MultiGraph` have no direction and all add.)
+
+    **Edge lists** are UTF-8 text. Lines that are blank or start with `#` or `%` are skipped. The first other
+    line decides the delimiter: a tab if it has one, else a comma, else a semicolon, else white space. Cells
+    in quotation marks may hold a comma.
+
+    Self-loops are kept. Nothing is unpickled; XML with a document type or entities is refused. Cost: linear
+    in the size of the source; a million lines of an edge list take about 2 s.
+
+    Examples
+    --------
+    >>> import networkx as nx, graphrf as grf
+    >>> grf.load_graph(nx.karate_club_graph())
+    Graph(34 nodes, 78 edges, undirected, unweighted)
+    >>> roads = nx.MultiDiGraph()
+    >>> roads.add_edges_from([("a", "b", {"length": 100.0}), ("b", "a", {"length": 100.0})])
+    [0, 0]
+    >>> _ = roads.add_edge("b", "c", length=300.0)
+    >>> graph = grf.load_graph(roads, weight="length", weight_is="distance")
+    >>> graph.adjacency.toarray()    # lengths 100 and 300, mean 200
+    array([[0.        , 2.        , 0.        ],
+           [2.        , 0.        , 0.66666667],
+           [0.        , 0.66666667, 0.        ]])
+
+    References
+    ----------
+    V. Borovitskiy et al., Matern Gaussian processes on graphs, AISTATS 2021, section 5 (road weights).
+    """
+    _checks.choice("weight_is", weight_is, WEIGHT_KINDS)
+    if (weight is not None and not isinstance(weight, str | int)) or isinstance(weight, bool):
+        raise TypeError(
+            f"`weight` must be the name of an attribute or column, got {_checks.describe(weight)}"
+        )
+    if isinstance(source, Graph):
+        _only_edges_have("weight", weight, "a Graph, which holds its weights")
+        if directed is not None and directed != source.directed:
+            return source.to_undirected() if source.directed else _with_directions(source)
+        return source
+    if isinstance(source, str | os.PathLike):
+        path = Path(os.fspath(source))
+        return _from_file(path, weight, weight_is, directed, columns, header)
+    networkx = sys.modules.get("networkx")
+    if networkx is not None and isinstance(source, networkx.Graph):
+        return _from_networkx(source, weight, weight_is, directed)
+    if sp.issparse(source) or isinstance(source, np.ndarray):
+        return _from_matrix(source, weight, weight_is, directed)
+    if hasattr(source, "edge_index"):
+        return _from_pyg(source, weight, weight_is, directed)
+    if hasattr(source, "vertices") and hasattr(source, "faces"):
+        return _from_plain_mesh(source, weight)
+    raise TypeError(
+        "`source` must be a path, a networkx graph, a scipy.sparse or NumPy matrix, a PyG Data, "
+        f"a trimesh.Trimesh or a Graph, got {_checks.describe(source)}; "
+        "graphrf.from_edges takes arrays of edges"
+    )
+
+
+def from_edges(
+    src: Any,
+    dst: Any,
+    weight: Any = None,
+    *,
+    n_nodes: int | None = None,
+    nodes: Iterable[Hashable] | None = None,
+    directed: bool = False,
+    weight_is: str = "similarity",
+) -> Graph:
+    """A `Graph` from the two ends of every edge.
+
+    Parameters
+    ----------
+    src, dst : array_like, shape (E,)
+        The ends: integers are positions from 0, anything else that can be hashed is a name.
+    weight : array_like of float, shape (E,), optional
+        Weights. Without them the graph is unweighted: every joined pair has weight 1 however often it is
+        listed. With them, parallel edges and both directions are merged as in `load_graph`.
+    n_nodes : int, optional
+        Number of nodes, where ends are positions. Default: the largest position plus 1.
+    nodes : iterable of distinct names, optional
+        Names of all nodes in their order. Ends are then names from it; integer ends are positions unless
+        some name is an integer. Default: the names in `src` and `dst` in the order of first appearance.
+    directed : bool
+        Whether an edge leads from `src` to `dst` only.
+    weight_is : "similarity" or "distance"
+        Distances d become weights mean(d) / d; a distance of zero is refused.
+
+    Returns
+    -------
+    Graph
+
+    Raises
+    ------
+    TypeError, ValueError
+        If lengths differ, an end is negative, too large or unknown, or a weight is NaN, infinite, negative
+        or not a number (the message says at which edge).
+
+    Notes
+    -----
+    Cost: O(E) time and about 100 bytes an edge; 10 million edges between positions take a few seconds.
+    Names are looked up one by one, about a microsecond each.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.from_edges([0, 1, 2, 0], [1, 2, 0, 1]).adjacency.toarray()
+    array([[0., 1., 1.],
+           [1., 0., 1.],
+           [1., 1., 0.]])
+    >>> grf.from_edges(["a", "b"], ["b", "c"], [0.5, 2.0]).nodes
+    ('a', 'b', 'c')
+    """
+    _checks.choice("weight_is", weight_is, WEIGHT_KINDS)
+    names = None if nodes is None else list(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
+    if n_nodes is not None:
+        n_nodes = _checks.integer("n_nodes", n_nodes, low=1)
+        if names is not None and len(names) != n_nodes:
+            raise ValueError(f"`nodes` must hold n_nodes={n_nodes} names, got {len(names)}")
+    ends = [_edges.ends_of_edges("src", src), _edges.ends_of_edges("dst", dst)]
+    if len(ends[0]) != len(ends[1]):
+        raise ValueError(f"`src` and `dst` must have one length, got {len(ends[0])} and {len(ends[1])}")
+    numeric = all(isinstance(end, np.ndarray) for end in ends)
+    if numeric and (names is None or not any(isinstance(name, int | np.integer) for name in names)):
+        size = n_nodes if names is None else len(names)
+        positions = [
+            _edges.checked_positions(name, end, size) for name, end in zip(("src", "dst"), ends, strict=True)
+        ]
+        if size is None:
+            size = 1 + max((int(end.max()) for end in positions if end.size), default=-1)
+            if size == 0:
+                raise ValueError("`src` must hold at least one edge, got none; or give n_nodes or nodes")
+    else:
+        listed = [end.tolist() if isinstance(end, np.ndarray) else end for end in ends]
+        positions, names = _edges.positions_of_ends(listed, names)
+        size = len(names)
+        if n_nodes is not None and n_nodes != size:
+            raise ValueError(
+                f"`n_nodes` must be the number of names, {size}, got {n_nodes}; "
+                "give the names of nodes without edges by nodes="
+            )
+    values = None
+    if weight is not None:
+        values = _edges.checked_weights(weight, len(positions[0]), weight_is, lambda edge: f"edge {edge}")
+    adjacency = _edges.merged_adjacency(size, positions[0], positions[1], values, weight_is, bool(directed))
+    return Graph(adjacency, nodes=names, directed=bool(directed))
+
+
+def from_points(
+    x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthscale: float | None = None
+) -> Graph:
+    r"""The k-nearest-neighbour graph of points: i and j are joined if either is among the other's nearest.
+
+    Parameters
+    ----------
+    x : array_like of float, shape (N, d) or (N,)
+        Points; equal points are legal.
+    n_neighbors : int
+        Number of neighbours k of a point, itself not counted, from 1 to N - 1.
+    weights : "unit", "gaussian" or "inverse_length"
+        1, :math:`\exp(-d^2 / 2 s^2)` or mean(d) / d for distance d; in the last, a distance of zero counts
+        as the smallest positive one. Gaussian weights that underflow to zero are no edges.
+    lengthscale : float, optional
+        s of the Gaussian weights. Default: the median distance over the edges (1 if it is zero).
+
+    Returns
+    -------
+    Graph with N nodes and between N k / 2 and N k edges
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `x` is not a finite matrix of numbers or an option is out of range.
+
+    Notes
+    -----
+    Cost: O(N k log N) in few dimensions by a k-d tree (Maneewongvatana and Mount 1999), up to O(N^2 d) in
+    more than about 20; memory O(N (k + d)). Among neighbours at equal distance the tree's choice is fixed.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.from_points([0.0, 1.0, 3.0], n_neighbors=1).adjacency.toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])
+    """
+    _checks.choice("weights", weights, POINT_WEIGHTS)
+    if lengthscale is not None:
+        lengthscale = _checks.number("lengthscale", lengthscale, low=0.0, include_low=False)
+        if weights != "gaussian":
+            raise ValueError(f"`lengthscale` belongs to weights='gaussian', got weights={weights!r}")
+    points = np.asarray(x)
+    if points.dtype.kind not in "iuf" or points.ndim not in (1, 2) or points.size == 0:
+        raise ValueError(f"`x` must be numbers of shape (N, d) or (N,), got {_checks.describe(points)}")
+    points = _checks.finite("x", points.astype(np.float64))
+    points = points[:, None] if points.ndim == 1 else points
+    n_points = len(points)
+    if n_points < 2:
+        raise ValueError("`x` must hold at least two points, got 1")
+    k = _checks.integer("n_neighbors", n_neighbors, low=1, high=n_points - 1)
+
+    from scipy.spatial import cKDTree
+
+    nearest: Any = cKDTree(points).query(points, k=k + 1)
+    distances, found = nearest
+    # A point is its own nearest neighbour, but among more than k equal points its list may miss it.
+    others = found != np.arange(n_points)[:, None]
+    others[others.all(axis=1), -1] = False
+    src, dst, lengths = np.repeat(np.arange(n_points), k), found[others], distances[others]
+    if weights == "unit":
+        return from_edges(src, dst, n_nodes=n_points)
+    if weights == "inverse_length":
+        values = _meshes.inverse_lengths(lengths)
+    else:
+        scale = float(np.median(lengths)) or 1.0 if lengthscale is None else lengthscale
+        values = np.exp(-0.5 * (lengths / scale) ** 2)
+    return from_edges(src, dst, values, n_nodes=n_points)
+
+
+def from_mesh(mesh: Any, *, on: str = "faces", weights: str = "unit", weld: bool = True) -> Graph:
+    r"""The graph of a triangle mesh, on its faces or on its vertices.
+
+    Parameters
+    ----------
+    mesh : path, trimesh.Trimesh, or pair of arrays (vertices (V, 3), faces (F, 3))
+        Files: `.stl`, `.ply`, `.off`, `.obj`, also with `.gz`; they need trimesh.
+    on : "faces" or "vertices"
+        Faces are joined where they share a side (a side of three or more faces joins none, as in trimesh);
+        vertices are joined along the sides of faces.
+    weights : "unit", "inverse_length" or "cotangent"
+        1; mean(d) / d for the distance d of the two centroids or vertices (zero counts as the smallest
+        positive d); or, on vertices only, :math:`(\cot\alpha + \cot\beta) / 2` for the angles that face the
+        side (Pinkall and Polthier 1993), with negative ones set to zero and a warning.
+    weld : bool
+        Whether vertices at exactly the same place are one. Files split vertices along the seams of textures
+        and sharp creases, which cuts the surface into pieces.
+
+    Returns
+    -------
+    Graph
+        On faces: F nodes in the order of the faces. On vertices: a node for every place, in the order of the
+        vertices; where vertices were welded, the name of a node is the position of the first vertex there.
+
+    Raises
+    ------
+    ImportError
+        If a file is read without trimesh: pip install 'graphrf[mesh]'.
+    TypeError, ValueError, FileNotFoundError
+        If the mesh is of no kind above, has no face, or a face names a vertex that does not exist.
+
+    Notes
+    -----
+    Faces that repeat or have no area are legal. Cost: O(F log F).
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> square = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0.0]]), np.array([[0, 1, 2], [0, 2, 3]])
+    >>> grf.from_mesh(square)
+    Graph(2 nodes, 1 edges, undirected, unweighted)
+    >>> grf.from_mesh(square, on="vertices", weights="cotangent").adjacency.toarray()[0]
+    array([0. , 0.5, 0. , 0.5])
+    """
+    _checks.choice("on", on, ("faces", "vertices"))
+    _checks.choice("weights", weights, MESH_WEIGHTS)
+    if weights == "cotangent" and on == "faces":
+        raise ValueError("`weights` = 'cotangent' needs on='vertices', got on='faces'")
+    vertices, faces = _meshes.mesh_arrays(mesh)
+    places = np.arange(len(vertices))
+    if weld:
+        places, faces = _meshes.weld(vertices, faces)
+        vertices = vertices[places]
+    if on == "faces":
+        pairs, points, names = _meshes.face_pairs(faces), vertices[faces].mean(axis=1), None
+    else:
+        pairs, points, names = _meshes.vertex_pairs(faces), vertices, places.tolist()
+    values = None
+    if weights == "inverse_length":
+        values = _meshes.inverse_lengths(np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1))
+    elif weights == "cotangent":
+        values = _meshes.cotangent_weights(vertices, faces, pairs)
+    adjacency = _edges.merged_adjacency(len(points), pairs[:, 0], pairs[:, 1], values, "similarity", False)
+    return Graph(adjacency, nodes=names)
+
+
+# -- sources of load_graph -----------------------------------------------------------------------------
+
+
+def _from_file(
+    path: Path,
+    weight: str | int | None,
+    weight_is: str,
+    directed: bool | None,
+    columns: tuple[str | int, str | int],
+    header: bool | None,
+) -> Graph:
+    kind = _graph_files.suffix(path)
+    as_edges = kind in _graph_files.EDGE_LIST_SUFFIXES
+    if kind == ".mtx":
+        as_edges = not _graph_files.is_matrix_market(path)
+    if as_edges:
+        first, second = _two_columns(columns)
+        edges = _graph_files.read_edge_list(path, columns=(first, second), weight=weight, header=header)
+        return _from_edge_list(path, edges, weight_is, bool(directed))
+    if header is not None or tuple(columns) != (0, 1):
+        raise ValueError(f"`columns` and `header` belong to edge lists, {path} is none")
+    if kind in _meshes.MESH_SUFFIXES:
+        return _from_plain_mesh(path, weight)
+    try:
+        if kind in (".gml", ".graphml"):
+            read = _graph_files.read_gml if kind == ".gml" else _graph_files.read_graphml
+            return _from_networkx(read(path), weight, weight_is, directed)
+        if kind in (".mtx", ".npz"):
+            read = _graph_files.read_npz if kind == ".npz" else _graph_files.read_matrix_market
+            return _from_matrix(read(path), weight, weight_is, directed)
+    except (ValueError, TypeError) as error:
+        if str(path) in str(error):
+            raise
+        raise type(error)(f"{path}: {error}") from None
+    if not path.exists():
+        _graph_files.read_bytes(path)
+    raise ValueError(
+        f"{path} has no known format; wanted .gml, .graphml, .mtx, .npz, an edge list "
+        f"({', '.join(_graph_files.EDGE_LIST_SUFFIXES)}) or a mesh ({', '.join(_meshes.MESH_SUFFIXES)}), "
+        "each also with .gz"
+    )
+
+
+def _two_columns(columns: Any) -> tuple[str | int, str | int]:
+    ok = isinstance(columns, tuple | list) and len(columns) == 2
+    if not ok or not all(
+        isinstance(column, str | int) and not isinstance(column, bool) for column in columns
+    ):
+        raise TypeError(
+            f"`columns` must be two names or positions of columns, got {_checks.describe(columns)}"
+        )
+    if columns[0] == columns[1]:
+        raise ValueError(f"`columns` must be two different columns, got {columns[0]!r} twice")
+    return columns[0], columns[1]
+
+
+def _from_edge_list(path: Path, edges: _graph_files.EdgeList, weight_is: str, directed: bool) -> Graph:
+    values = None
+    if edges.weight is not None:
+        values = _edges.checked_weights(
+            edges.weight, len(edges.src), weight_is, lambda edge: f"{path}, line {edges.lines[edge]}"
+        )
+    adjacency = _edges.merged_adjacency(len(edges.nodes), edges.src, edges.dst, values, weight_is, directed)
+    return Graph(adjacency, nodes=edges.nodes, directed=directed)
+
+
+def _from_networkx(graph: Any, weight: str | int | None, weight_is: str, directed: bool | None) -> Graph:
+    keep = bool(directed) if directed is not None else graph.is_directed() and not graph.is_multigraph()
+    if keep and not graph.is_directed():
+        return _with_directions(_from_networkx(graph, weight, weight_is, False))
+    nodes = list(graph)
+    if not nodes:
+        raise ValueError("`source` must have at least one node, got an empty networkx graph")
+    positions = {node: position for position, node in enumerate(nodes)}
+    pairs = list(graph.edges())
+    ends = (positions[node] for pair in pairs for node in pair)
+    src, dst = np.fromiter(ends, dtype=np.int64, count=2 * len(pairs)).reshape(-1, 2).T
+    if not graph.is_directed():
+        src, dst = np.minimum(src, dst), np.maximum(src, dst)
+    values = None
+    if weight is not None:
+        listed = [value for _, _, value in graph.edges(data=weight, default=None)]
+        numbers = _as_numbers(listed, pairs, weight)
+        values = _edges.checked_weights(numbers, len(pairs), weight_is, lambda edge: f"edge {pairs[edge]}")
+    adjacency = _edges.merged_adjacency(len(nodes), src, dst, values, weight_is, keep)
+    return Graph(adjacency, nodes=nodes, directed=keep)
+
+
+def _as_numbers(values: list[Any], pairs: list[tuple[Any, Any]], weight: str | int) -> list[float]:
+    """Attributes of edges as floats; OSMnx's GraphML files hold numbers as text."""
+    numbers = []
+    for value, pair in zip(values, pairs, strict=True):
+        if value is None:
+            raise ValueError(
+                f"`weight` must be an attribute of every edge, but edge {pair} has no {weight!r}"
+            )
+        try:
+            numbers.append(float(value))
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"`weight` must be an attribute with numbers, but {weight!r} of edge {pair} is "
+                f"{_checks.describe(value)}"
+            ) from None
+    return numbers
+
+
+def _from_matrix(matrix: Any, weight: str | int | None, weight_is: str, directed: bool | None) -> Graph:
+    _only_edges_have("weight", weight, "a matrix, whose entries are the weights")
+    if weight_is == "similarity" or getattr(matrix, "dtype", np.dtype(object)).kind not in "biuf":
+        return Graph(matrix, directed=bool(directed))
+    lengths = sp.coo_array(matrix)
+    lengths.sum_duplicates()
+
+    def place(entry: int) -> str:
+        return f"entry [{lengths.row[entry]}, {lengths.col[entry]}]"
+
+    values = _edges.checked_weights(lengths.data, lengths.nnz, "distance", place)
+    # An undirected matrix lists every edge but the self-loops twice; each counts once in the mean.
+    share = np.where((lengths.row == lengths.col) | bool(directed), 1.0, 0.5)
+    mean = float(np.average(values, weights=share)) if values.size else 1.0
+    adjacency = sp.coo_array((mean / values, (lengths.row, lengths.col)), shape=lengths.shape)
+    return Graph(adjacency, directed=bool(directed))
+
+
+def _from_pyg(data: Any, weight: str | int | None, weight_is: str, directed: bool | None) -> Graph:
+    edge_index = _edges.host_array(data.edge_index)
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.dtype.kind not in "iu":
+        raise ValueError(f"`edge_index` must be integers of shape (2, E), got {_checks.describe(edge_index)}")
+    values = None
+    if weight is not None:
+        attribute = getattr(data, str(weight), None)
+        if attribute is None:
+            raise ValueError(f"`weight` must be an attribute of the Data, which has no {weight!r}")
+        values = _edges.host_array(attribute)
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+    src, dst = edge_index
+    n_nodes = getattr(data, "num_nodes", None)
+    if directed is None:
+        both = from_edges(src, dst, values, n_nodes=n_nodes, directed=True, weight_is=weight_is).adjacency
+        # Weights computed in float32 for each direction may differ by rounding.
+        if both.nnz and abs(both - both.T).max() > 1e-6 * both.max():
+            raise ValueError(
+                "`edge_index` must list every edge in both directions with one weight, but some are not; "
+                "pass directed=True to keep directions, directed=False to drop them"
+            )
+    return from_edges(src, dst, values, n_nodes=n_nodes, directed=bool(directed), weight_is=weight_is)
+
+
+def _from_plain_mesh(mesh: Any, weight: str | int | None) -> Graph:
+    _only_edges_have("weight", weight, "a mesh; graphrf.from_mesh has weights=")
+    return from_mesh(mesh)
+
+
+def _only_edges_have(name: str, value: Any, what: str) -> None:
+    if value is not None:
+        raise ValueError(f"`{name}` belongs to edges with attributes, got {value!r} for {what}")
+
+
+def _with_directions(graph: Graph) -> Graph:
+    names = graph.nodes if graph.has_names else None
+    return Graph(graph.adjacency, nodes=names, directed=True)

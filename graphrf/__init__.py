@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graphrf.lengths import Stratified as Stratified
     from graphrf.lengths import Survival as Survival
     from graphrf.lengths import Truncated as Truncated
+    from graphrf.matching.learn import learn_coupling as learn_coupling
     from graphrf.sampling.random_walks import RandomWalks as RandomWalks
     from graphrf.sampling.sample import sample_features as sample_features
 
@@ -41,6 +42,7 @@ _HOME = {
     "Stratified": "lengths",
     "Survival": "lengths",
     "Truncated": "lengths",
+    "learn_coupling": "matching.learn",
     "load_features": "features",
     "sample_features": "sampling.sample",
 }

@@ -22,9 +22,7 @@ def thread_count(n_threads: int | None) -> int:
     return max(1, os.cpu_count() or 1)
 
 
-def ordered_map(
-    function: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int
-) -> Iterator[Result]:
+def ordered_map(function: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int) -> Iterator[Result]:
     """Results of `function` over `tasks`, in order, computed on a pool of threads.
 
     At most 2 `n_threads` tasks are in flight, so results waiting for their turn stay bounded, and an

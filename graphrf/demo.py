@@ -19,7 +19,9 @@ def run(*, n_walks: int = 16, seed: int = 0, repeats: int = 10) -> str:
     graph = Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
     kernel = RegularizedLaplacian(1.0, 2)
     exact = kernel.dense(graph)
-    lines = [f"{'lengths':<20} {'directions':<12} {'Gram error':>10} {'steps/node':>10} {'nnz/node':>9} {'seconds':>8}"]
+    lines = [
+        f"{'lengths':<20} {'directions':<12} {'Gram error':>10} {'steps/node':>10} {'nnz/node':>9} {'seconds':>8}"
+    ]
     for law in (IID(0.1), Antithetic(0.1), Stratified(0.1), Truncated(6)):
         for directions in ("independent", "stratified"):
             errors, started = [], time.perf_counter()

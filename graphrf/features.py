@@ -133,7 +133,14 @@ class Features:
     @property
     def nbytes(self) -> int:
         """Memory of the stored arrays in bytes (degrees, which belong to the graph, not counted)."""
-        arrays = (self._indptr, self._indices, self._visit_ptr, self._visits_per_entry, self._steps, self._counts)
+        arrays = (
+            self._indptr,
+            self._indices,
+            self._visit_ptr,
+            self._visits_per_entry,
+            self._steps,
+            self._counts,
+        )
         return int(sum(array.nbytes for array in arrays) + self.nodes.nbytes)
 
     @property

@@ -67,9 +67,7 @@ class Graph:
     array([2, 0])
     """
 
-    def __init__(
-        self, adjacency: Any, nodes: Iterable[Hashable] | None = None, directed: bool = False
-    ) -> None:
+    def __init__(self, adjacency: Any, nodes: Iterable[Hashable] | None = None, directed: bool = False) -> None:
         self._adjacency = _validated(adjacency, bool(directed))
         self._directed = bool(directed)
         self._names = _validated_names(nodes, self._adjacency.shape[0])
@@ -148,7 +146,7 @@ class Graph:
             If a name is not in the graph.
         """
         single = isinstance(names, str | bytes | tuple) or not isinstance(names, Iterable)
-        wanted = [names] if single else list(names)  # type: ignore[arg-type]
+        wanted: list[Any] = [names] if single else list(names)  # type: ignore[arg-type]
         table = self._positions_by_name
         try:
             found = np.fromiter((table[name] for name in wanted), dtype=np.int64, count=len(wanted))
@@ -378,9 +376,7 @@ def _validated(adjacency: Any, directed: bool) -> sp.csr_array:
     if not directed:
         csr = _symmetric(csr)
     if csr.nnz < 2**31 and csr.indices.dtype != np.int32:
-        csr = sp.csr_array(
-            (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape
-        )
+        csr = sp.csr_array((csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape)
     for array in (csr.data, csr.indices, csr.indptr):
         array.setflags(write=False)
     return csr

@@ -186,8 +186,17 @@ class Coupling:
         except ValueError as error:
             raise ValueError(f"a coupling must be JSON text: {error}") from None
         if not isinstance(record, dict) or record.pop("format", None) != "graphrf coupling 1":
-            raise ValueError("a coupling must be a JSON object with \"format\": \"graphrf coupling 1\"")
-        known = {"permutations", "p_halt", "objective", "solver", "kernel", "graph", "cost_before", "cost_after"}
+            raise ValueError('a coupling must be a JSON object with "format": "graphrf coupling 1"')
+        known = {
+            "permutations",
+            "p_halt",
+            "objective",
+            "solver",
+            "kernel",
+            "graph",
+            "cost_before",
+            "cost_after",
+        }
         if set(record) - known or "permutations" not in record:
             raise ValueError(f"a coupling must have the keys {sorted(known)}, got {sorted(record)}")
         for key in ("cost_before", "cost_after"):
@@ -350,7 +359,8 @@ class SigmaCoupled(_Halting):
                 raise ValueError(
                     "`coupling` does not say its p_halt; pass SigmaCoupled(p_halt, coupling) with both"
                 )
-            p_halt, coupling = p_halt.p_halt, p_halt
+            coupling = p_halt
+            p_halt = coupling.p_halt
         if coupling is not None and not isinstance(coupling, Coupling):
             raise TypeError(f"`coupling` must be a Coupling, got {_checks.describe(coupling)}")
         object.__setattr__(self, "p_halt", p_halt)

@@ -52,7 +52,7 @@ class RandomWalks:
     """
 
     n_walks: int = 32
-    lengths: LengthLaw = Stratified(0.1)
+    lengths: LengthLaw = Stratified(0.1)  # noqa: RUF009 (it is immutable)
     directions: str = "stratified"
     laplacian: str = "normalized"
 

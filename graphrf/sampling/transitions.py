@@ -41,4 +41,3 @@ def transitions(adjacency: sp.csr_array) -> Transitions:
     cumulative /= np.repeat(cumulative[last], degree[filled])
     cumulative[last] = 1.0
     return Transitions(indptr, indices, cumulative)
-

@@ -352,9 +352,7 @@ def walk_block(  # type: ignore[no-untyped-def]
         if stratified:
             n = _walk_stratified(source, lengths, indptr, indices, cumulative, key, walkers, row_visits)
         else:
-            n = _walk_independent(
-                source, lengths, indptr, indices, cumulative, key, position, words, row_visits
-            )
+            n = _walk_independent(source, lengths, indptr, indices, cumulative, key, position, words, row_visits)
         row_visits[n] = (source << _U32) | uint64(n_walks)  # every walk starts on its source, at step 0
         n += 1
         sort_words(row_visits, n)

@@ -1,0 +1,28 @@
+"""Linear matching of quantiles: Eq. 56 of the paper, solved by the Hungarian algorithm."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+
+def spectral_cost(spectra: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    r"""Eq. 56 averaged over all node pairs: C[a, b] = sum_lambda weight (h_a(lambda) + h_b(lambda))^4.
+
+    `spectra` has shape (order, number of points), `weights` (number of points,). That the mean over pairs
+    [(psi^(a) + psi^(b))_i . (psi^(a) + psi^(b))_j]^2 is this sum (up to the constant N) follows from
+    ||(h_a + h_b)(W)^2||_F^2 being the sum of fourth powers of eigenvalues.
+    """
+    return np.einsum("abp,p->ab", (spectra[:, None, :] + spectra[None, :, :]) ** 4, weights)
+
+
+def pair_cost(products: np.ndarray) -> np.ndarray:
+    """Eq. 56 for node pairs, averaged over them, from products psi^(a)_i . psi^(b)_j of shape (pairs, n, n)."""
+    own = np.diagonal(products, axis1=1, axis2=2)
+    sums = own[:, :, None] + products + products.transpose(0, 2, 1) + own[:, None, :]
+    return np.asarray((sums**2).mean(axis=0))
+
+
+def solve_linear(cost: np.ndarray) -> np.ndarray:
+    """The permutation sigma that minimises sum_q cost[q, sigma(q)], O(n^3)."""
+    return linear_sum_assignment(cost)[1]

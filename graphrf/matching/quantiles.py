@@ -1,0 +1,58 @@
+r"""Direction-averaged features of the quantiles of a law of lengths, exactly.
+
+A walk of length l from node i has the direction-averaged feature vector psi~(l)_i = sum_{k<=l} f_k / S(k)
+(W^k)_i. (Eq. 52 of the paper). Averaged over the q-th of n equal quantiles ("tiles") of the law it is
+
+.. math:: \psi^{(q)}_i = \sum_k c_q(k) (W^k)_{i\cdot}, \qquad c_q(k) = \frac{f_k}{S(k)} w_q(k), \qquad
+          w_q(k) = P(\text{length} \ge k \mid \text{tile } q) = \mathrm{clip}(q - n (1 - S(k)), 0, 1),
+
+with q = 1 .. n (Eq. 54, whose printed interval should read ((q-1)/n, q/n]). Nothing is simulated.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf.lengths import Survival
+
+
+def tile_survival(survival: Survival, order: int) -> np.ndarray:
+    """w_q(k) = P(length >= k | tile q), shape (order, K + 1); its mean over tiles is S(k)."""
+    tiles = np.arange(1, order + 1)[:, None]
+    return np.clip(tiles - order * (1.0 - survival.table[None, :]), 0.0, 1.0)
+
+
+def tile_modulations(modulation: np.ndarray, survival: Survival, order: int) -> np.ndarray:
+    """c_q(k), shape (order, K + 1): the modulation of each tile; their mean is the modulation itself.
+
+    Columns at the end whose coefficients are below rounding are left out.
+    """
+    coefficients = tile_survival(survival, order) * (modulation / survival.table)
+    size = np.abs(coefficients).max(axis=0)
+    matters = np.flatnonzero(size > 1e-14 * size.sum())
+    return coefficients[:, : int(matters[-1]) + 1] if matters.size else coefficients[:, :1]
+
+
+def tile_spectra(coefficients: np.ndarray, eigenvalues: np.ndarray) -> np.ndarray:
+    """h_q(lambda) = sum_k c_q(k) lambda^k at eigenvalues of W, shape (order, number of eigenvalues)."""
+    return np.polynomial.polynomial.polyval(eigenvalues, coefficients.T)
+
+
+def tile_products(
+    coefficients: np.ndarray, walk_matrix: sp.csr_array, sources: np.ndarray, targets: np.ndarray
+) -> np.ndarray:
+    r"""psi^(a)_i . psi^(b)_j for pairs (i, j) = zip(sources, targets), shape (n_pairs, order, order).
+
+    Since W is symmetric, psi^(a)_i . psi^(b)_j = sum_{k,l} c_a(k) c_b(l) (W^{k+l})_ij: one column of powers of W
+    for each source, whatever the order. Cost: 2 K sparse products with n_pairs columns.
+    """
+    length = coefficients.shape[1]
+    powers = np.empty((sources.size, 2 * length - 1))
+    vectors = np.zeros((walk_matrix.shape[0], sources.size))
+    vectors[sources, np.arange(sources.size)] = 1.0
+    for k in range(powers.shape[1]):
+        powers[:, k] = vectors[targets, np.arange(sources.size)]
+        vectors = walk_matrix @ vectors
+    hankel = powers[:, np.arange(length)[:, None] + np.arange(length)]
+    return np.asarray(coefficients @ hankel @ coefficients.T)

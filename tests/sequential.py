@@ -50,8 +50,8 @@ def assert_unbiased(
     -----
     Round r compares q = n_projections * min(p-values), a Bonferroni p-value, with beta: it fails if
     q <= beta, passes if q > beta + gamma, and else continues with beta / gamma, where beta = level / rounds
-    at first and gamma = beta^(1 / rounds). A correct sampler reaches round r with probability at most gamma^(r - 1),
-    so every round contributes at most level / rounds.
+    at first and gamma = beta^(1 / rounds). A correct sampler reaches round r with probability at most
+    gamma^(r - 1), so every round contributes at most level / rounds.
     """
     truth = np.atleast_1d(np.asarray(truth, dtype=np.float64))
     beta = level / rounds

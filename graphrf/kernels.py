@@ -12,184 +12,31 @@ Appendix C.1 and Table 5 (which writes W for the adjacency matrix; here it is th
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse.linalg
 
 from graphrf import _checks, _power_series
-from graphrf.graph import LAPLACIANS, Graph
+from graphrf._kernel import Kernel
+from graphrf.graph import Graph
 
-_LARGEST_DENSE = 20_000
-
-
-@dataclass(frozen=True, repr=False)
-class Kernel:
-    r"""What every node kernel offers; an immutable object that holds hyperparameters and no graph.
-
-    A kernel of your own supplies `hyperparameters` and, for a checked scale s, `_taylor(n, s)`,
-    `_modulation(n, s)`, `_jacobian(n, s)`, `_tail(length, s)`, `_spectrum(eigenvalues, s)` and
-    `_root_spectrum(eigenvalues, s)`; all else follows. The series must have sum |f_k| finite.
-
-    Coefficients depend on the scale s. For the normalized Laplacian it is 1 and may be left out; for the
-    combinatorial one it depends on the graph: pass `scale=graph.laplacian_scale("combinatorial")`.
-    """
-
-    laplacian: str = field(default="normalized", kw_only=True)
-
-    def __post_init__(self) -> None:
-        _checks.choice("laplacian", self.laplacian, LAPLACIANS)
-
-    # -- what a kernel supplies ------------------------------------------------------------------
-
-    @property
-    def hyperparameters(self) -> dict[str, float]:
-        """The trainable hyperparameters and their values, in the order of `modulation_jacobian`."""
-        raise NotImplementedError
-
-    def _taylor(self, n: int, scale: float) -> np.ndarray:
-        raise NotImplementedError
-
-    def _modulation(self, n: int, scale: float) -> np.ndarray:
-        raise NotImplementedError
-
-    def _jacobian(self, n: int, scale: float) -> np.ndarray:
-        raise NotImplementedError
-
-    def _tail(self, length: int, scale: float) -> float:
-        raise NotImplementedError
-
-    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
-        raise NotImplementedError
-
-    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
-        raise NotImplementedError
-
-    def _check_scale(self, scale: float) -> None:
-        """Raise `ValueError` where the hyperparameters do not fit the scale."""
-
-    # -- coefficients ----------------------------------------------------------------------------
-
-    def taylor(self, n: int, scale: float | None = None) -> np.ndarray:
-        """The coefficients alpha_0 .. alpha_{n-1} of K in powers of W, shape (n,), float64."""
-        return self._taylor(_checks.integer("n", n, low=1), self._scale(scale))
-
-    def modulation(self, n: int, scale: float | None = None) -> np.ndarray:
-        """The coefficients f_0 .. f_{n-1} of F in powers of W (K = F F^T), shape (n,), float64."""
-        return self._modulation(_checks.integer("n", n, low=1), self._scale(scale))
-
-    def modulation_jacobian(self, n: int, scale: float | None = None) -> np.ndarray:
-        """df_k / d(hyperparameter), shape (n, number of hyperparameters), float64."""
-        return self._jacobian(_checks.integer("n", n, low=1), self._scale(scale))
-
-    def modulation_tail(self, length: int, scale: float | None = None) -> float:
-        """sum_{k > length} |f_k|: the error in operator norm of F cut after `length` steps.
-
-        `length = -1` gives the total A. K itself is then off by at most tail (2 A - tail).
-        """
-        return self._tail(_checks.integer("length", length, low=-1), self._scale(scale))
-
-    def truncation_length(self, tol: float = 1e-3, scale: float | None = None) -> int:
-        """The smallest length L with sum_{k>L} |f_k| <= tol * sum_k |f_k|."""
-        tol = _checks.number("tol", tol, low=0, high=1, include_low=False)
-        scale = self._scale(scale)
-        bound = tol * self._tail(-1, scale)
-        if self._tail(0, scale) <= bound:
-            return 0
-        low, high = 0, 1  # tail(low) > bound throughout, tail(high) <= bound in the end
-        while self._tail(high, scale) > bound:
-            low, high = high, 2 * high
-            if high > 2**53:
-                raise ValueError(f"`tol` must be larger for {self!r}: more than 2^53 steps are needed")
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._tail(middle, scale) > bound:
-                low = middle
-            else:
-                high = middle
-        return high
-
-    # -- spectra and dense matrices --------------------------------------------------------------
-
-    def spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
-        r"""g at eigenvalues of the Laplacian, K = U g(\Lambda) U^T; same shape, float64.
-
-        `scale` matters only for kernels given by their series on the combinatorial Laplacian.
-        """
-        return self._spectrum(np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
-
-    def root_spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
-        r"""The eigenvalues of F, whose squares are `spectrum`; same shape, float64."""
-        return self._root_spectrum(np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
-
-    def check_graph(self, graph: Graph) -> float:
-        """Check that the kernel exists on a graph, and return the graph's scale s."""
-        graph.require_undirected(f"the kernel {self!r}")
-        scale = graph.laplacian_scale(self.laplacian)
-        self._check_scale(scale)
-        return scale
-
-    def dense(self, graph: Graph) -> np.ndarray:
-        """The exact kernel matrix, shape (N, N), float64, by eigendecomposition of the dense Laplacian.
-
-        O(N^3) time and about 24 N^2 bytes; beyond 20,000 nodes use `graphrf.apply_kernel`.
-        """
-        return self._dense(graph, root=False)
-
-    def dense_root(self, graph: Graph) -> np.ndarray:
-        """The exact symmetric F with K = F F^T, shape (N, N), float64; cost as `dense`."""
-        return self._dense(graph, root=True)
-
-    def _dense(self, graph: Graph, root: bool) -> np.ndarray:
-        scale = self.check_graph(graph)
-        if graph.n_nodes > _LARGEST_DENSE:
-            raise ValueError(
-                f"a dense kernel matrix is made for at most {_LARGEST_DENSE} nodes, got {graph.n_nodes} "
-                f"(it would need {24 * graph.n_nodes**2 / 2**30:.0f} GiB); graphrf.apply_kernel multiplies "
-                "by it without forming it"
-            )
-        laplacian = graph.laplacian(self.laplacian == "normalized").toarray()
-        eigenvalues, vectors = np.linalg.eigh(laplacian)
-        eigenvalues = np.clip(eigenvalues, 0.0, (2.0 if self.laplacian == "normalized" else 1.0) * scale)
-        values = (self._root_spectrum if root else self._spectrum)(eigenvalues, scale)
-        product = (vectors * values) @ vectors.T
-        return np.asarray(0.5 * (product + product.T))
-
-    # -- as a Python object ----------------------------------------------------------------------
-
-    def replace(self, **changes: Any) -> Self:
-        """This kernel with some arguments changed."""
-        return dataclasses.replace(self, **changes)
-
-    def __repr__(self) -> str:
-        shown = [f for f in dataclasses.fields(self) if f.name != "laplacian"]
-        arguments = [f"{f.name}={getattr(self, f.name)!r}" for f in shown]
-        if self.laplacian != "normalized":
-            arguments.append(f"laplacian={self.laplacian!r}")
-        return f"{type(self).__name__}({', '.join(arguments)})"
-
-    def _scale(self, scale: float | None) -> float:
-        if self.laplacian == "normalized":
-            if scale is not None and scale != 1:
-                raise ValueError(f"`scale` must be 1 for the normalized Laplacian, got {scale}")
-            checked = 1.0
-        elif scale is None:
-            raise ValueError(
-                "`scale` must be given for the combinatorial Laplacian, whose coefficients depend on the "
-                'graph: pass scale=graph.laplacian_scale("combinatorial")'
-            )
-        else:
-            checked = _checks.number("scale", scale, low=0, include_low=False)
-        self._check_scale(checked)
-        return checked
-
-    def _positive(self, *names: str) -> None:
-        """Check fields that must be positive numbers, and store them as floats."""
-        for name in names:
-            checked = _checks.number(name, getattr(self, name), low=0, include_low=False)
-            object.__setattr__(self, name, checked)
+__all__ = [
+    "Diffusion",
+    "InverseCosine",
+    "Kernel",
+    "LearnedModulation",
+    "Matern",
+    "PStepRandomWalk",
+    "PowerSeries",
+    "RegularizedLaplacian",
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -313,3 +160,475 @@ class RegularizedLaplacian(Kernel):
 
     def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         return np.asarray((1 + self.lengthscale**2 * eigenvalues) ** (-self.power / 2))
+
+
+@dataclass(frozen=True, repr=False)
+class Matern(Kernel):
+    r"""The Matérn kernel on a graph.
+
+    .. math:: K = \left(\kappa I + L\right)^{-\nu}, \; \kappa = \frac{2\nu}{\ell^2}, \quad
+              \alpha_r = (\kappa+s)^{-\nu} \frac{(\nu)_r}{r!} a^r, \; a = \frac{s}{\kappa+s}; \quad
+              f_r \text{ the same with } \nu/2 \text{ for } \nu.
+
+    Parameters
+    ----------
+    nu, lengthscale : float
+        Smoothness and lengthscale, both > 0.
+    laplacian : "normalized" or "combinatorial"
+
+    Notes
+    -----
+    RegularizedLaplacian(l, p) = l^(-2p) Matern(nu=p, lengthscale=sqrt(2p) l). The variance is far from 1
+    (kappa^-nu at most): Gaussian processes scale it away.
+
+    References
+    ----------
+    Borovitskiy et al. 2021, "Matérn Gaussian processes on graphs".
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.Matern(nu=2.0, lengthscale=2.0).modulation(4)
+    array([0.5   , 0.25  , 0.125 , 0.0625])
+    """
+
+    nu: float = 1.5
+    lengthscale: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._positive("nu", "lengthscale")
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        return {"nu": self.nu, "lengthscale": self.lengthscale}
+
+    @property
+    def _kappa(self) -> float:
+        return 2 * self.nu / self.lengthscale**2
+
+    def _taylor(self, n: int, scale: float) -> np.ndarray:
+        return self._kappa**-self.nu * _power_series.negative_binomial(n, self.nu, scale / self._kappa)
+
+    def _modulation(self, n: int, scale: float) -> np.ndarray:
+        half = self.nu / 2
+        return self._kappa**-half * _power_series.negative_binomial(n, half, scale / self._kappa)
+
+    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+        # log f_r = -(q + r) log(kappa + s) + r log s + log (q)_r / r!, q = nu / 2
+        half, kappa = self.nu / 2, self._kappa
+        in_log_kappa = -(half + np.arange(n)) * (kappa / (kappa + scale))
+        in_half = _power_series.harmonic(n, half) - math.log(kappa + scale)
+        in_nu = in_log_kappa / self.nu + 0.5 * in_half
+        in_lengthscale = in_log_kappa * (-2 / self.lengthscale)
+        return self._modulation(n, scale)[:, None] * np.stack([in_nu, in_lengthscale], axis=1)
+
+    def _tail(self, length: int, scale: float) -> float:
+        half = self.nu / 2
+        return self._kappa**-half * _power_series.negative_binomial_tail(length, half, scale / self._kappa)
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return np.asarray((self._kappa + eigenvalues) ** -self.nu)
+
+    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return np.asarray((self._kappa + eigenvalues) ** (-self.nu / 2))
+
+
+@dataclass(frozen=True, repr=False)
+class PStepRandomWalk(Kernel):
+    r"""The p-step random walk kernel.
+
+    .. math:: K = (\alpha I - L)^p, \quad \alpha_r = \binom{p}{r} u^{p-r} s^r, \; u = \alpha - s; \quad
+              f_r = \binom{p/2}{r} u^{p/2-r} s^r.
+
+    Parameters
+    ----------
+    alpha : float
+        Normalized Laplacian: alpha >= 2. Combinatorial: alpha >= the largest eigenvalue of L if `steps` is
+        even, alpha >= 2 c if it is odd (c = 2 max(D)); these are checked when the scale or graph is known.
+        As a hyperparameter alpha is trained above `hyperparameter_bounds` only.
+    steps : int
+        p >= 1. Even: F is the finite series (alpha I - L)^(p/2). Odd: f is infinite and signed, and converges
+        only for u >= s.
+    laplacian : "normalized" or "combinatorial"
+
+    Notes
+    -----
+    With odd p at alpha = 2, K is singular at the eigenvalue 2 and |f_r| ~ r^(-p/2-1): for the default
+    tolerance of `truncation_length` p = 1 needs 79,578 steps, p = 3 needs 21. A larger alpha makes the decay
+    geometric, with ratio s / u.
+
+    References
+    ----------
+    Smola and Kondor 2003, "Kernels and regularization on graphs".
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.PStepRandomWalk(alpha=3.0, steps=4).modulation(4)
+    array([4., 4., 1., 0.])
+    """
+
+    alpha: float = 2.0
+    steps: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._positive("alpha")
+        object.__setattr__(self, "steps", _checks.integer("steps", self.steps, low=1))
+        if self.laplacian == "normalized":
+            self._check_scale(1.0)
+
+    def _check_scale(self, scale: float) -> None:
+        if self.laplacian == "normalized" and self.alpha < 2:
+            raise ValueError(f"`alpha` must be at least 2 for the normalized Laplacian, got {self.alpha:g}")
+        if self.steps % 2 and self.alpha < 2 * scale:
+            raise ValueError(
+                f"`alpha` must be at least 2 c = {2 * scale:g} on this graph for an odd number of steps (the "
+                f"series of the root diverges below), got {self.alpha:g}; raise alpha or take even `steps`"
+            )
+
+    def check_graph(self, graph: Graph) -> float:
+        scale = super().check_graph(graph)
+        if self.alpha < scale:  # c bounds the eigenvalues, so only a smaller alpha needs the largest of them
+            largest = _largest_eigenvalue(graph)
+            if self.alpha < largest * (1 - 1e-10):
+                raise ValueError(
+                    f"`alpha` must be at least {largest:g}, the largest eigenvalue of this graph's "
+                    f"combinatorial Laplacian, got {self.alpha:g}"
+                )
+        return scale
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        return {"alpha": self.alpha}
+
+    def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
+        """alpha's lower bound: 2, or 2 c (odd steps) or c (even steps) for the combinatorial Laplacian.
+
+        c is a bound of the eigenvalues; an alpha that is already below it is its own bound.
+        """
+        scale = self._scale(scale)
+        if self.laplacian == "normalized" or self.steps % 2:
+            return {"alpha": 2 * scale}
+        return {"alpha": min(scale, self.alpha)}
+
+    def _taylor(self, n: int, scale: float) -> np.ndarray:
+        return _power_series.binomial(n, self.steps, self.alpha - scale, scale)
+
+    def _modulation(self, n: int, scale: float) -> np.ndarray:
+        return _power_series.binomial(n, self.steps / 2, self.alpha - scale, scale)
+
+    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+        half = self.steps / 2
+        return half * _power_series.binomial(n, half - 1, self.alpha - scale, scale)[:, None]
+
+    def _tail(self, length: int, scale: float) -> float:
+        return _power_series.binomial_tail(length, self.steps / 2, self.alpha - scale, scale)
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return np.asarray((self.alpha - eigenvalues) ** self.steps)
+
+    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        base = self.alpha - eigenvalues
+        if self.steps % 2:  # rounding may put an eigenvalue above alpha
+            base = np.maximum(base, 0.0)
+        return np.asarray(base ** (self.steps / 2))
+
+
+def _largest_eigenvalue(graph: Graph) -> float:
+    laplacian = graph.laplacian(normalized=False)
+    if graph.n_nodes <= 64:
+        return float(np.linalg.eigvalsh(laplacian.toarray())[-1])
+    start = np.random.default_rng(0).standard_normal(graph.n_nodes)  # fixed: the same answer every time
+    top = scipy.sparse.linalg.eigsh(laplacian, k=1, which="LA", v0=start, return_eigenvectors=False)
+    return float(top[0])
+
+
+@dataclass(frozen=True, repr=False)
+class InverseCosine(Kernel):
+    r"""The inverse cosine kernel, on the normalized Laplacian only.
+
+    .. math:: K = \cos(\tfrac{\pi}{4} L), \quad
+              \alpha_r = \frac{(\pi/4)^r}{\sqrt 2 \, r!} \text{ with signs } + + - -, \quad
+              f = \text{the root series, } f_r \approx -(-1)^r r^{-3/2} / 4.
+
+    Notes
+    -----
+    f decays slowly because K is singular at the eigenvalue 2: `truncation_length(1e-2)` is 885, and of 1e-3
+    about 88,000. Use `graphrf.apply_kernel`, or a truncated law of lengths with its error stated.
+
+    References
+    ----------
+    Smola and Kondor 2003, "Kernels and regularization on graphs".
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.InverseCosine().modulation(4).round(4)
+    array([ 0.8409,  0.3302, -0.1945,  0.0424])
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.laplacian != "normalized":
+            raise ValueError(
+                "`laplacian` must be 'normalized' for InverseCosine, got 'combinatorial': cos(pi L / 4) is "
+                "indefinite as soon as an eigenvalue of L exceeds 2"
+            )
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        return {}
+
+    def _taylor(self, n: int, scale: float) -> np.ndarray:
+        return _power_series.inverse_cosine(n)
+
+    def _modulation(self, n: int, scale: float) -> np.ndarray:
+        return _power_series.inverse_cosine_root(n)
+
+    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+        return np.zeros((n, 0))
+
+    def _tail(self, length: int, scale: float) -> float:
+        return _power_series.inverse_cosine_root_tail(length)
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return np.asarray(np.cos(np.pi / 4 * eigenvalues))
+
+    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return np.asarray(np.sqrt(np.maximum(np.cos(np.pi / 4 * eigenvalues), 0.0)))
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class PowerSeries(Kernel):
+    r"""A kernel given by a finite series in the walk matrix W: of K (`taylor`) or of its root (`modulation`).
+
+    .. math:: K = \sum_r \alpha_r W^r \quad \text{or} \quad K = F^2, \; F = \sum_r f_r W^r.
+
+    Parameters
+    ----------
+    taylor : sequence of numbers
+        alpha. The root series is found by recursion in decimal arithmetic of 80 digits or more and its
+        square compared with alpha. A kernel needs alpha_0 > 0 and g(x) = sum alpha_r x^r >= 0 on [-1, 1]
+        ([0, 1] for the combinatorial Laplacian); that the root converges needs more: no zero of odd order of
+        g in the open complex unit disc. All this is checked. `Decimal` and `Fraction` entries are kept
+        exactly, which matters where alpha_0 is tiny.
+    modulation : sequence of numbers
+        f, any finite numbers; alpha is its convolution with itself. Give this or `taylor`.
+    laplacian : "normalized" or "combinatorial"
+        The coefficients belong to powers of W = I - L/s, so on the combinatorial Laplacian the same series
+        is a different function of L on graphs of different scale.
+
+    Raises
+    ------
+    ValueError
+        If the series is no kernel or its root does not converge; it says why.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.PowerSeries(taylor=[4.0, 4.0, 1.0]).modulation(4)
+    array([2., 1., 0., 0.])
+    >>> grf.PowerSeries(modulation=[2.0, 1.0]).taylor(4)
+    array([4., 4., 1., 0.])
+    """
+
+    given: str
+    coefficients: tuple[float | Decimal | Fraction, ...]
+
+    def __init__(
+        self,
+        *,
+        taylor: Iterable[Any] | None = None,
+        modulation: Iterable[Any] | None = None,
+        laplacian: str = "normalized",
+    ) -> None:
+        object.__setattr__(self, "laplacian", laplacian)
+        super().__post_init__()
+        if taylor is not None and modulation is None:
+            object.__setattr__(self, "given", "taylor")
+            object.__setattr__(self, "coefficients", _coefficients("taylor", taylor))
+            self._check_taylor()
+        elif modulation is not None and taylor is None:
+            object.__setattr__(self, "given", "modulation")
+            object.__setattr__(self, "coefficients", _coefficients("modulation", modulation))
+        else:
+            both = "both" if taylor is not None else "neither"
+            raise ValueError(f"PowerSeries takes one of `taylor` and `modulation`, got {both}")
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        return {}
+
+    def replace(self, **changes: Any) -> Self:
+        return type(self)(**{self.given: self.coefficients, "laplacian": self.laplacian} | changes)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(str(float(c)) for c in self.coefficients[:6])
+        more = f", ... {len(self.coefficients)} terms" if len(self.coefficients) > 6 else ""
+        rest = "" if self.laplacian == "normalized" else f", laplacian={self.laplacian!r}"
+        return f"PowerSeries({self.given}=[{shown}{more}]{rest})"
+
+    @cached_property
+    def _values(self) -> np.ndarray:
+        """The given coefficients as float64."""
+        return np.array([float(c) for c in self.coefficients])
+
+    def _check_taylor(self) -> None:
+        alpha = self._values
+        if alpha[0] <= 0:
+            raise ValueError(f"`taylor` must begin with a positive number, got {alpha[0]:g}")
+        low = -1.0 if self.laplacian == "normalized" else 0.0
+        angles = np.linspace(0, np.pi, 16 * alpha.size + 2001)
+        x = low + (1 - low) * (1 + np.cos(angles)) / 2
+        g = np.polynomial.polynomial.polyval(x, alpha)
+        worst = int(g.argmin())
+        if g[worst] < -1e-13 * np.abs(alpha).sum():
+            raise ValueError(
+                f"`taylor` must be a series that is at least 0 on [{low:g}, 1], where W has its eigenvalues; "
+                f"got {g[worst]:g} at {x[worst]:.4g}: K would be indefinite"
+            )
+        f = self._root
+        ratio = _power_series.dyadic_remainder(f)[1] if np.abs(f).max() < 1e100 * f[0] else math.inf
+        if ratio > 0.9:  # a zero on the unit circle gives 0.71, anything inside it more than 1
+            raise ValueError(
+                "`taylor` must have a root series that converges, but its coefficients do not decay (after "
+                f"{f.size} terms they reach {np.abs(f[f.size // 2 :]).max():.2g}): the series has a zero of "
+                "odd order inside the complex unit disc. Coefficients that are truncated or rounded while "
+                "alpha_0 is tiny do this too: use the named kernel, more digits (Decimal), or `modulation=`"
+            )
+
+    @cached_property
+    def _root(self) -> np.ndarray:
+        """The first 1024 to 4096 coefficients of the root, on which tails rest (fewer for long series)."""
+        length = len(self.coefficients)
+        return _power_series.root(self.coefficients, max(2 * length, min(4096, max(1024, 2**17 // length))))
+
+    def _taylor(self, n: int, scale: float) -> np.ndarray:
+        values = self._values if self.given == "taylor" else _power_series.square(self._values)
+        return _padded(values, n)
+
+    def _modulation(self, n: int, scale: float) -> np.ndarray:
+        if self.given == "modulation":
+            return _padded(self._values, n)
+        return self._root[:n].copy() if n <= self._root.size else _power_series.root(self.coefficients, n)
+
+    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+        return np.zeros((n, 0))
+
+    def _tail(self, length: int, scale: float) -> float:
+        if self.given == "modulation":
+            return float(np.abs(self._values[length + 1 :]).sum())
+        remainder, ratio = _power_series.dyadic_remainder(self._root)
+        if length < self._root.size:
+            return float(np.abs(self._root[length + 1 :]).sum()) + remainder
+        return remainder * ratio ** math.log2((length + 1) / self._root.size)
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        values = np.polynomial.polynomial.polyval(1 - eigenvalues / scale, self._values)
+        return np.asarray(values if self.given == "taylor" else values**2)
+
+    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        values = np.polynomial.polynomial.polyval(1 - eigenvalues / scale, self._values)
+        return np.asarray(values if self.given == "modulation" else np.sqrt(np.maximum(values, 0.0)))
+
+
+@dataclass(frozen=True, repr=False)
+class LearnedModulation(Kernel):
+    r"""A free modulation f_0 .. f_L, to be trained with a Gaussian process: K = F^2, F = sum_k f_k W^k.
+
+    K is positive semi-definite whatever the signs of f. The values are the hyperparameters, named "f0" ..
+    "fL", of any sign; the Jacobian is the identity.
+
+    Parameters
+    ----------
+    max_length : int
+        L >= 0, the number of steps.
+    values : sequence of L + 1 numbers, optional
+        The coefficients. Default: those of `Diffusion(lengthscale=2)`, e^-1 / k!.
+    laplacian : "normalized" or "combinatorial"
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> kernel = grf.LearnedModulation(max_length=2, values=[1.0, 0.5, -0.25])
+    >>> kernel.hyperparameters
+    {'f0': 1.0, 'f1': 0.5, 'f2': -0.25}
+    >>> kernel.replace(f2=0.0).values
+    (1.0, 0.5, 0.0)
+    """
+
+    max_length: int
+    values: tuple[float, ...] = None  # type: ignore[assignment]  # filled below
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        length = _checks.integer("max_length", self.max_length, low=0)
+        object.__setattr__(self, "max_length", length)
+        if self.values is None:
+            values = tuple(_power_series.poisson(length + 1, 1.0).tolist())
+        else:
+            values = tuple(float(value) for value in _coefficients("values", self.values))
+        if len(values) != length + 1:
+            raise ValueError(f"`values` must hold max_length + 1 = {length + 1} numbers, got {len(values)}")
+        object.__setattr__(self, "values", values)
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        return {f"f{k}": value for k, value in enumerate(self.values)}
+
+    def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
+        """Minus infinity for each: the values may have any sign."""
+        self._scale(scale)
+        return dict.fromkeys(self.hyperparameters, -math.inf)
+
+    def replace(self, **changes: Any) -> Self:
+        """This kernel with some arguments changed; single values by their names, "f0" and so on."""
+        values = list(changes.get("values", self.values))
+        for name in self.hyperparameters:
+            if name in changes:
+                values[int(name[1:])] = changes.pop(name)
+        if "max_length" not in changes or "values" in changes:
+            changes["values"] = tuple(values)
+        return super().replace(**changes)
+
+    def _taylor(self, n: int, scale: float) -> np.ndarray:
+        return _padded(_power_series.square(np.array(self.values)), n)
+
+    def _modulation(self, n: int, scale: float) -> np.ndarray:
+        return _padded(np.array(self.values), n)
+
+    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+        return np.eye(n, self.max_length + 1)
+
+    def _tail(self, length: int, scale: float) -> float:
+        return float(np.abs(self.values[length + 1 :]).sum())
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return self._root_spectrum(eigenvalues, scale) ** 2
+
+    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return np.asarray(np.polynomial.polynomial.polyval(1 - eigenvalues / scale, self.values))
+
+
+def _padded(values: np.ndarray, n: int) -> np.ndarray:
+    """The first n entries, with zeros after the last."""
+    padded = np.zeros(n)
+    padded[: min(n, values.size)] = values[:n]
+    return padded
+
+
+def _coefficients(name: str, values: Iterable[Any]) -> tuple[float | Decimal | Fraction, ...]:
+    """A non-empty tuple of finite numbers, Decimals and Fractions kept as they are."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"`{name}` must be a sequence of numbers, got {_checks.describe(values)}")
+    kept = tuple(
+        value
+        if isinstance(value, Decimal | Fraction) and math.isfinite(value)
+        else _checks.number(f"{name}[{k}]", value)
+        for k, value in enumerate(values)
+    )
+    if not kept:
+        raise ValueError(f"`{name}` must hold at least one number, got none")
+    return kept

@@ -1,0 +1,186 @@
+"""The base class of node kernels: checks, truncation lengths and dense matrices, once for all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from graphrf import _checks
+from graphrf.graph import LAPLACIANS, Graph
+
+_LARGEST_DENSE = 20_000
+
+
+@dataclass(frozen=True, repr=False)
+class Kernel:
+    r"""What every node kernel offers; an immutable object that holds hyperparameters and no graph.
+
+    A kernel of your own supplies `hyperparameters` and, for a checked scale s, `_taylor(n, s)`,
+    `_modulation(n, s)`, `_jacobian(n, s)`, `_tail(length, s)`, `_spectrum(eigenvalues, s)` and
+    `_root_spectrum(eigenvalues, s)`; all else follows. The series must have sum |f_k| finite.
+
+    Coefficients depend on the scale s. For the normalized Laplacian it is 1 and may be left out; for the
+    combinatorial one it depends on the graph: pass `scale=graph.laplacian_scale("combinatorial")`.
+    """
+
+    laplacian: str = field(default="normalized", kw_only=True)
+
+    def __post_init__(self) -> None:
+        _checks.choice("laplacian", self.laplacian, LAPLACIANS)
+
+    # -- what a kernel supplies ------------------------------------------------------------------
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        """The trainable hyperparameters and their values, in the order of `modulation_jacobian`."""
+        raise NotImplementedError
+
+    def _taylor(self, n: int, scale: float) -> np.ndarray:
+        raise NotImplementedError
+
+    def _modulation(self, n: int, scale: float) -> np.ndarray:
+        raise NotImplementedError
+
+    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+        raise NotImplementedError
+
+    def _tail(self, length: int, scale: float) -> float:
+        raise NotImplementedError
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        raise NotImplementedError
+
+    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        raise NotImplementedError
+
+    def _check_scale(self, scale: float) -> None:
+        """Raise `ValueError` where the hyperparameters do not fit the scale."""
+
+    # -- coefficients ----------------------------------------------------------------------------
+
+    def taylor(self, n: int, scale: float | None = None) -> np.ndarray:
+        """The coefficients alpha_0 .. alpha_{n-1} of K in powers of W, shape (n,), float64."""
+        return self._taylor(_checks.integer("n", n, low=1), self._scale(scale))
+
+    def modulation(self, n: int, scale: float | None = None) -> np.ndarray:
+        """The coefficients f_0 .. f_{n-1} of F in powers of W (K = F F^T), shape (n,), float64."""
+        return self._modulation(_checks.integer("n", n, low=1), self._scale(scale))
+
+    def modulation_jacobian(self, n: int, scale: float | None = None) -> np.ndarray:
+        """df_k / d(hyperparameter), shape (n, number of hyperparameters), float64."""
+        return self._jacobian(_checks.integer("n", n, low=1), self._scale(scale))
+
+    def modulation_tail(self, length: int, scale: float | None = None) -> float:
+        """sum_{k > length} |f_k|: the error in operator norm of F cut after `length` steps.
+
+        `length = -1` gives the total A. K itself is then off by at most tail (2 A - tail).
+        """
+        return self._tail(_checks.integer("length", length, low=-1), self._scale(scale))
+
+    def truncation_length(self, tol: float = 1e-3, scale: float | None = None) -> int:
+        """The smallest length L with sum_{k>L} |f_k| <= tol * sum_k |f_k|."""
+        tol = _checks.number("tol", tol, low=0, high=1, include_low=False)
+        scale = self._scale(scale)
+        bound = tol * self._tail(-1, scale)
+        if self._tail(0, scale) <= bound:
+            return 0
+        low, high = 0, 1  # tail(low) > bound throughout, tail(high) <= bound in the end
+        while self._tail(high, scale) > bound:
+            low, high = high, 2 * high
+            if high > 2**53:
+                raise ValueError(f"`tol` must be larger for {self!r}: more than 2^53 steps are needed")
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._tail(middle, scale) > bound:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    # -- spectra and dense matrices --------------------------------------------------------------
+
+    def spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
+        r"""g at eigenvalues of the Laplacian, K = U g(\Lambda) U^T; same shape, float64.
+
+        `scale` matters only for kernels given by their series on the combinatorial Laplacian.
+        """
+        return self._spectrum(np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
+
+    def root_spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
+        r"""The eigenvalues of F, whose squares are `spectrum`; same shape, float64."""
+        return self._root_spectrum(np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
+
+    def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
+        """The lower bound of each hyperparameter, itself excluded when training; 0 unless said otherwise."""
+        self._scale(scale)
+        return dict.fromkeys(self.hyperparameters, 0.0)
+
+    def check_graph(self, graph: Graph) -> float:
+        """Check that the kernel exists on a graph, and return the graph's scale s."""
+        graph.require_undirected(f"the kernel {self!r}")
+        scale = graph.laplacian_scale(self.laplacian)
+        self._check_scale(scale)
+        return scale
+
+    def dense(self, graph: Graph) -> np.ndarray:
+        """The exact kernel matrix, shape (N, N), float64, by eigendecomposition of the dense Laplacian.
+
+        O(N^3) time and about 24 N^2 bytes; beyond 20,000 nodes use `graphrf.apply_kernel`.
+        """
+        return self._dense(graph, root=False)
+
+    def dense_root(self, graph: Graph) -> np.ndarray:
+        """The exact symmetric F with K = F F^T, shape (N, N), float64; cost as `dense`."""
+        return self._dense(graph, root=True)
+
+    def _dense(self, graph: Graph, root: bool) -> np.ndarray:
+        scale = self.check_graph(graph)
+        if graph.n_nodes > _LARGEST_DENSE:
+            raise ValueError(
+                f"a dense kernel matrix is made for at most {_LARGEST_DENSE} nodes, got {graph.n_nodes} "
+                f"(it would need {24 * graph.n_nodes**2 / 2**30:.0f} GiB); graphrf.apply_kernel multiplies "
+                "by it without forming it"
+            )
+        laplacian = graph.laplacian(self.laplacian == "normalized").toarray()
+        eigenvalues, vectors = np.linalg.eigh(laplacian)
+        eigenvalues = np.clip(eigenvalues, 0.0, (2.0 if self.laplacian == "normalized" else 1.0) * scale)
+        values = (self._root_spectrum if root else self._spectrum)(eigenvalues, scale)
+        product = (vectors * values) @ vectors.T
+        return np.asarray(0.5 * (product + product.T))
+
+    # -- as a Python object ----------------------------------------------------------------------
+
+    def replace(self, **changes: Any) -> Self:
+        """This kernel with some arguments changed."""
+        return dataclasses.replace(self, **changes)
+
+    def __repr__(self) -> str:
+        shown = [f for f in dataclasses.fields(self) if f.name != "laplacian"]
+        arguments = [f"{f.name}={getattr(self, f.name)!r}" for f in shown]
+        if self.laplacian != "normalized":
+            arguments.append(f"laplacian={self.laplacian!r}")
+        return f"{type(self).__name__}({', '.join(arguments)})"
+
+    def _scale(self, scale: float | None) -> float:
+        if self.laplacian == "normalized":
+            if scale is not None and scale != 1:
+                raise ValueError(f"`scale` must be 1 for the normalized Laplacian, got {scale}")
+            checked = 1.0
+        elif scale is None:
+            raise ValueError(
+                "`scale` must be given for the combinatorial Laplacian, whose coefficients depend on the "
+                'graph: pass scale=graph.laplacian_scale("combinatorial")'
+            )
+        else:
+            checked = _checks.number("scale", scale, low=0, include_low=False)
+        self._check_scale(checked)
+        return checked
+
+    def _positive(self, *names: str) -> None:
+        """Check fields that must be positive numbers, and store them as floats."""
+        for name in names:
+            checked = _checks.number(name, getattr(self, name), low=0, include_low=False)
+            object.__setattr__(self, name, checked)

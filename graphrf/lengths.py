@@ -221,7 +221,7 @@ class Coupling:
 
 
 class LengthLaw(ABC):
-    """Contract of a law: `survival` and `rule`, and `coupling` where the rule is PERMUTATION.
+    """Contract of a law: `survival`, `rule`, and the `permutations` that the rule reads.
 
     Engines read the table's entries and one of four rules; they know nothing else of a law. A new law with
     an existing rule needs no change of any engine.
@@ -234,10 +234,13 @@ class LengthLaw(ABC):
     def survival(self) -> Survival:
         """The survival table."""
 
-    @property
-    def coupling(self) -> Coupling | None:
-        """The permutations, for the rule PERMUTATION."""
-        return None
+    def permutations(self, n_walks: int) -> np.ndarray:
+        """What the rule reads besides the table, int64, 2-D.
+
+        PERMUTATION: the coupling's, shape (group - 1, order). STRATIFIED: the stratum of every walk before
+        the random rotation, shape (1, n_walks). Else empty.
+        """
+        return np.zeros((0, 1), np.int64)
 
     @property
     def group(self) -> int:
@@ -310,10 +313,13 @@ class Antithetic(_Halting):
 
 @dataclass(frozen=True, repr=False)
 class Stratified(_Halting):
-    r"""Stratified lengths (a Latin hypercube): u_k = (pi(k) + U_k) / m, pi a random permutation.
+    r"""Stratified lengths (a Latin hypercube): u_j = ((pi(j) + R) mod m + U_j) / m, R uniform in 0 .. m - 1.
 
-    Every walk's law is unchanged, and the m lengths of a source fall into the m quantiles one by one. Nothing
-    is learned, and any number of walks is coupled at once.
+    The random rotation R leaves every walk's law unchanged, and the m lengths of a source fall into the m
+    quantiles one by one. Nothing is learned, and any number of walks is coupled at once. pi is the van der
+    Corput order, in which every run of consecutive walks has well-spread lengths: stratified directions send such
+    runs along one edge (measured on a 30 x 30 grid with 64 walks: Gram error 5 to 11 % below a random order,
+    no difference on social graphs; `examples/stratified_order.py`).
 
     Parameters
     ----------
@@ -321,6 +327,9 @@ class Stratified(_Halting):
     """
 
     rule = Rule.STRATIFIED
+
+    def permutations(self, n_walks: int) -> np.ndarray:
+        return van_der_corput_order(n_walks)[None, :]
 
 
 @dataclass(frozen=True, repr=False)
@@ -355,11 +364,11 @@ class SigmaCoupled(_Halting):
         if isinstance(p_halt, Coupling):
             if coupling is not None:
                 raise ValueError("`coupling` was given twice")
-            if p_halt.p_halt is None:
+            coupling = p_halt
+            if coupling.p_halt is None:
                 raise ValueError(
                     "`coupling` does not say its p_halt; pass SigmaCoupled(p_halt, coupling) with both"
                 )
-            coupling = p_halt
             p_halt = coupling.p_halt
         if coupling is not None and not isinstance(coupling, Coupling):
             raise TypeError(f"`coupling` must be a Coupling, got {_checks.describe(coupling)}")
@@ -379,6 +388,9 @@ class SigmaCoupled(_Halting):
     @property
     def group(self) -> int:
         return self.coupling.n_walkers
+
+    def permutations(self, n_walks: int) -> np.ndarray:
+        return self.coupling.permutations
 
 
 @dataclass(frozen=True)
@@ -407,6 +419,17 @@ class Truncated(LengthLaw):
 
     def __repr__(self) -> str:
         return f"Truncated({self.max_length})"
+
+
+def van_der_corput_order(n: int) -> np.ndarray:
+    """Ranks of the first n points of the van der Corput sequence: any run of them is spread over 0 .. n - 1."""
+    number = np.arange(n)
+    points = np.zeros(n)
+    for bit in range(max(1, int(n - 1).bit_length())):
+        points += ((number >> bit) & 1) * 0.5 ** (bit + 1)
+    order = np.empty(n, np.int64)
+    order[np.argsort(points)] = number
+    return order
 
 
 @lru_cache(maxsize=1)

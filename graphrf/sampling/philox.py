@@ -28,11 +28,10 @@ class Use(IntEnum):
     """What random bits are for: the last word of the counter, so that no two uses share bits."""
 
     LENGTH = 0
-    ORDER = 1
-    DIRECTION = 2
-    SHARED_DIRECTION = 3
-    POOL_STOP = 4
-    POOL_DEAL = 5
+    DIRECTION = 1
+    SHARED_DIRECTION = 2
+    POOL_STOP = 3
+    POOL_DEAL = 4
 
 
 def check_seed(seed: int | None, name: str = "seed") -> int:

@@ -114,8 +114,7 @@ class PreparedWalks:
         self.degrees = _load_degrees(graph) if sampler.laplacian == "normalized" else None
         self._transitions: Transitions = transitions(graph.walk_adjacency(sampler.laplacian))
         self._key = np.uint64(seed)
-        coupling = sampler.lengths.coupling
-        self._permutations = np.zeros((0, 1), np.int64) if coupling is None else coupling.permutations
+        self._permutations = sampler.lengths.permutations(sampler.n_walks)
 
     @property
     def visits_per_row(self) -> float:

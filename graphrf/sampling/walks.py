@@ -16,8 +16,8 @@ from graphrf.sampling.philox import Use, philox, unit
 _RULE_INDEPENDENT = int(Rule.INDEPENDENT)
 _RULE_ANTITHETIC = int(Rule.ANTITHETIC)
 _RULE_PERMUTATION = int(Rule.PERMUTATION)
+_RULE_STRATIFIED = int(Rule.STRATIFIED)
 _USE_LENGTH = np.uint64(Use.LENGTH)
-_USE_ORDER = np.uint64(Use.ORDER)
 _USE_DIRECTION = np.uint64(Use.DIRECTION)
 _USE_SHARED = np.uint64(Use.SHARED_DIRECTION)
 
@@ -25,6 +25,7 @@ _U0 = np.uint64(0)
 _U1 = np.uint64(1)
 _U16 = np.uint64(16)
 _U32 = np.uint64(32)
+_LOW8 = np.uint64(0xFF)
 _LOW16 = np.uint64(0xFFFF)
 _LOW32 = np.uint64(0xFFFFFFFF)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -51,8 +52,8 @@ def _length_of(x, survival):  # type: ignore[no-untyped-def]
 def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: ignore[no-untyped-def]
     """Fill `lengths` (one entry a walk) for the walks of `source`.
 
-    A walk reaches step k when its uniform x is below survival[k]. `permutations` has shape (group - 1, order)
-    and is read by the rule PERMUTATION only. Counters: (source, walk, block, LENGTH).
+    A walk reaches step k when its uniform x is below survival[k]. `permutations` is what
+    `LengthLaw.permutations(n_walks)` gives. Counters: (source, walk, block, LENGTH).
     """
     m = lengths.size
     if rule == _RULE_ANTITHETIC:
@@ -81,8 +82,7 @@ def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: i
     group = permutations.shape[0] + 1
     order = permutations.shape[1]
     tile = 0
-    if rule != _RULE_INDEPENDENT and rule != _RULE_PERMUTATION:
-        _shuffle(source, key, lengths)
+    shift = 0
     for j in range(m):
         w0, w1, w2, w3 = philox(source, uint64(j), _U0, _USE_LENGTH, key)
         x = unit(w0, w1)
@@ -94,29 +94,12 @@ def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: i
                 x = (order - 1 - tile + x) / order
             else:
                 x = (order - 1 - permutations[member - 1, tile] + x) / order
-        elif rule != _RULE_INDEPENDENT:
-            x = (lengths[j] + x) / m
+        elif rule == _RULE_STRATIFIED:
+            # A random rotation of the strata makes every walk's own law exact.
+            if j == 0:
+                shift = np.int64((w2 * uint64(m)) >> _U32)
+            x = ((permutations[0, j] + shift) % m + x) / m
         lengths[j] = _length_of(x, survival)
-
-
-@njit(nogil=True)
-def _shuffle(source, key, order):  # type: ignore[no-untyped-def]
-    """Fill `order` with a random permutation of 0 .. m - 1 (Fisher and Yates)."""
-    m = order.size
-    w0 = w1 = w2 = w3 = _U0
-    for j in range(m):
-        if j & 3 == 0:
-            w0, w1, w2, w3 = philox(source, uint64(j >> 2), _U0, _USE_ORDER, key)
-            word = w0
-        elif j & 3 == 1:
-            word = w1
-        elif j & 3 == 2:
-            word = w2
-        else:
-            word = w3
-        i = np.int64((word * uint64(j + 1)) >> _U32)
-        order[j] = order[i]
-        order[i] = j
 
 
 # -- transitions ---------------------------------------------------------------------------------------------
@@ -138,54 +121,47 @@ def row_cumsum(weights, indptr):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def sort_words(a, n):  # type: ignore[no-untyped-def]
-    """Sort a[:n] (uint64) in place: quicksort with insertion sort for short runs."""
-    stack = np.empty(128, np.int64)
-    top = 0
-    low = 0
-    high = n - 1
-    while True:
-        while high - low > 24:
-            middle = (low + high) >> 1
-            if a[middle] < a[low]:
-                a[middle], a[low] = a[low], a[middle]
-            if a[high] < a[low]:
-                a[high], a[low] = a[low], a[high]
-            if a[high] < a[middle]:
-                a[high], a[middle] = a[middle], a[high]
-            pivot = a[middle]
-            i = low
-            j = high
-            while i <= j:
-                while a[i] < pivot:
-                    i += 1
-                while pivot < a[j]:
-                    j -= 1
-                if i <= j:
-                    a[i], a[j] = a[j], a[i]
-                    i += 1
-                    j -= 1
-            if j - low < high - i:
-                stack[top] = i
-                stack[top + 1] = high
-                high = j
-            else:
-                stack[top] = low
-                stack[top + 1] = j
-                low = i
-            top += 2
-        for i in range(low + 1, high + 1):
-            value = a[i]
+def sort_by_node(words, n, spare, places):  # type: ignore[no-untyped-def]
+    """Sort words[:n] (uint64) in place by their high 32 bits, keeping the order of equal ones.
+
+    Radix sort from the lowest byte, of the bytes that differ; insertion sort where few words would not repay
+    its counters. `spare` has room for n words, `places` 256 int64.
+    """
+    if n <= 24:
+        for i in range(1, n):
+            word = words[i]
+            node = word >> _U32
             j = i - 1
-            while j >= low and a[j] > value:
-                a[j + 1] = a[j]
+            while j >= 0 and words[j] >> _U32 > node:
+                words[j + 1] = words[j]
                 j -= 1
-            a[j + 1] = value
-        if top == 0:
-            return
-        top -= 2
-        low = stack[top]
-        high = stack[top + 1]
+            words[j + 1] = word
+        return
+    differ = _U0
+    for i in range(1, n):
+        differ |= words[i] ^ words[0]
+    source, target = words, spare
+    in_place = True
+    for byte in range(4, 8):
+        shift = uint64(8 * byte)
+        if (differ >> shift) & _LOW8 == _U0:
+            continue
+        places[:] = 0
+        for i in range(n):
+            places[np.int64((source[i] >> shift) & _LOW8)] += 1
+        place = 0
+        for digit in range(256):
+            count = places[digit]
+            places[digit] = place
+            place += count
+        for i in range(n):
+            digit = np.int64((source[i] >> shift) & _LOW8)
+            target[places[digit]] = source[i]
+            places[digit] += 1
+        source, target = target, source
+        in_place = not in_place
+    if not in_place:
+        words[:n] = spare[:n]
 
 
 # -- steps ---------------------------------------------------------------------------------------------------
@@ -217,14 +193,15 @@ def neighbour(v, bits, indptr, indices, cumulative):  # type: ignore[no-untyped-
 def _walk_independent(  # type: ignore[no-untyped-def]
     source, lengths, indptr, indices, cumulative, key, position, words, visits
 ):
-    """Walks with independent directions; appends (node, step, 1) words to `visits`, returns their number.
+    """Walks with independent directions; writes words (node, step, 1) to `visits`, returns their number.
 
     Unweighted graphs use one word a step, so four steps a call of the generator; weighted ones two words.
     Counters: (source, walk, block of steps, DIRECTION).
     """
     m = lengths.size
     per_call = 4 if cumulative.size == 0 else 2
-    n = 0
+    visits[0] = (source << _U32) | uint64(m)  # every walk starts on its source, at step 0
+    n = 1
     longest = 0
     for j in range(m):
         position[j] = source
@@ -252,49 +229,56 @@ def _walk_independent(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _walk_stratified(  # type: ignore[no-untyped-def]
-    source, lengths, indptr, indices, cumulative, key, walkers, visits
-):
-    """Walks with stratified directions; appends (node, step, count) words to `visits`, returns their number.
+def deal(walkers, first, last, node, bits, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
+    """Move walkers[first:last], which stand on `node`, to neighbours by systematic sampling.
 
-    The c walks that stand on one node leave it by systematic sampling: walk j takes the neighbour at share
-    (o + j / c) mod 1 of the node's weights, o uniform and fresh for each (source, node, step). Each walk's own
-    law is unchanged. Counters: (source, node, step, SHARED_DIRECTION).
+    With c walkers, the j-th takes the neighbour at share (o + j / c) mod 1 of the node's weights, where o is the
+    uniform of 64 `bits`: each by itself moves like a simple random walk, together they spread as evenly as can
+    be. The low 32 bits of a walker's word, its number, stay.
+    """
+    gap = _ALL // uint64(last - first)
+    for i in range(first, last):
+        to = neighbour(node, bits, indptr, indices, cumulative)
+        walkers[i] = (uint64(to) << _U32) | (walkers[i] & _LOW32)
+        bits += gap
+
+
+@njit(nogil=True)
+def _walk_stratified(  # type: ignore[no-untyped-def]
+    source, lengths, indptr, indices, cumulative, key, walkers, spare, places, visits
+):
+    """Walks with stratified directions; writes words (node, step, count) to `visits`, returns their number.
+
+    The walks that stand on one node at one step leave it together (`deal`), with a uniform that is fresh for each
+    (source, node, step) and independent of the lengths. Counters: (source, node, step, SHARED_DIRECTION).
     """
     m = lengths.size
     n = 0
-    alive = 0
+    standing = m
     for j in range(m):
-        if lengths[j] > 0:
-            walkers[alive] = (uint64(source) << _U32) | uint64(j)
-            alive += 1
+        walkers[j] = (source << _U32) | uint64(j)
     k = 0
-    while alive > 0:
-        k += 1
-        sort_words(walkers, alive)
-        first = 0
-        while first < alive:
-            v = walkers[first] >> _U32
-            last = first + 1
-            while last < alive and walkers[last] >> _U32 == v:
-                last += 1
-            w0, w1, _, _ = philox(source, v, uint64(k), _USE_SHARED, key)
-            bits = (w0 << _U32) | w1
-            gap = _ALL // uint64(last - first)
-            for i in range(first, last):
-                u = neighbour(np.int64(v), bits, indptr, indices, cumulative)
-                walkers[i] = (uint64(u) << _U32) | (walkers[i] & _LOW32)
-                bits += gap
-            first = last
-        # Record where everybody is, then drop the walks that end here.
+    while standing > 0:
+        sort_by_node(walkers, standing, spare, places)
         kept = 0
-        for i in range(alive):
-            visits[n] = (walkers[i] & ~_LOW32) | (uint64(k) << _U16) | _U1
+        first = 0
+        while first < standing:
+            node = walkers[first] >> _U32
+            last = first
+            start = kept
+            while last < standing and walkers[last] >> _U32 == node:
+                if lengths[np.int64(walkers[last] & _LOW32)] > k:
+                    walkers[kept] = walkers[last]
+                    kept += 1
+                last += 1
+            visits[n] = (node << _U32) | (uint64(k) << _U16) | uint64(last - first)
             n += 1
-            if lengths[np.int64(walkers[i] & _LOW32)] > k:
-                walkers[kept] = walkers[i]
-                kept += 1
-        alive = kept
+            if kept > start:
+                w0, w1, _, _ = philox(source, node, uint64(k), _USE_SHARED, key)
+                deal(walkers, start, kept, np.int64(node), (w0 << _U32) | w1, indptr, indices, cumulative)
+            first = last
+        standing = kept
+        k += 1
     return n
 
 
@@ -337,6 +321,8 @@ def walk_block(  # type: ignore[no-untyped-def]
     words = np.empty((n_walks, 4), np.uint64)
     walkers = np.empty(n_walks, np.uint64)
     row_visits = np.empty(1024, np.uint64)
+    spare = np.empty(max(1024, n_walks), np.uint64)
+    places = np.empty(256, np.int64)
     n_entries = 0
     n_visits = 0
     n_steps = 0
@@ -349,13 +335,15 @@ def walk_block(  # type: ignore[no-untyped-def]
         n_steps += total
         if row_visits.size < total + 1:
             row_visits = np.empty(2 * (total + 1), np.uint64)
+            spare = np.empty(2 * (total + 1) + n_walks, np.uint64)
         if stratified:
-            n = _walk_stratified(source, lengths, indptr, indices, cumulative, key, walkers, row_visits)
+            n = _walk_stratified(
+                source, lengths, indptr, indices, cumulative, key, walkers, spare, places, row_visits
+            )
         else:
             n = _walk_independent(source, lengths, indptr, indices, cumulative, key, position, words, row_visits)
-        row_visits[n] = (source << _U32) | uint64(n_walks)  # every walk starts on its source, at step 0
-        n += 1
-        sort_words(row_visits, n)
+        # Both write in the order of steps, and the sort keeps it among the visits of one node.
+        sort_by_node(row_visits, n, spare, places)
         if n_visits + n > steps.size:
             room = max(2 * steps.size, n_visits + n)
             steps = _grown(steps, n_visits, room)

@@ -26,8 +26,7 @@ def mesh_arrays(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
         vertices, faces = np.asarray(mesh[0]), np.asarray(mesh[1])
     else:
         raise TypeError(
-            "`mesh` must be a path, a trimesh.Trimesh or a pair (vertices, faces), "
-            f"got {_checks.describe(mesh)}"
+            f"`mesh` must be a path, a trimesh.Trimesh or a pair (vertices, faces), got {_checks.describe(mesh)}"
         )
     if vertices.ndim != 2 or vertices.shape[1] != 3 or vertices.dtype.kind not in "iuf":
         raise ValueError(f"`mesh` must have vertices of shape (V, 3), got {_checks.describe(vertices)}")
@@ -58,7 +57,7 @@ def _read(path: Path) -> Any:
         ) from None
     try:
         # Textures and materials are left alone: they would be looked for in other files.
-        options = {"skip_materials": True} if kind in (".ply", ".obj") else {}
+        options: dict[str, Any] = {"skip_materials": True} if kind in (".ply", ".obj") else {}
         loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], force="mesh", **options)
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__

@@ -37,7 +37,10 @@ def ends_of_edges(name: str, values: Any) -> Any:
         values = np.asarray(values)
     if not isinstance(values, np.ndarray):
         values = list(values)
-        if not all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in values):
+        odd = [value for value in values if isinstance(value, bool | np.bool_ | float | np.floating)]
+        if odd:
+            raise TypeError(f"`{name}` must hold integer positions or names, got {_checks.describe(odd[0])}")
+        if not all(isinstance(value, int | np.integer) for value in values):
             return values
         values = np.array(values) if values else np.zeros(0, dtype=np.int64)
     if values.ndim != 1:
@@ -100,9 +103,7 @@ def checked_weights(weight: Any, n_edges: int, weight_is: str, place: Callable[[
     bad = ~(allowed & np.isfinite(values))
     if bad.any():
         edge = int(np.flatnonzero(bad)[0])
-        wanted = (
-            "finite distances above 0" if weight_is == "distance" else "finite similarities of at least 0"
-        )
+        wanted = "finite distances above 0" if weight_is == "distance" else "finite similarities of at least 0"
         raise ValueError(
             f"{place(edge)}: weights must be {wanted}; got {values[edge]:g} ({int(bad.sum())} such edges); "
             "drop or correct them first"
@@ -123,7 +124,8 @@ def merged_adjacency(
         src, dst = src.astype(np.int32, copy=False), dst.astype(np.int32, copy=False)
     values = np.ones(len(src)) if weight is None else weight
     if weight_is == "distance" and weight is not None:
-        values = 1.0 / weight
+        with np.errstate(over="ignore"):
+            values = 1.0 / weight
         if not np.isfinite(values).all():
             raise ValueError(
                 f"`weight` must be distances with finite inverses, got {weight.min():g}; use a smaller unit"

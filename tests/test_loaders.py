@@ -1,0 +1,592 @@
+"""Every way into a graph: edges, points, networkx, matrices, PyG Data and files, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tempfile
+import types
+import zipfile
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphrf._graph_files import read_edge_list
+from graphrf.graph import Graph
+from graphrf.loaders import from_edges, from_points, load_graph
+
+
+def dense(graph: Graph) -> np.ndarray:
+    return graph.adjacency.toarray()
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+# -- from_edges ----------------------------------------------------------------------------------------
+
+
+def test_edges_between_positions_keep_isolated_nodes_and_self_loops():
+    graph = from_edges([0, 3], [1, 3], n_nodes=5)
+    expected = np.zeros((5, 5))
+    expected[0, 1] = expected[1, 0] = expected[3, 3] = 1
+    np.testing.assert_array_equal(dense(graph), expected)
+
+
+def test_unweighted_edges_count_once_however_often_they_are_listed():
+    graph = from_edges([0, 0, 1, 1], [1, 1, 0, 2])
+    np.testing.assert_array_equal(dense(graph), [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+
+
+def test_weights_add_over_parallel_edges_and_both_directions_count_once():
+    # 0-1 in both directions with one weight; 1-2 twice in one direction; 2-0 heavier backwards.
+    src, dst, weight = [0, 1, 1, 1, 2, 0], [1, 0, 2, 2, 0, 2], [3.0, 3.0, 1.0, 4.0, 1.0, 7.0]
+    np.testing.assert_array_equal(dense(from_edges(src, dst, weight)), [[0, 3, 7], [3, 0, 5], [7, 5, 0]])
+    np.testing.assert_array_equal(
+        dense(from_edges(src, dst, weight, directed=True)), [[0, 3, 7], [3, 0, 5], [1, 0, 0]]
+    )
+
+
+def test_distances_become_mean_over_length_with_every_road_counted_once():
+    # Kept: 0-1 of length 1 (listed in both directions) and 1-2 twice (2 and 4); the mean is 7/3.
+    graph = from_edges([0, 1, 1, 1], [1, 0, 2, 2], [1.0, 1.0, 2.0, 4.0], weight_is="distance")
+    mean = 7 / 3
+    np.testing.assert_allclose(
+        dense(graph), [[0, mean, 0], [mean, 0, mean * 0.75], [0, mean * 0.75, 0]], rtol=1e-15
+    )
+
+
+def test_the_shorter_direction_is_the_one_that_counts():
+    graph = from_edges([0, 1], [1, 0], [1.0, 3.0], weight_is="distance")
+    np.testing.assert_allclose(dense(graph), [[0, 1], [1, 0]])
+
+
+def test_names_stand_in_the_order_of_first_appearance_or_of_nodes():
+    assert from_edges(["b", "a"], ["c", "b"]).nodes == ("b", "c", "a")
+    graph = from_edges(["b"], ["c"], nodes=["a", "b", "c"])
+    assert graph.nodes == ("a", "b", "c")
+    assert dense(graph)[1, 2] == 1
+    assert from_edges([(0, 1)], [(0, 2)]).nodes == ((0, 1), (0, 2))
+    assert from_edges(np.array(["x", "y"]), np.array(["y", "z"])).nodes == ("x", "y", "z")
+
+
+def test_integer_ends_are_names_only_where_nodes_are_integers():
+    np.testing.assert_array_equal(dense(from_edges([20], [10], nodes=[10, 20, 30]))[1], [1, 0, 0])
+    np.testing.assert_array_equal(dense(from_edges([0], [2], nodes=["a", "b", "c"]))[0], [0, 0, 1])
+
+
+def test_random_weighted_edges_agree_with_a_loop():
+    rng = np.random.default_rng(0)
+    src, dst, weight = rng.integers(0, 6, 60), rng.integers(0, 6, 60), rng.random(60)
+    total = np.zeros((6, 6))
+    for s, d, w in zip(src, dst, weight, strict=True):
+        total[s, d] += w
+    np.testing.assert_allclose(dense(from_edges(src, dst, weight, n_nodes=6)), np.maximum(total, total.T))
+    np.testing.assert_allclose(dense(from_edges(src, dst, weight, n_nodes=6, directed=True)), total)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        (([0, 1], [1]), {}, ValueError, "one length, got 2 and 1"),
+        (([0, -1], [1, 0]), {}, ValueError, "`src` must hold positions at least 0, got -1 at edge 1"),
+        (([0], [5]), {"n_nodes": 3}, ValueError, r"`dst` must hold positions in \[0, 2\], got 5 at edge 0"),
+        (([0.5], [1.0]), {}, TypeError, "`src` must hold integer positions or names, got float 0.5"),
+        ((np.array([0.5]), np.array([1.0])), {}, TypeError, r"got dtype float64; convert whole numbers"),
+        ((np.array([True]), np.array([False])), {}, TypeError, "dtype bool"),
+        (([0], [1], [1.0, 2.0]), {}, ValueError, r"`weight` must have shape \(1,\)"),
+        (([0], [1], ["heavy"]), {}, TypeError, "`weight` must hold numbers"),
+        (([0, 1], [1, 2], [1.0, np.nan]), {}, ValueError, "edge 1: weights must be finite"),
+        (([0], [1], [-1.0]), {}, ValueError, "at least 0; got -1"),
+        (
+            ([0], [1], [0.0]),
+            {"weight_is": "distance"},
+            ValueError,
+            "edge 0: .* above 0; got 0",
+        ),
+        (([0], [1], [1e-320]), {"weight_is": "distance"}, ValueError, "finite inverses"),
+        (([0], [1], [1.0]), {"weight_is": "length"}, ValueError, "`weight_is` must be one of"),
+        (([], []), {}, ValueError, "at least one edge"),
+        (([10**12], [0]), {}, ValueError, "below 2"),
+        (("ab", "cd"), {}, TypeError, "`src` must be an array of nodes"),
+        (
+            (["a"], ["z"]),
+            {"nodes": ["a", "b"]},
+            ValueError,
+            "`dst` must hold names from `nodes`, got 'z' at edge 0",
+        ),
+        ((["a"], ["b"]), {"n_nodes": 3}, ValueError, "nodes without edges"),
+        (([[0]], [[1]]), {}, TypeError, "hashable"),
+        ((np.array([[0]]), np.array([[1]])), {}, ValueError, r"shape \(E,\)"),
+    ],
+)
+def test_bad_edges_are_refused(arguments, options, error, message):
+    with pytest.raises(error, match=message):
+        from_edges(*arguments, **options)
+
+
+# -- from_points ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", ["unit", "gaussian", "inverse_length"])
+def test_nearest_neighbours_agree_with_a_dense_search(weights):
+    x = np.random.default_rng(1).normal(size=(40, 3))
+    d = np.linalg.norm(x[:, None] - x[None], axis=2)
+    near = np.zeros((40, 40), dtype=bool)
+    for i in range(40):
+        near[i, np.argsort(np.where(np.arange(40) == i, np.inf, d[i]))[:4]] = True
+    lengths = d[near]
+    with np.errstate(divide="ignore"):
+        value = {
+            "unit": np.ones_like(d),
+            "gaussian": np.exp(-0.5 * (d / np.median(lengths)) ** 2),
+            "inverse_length": lengths.mean() / d,
+        }[weights]
+    expected = np.where(near | near.T, value, 0)
+    np.testing.assert_allclose(dense(from_points(x, n_neighbors=4, weights=weights)), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("weights", ["unit", "gaussian", "inverse_length"])
+def test_equal_points_are_legal(weights):
+    x = np.zeros((10, 2))
+    graph = from_points(x, n_neighbors=3, weights=weights)
+    assert graph.adjacency.diagonal().sum() == 0
+    assert (np.diff(graph.adjacency.indptr) >= 3).all()
+    assert np.unique(graph.adjacency.data).tolist() == [1.0]
+
+
+def test_bad_points_are_refused():
+    with pytest.raises(ValueError, match="`n_neighbors` must be in \\[1, 2\\], got 3"):
+        from_points(np.zeros((3, 1)), n_neighbors=3)
+    with pytest.raises(ValueError, match="`x` must be finite"):
+        from_points([[0.0], [np.inf]], n_neighbors=1)
+    with pytest.raises(ValueError, match="`x` must be numbers of shape"):
+        from_points(["a", "b"])
+    with pytest.raises(ValueError, match="`lengthscale` belongs to weights='gaussian'"):
+        from_points([0.0, 1.0], n_neighbors=1, lengthscale=1.0)
+    with pytest.raises(ValueError, match="two points"):
+        from_points([[0.0]], n_neighbors=1)
+
+
+# -- other libraries -----------------------------------------------------------------------------------
+
+
+def test_a_graph_is_returned_as_it_is():
+    graph = from_edges([0], [1])
+    assert load_graph(graph) is graph
+    directed = load_graph(graph, directed=True)
+    assert directed.directed
+    assert not load_graph(directed, directed=False).directed
+
+
+def osmnx_like() -> nx.MultiDiGraph:
+    """Two-way road 10-20 (100 m), one-way 20-30 (200 m), two parallel two-way roads 30-40 (300, 600 m)."""
+    roads = nx.MultiDiGraph(crs="epsg:4326")
+    for node in (10, 20, 30, 40, 50):
+        roads.add_node(node, x=float(node), y=0.0)
+    for u, v in ((10, 20), (20, 10)):
+        roads.add_edge(u, v, length=100.0)
+    roads.add_edge(20, 30, length=200.0, oneway=True)
+    for u, v in ((30, 40), (40, 30)):
+        roads.add_edge(u, v, length=300.0)
+        roads.add_edge(u, v, length=600.0)
+    return roads
+
+
+def test_an_osmnx_graph_becomes_an_undirected_graph_of_conductances():
+    graph = load_graph(osmnx_like(), weight="length", weight_is="distance")
+    mean = (100 + 200 + 300 + 600) / 4
+    expected = np.zeros((5, 5))
+    expected[0, 1], expected[1, 2], expected[2, 3] = mean / 100, mean / 200, mean / 300 + mean / 600
+    np.testing.assert_allclose(dense(graph), expected + expected.T, rtol=1e-15)
+    assert graph.nodes == (10, 20, 30, 40, 50)
+
+
+def test_directions_of_an_osmnx_graph_are_kept_on_demand():
+    graph = load_graph(osmnx_like(), weight="length", weight_is="distance", directed=True)
+    assert graph.directed
+    assert dense(graph)[1, 2] > 0
+    assert dense(graph)[2, 1] == 0
+
+
+def test_an_osmnx_graph_survives_graphml_with_numbers_as_text(tmp_path):
+    roads = osmnx_like()
+    for _, _, data in roads.edges(data=True):
+        data["length"] = str(data["length"])
+    nx.write_graphml(roads, tmp_path / "roads.graphml")
+    graph = load_graph(tmp_path / "roads.graphml", weight="length", weight_is="distance")
+    np.testing.assert_allclose(
+        dense(graph), dense(load_graph(osmnx_like(), weight="length", weight_is="distance"))
+    )
+
+
+def test_parallel_edges_of_an_undirected_multigraph_add_whichever_way_they_are_listed():
+    network = nx.MultiGraph()
+    network.add_edge("a", "b", w=1.0)
+    network.add_edge("b", "a", w=2.0)
+    assert dense(load_graph(network, weight="w"))[0, 1] == 3.0
+    assert dense(load_graph(network))[0, 1] == 1.0
+
+
+def test_digraphs_keep_their_direction_and_graphs_are_unweighted_without_a_name():
+    network = nx.DiGraph()
+    network.add_edge("a", "b", weight=5.0)
+    graph = load_graph(network)
+    assert graph.directed
+    np.testing.assert_array_equal(dense(graph), [[0, 1], [0, 0]])
+    np.testing.assert_array_equal(dense(load_graph(network, weight="weight", directed=False)), [[0, 5], [5, 0]])
+    assert load_graph(nx.path_graph(3), directed=True).directed
+
+
+def test_a_missing_or_worded_edge_attribute_names_the_edge():
+    network = nx.Graph()
+    network.add_edge("a", "b", length=1.0)
+    network.add_edge("b", "c")
+    with pytest.raises(ValueError, match=r"edge \('b', 'c'\) has no 'length'"):
+        load_graph(network, weight="length")
+    network["b"]["c"]["length"] = "long"
+    with pytest.raises(ValueError, match=r"'length' of edge \('b', 'c'\) is str 'long'"):
+        load_graph(network, weight="length")
+    network["b"]["c"]["length"] = 0.0
+    with pytest.raises(ValueError, match=r"edge \('b', 'c'\): weights must be .* above 0"):
+        load_graph(network, weight="length", weight_is="distance")
+    with pytest.raises(ValueError, match="at least one node"):
+        load_graph(nx.Graph())
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array, sp.csc_matrix, sp.coo_array])
+def test_matrices_hold_weights_or_distances(wrap):
+    matrix = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 3.0], [0.0, 3.0, 0.0]])
+    np.testing.assert_array_equal(dense(load_graph(wrap(matrix))), matrix)
+    np.testing.assert_allclose(
+        dense(load_graph(wrap(matrix), weight_is="distance")), [[0, 2, 0], [2, 0, 2 / 3], [0, 2 / 3, 0]]
+    )
+
+
+def test_matrices_must_be_symmetric_unless_directed():
+    with pytest.raises(ValueError, match=r"symmetric.*directed=True"):
+        load_graph(np.array([[0, 1], [0, 0]]))
+    assert load_graph(np.array([[0, 1], [0, 0]]), directed=True).n_edges == 1
+    with pytest.raises(ValueError, match="`weight` belongs to edges with attributes"):
+        load_graph(np.eye(2), weight="w")
+    with pytest.raises(ValueError, match=r"entry \[0, 1\]: weights must be finite"):
+        load_graph(sp.csr_array(([0.0], ([0], [1])), shape=(2, 2)), weight_is="distance")
+
+
+def test_pyg_data_is_read_by_its_attributes():
+    edge_index = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
+    data = types.SimpleNamespace(edge_index=edge_index, num_nodes=4, edge_weight=np.array([2.0, 2, 3, 3]))
+    assert load_graph(data).n_nodes == 4
+    assert dense(load_graph(data, weight="edge_weight"))[1, 2] == 3
+    data.edge_attr = data.edge_weight[:, None]
+    assert dense(load_graph(data, weight="edge_attr"))[0, 1] == 2
+    with pytest.raises(ValueError, match="has no 'length'"):
+        load_graph(data, weight="length")
+    one_way = types.SimpleNamespace(edge_index=edge_index[:, :3], num_nodes=3)
+    with pytest.raises(ValueError, match="directed=True to keep directions, directed=False to drop"):
+        load_graph(one_way)
+    assert load_graph(one_way, directed=True).n_edges == 3
+    assert load_graph(one_way, directed=False).n_edges == 2
+    with pytest.raises(ValueError, match=r"`edge_index` must be integers of shape \(2, E\)"):
+        load_graph(types.SimpleNamespace(edge_index=edge_index.T))
+
+
+def test_torch_tensors_are_accepted():
+    torch = pytest.importorskip("torch")
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    data = types.SimpleNamespace(edge_index=edge_index, edge_weight=torch.tensor([2.0, 2.0], requires_grad=True))
+    assert dense(load_graph(data, weight="edge_weight"))[0, 1] == 2
+    assert from_edges(edge_index[0], edge_index[1]).n_edges == 1
+
+
+@pytest.mark.parametrize("source", [None, 3, [[0, 1], [1, 0]], {0: 1}])
+def test_unknown_sources_are_refused_with_the_list_of_known_ones(source):
+    with pytest.raises(TypeError, match="`source` must be a path, a networkx graph"):
+        load_graph(source)
+
+
+# -- files: round trips --------------------------------------------------------------------------------
+
+WEIGHTED = np.array([[0.0, 2.0, 0.5], [2.0, 0.0, 0.0], [0.5, 0.0, 1.5]])
+
+
+def network() -> nx.Graph:
+    return nx.relabel_nodes(nx.from_numpy_array(WEIGHTED), dict(enumerate(["a", "b", "é c"])))
+
+
+@pytest.mark.parametrize("zipped", ["", ".gz"])
+@pytest.mark.parametrize("suffix", [".gml", ".graphml"])
+def test_gml_and_graphml_round_trip(tmp_path, suffix, zipped):
+    path = tmp_path / f"graph{suffix}{zipped}"
+    (nx.write_gml if suffix == ".gml" else nx.write_graphml)(network(), path)
+    graph = load_graph(path, weight="weight")
+    np.testing.assert_array_equal(dense(graph), WEIGHTED)
+    assert load_graph(str(path)).is_weighted is False
+    if suffix == ".graphml":
+        assert graph.nodes == ("a", "b", "é c")
+
+
+def test_directed_gml_and_graphml_keep_their_direction(tmp_path):
+    nx.write_gml(nx.DiGraph([("a", "b")]), tmp_path / "d.gml")
+    nx.write_graphml(nx.DiGraph([("a", "b")]), tmp_path / "d.graphml")
+    for name in ("d.gml", "d.graphml"):
+        assert load_graph(tmp_path / name).directed
+        assert not load_graph(tmp_path / name, directed=False).directed
+
+
+def test_gml_without_labels_or_with_repeated_ones_is_named_by_ids(tmp_path):
+    text = "graph [ node [ id 5 %s ] node [ id 7 %s ] edge [ source 5 target 7 ] ]"
+    assert load_graph(write(tmp_path, "a.gml", text % ("", ""))).nodes == (5, 7)
+    assert load_graph(write(tmp_path, "b.gml", text % ('label "x"', 'label "x"'))).nodes == (5, 7)
+    assert load_graph(write(tmp_path, "c.gml", text % ('label "x"', 'label "y"'))).nodes == ("x", "y")
+
+
+@pytest.mark.parametrize("zipped", ["", ".gz"])
+@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
+def test_matrix_market_round_trips(tmp_path, symmetry, zipped):
+    buffer = io.BytesIO()
+    scipy.io.mmwrite(buffer, sp.coo_matrix(WEIGHTED), symmetry=symmetry)
+    path = write(tmp_path, f"m.mtx{zipped}", buffer.getvalue())
+    np.testing.assert_array_equal(dense(load_graph(path)), WEIGHTED)
+
+
+def test_an_mtx_file_without_banner_is_an_edge_list(tmp_path):
+    graph = load_graph(write(tmp_path, "roads.mtx", "2 1\n3 2\n"))
+    assert graph.nodes == (1, 2, 3)
+    assert graph.n_edges == 2
+
+
+@pytest.mark.parametrize("make", [sp.csr_array, sp.csc_matrix, sp.coo_array])
+def test_npz_round_trips(tmp_path, make):
+    sp.save_npz(tmp_path / "m.npz", make(WEIGHTED))
+    np.testing.assert_array_equal(dense(load_graph(tmp_path / "m.npz")), WEIGHTED)
+
+
+EDGES = [("0", "1", 2.0), ("1", "2", 0.25), ("2", "2", 7.0)]
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.tsv", "e.txt", "e.edges", "e.cites", "e.edgelist", "e.csv.gz"])
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", " ", "   "])
+@pytest.mark.parametrize("header", [False, True])
+def test_edge_lists_round_trip(tmp_path, name, delimiter, header):
+    lines = ["# a comment", "", *(delimiter.join([u, v, str(w)]) for u, v, w in EDGES), "% another"]
+    if header:
+        lines.insert(2, delimiter.join(["one", "two", "w"]))
+    path = write(tmp_path, name, "\r\n".join(lines))
+    expected = np.array([[0, 2, 0], [2, 0, 0.25], [0, 0.25, 7]])
+    np.testing.assert_array_equal(dense(load_graph(path)), expected > 0)
+    np.testing.assert_array_equal(dense(load_graph(path, weight=2)), expected)
+    if header:
+        np.testing.assert_array_equal(dense(load_graph(path, weight="w", columns=("one", "two"))), expected)
+
+
+def test_columns_choose_the_ends_and_the_direction(tmp_path):
+    path = write(tmp_path, "e.txt", "0 5 6 0.5\n1 6 7 0.25\n")
+    graph = load_graph(path, columns=(2, 1), weight=3, directed=True)
+    assert graph.nodes == (5, 6, 7)
+    np.testing.assert_array_equal(dense(graph), [[0, 0, 0], [0.5, 0, 0], [0, 0.25, 0]])
+
+
+def test_headers_are_told_from_edges(tmp_path):
+    def nodes(text: str, **options):
+        return load_graph(write(tmp_path, "e.csv", text), **options).nodes
+
+    assert nodes("source,target\nann,bob\n") == ("ann", "bob")
+    assert nodes("Source,Target\nann,bob\n") == ("ann", "bob")
+    assert nodes("ann,bob\ncid,bob\n") == ("ann", "bob", "cid")
+    assert nodes("ann,bob\ncid,bob\n", header=True) == ("cid", "bob")
+    assert nodes("person,friend\n7,9\n") == (7, 9)
+    assert nodes("source,target\n1,2\n", header=False) == ("source", "target", "1", "2")
+    assert list(nodes("0,1\n")) == [0, 1]
+
+
+def test_names_that_only_look_like_numbers_stay_names(tmp_path):
+    graph = load_graph(write(tmp_path, "e.csv", "007,7\n1_0,10\n"))
+    assert graph.nodes == ("007", "7", "1_0", "10")
+
+
+def test_quoted_cells_may_hold_the_delimiter(tmp_path):
+    graph = load_graph(write(tmp_path, "e.csv", 'from,to\n"Smith, J.",Doe\n"say ""hi""", Doe\n'))
+    assert graph.nodes == ("Smith, J.", "Doe", 'say "hi"')
+
+
+def test_a_byte_order_mark_and_accents_are_read(tmp_path):
+    graph = load_graph(write(tmp_path, "e.csv", "\ufeffé,ü\n".encode()))
+    assert graph.nodes == ("é", "ü")
+
+
+# -- files: what is refused ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("e.csv", "", {}, "is empty"),
+        ("e.csv", "\n \n", {}, "is empty"),
+        ("e.csv", "# only\n", {}, "only blank lines and comments"),
+        ("e.csv", "0,1\n\n1,2,3\n", {}, "line 3: 3 columns where the lines above have 2"),
+        ("e.txt", "0 1\n2\n", {}, "line 2: 1 columns"),
+        ("e.csv", "0\n1\n", {}, "line 1: one column"),
+        ("e.csv", "0,1\n2,\n", {}, "line 2: the name of a node is empty"),
+        ("e.csv", "0,1,a\n", {"weight": 2}, "line 1: the weight must be a number, got 'a'"),
+        ("e.csv", "a,b,w\n0,1,1\n1,2,nan\n", {"weight": "w"}, "line 3: weights must be finite"),
+        ("e.csv", "0,1,-2\n", {"weight": 2}, "line 1: .* got -2"),
+        ("e.csv", "0,1,0\n", {"weight": 2, "weight_is": "distance"}, "line 1: .*above 0"),
+        ("e.csv", "0,1\n", {"weight": 2}, "no column 2: it has 2 columns"),
+        ("e.csv", "a,b\n0,1\n", {"weight": "w"}, "no column 'w': its columns are 'a', 'b'"),
+        ("e.csv", "a,b\n", {"header": True}, "header but no edges"),
+        ("e.csv", b"0,1\n\xff,2\n", {}, "line 2: not UTF-8"),
+        ("e.csv", '0,1\n"2,3\n', {}, "line 2: "),
+        ("e.foo", "0 1\n", {}, "no known format; wanted .gml"),
+        ("noending", "0 1\n", {}, "no known format"),
+        ("g.gml", "graph [ node [ id 0", {}, "not a readable GML file"),
+        ("g.gml", "graph [ node [ id 0 ] edge [ source 0 target 9 ] ]", {}, "g.gml is not a readable GML"),
+        ("g.gml", "graph [ ]", {}, "g.gml: .*at least one node"),
+        ("g.gml", "[ " * 5000, {}, "not a readable GML"),
+        ("g.gml", "graph [ node [ id 0 ] ]", {"columns": (1, 0)}, "belong to edge lists"),
+        ("g.graphml", "<graphml><graph", {}, "not a readable GraphML"),
+        ("g.graphml", "<graphml></graphml>", {}, "not a readable GraphML"),
+        ("m.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 5\n1 1 1.0\n", {}, "not a readable Matrix"),
+        ("m.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 3 1.0\n", {}, "m.mtx: .*square"),
+        ("m.mtx", "%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 1.0 2.0\n", {}, "real one"),
+        ("m.npz", b"PK\x03\x04 no archive", {}, "not a readable scipy.sparse npz"),
+        ("m.npz", b"0 1", {}, "not a readable scipy.sparse npz"),
+    ],
+)
+def test_broken_files_are_refused_with_their_name(tmp_path, name, content, options, message):
+    path = write(tmp_path, name, content)
+    with pytest.raises(ValueError, match=message) as caught:
+        load_graph(path, **options)
+    assert name in str(caught.value)
+
+
+def test_missing_files_and_folders_are_told_apart(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no such file: .*datasets.load"):
+        load_graph(tmp_path / "absent.csv")
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        load_graph("cora")
+    folder = tmp_path / "folder.csv"
+    folder.mkdir()
+    with pytest.raises(ValueError, match="is a folder"):
+        load_graph(folder)
+
+
+@pytest.mark.parametrize("name", ["e.csv.gz", "g.gml.gz", "m.mtx.gz", "m.npz.gz"])
+def test_truncated_gzip_is_refused(tmp_path, name):
+    path = tmp_path / name
+    whole = gzip.compress(b"0,1\n" * 1000)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="not a whole gzip file"):
+        load_graph(path)
+    path.write_bytes(b"0,1\n")
+    with pytest.raises(ValueError, match="not a whole gzip file"):
+        load_graph(path)
+
+
+def test_entities_are_refused_before_the_xml_is_read(tmp_path):
+    entities = '<!DOCTYPE lolz [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
+    bomb = f'<?xml version="1.0"?>\n{entities}\n<graphml>&b;</graphml>'
+    with pytest.raises(ValueError, match="line 2: XML document types and entities are refused"):
+        load_graph(write(tmp_path, "bomb.graphml", bomb))
+    with pytest.raises(ValueError, match="not UTF-8"):
+        load_graph(write(tmp_path, "bomb16.graphml", bomb.encode("utf-16")))
+
+
+def test_an_npz_file_with_a_pickle_is_not_unpickled(tmp_path):
+    ran = tmp_path / "ran"
+
+    class Hostile:
+        def __reduce__(self):
+            return os.mkdir, (str(ran),)
+
+    np.savez(
+        tmp_path / "m.npz",
+        format="csr",
+        shape=[1, 1],
+        data=np.array([Hostile()], dtype=object),
+        indices=[0],
+        indptr=[0, 1],
+    )
+    with pytest.raises(ValueError, match="not a readable"):
+        load_graph(tmp_path / "m.npz")
+    assert not ran.exists()
+
+
+def test_an_npz_file_with_indices_outside_the_matrix_is_refused(tmp_path):
+    np.savez(tmp_path / "m.npz", format="csr", shape=[2, 2], data=[1.0], indices=[10**6], indptr=[0, 1, 1])
+    with pytest.raises(ValueError, match="not a readable"):
+        load_graph(tmp_path / "m.npz")
+    with zipfile.ZipFile(tmp_path / "n.npz", "w") as archive:
+        archive.writestr("../format.npy", b"csr")
+    with pytest.raises(ValueError, match="not a readable"):
+        load_graph(tmp_path / "n.npz")
+
+
+# -- the edge-list reader under arbitrary input --------------------------------------------------------
+
+
+def read_text(text: str | bytes, suffix: str = ".csv", **options) -> Graph:
+    with tempfile.TemporaryDirectory() as folder:
+        return load_graph(write(Path(folder), f"x{suffix}", text), **options)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.text(alphabet='0123456789ab,;\t "#%\n\r_-.+é\x00\x85', max_size=60), st.binary(max_size=60)))
+def test_any_text_is_a_graph_or_a_value_error(text):
+    for options in ({}, {"weight": 2}, {"header": True}):
+        message = "x.csv"
+        try:
+            assert read_text(text, **options).n_nodes >= 1
+        except ValueError as error:
+            message = str(error)
+        assert "x.csv" in message
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=80), st.sampled_from([".gml", ".graphml", ".mtx", ".npz", ".csv.gz"]))
+def test_any_bytes_in_other_formats_are_a_value_error(content, suffix):
+    prefix = b"%%MatrixMarket matrix " if suffix == ".mtx" else b""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"x{suffix}"
+        path.write_bytes(prefix + content)
+        with pytest.raises(ValueError, match="x" + suffix):
+            load_graph(path)
+
+
+NAMES = st.one_of(
+    st.integers(-5, 5).map(str), st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=4)
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(NAMES, NAMES, st.integers(0, 9)), min_size=1, max_size=12),
+    st.sampled_from([",", "\t", ";"]),
+)
+def test_any_edges_written_out_are_read_back(edges, delimiter):
+    text = "".join(f"{u}{delimiter}{v}{delimiter}{w}\n" for u, v, w in edges)
+    graph = read_text(text, weight=2, header=False, directed=True)
+    total: dict[tuple[str, str], float] = {}
+    for u, v, w in edges:
+        total[u, v] = total.get((u, v), 0) + w
+    nodes = [str(node) for node in graph.nodes]
+    entries = sp.coo_array(graph.adjacency)
+    found = {(nodes[i], nodes[j]): w for i, j, w in zip(entries.row, entries.col, entries.data, strict=True)}
+    assert found == {pair: weight for pair, weight in total.items() if weight}
+    assert set(nodes) == {name for u, v, _ in edges for name in (u, v)}
+
+
+def test_lines_of_edges_are_those_of_the_file(tmp_path):
+    edges = read_edge_list(write(tmp_path, "e.txt", "# c\n0 1\n\n2 3\n"))
+    assert edges.lines.tolist() == [2, 4]

@@ -1,1 +1,32 @@
+"""PageRank by random walks, and exactly by power iteration.
 
+`graphrf.pagerank(graph, ...)` and `graphrf.pagerank.pagerank(graph, ...)` are the same function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from types import ModuleType
+from typing import Any
+
+from graphrf.pagerank.estimate import pagerank
+from graphrf.pagerank.power import power_iteration
+from graphrf.pagerank.result import PageRankResult, PowerIterationResult
+
+__all__ = ["PageRankResult", "PowerIterationResult", "pagerank", "power_iteration"]
+
+
+class _CallablePackage(ModuleType):
+    """This package, which can also be called."""
+
+    __signature__ = inspect.signature(pagerank)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> PageRankResult:
+        return pagerank(*args, **kwargs)
+
+
+# `graphrf.pagerank` is the name of this package and of its main function. The import system binds the package
+# to that name whenever any module in it is imported, so a function put there would be lost: the package
+# itself has to be callable.
+sys.modules[__name__].__class__ = _CallablePackage

@@ -32,6 +32,7 @@ class Use(IntEnum):
     SHARED_DIRECTION = 2
     POOL_STOP = 3
     POOL_DEAL = 4
+    BATCH = 5
 
 
 def check_seed(seed: int | None, name: str = "seed") -> int:

@@ -1,0 +1,51 @@
+r"""Scores from visits: p_halt for each visit of a walk, its start included.
+
+.. math:: \hat x_i = p v_i + \frac{p}{M} \#\{\text{steps of the } M \text{ walks that lead to } i\}.
+
+Every visit halts with probability p, so this is the conditional expectation of the end points given the paths:
+5 to 6 times less variance at p = .15 from the same walks. The visits of all starts are known, so they
+carry no noise, however the walks are dealt to the sources.
+
+The sum is right only in expectation. It obeys sum(x) + (1 - p) / p sum(x over dangling nodes) = 1 (every walk
+halts or is lost), so the estimate's defect e has mean zero, and e b is added for a fixed vector b: this keeps
+the mean, restores the identity, and takes out the noise of the walks' lengths. Dividing by the sum
+instead would be biased.
+
+Source: Avrachenkov, Litvak, Nemirovsky and Osipova, "Monte Carlo methods in PageRank computation: when one
+iteration is sufficient", SIAM J. Numer. Anal. 45(2), 2007 (complete path).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphrf.pagerank.problem import Problem
+
+
+def control_vector(problem: Problem) -> np.ndarray:
+    """The fixed vector b, shape (N,), summing to 1: where a walk's surplus of steps is likely to be.
+
+    The degrees on undirected graphs without personalisation, else the start, always without dangling nodes
+    (where walks take no further steps), so that sum(x) stays at least p_halt. All zero if only dangling nodes
+    can be started from: then nothing is random.
+    """
+    local = problem.graph.directed or problem.personalized
+    control = np.array(problem.start if local else problem.graph.degrees, dtype=np.float64)
+    control[problem.dangling] = 0.0
+    total = control.sum()
+    return control / total if total > 0 else control
+
+
+def visit_measure(
+    counts: np.ndarray, n_walks: int, share: float, problem: Problem, control: np.ndarray
+) -> np.ndarray:
+    """The estimate of x (`Problem`) from counts of steps, shape (N,).
+
+    `counts` may be a part of the steps of `n_walks` walks: `share` of these walks; the function is linear in
+    (counts, share), so that the measures of all parts add up to that of the whole.
+    """
+    p = problem.p_halt
+    measure = share * p * problem.start + (p / n_walks) * counts
+    defect = share - measure.sum() - (1 - p) / p * measure[problem.dangling].sum()
+    measure += defect * control
+    return measure

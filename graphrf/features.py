@@ -227,6 +227,7 @@ class Features:
                 torch.from_numpy(np.array(matrix.indices)),
                 torch.from_numpy(matrix.data),
                 size=matrix.shape,
+                check_invariants=False,
                 device=device,
             )
 
@@ -485,7 +486,8 @@ def load_features(path: str | os.PathLike[str]) -> Features:
         If there is no such file, or it is not a whole file of features.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here, because np.load leaves a broken file open.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             record = json.loads(bytes(archive["record"]).decode())
             if record.pop("format") != _FORMAT:
                 raise ValueError("another format")

@@ -86,7 +86,7 @@ class Survival:
                 f"`p_halt` must be at least 0.0006, got {p_halt:g}: walks would be longer than "
                 f"{LONGEST_WALK} steps; use Truncated(max_length) or the exact series"
             )
-        return cls(np.exp(np.arange(last + 1) * math.log1p(-p_halt)))
+        return cls((1.0 - p_halt) ** np.arange(last + 1))
 
     @property
     def max_length(self) -> int:
@@ -144,7 +144,10 @@ class Coupling:
     cost_after: float = math.nan
 
     def __post_init__(self) -> None:
-        permutations = np.atleast_2d(np.array(self.permutations, dtype=np.int64))
+        permutations = np.atleast_2d(np.array(self.permutations))
+        if permutations.dtype.kind not in "iu":
+            raise TypeError(f"`permutations` must be integers, got {_checks.describe(permutations)}")
+        permutations = permutations.astype(np.int64)
         if permutations.ndim != 2 or permutations.shape[1] == 0:
             raise ValueError(f"`permutations` must have shape (n_walkers - 1, order), got {permutations.shape}")
         expected = np.arange(permutations.shape[1])
@@ -203,7 +206,7 @@ class Coupling:
             record[key] = math.nan if record.get(key) is None else float(record[key])
         try:
             return cls(**record)
-        except (TypeError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"a coupling must hold permutations of integers: {error}") from None
 
     def save(self, path: str | Path) -> None:

@@ -92,16 +92,15 @@ def learn_coupling(
         graph_name = repr(graph)
     kernel = RegularizedLaplacian(1.0, 2) if kernel is None else kernel
     scale = kernel.check_graph(graph)
-    walk_matrix = graph.walk_matrix(kernel.laplacian)
     modulation = kernel.modulation(survival.table.size, scale=None if kernel.laplacian == "normalized" else scale)
     coefficients = tile_modulations(modulation, survival, order)
     if pairs is None:
-        points, weights = density_of_states(walk_matrix, rng)
+        points, weights = density_of_states(graph, kernel.laplacian, rng)
         cost = spectral_cost(tile_spectra(coefficients, points), weights)
     else:
         pairs = _checks.integer("pairs", pairs, low=1)
         ends = rng.integers(0, graph.n_nodes, (2, pairs))
-        cost = pair_cost(tile_products(coefficients, walk_matrix, ends[0], ends[1]))
+        cost = pair_cost(tile_products(coefficients, graph.walk_matrix(kernel.laplacian), ends[0], ends[1]))
     permutation = solve_linear(cost)
     return Coupling(
         permutations=permutation[None, :],

@@ -1,4 +1,4 @@
-"""The spectrum of a walk matrix as a quadrature: all of it on small graphs, by stochastic Lanczos on large."""
+"""The spectrum of a walk matrix as a quadrature: exact on small graphs, by stochastic Lanczos on large ones."""
 
 from __future__ import annotations
 
@@ -6,39 +6,52 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh_tridiagonal
 
+from graphrf.graph import Graph
+
 # Up to here all eigenvalues take a few seconds at most.
 _DENSE_NODES = 1_000
 
 
 def density_of_states(
-    walk_matrix: sp.csr_array, rng: np.random.Generator, n_probes: int = 8, n_steps: int = 60
+    graph: Graph, laplacian: str, rng: np.random.Generator, n_probes: int = 8, n_steps: int = 60
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Points and weights with sum_p weight_p g(point_p) about (1/N) trace g(W).
 
     Exact on graphs of at most 1,000 nodes. Beyond, stochastic Lanczos quadrature: from each of `n_probes` random
     sign vectors z / sqrt(N), `n_steps` of Lanczos give a Gauss rule for z^T g(W) z / N, exact for polynomials of
-    degree below 2 n_steps but for the probes' variance, which falls as 1 / (N n_probes).
+    degree below 2 n_steps but for the probes' variance, which falls as 1 / (N n_probes). The eigenvalue 1, whose
+    share matters most, has a known eigenvector on every component and is treated exactly.
 
     Source: Ubaru, Chen and Saad, SIAM J. Matrix Anal. Appl. 38 (2017).
 
     Cost: n_probes n_steps sparse products and their orthogonalisation, N n_steps floats.
     """
-    n = walk_matrix.shape[0]
+    walk_matrix = graph.walk_matrix(laplacian)
+    n = graph.n_nodes
     if n <= _DENSE_NODES:
         return np.linalg.eigvalsh(walk_matrix.toarray()), np.full(n, 1.0 / n)
-    points, weights = [], []
+    labels = graph.components()
+    top = np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0)) if laplacian == "normalized" else np.ones(n)
+    squares = np.bincount(labels, top**2)
+    points, weights = [np.ones(1)], [np.array([squares.size / n])]
     for _ in range(n_probes):
-        diagonal, off = _lanczos(walk_matrix, rng.integers(0, 2, n) * 2.0 - 1.0, n_steps)
+        probe = rng.integers(0, 2, n) * 2.0 - 1.0
+        probe -= top * (np.bincount(labels, top * probe) / squares)[labels]
+        norm = float(np.linalg.norm(probe))
+        if norm < 1e-9 * np.sqrt(n):  # nothing but isolated nodes
+            continue
+        diagonal, off = _lanczos(walk_matrix, probe / norm, n_steps)
         ritz, vectors = eigh_tridiagonal(diagonal, off)
         points.append(ritz)
-        weights.append(vectors[0] ** 2 / n_probes)
+        weights.append(vectors[0] ** 2 * (1 - squares.size / n) / n_probes)
     return np.concatenate(points), np.concatenate(weights)
 
 
 def _lanczos(matrix: sp.csr_array, start: np.ndarray, n_steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Diagonal and off-diagonal of the tridiagonal matrix, with full reorthogonalisation."""
+    """Diagonal and off-diagonal of the tridiagonal matrix, with full reorthogonalisation; `start` has norm 1."""
+    n_steps = min(n_steps, start.size)
     basis = np.empty((n_steps, start.size))
-    basis[0] = start / np.linalg.norm(start)
+    basis[0] = start
     diagonal, off = [], []
     for step in range(n_steps):
         vector = matrix @ basis[step]

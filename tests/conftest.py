@@ -1,0 +1,41 @@
+"""Shared graphs: small, asymmetric, with a self-loop, an isolated node and two components."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import graphrf as grf
+
+
+def _two_components(weighted: bool) -> grf.Graph:
+    edges = [(0, 1, 2.0), (0, 2, 0.5), (1, 2, 1.0), (2, 3, 3.0), (3, 3, 0.7), (4, 5, 1.5), (5, 6, 0.25)]
+    adjacency = np.zeros((8, 8))
+    for u, v, weight in edges:
+        adjacency[u, v] = adjacency[v, u] = weight if weighted else 1.0
+    return grf.Graph(adjacency)
+
+
+@pytest.fixture(scope="session")
+def weighted_graph() -> grf.Graph:
+    """Eight nodes: a triangle with a tail and a self-loop, a path, and an isolated node; unequal weights."""
+    return _two_components(weighted=True)
+
+
+@pytest.fixture(scope="session")
+def plain_graph() -> grf.Graph:
+    """The same without weights."""
+    return _two_components(weighted=False)
+
+
+@pytest.fixture(scope="session")
+def karate() -> grf.Graph:
+    """Zachary's karate club, unweighted."""
+    return grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
+
+
+@pytest.fixture(scope="session")
+def grid() -> grf.Graph:
+    """A 12 x 12 grid."""
+    return grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(12, 12)))

@@ -1,0 +1,287 @@
+"""The front of sampling: equality bit for bit, bad input, and unbiasedness of every law and direction."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+
+_SPEC = importlib.util.spec_from_file_location("sequential", Path(__file__).parents[1] / "sequential.py")
+sequential = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(sequential)
+
+KERNEL = grf.RegularizedLaplacian(1.0, 2)
+REVERSED = grf.Coupling(np.arange(10)[::-1])
+LAWS = [
+    grf.IID(0.2),
+    grf.Antithetic(0.2),
+    grf.SigmaCoupled(0.2, REVERSED),
+    grf.SigmaCoupled(0.2),
+    grf.Stratified(0.2),
+    grf.Stratified(grf.Survival([1.0, 1.0, 0.5, 0.25, 0.25])),
+    grf.Truncated(4),
+]
+DIRECTIONS = ["independent", "stratified"]
+
+
+def _same(one, other):
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in ("_indptr", "_indices", "_visit_ptr", "_visits_per_entry", "_steps", "_counts")
+    )
+
+
+@pytest.mark.parametrize("directions", DIRECTIONS)
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_the_same_seed_gives_the_same_bits_on_any_threads_and_block_of_nodes(grid, law, directions):
+    sampler = grf.RandomWalks(6, law, directions)
+    features = grf.sample_features(grid, sampler, seed=11, n_threads=1)
+    assert _same(features, grf.sample_features(grid, sampler, seed=11, n_threads=4))
+    assert not _same(features, grf.sample_features(grid, sampler, seed=12))
+    nodes = [100, 3, 50, 3]
+    part = grf.sample_features(grid, sampler, nodes=nodes, seed=11)
+    assert _same(part, features.take(nodes))
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_every_walk_leaves_one_visit_a_step_and_visits_are_merged(weighted_graph, law):
+    features = grf.sample_features(weighted_graph, grf.RandomWalks(10, law), seed=2)
+    counts, steps = features._counts.astype(int), features._steps
+    assert counts[steps == 0].sum() == 10 * 8
+    assert counts.sum() == features.n_steps + 10 * 8
+    for row in range(8):
+        visits = slice(features._visit_ptr[row], features._visit_ptr[row + 1])
+        entries = slice(features._indptr[row], features._indptr[row + 1])
+        columns = features._indices[entries]
+        assert (np.diff(columns) > 0).all()
+        pairs = list(zip(np.repeat(columns, features._visits_per_entry[entries]), steps[visits], strict=True))
+        assert len(set(pairs)) == len(pairs)
+        assert pairs == sorted(pairs)
+
+
+def test_walks_only_use_edges(weighted_graph):
+    features = grf.sample_features(weighted_graph, grf.RandomWalks(64, grf.Truncated(1)), seed=0)
+    reached = features.matrix_from_modulation(np.array([0.0, 1.0])).toarray() > 0
+    np.testing.assert_array_equal(reached, weighted_graph.walk_adjacency().toarray() > 0)
+
+
+def _projections(graph, kernel, survival):
+    """Vectors aligned with likely biases, and the exact products with F cut at the longest walk."""
+    walk = graph.walk_matrix(kernel.laplacian).toarray()
+    f = kernel.modulation(survival.table.size, scale=None if kernel.laplacian == "normalized" else
+                          graph.laplacian_scale("combinatorial"))  # fmt: skip
+    root = sum(f[k] * np.linalg.matrix_power(walk, k) for k in range(f.size))
+    degree = np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
+    eigen = np.linalg.eigh(walk)[1]
+    left = np.stack([1 / degree, degree, degree, eigen[:, -2], eigen[:, 0], eigen[:, -1]])
+    right = np.stack([degree, degree, 1 / degree, eigen[:, -2], eigen[:, 0], eigen[:, -3]])
+    return left, right, root
+
+
+def _draws(graph, sampler, kernel, left, right, change=lambda phi: phi):
+    """Projections left Phi right^T, and the same of the Gram matrix without its diagonal."""
+
+    def draw(round_index, n):
+        rows = np.empty((n, 2 * left.shape[0]))
+        for i in range(n):
+            seed = round_index * 10**6 + i
+            features = grf.sample_features(graph, sampler, seed=seed, n_threads=1, dtype="float64")
+            phi = change(features.matrix(kernel).toarray())
+            gram = phi @ phi.T
+            np.fill_diagonal(gram, 0.0)
+            rows[i] = np.concatenate(
+                [np.einsum("pi,ij,pj->p", left, phi, right), np.einsum("pi,ij,pj->p", left, gram, right)]
+            )
+        return rows
+
+    return draw
+
+
+def _truth(left, right, root):
+    gram = root @ root.T
+    np.fill_diagonal(gram, 0.0)
+    return np.concatenate(
+        [np.einsum("pi,ij,pj->p", left, root, right), np.einsum("pi,ij,pj->p", left, gram, right)]
+    )
+
+
+@pytest.mark.parametrize("directions", DIRECTIONS)
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+@pytest.mark.parametrize("which", ["weighted", "plain", "combinatorial"])
+@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
+def test_features_and_gram_are_unbiased(weighted_graph, plain_graph, law, directions, which):
+    graph = plain_graph if which == "plain" else weighted_graph
+    laplacian = "combinatorial" if which == "combinatorial" else "normalized"
+    kernel = grf.RegularizedLaplacian(0.5 if which == "combinatorial" else 1.0, 2, laplacian=laplacian)
+    sampler = grf.RandomWalks(4, law, directions, laplacian)
+    left, right, root = _projections(graph, kernel, law.survival)
+    draw = _draws(graph, sampler, kernel, left, right)
+    sequential.assert_unbiased(draw, _truth(left, right, root), n0=400)
+
+
+CONTROLS = {
+    "p_halt 5 % off": (grf.IID(grf.Survival.geometric(0.21)), grf.Survival.geometric(0.2)),
+    "survival weight dropped": (grf.IID(grf.Survival.geometric(0.2)), None),
+}
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_the_unbiasedness_test_notices_a_wrong_law_of_lengths(weighted_graph, control):
+    law, believed = CONTROLS[control]
+    left, right, root = _projections(weighted_graph, KERNEL, law.survival)
+
+    def wrong(features):
+        table = np.ones_like(features._survival) if believed is None else believed.table[: features._survival.size]
+        table = np.pad(table, (0, features._survival.size - table.size), mode="edge")
+        return features._replaced(survival=table)
+
+    def draw(round_index, n):
+        rows = np.empty((n, left.shape[0]))
+        for i in range(n):
+            features = grf.sample_features(
+                weighted_graph, grf.RandomWalks(4, law), seed=round_index * 10**6 + i, n_threads=1, dtype="float64"
+            )
+            rows[i] = np.einsum("pi,ij,pj->p", left, wrong(features).matrix(KERNEL).toarray(), right)
+        return rows
+
+    with pytest.raises(AssertionError, match="biased"):
+        sequential.assert_unbiased(draw, _truth(left, right, root)[: left.shape[0]], n0=1000)
+
+
+def test_the_unbiasedness_test_notices_wrong_degrees_and_shared_walks(weighted_graph):
+    sampler = grf.RandomWalks(4, grf.Stratified(0.2))
+    left, right, root = _projections(weighted_graph, KERNEL, sampler.lengths.survival)
+    wrong_degree = np.ones((8, 8))
+    wrong_degree[:, 2] = np.sqrt(1.05)
+    draw = _draws(weighted_graph, sampler, KERNEL, left, right, change=lambda phi: phi * wrong_degree)
+    with pytest.raises(AssertionError, match="biased"):
+        sequential.assert_unbiased(draw, _truth(left, right, root), n0=1000)
+
+    # Nodes that share their walks: the Gram's diagonal, where both factors are the same walks.
+    def diagonal(round_index, n):
+        rows = np.empty((n, 1))
+        for i in range(n):
+            features = grf.sample_features(weighted_graph, sampler, seed=round_index * 10**6 + i, dtype="float64")
+            rows[i] = np.trace(features.gram(KERNEL))
+        return rows
+
+    with pytest.raises(AssertionError, match="biased"):
+        sequential.assert_unbiased(diagonal, np.array([np.trace(root @ root.T)]), n0=400)
+
+
+def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
+    sampler = grf.RandomWalks(4, grf.Stratified(0.2))
+    root = _projections(weighted_graph, KERNEL, sampler.lengths.survival)[2]
+
+    def draw(round_index, n):
+        rows = np.empty((n, 1))
+        for i in range(n):
+            one, two = (
+                grf.sample_features(weighted_graph, sampler, seed=round_index * 10**6 + i + part, dtype="float64")
+                for part in (0, 2**40)
+            )
+            rows[i] = np.trace(one.gram(KERNEL, other=two))
+        return rows
+
+    sequential.assert_unbiased(draw, np.array([np.trace(root @ root.T)]), n0=400)
+
+
+def _errors(graph, law, directions, n_walks, repeats, kernel=KERNEL):
+    exact = kernel.dense(graph)
+    off = ~np.eye(graph.n_nodes, dtype=bool)
+    sampler = grf.RandomWalks(n_walks, law, directions)
+    return np.array(
+        [
+            np.linalg.norm((grf.sample_features(graph, sampler, seed=seed).gram(kernel) - exact)[off])
+            for seed in range(repeats)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "n_walks"),
+    [
+        ((grf.SigmaCoupled(0.3), "independent"), (grf.IID(0.3), "independent"), 2),
+        ((grf.Stratified(0.1), "independent"), (grf.IID(0.1), "independent"), 16),
+        ((grf.IID(0.1), "stratified"), (grf.IID(0.1), "independent"), 16),
+        ((grf.Stratified(0.1), "stratified"), (grf.SigmaCoupled(0.1), "independent"), 16),
+    ],
+    ids=["sigma beats iid", "stratified lengths", "stratified directions", "both beat sigma"],
+)
+def test_couplings_lower_the_gram_error(grid, better, worse, n_walks):
+    ratio = _errors(grid, *better, n_walks, 40) / _errors(grid, *worse, n_walks, 40)
+    assert ratio.mean() + 2 * ratio.std(ddof=1) / np.sqrt(ratio.size) < 1
+
+
+def test_the_error_falls_as_walks_to_the_power_minus_one_half(grid):
+    few, many = (_errors(grid, grf.IID(0.1), "independent", m, 10).mean() for m in (16, 64))
+    assert 1.7 < few / many < 2.3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"graph": np.eye(3)}, TypeError, "graphrf.Graph"),
+        ({"sampler": 32}, TypeError, "RandomWalks"),
+        ({"nodes": [99]}, ValueError, "positions in"),
+        ({"nodes": []}, ValueError, "at least one node"),
+        ({"seed": -1}, ValueError, "seed"),
+        ({"seed": 0.5}, TypeError, "seed"),
+        ({"engine": "cuda"}, ValueError, "'numba'"),
+        ({"device": "tpu"}, ValueError, "'cpu'"),
+        ({"n_threads": 0}, ValueError, "n_threads"),
+        ({"dtype": "int32"}, ValueError, "'float32', 'float64'"),
+        ({"memory_limit": 0}, ValueError, "memory_limit"),
+    ],
+)
+def test_bad_arguments_are_refused(weighted_graph, arguments, error, message):
+    with pytest.raises(error, match=message):
+        grf.sample_features(**{"graph": weighted_graph, **arguments})
+
+
+def test_directed_graphs_are_refused():
+    graph = grf.Graph(np.array([[0, 1], [0, 0]]), directed=True)
+    with pytest.raises(ValueError, match="undirected"):
+        grf.sample_features(graph)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"n_walks": 0}, ValueError, "n_walks"),
+        ({"n_walks": 2**16}, ValueError, "n_walks"),
+        ({"n_walks": 2.0}, TypeError, "n_walks"),
+        ({"lengths": 0.1}, TypeError, "IID"),
+        ({"directions": "both"}, ValueError, "'independent', 'stratified'"),
+        ({"laplacian": "random"}, ValueError, "'normalized', 'combinatorial'"),
+    ],
+)
+def test_bad_samplers_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        grf.RandomWalks(**arguments)
+
+
+def test_more_memory_than_the_limit_is_refused_before_it_is_taken(grid):
+    with pytest.raises(MemoryError, match="lower n_walks"):
+        grf.sample_features(grid, grf.RandomWalks(1000), memory_limit=100_000)
+    features = grf.sample_features(grid, grf.RandomWalks(8), memory_limit=10_000_000)
+    assert features.nbytes < 10_000_000
+
+
+def test_a_drawn_seed_is_recorded_and_repeats_the_result(weighted_graph):
+    features = grf.sample_features(weighted_graph)
+    assert _same(features, grf.sample_features(weighted_graph, seed=features.seed))
+
+
+def test_progress_goes_to_standard_error(weighted_graph, capsys):
+    grf.sample_features(weighted_graph, seed=0, progress=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "walks" in captured.err
+
+
+def test_repr_tells_the_sizes(weighted_graph):
+    features = grf.sample_features(weighted_graph, grf.RandomWalks(4, grf.Truncated(2)), seed=0)
+    assert repr(features).startswith("Features(8 nodes of 8, 4 walks a node, 64 steps, ")

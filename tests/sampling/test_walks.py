@@ -1,0 +1,133 @@
+"""The compiled loops: exact integrals over the uniforms, no sampling."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import graphrf as grf
+from graphrf.lengths import LengthLaw, Survival
+from graphrf.sampling.transitions import transitions
+from graphrf.sampling.walks import _length_of, deal, draw_lengths, sort_by_node
+
+WEIGHTS = [[1, 1, 1], [1, 2, 3], [1, 1, 5], [2, 7], [1], [1, 1, 1, 1, 1, 1]]
+
+
+def _star(weights):
+    """Row 0 leads to nodes 1 .. d with the given weights."""
+    d = len(weights)
+    adjacency = sp.csr_array(
+        (np.array(weights, float), (np.zeros(d, int), np.arange(1, d + 1))), shape=(d + 1,) * 2
+    )
+    return transitions(adjacency)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_each_dealt_walk_moves_like_a_simple_walk_and_together_they_spread_evenly(weights, count):
+    arrays = _star(weights)
+    total = sum(weights)
+    # Destinations are constant between multiples of 1 / (total * count): midpoints integrate exactly.
+    pieces = math.lcm(total, count)
+    share = np.zeros((count, len(weights)))
+    for piece in range(pieces):
+        walkers = np.arange(count, dtype=np.uint64)
+        bits = np.uint64((2 * piece + 1) * 2**64 // (2 * pieces))
+        deal(walkers, 0, count, 0, bits, *arrays)
+        assert [int(walker) & 0xFFFFFFFF for walker in walkers] == list(range(count))
+        chosen = np.array([(int(walker) >> 32) - 1 for walker in walkers])
+        share[np.arange(count), chosen] += 1 / pieces
+        counts = np.bincount(chosen, minlength=len(weights))
+        expected = count * np.array(weights) / total
+        assert (np.abs(counts - expected) < 1 + 1e-9).all()
+    np.testing.assert_allclose(share, np.tile(np.array(weights) / total, (count, 1)), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "survival", [Survival.geometric(0.1), Survival.geometric(0.6), Survival([1, 1, 0.5, 0.5])]
+)
+def test_a_walk_reaches_step_k_exactly_when_its_uniform_is_below_the_survival(survival):
+    table = survival.table
+    for k in range(1, table.size):
+        assert _length_of(table[k] - 2.0**-53, table) >= k
+        if table[k] < 1:
+            assert _length_of(table[k], table) < k
+    assert _length_of(0.0, table) == table.size - 1
+
+
+def _lengths(law: LengthLaw, n_walks: int, sources: int) -> np.ndarray:
+    drawn = np.empty((sources, n_walks), np.int64)
+    table, permutations = law.survival.table, law.permutations(n_walks)
+    for source in range(sources):
+        draw_lengths(np.uint64(source), int(law.rule), table, permutations, np.uint64(5), drawn[source])
+    return drawn
+
+
+def test_antithetic_walks_never_end_together_below_one_half():
+    pairs = _lengths(grf.Antithetic(0.3), 2, 4000)
+    assert (pairs[:, 0] != pairs[:, 1]).all()
+    independent = _lengths(grf.IID(0.3), 2, 4000)
+    assert (independent[:, 0] == independent[:, 1]).mean() > 0.1
+
+
+def test_stratified_lengths_fall_one_into_each_quantile():
+    law = grf.Stratified(0.2)
+    n_walks = 8
+    drawn = np.sort(_lengths(law, n_walks, 500), axis=1)
+    table = np.append(law.survival.table, 0.0)
+    # The length at quantile u lies between those at the ends of u's stratum.
+    ends = [int(np.count_nonzero(table[1:] > 1 - q / n_walks)) for q in range(n_walks)] + [table.size]
+    for stratum in range(n_walks):
+        assert (drawn[:, stratum] >= ends[stratum]).all()
+        assert (drawn[:, stratum] <= ends[stratum + 1]).all()
+
+
+def test_sigma_coupled_lengths_lie_in_the_matched_tiles():
+    order = 5
+    permutation = np.array([4, 2, 0, 1, 3])
+    law = grf.SigmaCoupled(Survival.geometric(0.05), grf.Coupling(permutation))
+    drawn = _lengths(law, 2, 3000)
+    table = np.append(law.survival.table, 0.0)
+    ends = np.array([np.count_nonzero(table[1:] > 1 - q / order) for q in range(order)] + [table.size])
+    matched = np.zeros(drawn.shape[0], bool)
+    for tile in range(order):
+        first = (drawn[:, 0] >= ends[tile]) & (drawn[:, 0] <= ends[tile + 1])
+        partner = permutation[tile]
+        second = (drawn[:, 1] >= ends[partner]) & (drawn[:, 1] <= ends[partner + 1])
+        matched |= first & second
+    assert matched.all()
+    unmatched = _lengths(grf.IID(0.05), 2, 3000)
+    inside = (unmatched[:, 0] <= ends[1]) & (unmatched[:, 1] >= ends[4])
+    assert inside.mean() < 0.1
+
+
+def test_lengths_of_different_sources_are_independent_and_of_one_pair_are_not():
+    drawn = _lengths(grf.Stratified(0.2), 2, 20_000).astype(float)
+    within = np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]
+    between = np.corrcoef(drawn[:-1, 0], drawn[1:, 0])[0, 1]
+    assert within < -0.3
+    assert abs(between) < 5 / np.sqrt(20_000)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 24, 25, 300])
+@pytest.mark.parametrize("largest", [3, 1000, 2**32 - 1])
+def test_sort_by_node_is_a_stable_sort(n, largest):
+    rng = np.random.default_rng(n)
+    nodes = rng.integers(0, largest, n, endpoint=True).astype(np.uint64)
+    words = (nodes << np.uint64(32)) | np.arange(n, dtype=np.uint64)
+    sorted_words = words.copy()
+    sort_by_node(sorted_words, n, np.empty(n + 1, np.uint64), np.empty(256, np.int64))
+    np.testing.assert_array_equal(sorted_words, words[np.argsort(nodes, kind="stable")])
+
+
+def test_running_shares_are_kept_only_where_weights_differ_within_a_row():
+    rowwise_equal = sp.csr_array(np.array([[0.0, 2, 2], [3, 0, 0], [5, 0, 5]]))
+    assert transitions(rowwise_equal).cumulative.size == 0
+    shares = transitions(sp.csr_array(np.array([[0.0, 1, 3], [2, 0, 0], [0, 0, 0]]))).cumulative
+    np.testing.assert_array_equal(shares, [0.25, 1.0, 1.0])
+
+
+def test_a_heavy_row_does_not_blur_the_shares_of_a_light_one():
+    shares = transitions(sp.csr_array(np.array([[1e12, 1.0], [1e-12, 3e-12]]))).cumulative
+    np.testing.assert_allclose(shares[2:], [0.25, 1.0])

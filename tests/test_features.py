@@ -1,0 +1,216 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import graphrf as grf
+from graphrf.factor import Factor
+from graphrf.features import Features, HeavyTailWarning, TruncationWarning
+
+KERNEL = grf.RegularizedLaplacian(1.0, 2)
+
+
+@pytest.fixture(scope="module")
+def features(weighted_graph):
+    return grf.sample_features(weighted_graph, grf.RandomWalks(16, grf.Stratified(0.2)), seed=3, dtype="float64")
+
+
+def _from_expected_counts(graph: grf.Graph, length: int) -> Features:
+    """Features whose counts are the exact expected ones of 2^length walks of fixed length."""
+    n_walks = 2**length
+    transition = graph.adjacency.toarray() / graph.degrees[:, None]
+    powers = [np.linalg.matrix_power(transition, k) * n_walks for k in range(length + 1)]
+    indptr, indices, visit_ptr, per_entry, steps, counts = [0], [], [0], [], [], []
+    for row in range(graph.n_nodes):
+        for column in range(graph.n_nodes):
+            here = [(k, round(power[row, column])) for k, power in enumerate(powers) if power[row, column] > 0]
+            assert all(power[row, column] == int(power[row, column]) for power in powers)
+            if here:
+                indices.append(column)
+                per_entry.append(len(here))
+                steps += [k for k, _ in here]
+                counts += [count for _, count in here]
+        indptr.append(len(indices))
+        visit_ptr.append(len(steps))
+    return Features(
+        nodes=np.arange(graph.n_nodes), n_nodes=graph.n_nodes, indptr=np.array(indptr), indices=np.array(indices),
+        visit_ptr=np.array(visit_ptr), visits_per_entry=np.array(per_entry), steps=np.array(steps),
+        counts=np.array(counts), survival=np.ones(length + 1), degrees=graph.degrees, n_walks=n_walks,
+        n_steps=0, laplacian="normalized", scale=1.0, complete=False, seed=0, dtype=np.dtype("float64"),
+        description={},
+    )  # fmt: skip
+
+
+def test_expected_counts_give_the_truncated_series_exactly():
+    # On a path all transition probabilities are powers of 1/2, so expected counts are integers.
+    path = grf.Graph(sp.diags_array([np.ones(3)] * 2, offsets=[-1, 1]))
+    length = 6
+    features = _from_expected_counts(path, length)
+    f = KERNEL.modulation(length + 1)
+    walk = path.walk_matrix().toarray()
+    expected = sum(f[k] * np.linalg.matrix_power(walk, k) for k in range(length + 1))
+    np.testing.assert_allclose(features.matrix(KERNEL).toarray(), expected, rtol=0, atol=1e-14)
+    error = np.linalg.norm(features.gram(KERNEL) - KERNEL.dense(path), 2)
+    # Equality for positive modulations, whose worst eigenvalue, 1, is in the spectrum.
+    assert error == pytest.approx(features.truncation_error(KERNEL), rel=1e-9)
+
+
+def test_gram_is_the_product_of_the_rows(features):
+    phi = features.matrix(KERNEL).toarray()
+    np.testing.assert_allclose(features.gram(KERNEL), phi @ phi.T, atol=1e-14)
+    np.testing.assert_allclose(
+        features.gram(KERNEL, rows=[2, 0], cols=[5, 4, 4]), phi[[2, 0]] @ phi[[5, 4, 4]].T, atol=1e-14
+    )
+
+
+def test_gram_of_two_sets_uses_both_and_refuses_the_same_seed(weighted_graph, features):
+    other = grf.sample_features(weighted_graph, grf.RandomWalks(8), seed=4, dtype="float64")
+    expected = features.matrix(KERNEL) @ other.matrix(KERNEL).T
+    np.testing.assert_allclose(features.gram(KERNEL, other=other), expected.toarray(), atol=1e-14)
+    with pytest.raises(ValueError, match="another seed, both have 3"):
+        features.gram(KERNEL, other=features)
+    with pytest.raises(TypeError, match="`other` must be Features"):
+        features.gram(KERNEL, other=other.matrix(KERNEL))
+
+
+def test_isolated_nodes_have_the_kernel_at_one(weighted_graph, features):
+    # W_ii = 1 there, so F_ii = sum of f: every walk stays, and the estimate is f_0 .. f_l over S in the mean.
+    row = features.matrix(KERNEL)[[7]].toarray()[0]
+    assert np.flatnonzero(row).tolist() == [7]
+
+
+def test_take_gives_the_rows_in_the_order_asked(features):
+    some = features.take([4, 1, 4])
+    phi = features.matrix(KERNEL).toarray()
+    np.testing.assert_array_equal(some.matrix(KERNEL).toarray(), phi[[4, 1, 4]])
+    assert some.nodes.tolist() == [4, 1, 4]
+    with pytest.raises(ValueError, match="among the sampled nodes, got 0"):
+        some.take([0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_matrices_have_the_features_dtype(weighted_graph, dtype):
+    features = grf.sample_features(weighted_graph, grf.RandomWalks(4), seed=0, dtype=dtype)
+    assert features.matrix(KERNEL).dtype == dtype
+    assert features.gram(KERNEL).dtype == dtype
+    assert features.factor().apply(KERNEL.modulation(10), np.ones(8, dtype)).dtype == dtype
+
+
+def test_the_result_does_not_depend_on_threads(grid):
+    features = grf.sample_features(grid, grf.RandomWalks(8), seed=1)
+    one, three = (features.matrix(KERNEL, n_threads=n).data for n in (1, 3))
+    np.testing.assert_array_equal(one, three)
+
+
+def test_torch_matrix_equals_the_scipy_one(features):
+    torch = pytest.importorskip("torch", reason="the extra `gp` is not installed")
+    tensor = features.torch(KERNEL)
+    assert tensor.layout == torch.sparse_csr
+    np.testing.assert_array_equal(tensor.to_dense().numpy(), features.matrix(KERNEL).toarray())
+
+
+def test_heavy_tails_are_warned_about_and_light_ones_are_not(karate, recwarn):
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.4)), seed=0)
+    features.matrix(KERNEL)
+    assert not recwarn.list
+    with pytest.warns(HeavyTailWarning, match="smaller p_halt"):
+        features.matrix(grf.Diffusion(8.0))
+    with pytest.warns(HeavyTailWarning):
+        features.gram(grf.Diffusion(8.0))
+
+
+def test_truncation_is_warned_about_when_it_matters(karate, recwarn):
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(3)), seed=0)
+    features.matrix(grf.Diffusion(0.5))
+    assert not recwarn.list
+    with pytest.warns(TruncationWarning, match="walks of 3 steps"):
+        features.matrix(grf.Diffusion(4.0))
+
+
+def test_kernels_of_the_other_laplacian_are_refused(features, karate):
+    with pytest.raises(ValueError, match="of the normalized Laplacian, whose walks these are"):
+        features.matrix(grf.Diffusion(1.0, laplacian="combinatorial"))
+    with pytest.raises(TypeError, match="graphrf kernel"):
+        features.matrix("diffusion")
+
+
+def test_factor_is_linear_in_the_modulation_and_follows_its_protocol(weighted_graph, features):
+    factor = features.factor()
+    assert isinstance(factor, Factor)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(8, 3)), rng.normal(size=(8, 3))
+    f = rng.normal(size=12)
+    dense = features.matrix_from_modulation(f).toarray()
+    np.testing.assert_allclose(factor.apply(f, x), dense @ x, atol=1e-12)
+    np.testing.assert_allclose(factor.apply(f, x[:, 0]), dense @ x[:, 0], atol=1e-12)
+    np.testing.assert_allclose(factor.apply_t(f, y), dense.T @ y, atol=1e-12)
+    np.testing.assert_allclose(factor.diagonal(f), (dense**2).sum(axis=1), atol=1e-12)
+    gradient = factor.grad_f(x, y)
+    assert gradient.shape == (features.max_length + 1,)
+    for k in range(12):
+        unit = np.eye(12)[k]
+        expected = np.sum(y * (features.matrix_from_modulation(unit).toarray() @ x))
+        assert gradient[k] == pytest.approx(expected, abs=1e-10)
+    rows = np.array([5, 2, 2])
+    np.testing.assert_allclose(factor.take(rows).apply(f, x), (dense @ x)[rows], atol=1e-12)
+    np.testing.assert_allclose(factor.take(rows).grad_f(x, y[rows])[:3], [
+        np.sum(y[rows] * (features.matrix_from_modulation(np.eye(3)[k]).toarray() @ x)[rows]) for k in range(3)
+    ], atol=1e-10)  # fmt: skip
+
+
+def test_saved_features_come_back_whole(tmp_path, features):
+    path = tmp_path / "features.npz"
+    features.save(path)
+    again = grf.load_features(path)
+    np.testing.assert_array_equal(again.matrix(KERNEL).toarray(), features.matrix(KERNEL).toarray())
+    for name in ("n_nodes", "n_walks", "n_steps", "seed", "laplacian", "dtype", "description", "nnz"):
+        assert getattr(again, name) == getattr(features, name)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["features.npz"]
+
+
+def test_files_that_are_not_whole_are_refused(tmp_path, features):
+    path = tmp_path / "features.npz"
+    features.save(path)
+    whole = path.read_bytes()
+    with pytest.raises(FileNotFoundError, match="got none at"):
+        grf.load_features(tmp_path / "absent.npz")
+    for content in (b"", whole[:100], whole[: len(whole) // 2], b"PK" + whole[2:300], b"no zip at all"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="whole file written by Features.save"):
+            grf.load_features(path)
+    np.savez(path, record=np.frombuffer(b"{}", np.uint8))
+    with pytest.raises(ValueError, match="whole file"):
+        grf.load_features(path)
+
+
+def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features):
+    path = tmp_path / "features.npz"
+    features.save(path)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    for name, value in (
+        ("indices", arrays["indices"] + 8),
+        ("steps", arrays["steps"] + 1000),
+        ("counts", arrays["counts"][:-1]),
+        ("visit_ptr", arrays["visit_ptr"][::-1]),
+        ("visits_per_entry", np.roll(arrays["visits_per_entry"], 1)),
+        ("nodes", arrays["nodes"] - 1),
+    ):
+        np.savez(path, **{**arrays, name: value})
+        with pytest.raises(ValueError, match="contradict"):
+            grf.load_features(path)
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path, features, monkeypatch):
+    path = tmp_path / "features.npz"
+    features.save(path)
+    before = path.read_bytes()
+
+    def break_off(file, **arrays):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez", break_off)
+    with pytest.raises(OSError, match="disk full"):
+        features.save(path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["features.npz"]

@@ -1,0 +1,176 @@
+import copy
+import pickle
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import graphrf as grf
+
+
+def test_laplacians_agree_with_networkx_on_a_graph_with_a_loop_and_an_isolated_node(weighted_graph):
+    reference = nx.from_scipy_sparse_array(weighted_graph.adjacency)
+    expected = nx.normalized_laplacian_matrix(reference).toarray()
+    np.testing.assert_allclose(weighted_graph.laplacian().toarray(), expected, atol=1e-15)
+    adjacency = weighted_graph.adjacency.toarray()
+    combinatorial = np.diag(adjacency.sum(axis=1)) - adjacency
+    np.testing.assert_allclose(weighted_graph.laplacian(normalized=False).toarray(), combinatorial, atol=1e-15)
+
+
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+def test_laplacian_is_the_scale_times_identity_minus_the_walk_matrix(weighted_graph, laplacian):
+    scale = weighted_graph.laplacian_scale(laplacian)
+    walk = weighted_graph.walk_matrix(laplacian).toarray()
+    lap = weighted_graph.laplacian(normalized=laplacian == "normalized").toarray()
+    np.testing.assert_allclose(scale * (np.eye(8) - walk), lap, atol=1e-14)
+    low = 0.0 if laplacian == "combinatorial" else -1.0
+    eigenvalues = np.linalg.eigvalsh(walk)
+    assert eigenvalues.min() >= low - 1e-12
+    assert eigenvalues.max() <= 1 + 1e-12
+    assert walk[7, 7] == 1.0
+
+
+def test_walk_adjacency_rows_are_the_transition_probabilities(weighted_graph):
+    weights = weighted_graph.walk_adjacency("combinatorial").toarray()
+    np.testing.assert_allclose(weights.sum(axis=1), 2 * weighted_graph.degrees.max())
+    assert weighted_graph.walk_adjacency("normalized").toarray()[7, 7] == 1.0
+
+
+def test_graph_without_edges_has_the_identity_as_walk_matrix():
+    graph = grf.Graph(np.zeros((3, 3)))
+    for laplacian in ("normalized", "combinatorial"):
+        np.testing.assert_array_equal(graph.walk_matrix(laplacian).toarray(), np.eye(3))
+
+
+def test_edges_are_counted_once_and_self_loops_once(weighted_graph):
+    assert weighted_graph.n_edges == 7
+    assert grf.Graph(np.array([[0, 1], [0, 0]]), directed=True).n_edges == 1
+
+
+def test_duplicates_of_a_sparse_matrix_are_added_and_zeros_dropped():
+    matrix = sp.coo_array(([1.0, 2.0, 3.0, 0.0, 0.0], ([0, 0, 1, 1, 2], [1, 1, 0, 2, 1])), shape=(3, 3))
+    graph = grf.Graph(matrix)
+    assert graph.adjacency[0, 1] == 3.0
+    assert graph.adjacency.nnz == 2
+
+
+def test_the_matrix_given_is_copied_and_the_graph_is_read_only():
+    matrix = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    graph = grf.Graph(matrix)
+    matrix.data[:] = 5.0
+    assert graph.adjacency[0, 1] == 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        graph.adjacency.data[0] = 2.0
+    with pytest.raises(ValueError, match="read-only"):
+        graph.degrees[0] = 2.0
+
+
+def test_rounding_asymmetry_is_mended_and_real_asymmetry_is_not():
+    almost = np.array([[0, 0.1 + 0.2], [0.3, 0]])
+    graph = grf.Graph(almost)
+    assert graph.adjacency[0, 1] == graph.adjacency[1, 0]
+    with pytest.raises(ValueError, match=r"symmetric, got 1 at \[0, 1\] but 2 at \[1, 0\]; pass directed=True"):
+        grf.Graph(np.array([[0, 1], [2, 0]]))
+    with pytest.raises(ValueError, match=r"got 1 at \[0, 1\] but 0 at \[1, 0\]"):
+        grf.Graph(np.array([[0, 1], [0, 0]]))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.ones((2, 3)), r"square, got shape \(2, 3\)"),
+        (np.zeros((0, 0)), "at least one node"),
+        ([[0, np.nan], [np.nan, 0]], r"2 NaN entries, the first at \[0, 1\]"),
+        ([[0, np.inf], [np.inf, 0]], "2 infinite entries"),
+        ([[0, -1], [-1, 0]], "2 negative entries"),
+        (np.ones(3), "square"),
+    ],
+)
+def test_illegal_matrices_are_refused(matrix, message):
+    with pytest.raises(ValueError, match=message):
+        grf.Graph(matrix)
+
+
+@pytest.mark.parametrize("thing", ["path.gml", np.array([["a"]]), np.ones((2, 2)) * 1j])
+def test_things_that_are_no_matrix_are_refused_with_the_way_out(thing):
+    with pytest.raises(TypeError, match="numeric matrix"):
+        grf.Graph(thing)
+
+
+def test_names_are_looked_up_and_checked():
+    graph = grf.Graph(np.eye(3), nodes=["a", ("b", 1), 7])
+    assert graph.index("a") == 0
+    np.testing.assert_array_equal(graph.index([7, "a"]), [2, 0])
+    assert graph.index(("b", 1)) == 1
+    with pytest.raises(ValueError, match="nodes of the graph, got 'z'; names here look like 'a'"):
+        graph.index(["z"])
+    with pytest.raises(ValueError, match="3 names, one for each row, got 2"):
+        grf.Graph(np.eye(3), nodes=["a", "b"])
+    with pytest.raises(ValueError, match="distinct names, got 'a' more than once"):
+        grf.Graph(np.eye(3), nodes=["a", "b", "a"])
+
+
+def test_positions_accept_integers_columns_integral_floats_and_strings():
+    graph = grf.Graph(np.eye(4), nodes=list("abcd"))
+    for nodes in (
+        [3, 1],
+        np.array([[3], [1]]),
+        np.array([3.0, 1.0], np.float32),
+        ["d", "b"],
+        np.array(["d", "b"]),
+    ):
+        np.testing.assert_array_equal(graph.positions(nodes), [3, 1])
+    np.testing.assert_array_equal(graph.positions(None), np.arange(4))
+    np.testing.assert_array_equal(graph.positions("c"), [2])
+    assert graph.positions([]).size == 0
+
+
+@pytest.mark.parametrize(
+    ("nodes", "error", "message"),
+    [
+        ([4], ValueError, r"positions in \[0, 3\], got 4"),
+        ([-1], ValueError, r"positions in \[0, 3\], got -1"),
+        ([0.5], TypeError, "float 0.5"),
+        ([np.nan], TypeError, "float nan"),
+        ([2.0**25], TypeError, "integral floats are accepted below"),
+        ([True, False, True, False], TypeError, "np.flatnonzero"),
+        (np.zeros((2, 2), int), ValueError, r"shape \(n,\) or \(n, 1\)"),
+        (["z"], ValueError, "got 'z'"),
+    ],
+)
+def test_illegal_positions_are_refused(nodes, error, message):
+    graph = grf.Graph(np.eye(4), nodes=list("abcd"))
+    with pytest.raises(error, match=message):
+        graph.positions(nodes)
+
+
+def test_largest_component_keeps_names_or_makes_them_of_positions(weighted_graph):
+    part = weighted_graph.largest_component()
+    assert part.n_nodes == 4
+    tail = weighted_graph.subgraph([4, 5, 6])
+    assert list(tail.nodes) == [4, 5, 6]
+    assert tail.adjacency[0, 1] == 1.5
+    with pytest.raises(ValueError, match="distinct"):
+        weighted_graph.subgraph([1, 1])
+
+
+def test_directed_graphs_keep_directions_and_can_be_made_undirected():
+    graph = grf.Graph(np.array([[1, 2, 0], [0, 0, 3], [0, 4, 0]]), directed=True)
+    np.testing.assert_array_equal(graph.degrees, [3, 3, 4])
+    with pytest.raises(ValueError, match="undirected graph, got a directed one"):
+        graph.laplacian()
+    both = graph.to_undirected()
+    np.testing.assert_array_equal(both.adjacency.toarray(), [[1, 2, 0], [2, 0, 7], [0, 7, 0]])
+
+
+def test_copies_share_the_graph_and_pickles_rebuild_it(weighted_graph):
+    assert copy.deepcopy(weighted_graph) is weighted_graph
+    assert copy.copy(weighted_graph) is weighted_graph
+    again = pickle.loads(pickle.dumps(weighted_graph))
+    assert (again.adjacency != weighted_graph.adjacency).nnz == 0
+
+
+def test_repr_says_what_the_graph_is(weighted_graph, plain_graph):
+    assert repr(weighted_graph) == "Graph(8 nodes, 7 edges, undirected, weighted)"
+    assert repr(plain_graph) == "Graph(8 nodes, 7 edges, undirected, unweighted)"

@@ -1,0 +1,124 @@
+import json
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.lengths import Coupling, Survival, shipped_coupling, van_der_corput_order
+
+
+def test_geometric_survival_is_the_power_of_one_minus_p_within_the_resolution():
+    table = Survival.geometric(0.1).table
+    np.testing.assert_allclose(table, 0.9 ** np.arange(table.size), rtol=0, atol=2.0**-53)
+    assert table[-1] > 0
+    assert 0.9**table.size < 2.0**-53
+    assert Survival.geometric(0.1).is_complete
+    assert not Survival([1.0, 0.5]).is_complete
+
+
+def test_entries_are_multiples_of_the_resolution_so_that_uniforms_meet_them_exactly():
+    for p_halt in (0.05, 0.37, 0.9):
+        scaled = Survival.geometric(p_halt).table * 2.0**53
+        np.testing.assert_array_equal(scaled, np.round(scaled))
+
+
+def test_mean_length_of_the_geometric_law_is_one_minus_p_over_p():
+    assert Survival.geometric(0.2).mean_length == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([], "shape"),
+        ([[1.0]], "shape"),
+        ([0.9, 0.5], "begin with"),
+        ([1.0, 0.5, 0.6], "not increase"),
+        ([1.0, -0.1], "at least 0"),
+        ([1.0, np.nan], "finite"),
+        (np.ones(70_000), "at most 65535 steps"),
+    ],
+)
+def test_illegal_tables_are_refused(table, message):
+    with pytest.raises(ValueError, match=message):
+        Survival(table)
+
+
+@pytest.mark.parametrize("law", [grf.IID, grf.Antithetic, grf.Stratified, grf.SigmaCoupled])
+@pytest.mark.parametrize("p_halt", [0.0, 1.0, -0.5, 1.5, np.nan])
+def test_halting_probabilities_outside_the_open_interval_are_refused(law, p_halt):
+    with pytest.raises(ValueError, match="p_halt"):
+        law(p_halt)
+
+
+def test_a_tiny_halting_probability_is_refused_with_the_way_out():
+    with pytest.raises(ValueError, match="use Truncated"):
+        grf.IID(1e-5)
+
+
+def test_pair_laws_refuse_odd_numbers_of_walks():
+    for law in (grf.Antithetic(0.1), grf.SigmaCoupled(0.1)):
+        with pytest.raises(ValueError, match="multiple of 2"):
+            grf.RandomWalks(n_walks=5, lengths=law)
+    grf.RandomWalks(n_walks=5, lengths=grf.Stratified(0.1))
+
+
+def test_laws_take_a_survival_table_in_place_of_p_halt():
+    survival = Survival([1.0, 0.75, 0.25])
+    assert grf.IID(survival).survival is survival
+    assert grf.SigmaCoupled(survival, Coupling([1, 0])).survival is survival
+    with pytest.raises(ValueError, match="needed with a Survival"):
+        grf.SigmaCoupled(survival)
+
+
+def test_truncated_walks_never_end_early():
+    np.testing.assert_array_equal(grf.Truncated(3).survival.table, np.ones(4))
+    with pytest.raises(ValueError, match="max_length"):
+        grf.Truncated(-1)
+
+
+def test_every_shipped_permutation_is_one_and_lowers_its_cost():
+    for percent in range(5, 95, 5):
+        coupling = shipped_coupling(percent / 100)
+        assert coupling.p_halt == percent / 100
+        assert sorted(coupling.permutation) == list(range(30))
+        assert coupling.cost_after < coupling.cost_before
+    assert shipped_coupling(0.12).p_halt == 0.10
+    with pytest.raises(ValueError, match="learn one with"):
+        grf.SigmaCoupled(0.97)
+
+
+def test_couplings_go_to_json_and_back(tmp_path):
+    coupling = Coupling([[2, 0, 1], [1, 2, 0]], p_halt=0.2, solver="linear", cost_before=2.0, cost_after=1.0)
+    assert coupling.n_walkers == 3
+    again = Coupling.from_json(coupling.to_json())
+    np.testing.assert_array_equal(again.permutations, coupling.permutations)
+    assert (again.p_halt, again.cost_before, again.solver) == (0.2, 2.0, "linear")
+    coupling.save(tmp_path / "coupling.json")
+    np.testing.assert_array_equal(Coupling.load(tmp_path / "coupling.json").permutations, coupling.permutations)
+    assert json.loads(Coupling([0, 1]).to_json())["cost_before"] is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"format": "graphrf coupling 1"}', '{"format": "graphrf coupling 1", "permutations": [[0, 0]]}',
+     '{"format": "graphrf coupling 1", "permutations": "no"}',
+     '{"format": "graphrf coupling 1", "permutations": [[0]], "surprise": 1}'],
+)  # fmt: skip
+def test_text_that_is_no_coupling_is_refused(text):
+    with pytest.raises(ValueError, match=r"coupling|permutations"):
+        Coupling.from_json(text)
+
+
+def test_things_that_are_no_permutation_are_refused():
+    for bad in ([0, 0], [1, 2], [[0, 1], [1, 1]]):
+        with pytest.raises(ValueError, match="once in every row"):
+            Coupling(bad)
+
+
+def test_van_der_corput_order_is_a_permutation_whose_runs_are_spread():
+    for n in (1, 2, 5, 16, 33):
+        order = van_der_corput_order(n)
+        assert sorted(order) == list(range(n))
+    order = van_der_corput_order(64)
+    for start in range(0, 64, 8):
+        np.testing.assert_array_equal(np.sort(order[start : start + 8] // 8), np.arange(8))

@@ -114,10 +114,12 @@ def _check(content: bytes, entry: Mapping[str, Any], what: str, way_out: str) ->
     if "content_sha256" in entry:
         # Another version of zlib compresses to other bytes; what counts is what they hold.
         try:
-            if hashlib.sha256(gzip.decompress(content)).hexdigest() == entry["content_sha256"]:
-                return
-        except (OSError, EOFError, zlib.error):
-            pass
+            found, wanted = hashlib.sha256(gzip.decompress(content)).hexdigest(), entry["content_sha256"]
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"{what} is not a whole gzip file ({error}); {way_out}") from None
+        if found == wanted:
+            return
+        what += " decompressed,"
     raise ValueError(f"{what} has SHA-256 {found}, wanted {wanted}: it is damaged or another file; {way_out}")
 
 
@@ -150,8 +152,8 @@ def _fetched(key: str, url: str, target: Path) -> bytes:
     from tqdm import tqdm
 
     received = io.BytesIO()
-    # disable=None: a bar on a terminal, nothing in a log.
-    with tqdm(desc=key, unit="B", unit_scale=True, disable=None) as bar:
+    # disable=None: a bar on a terminal, nothing in a log. pooch sets the total but wants one above 0 to begin with.
+    with tqdm(total=1, desc=key, unit="B", unit_scale=True, disable=None) as bar:
         download = pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)
         try:
             download(url, received, None)
@@ -216,7 +218,10 @@ def san_jose(inputs: Mapping[str, bytes]) -> dict[str, bytes]:
     for sensor, row in enumerate(places):
         on_road.setdefault(int(row["E"]), []).append((float(row["length"]), len(where) + sensor))
     edges: list[list[Any]] = [["source", "target", "length_m", "road"]]
-    for road, (row, start) in enumerate(zip(roads, _first_points(inputs["lines.shp"]), strict=True)):
+    starts = _first_points(inputs["lines.shp"])
+    if len(starts) != len(roads):
+        raise ValueError(f"lines.shp has {len(starts)} lines for the {len(roads)} roads of E.csv")
+    for road, (row, start) in enumerate(zip(roads, starts, strict=True)):
         first, last = int(row["V1"]) - 1, int(row["V2"]) - 1
         if np.hypot(*(where[last] - start)) < np.hypot(*(where[first] - start)):
             first, last = last, first

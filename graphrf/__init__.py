@@ -12,21 +12,40 @@ from typing import TYPE_CHECKING, Any
 from graphrf._version import __version__
 
 if TYPE_CHECKING:
+    from graphrf import datasets as datasets
+    from graphrf import gp as gp
     from graphrf.features import Features as Features
+    from graphrf.features import HeavyTailWarning as HeavyTailWarning
+    from graphrf.features import TruncationWarning as TruncationWarning
     from graphrf.features import load_features as load_features
+    from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
     from graphrf.graph import Graph as Graph
     from graphrf.kernels import Diffusion as Diffusion
+    from graphrf.kernels import InverseCosine as InverseCosine
+    from graphrf.kernels import Kernel as Kernel
+    from graphrf.kernels import LearnedModulation as LearnedModulation
+    from graphrf.kernels import Matern as Matern
+    from graphrf.kernels import PowerSeries as PowerSeries
+    from graphrf.kernels import PStepRandomWalk as PStepRandomWalk
     from graphrf.kernels import RegularizedLaplacian as RegularizedLaplacian
     from graphrf.lengths import IID as IID
     from graphrf.lengths import Antithetic as Antithetic
     from graphrf.lengths import Coupling as Coupling
+    from graphrf.lengths import LengthLaw as LengthLaw
     from graphrf.lengths import SigmaCoupled as SigmaCoupled
     from graphrf.lengths import Stratified as Stratified
     from graphrf.lengths import Survival as Survival
     from graphrf.lengths import Truncated as Truncated
+    from graphrf.loaders import from_edges as from_edges
+    from graphrf.loaders import from_mesh as from_mesh
+    from graphrf.loaders import from_points as from_points
+    from graphrf.loaders import load_graph as load_graph
     from graphrf.matching.learn import learn_coupling as learn_coupling
+    from graphrf.pagerank import pagerank as pagerank
     from graphrf.sampling.random_walks import RandomWalks as RandomWalks
     from graphrf.sampling.sample import sample_features as sample_features
+    from graphrf.series import apply_kernel as apply_kernel
+    from graphrf.series import apply_root as apply_root
 
 # Public name -> the module that defines it. The one list: `__all__`, `dir` and loading follow from it.
 _HOME = {
@@ -35,19 +54,37 @@ _HOME = {
     "Diffusion": "kernels",
     "Features": "features",
     "Graph": "graph",
+    "GraphGPRegressor": "gp.regression",
+    "HeavyTailWarning": "features",
     "IID": "lengths",
+    "InverseCosine": "kernels",
+    "Kernel": "kernels",
+    "LearnedModulation": "kernels",
+    "LengthLaw": "lengths",
+    "Matern": "kernels",
+    "PStepRandomWalk": "kernels",
+    "PowerSeries": "kernels",
     "RandomWalks": "sampling.random_walks",
     "RegularizedLaplacian": "kernels",
     "SigmaCoupled": "lengths",
     "Stratified": "lengths",
     "Survival": "lengths",
     "Truncated": "lengths",
+    "TruncationWarning": "features",
+    "apply_kernel": "series",
+    "apply_root": "series",
+    "from_edges": "loaders",
+    "from_mesh": "loaders",
+    "from_points": "loaders",
     "learn_coupling": "matching.learn",
     "load_features": "features",
+    "load_graph": "loaders",
+    "pagerank": "pagerank",
     "sample_features": "sampling.sample",
 }
+_ROOMS = ("datasets", "gp")
 
-__all__ = ["__version__", *sorted(_HOME)]
+__all__ = ["__version__", *sorted(_HOME), *_ROOMS]
 
 
 def __getattr__(name: str) -> Any:
@@ -55,6 +92,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"graphrf.{_HOME[name]}"), name)
         globals()[name] = value
         return value
+    if name in _ROOMS:
+        return importlib.import_module(f"graphrf.{name}")
     raise AttributeError(f"module 'graphrf' has no attribute {name!r}")
 
 

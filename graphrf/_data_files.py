@@ -152,7 +152,7 @@ def _fetched(key: str, url: str, target: Path) -> bytes:
     from tqdm import tqdm
 
     received = io.BytesIO()
-    # disable=None: a bar on a terminal, nothing in a log. pooch sets the total but wants one above 0 to begin with.
+    # disable=None: a bar on a terminal, nothing in a log. pooch sets the total, but wants one to begin with.
     with tqdm(total=1, desc=key, unit="B", unit_scale=True, disable=None) as bar:
         download = pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)
         try:

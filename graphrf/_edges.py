@@ -54,6 +54,7 @@ def ends_of_edges(name: str, values: Any) -> Any:
 
 
 def checked_positions(name: str, ends: np.ndarray, n_nodes: int | None) -> np.ndarray:
+    """`ends`, once they are known to be positions in a graph of `n_nodes` (of any size, if None)."""
     if ends.size and (ends.min() < 0 or (n_nodes is not None and ends.max() >= n_nodes)):
         bad = (ends < 0) | (ends >= n_nodes) if n_nodes is not None else ends < 0
         edge = int(np.flatnonzero(bad)[0])

@@ -146,9 +146,7 @@ def _data_lines(path: Path) -> tuple[list[int], list[str]]:
             numbers.append(number)
             lines.append(line)
     if not lines:
-        raise ValueError(
-            f"{path} has no edges, only blank lines and comments; a line for each edge was wanted"
-        )
+        raise ValueError(f"{path} has no edges, only blank lines and comments; a line for each edge was wanted")
     return numbers, lines
 
 
@@ -174,9 +172,7 @@ def _split(path: Path, numbers: list[int], lines: list[str]) -> tuple[list[str],
         )
     if widths.count(width) != len(widths):
         row = next(row for row, count in enumerate(widths) if count != width)
-        raise ValueError(
-            f"{path}, line {numbers[row]}: {widths[row]} columns where the lines above have {width}"
-        )
+        raise ValueError(f"{path}, line {numbers[row]}: {widths[row]} columns where the lines above have {width}")
     return cells, width
 
 
@@ -210,9 +206,7 @@ def _column(path: Path, column: str | int, titles: list[str] | None, width: int)
     if isinstance(column, str):
         if titles is None or column not in titles:
             have = "it has no header" if titles is None else f"its columns are {', '.join(map(repr, titles))}"
-            raise ValueError(
-                f"{path} has no column {column!r}: {have}; columns may be given by position from 0"
-            )
+            raise ValueError(f"{path} has no column {column!r}: {have}; columns may be given by position from 0")
         return titles.index(column)
     if not 0 <= column < width:
         raise ValueError(f"{path} has no column {column}: it has {width} columns, counted from 0")

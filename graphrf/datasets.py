@@ -14,7 +14,6 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from graphrf.loaders import from_edges, from_mesh, load_graph
 
 KINDS = ("graph", "mesh", "traffic", "large", "table", "generated")
 
-#: The ten graphs of the coupled-features study (Reid et al. 2024, appendix F), by number of nodes.
+#: The ten graphs of the coupled-features study (Reid et al. 2024, appendix E.3), by number of nodes.
 PAPER_GRAPHS = (
     "karate",
     "dolphins",
@@ -40,7 +39,7 @@ PAPER_GRAPHS = (
 )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Dataset:
     """A data set; what does not apply is None.
 
@@ -60,7 +59,7 @@ class Dataset:
         `extra["categories"]`); missing cells are NaN.
     sources : tuple of str
         Where the files are published.
-    extra : mapping of str
+    extra : dict
         What else there is: `classes`, `categories`, `columns`; of a mesh `vertices`, `faces`, `normals`; of
         traffic `speeds`, `times`.
 
@@ -84,12 +83,11 @@ class Dataset:
     target_nodes: np.ndarray | None = None
     coordinates: np.ndarray | None = None
     features: np.ndarray | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.graph is not None and self.targets is not None and self.target_nodes is None:
             object.__setattr__(self, "target_nodes", np.arange(self.graph.n_nodes))
-        object.__setattr__(self, "extra", MappingProxyType(dict(self.extra)))
 
     def __repr__(self) -> str:
         content = [repr(self.graph)] if self.graph is not None else []

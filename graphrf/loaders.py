@@ -56,7 +56,7 @@ def load_graph(
         pair having weight 1 however often it is listed. Only the entries of a matrix are always weights.
     weight_is : "similarity" or "distance"
         Distances d become weights mean(d) / d (Borovitskiy et al. 2021), the mean over the edges kept; a
-        distance of zero is refused.
+        distance of zero is refused, and so are distances that no `weight` names.
     directed : bool, optional
         True keeps the directions, False drops them. By default networkx's `DiGraph`, and GML and GraphML
         files that are one, keep them; `MultiDiGraph`, the kind of OSMnx's road graphs, and edge lists do
@@ -115,21 +115,16 @@ def load_graph(
 
     References
     ----------
-    V. Borovitskiy et al., Matern Gaussian processes on graphs, AISTATS 2021, section 5 (road weights).
+    V. Borovitskiy et al., Matern Gaussian processes on graphs, AISTATS 2021 (weights of roads).
     """
     _checks.choice("weight_is", weight_is, WEIGHT_KINDS)
     if (weight is not None and not isinstance(weight, str | int)) or isinstance(weight, bool):
-        raise TypeError(
-            f"`weight` must be the name of an attribute or column, got {_checks.describe(weight)}"
-        )
-    if isinstance(source, Graph):
-        _only_edges_have("weight", weight, "a Graph, which holds its weights")
-        if directed is not None and directed != source.directed:
-            return source.to_undirected() if source.directed else _with_directions(source)
-        return source
+        raise TypeError(f"`weight` must be the name of an attribute or column, got {_checks.describe(weight)}")
     if isinstance(source, str | os.PathLike):
         path = Path(os.fspath(source))
         return _from_file(path, weight, weight_is, directed, columns, header)
+    if header is not None or tuple(columns) != (0, 1):
+        raise ValueError(f"`columns` and `header` belong to files of edges, got a {type(source).__name__}")
     networkx = sys.modules.get("networkx")
     if networkx is not None and isinstance(source, networkx.Graph):
         return _from_networkx(source, weight, weight_is, directed)
@@ -137,8 +132,16 @@ def load_graph(
         return _from_matrix(source, weight, weight_is, directed)
     if hasattr(source, "edge_index"):
         return _from_pyg(source, weight, weight_is, directed)
+    if isinstance(source, Graph):
+        _refuse_weights(weight, weight_is, "a Graph, which holds its weights")
+        if directed not in (None, source.directed):
+            raise ValueError(
+                f"`directed` must be that of the Graph, {source.directed}, got {directed}; graph.to_undirected() "
+                "drops directions, Graph(graph.adjacency, directed=True) gives every edge both"
+            )
+        return source
     if hasattr(source, "vertices") and hasattr(source, "faces"):
-        return _from_plain_mesh(source, weight)
+        return _from_plain_mesh(source, weight, weight_is, directed)
     raise TypeError(
         "`source` must be a path, a networkx graph, a scipy.sparse or NumPy matrix, a PyG Data, "
         f"a trimesh.Trimesh or a Graph, got {_checks.describe(source)}; "
@@ -201,6 +204,8 @@ def from_edges(
     ('a', 'b', 'c')
     """
     _checks.choice("weight_is", weight_is, WEIGHT_KINDS)
+    if weight is None and weight_is == "distance":
+        raise ValueError("`weight` must hold the distances that weight_is='distance' speaks of, got None")
     names = None if nodes is None else list(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
     if n_nodes is not None:
         n_nodes = _checks.integer("n_nodes", n_nodes, low=1)
@@ -235,9 +240,7 @@ def from_edges(
     return Graph(adjacency, nodes=names, directed=bool(directed))
 
 
-def from_points(
-    x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthscale: float | None = None
-) -> Graph:
+def from_points(x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthscale: float | None = None) -> Graph:
     r"""The k-nearest-neighbour graph of points: i and j are joined if either is among the other's nearest.
 
     Parameters
@@ -389,13 +392,14 @@ def _from_file(
     if kind == ".mtx":
         as_edges = not _graph_files.is_matrix_market(path)
     if as_edges:
+        _need_weight(weight, weight_is)
         first, second = _two_columns(columns)
         edges = _graph_files.read_edge_list(path, columns=(first, second), weight=weight, header=header)
         return _from_edge_list(path, edges, weight_is, bool(directed))
     if header is not None or tuple(columns) != (0, 1):
         raise ValueError(f"`columns` and `header` belong to edge lists, {path} is none")
     if kind in _meshes.MESH_SUFFIXES:
-        return _from_plain_mesh(path, weight)
+        return _from_plain_mesh(path, weight, weight_is, directed)
     try:
         if kind in (".gml", ".graphml"):
             read = _graph_files.read_gml if kind == ".gml" else _graph_files.read_graphml
@@ -418,12 +422,8 @@ def _from_file(
 
 def _two_columns(columns: Any) -> tuple[str | int, str | int]:
     ok = isinstance(columns, tuple | list) and len(columns) == 2
-    if not ok or not all(
-        isinstance(column, str | int) and not isinstance(column, bool) for column in columns
-    ):
-        raise TypeError(
-            f"`columns` must be two names or positions of columns, got {_checks.describe(columns)}"
-        )
+    if not ok or not all(isinstance(column, str | int) and not isinstance(column, bool) for column in columns):
+        raise TypeError(f"`columns` must be two names or positions of columns, got {_checks.describe(columns)}")
     if columns[0] == columns[1]:
         raise ValueError(f"`columns` must be two different columns, got {columns[0]!r} twice")
     return columns[0], columns[1]
@@ -440,6 +440,7 @@ def _from_edge_list(path: Path, edges: _graph_files.EdgeList, weight_is: str, di
 
 
 def _from_networkx(graph: Any, weight: str | int | None, weight_is: str, directed: bool | None) -> Graph:
+    _need_weight(weight, weight_is)
     keep = bool(directed) if directed is not None else graph.is_directed() and not graph.is_multigraph()
     if keep and not graph.is_directed():
         return _with_directions(_from_networkx(graph, weight, weight_is, False))
@@ -466,9 +467,7 @@ def _as_numbers(values: list[Any], pairs: list[tuple[Any, Any]], weight: str | i
     numbers = []
     for value, pair in zip(values, pairs, strict=True):
         if value is None:
-            raise ValueError(
-                f"`weight` must be an attribute of every edge, but edge {pair} has no {weight!r}"
-            )
+            raise ValueError(f"`weight` must be an attribute of every edge, but edge {pair} has no {weight!r}")
         try:
             numbers.append(float(value))
         except (TypeError, ValueError):
@@ -480,7 +479,8 @@ def _as_numbers(values: list[Any], pairs: list[tuple[Any, Any]], weight: str | i
 
 
 def _from_matrix(matrix: Any, weight: str | int | None, weight_is: str, directed: bool | None) -> Graph:
-    _only_edges_have("weight", weight, "a matrix, whose entries are the weights")
+    if weight is not None:
+        _refuse_weights(weight, weight_is, "a matrix, whose entries are the weights")
     if weight_is == "similarity" or getattr(matrix, "dtype", np.dtype(object)).kind not in "biuf":
         return Graph(matrix, directed=bool(directed))
     lengths = sp.coo_array(matrix)
@@ -509,6 +509,7 @@ def _from_pyg(data: Any, weight: str | int | None, weight_is: str, directed: boo
         values = _edges.host_array(attribute)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
+    _need_weight(weight, weight_is)
     src, dst = edge_index
     n_nodes = getattr(data, "num_nodes", None)
     if directed is None:
@@ -522,14 +523,24 @@ def _from_pyg(data: Any, weight: str | int | None, weight_is: str, directed: boo
     return from_edges(src, dst, values, n_nodes=n_nodes, directed=bool(directed), weight_is=weight_is)
 
 
-def _from_plain_mesh(mesh: Any, weight: str | int | None) -> Graph:
-    _only_edges_have("weight", weight, "a mesh; graphrf.from_mesh has weights=")
-    return from_mesh(mesh)
+def _from_plain_mesh(mesh: Any, weight: str | int | None, weight_is: str, directed: bool | None) -> Graph:
+    _refuse_weights(weight, weight_is, "a mesh; graphrf.from_mesh has weights=")
+    graph = from_mesh(mesh)
+    return _with_directions(graph) if directed else graph
 
 
-def _only_edges_have(name: str, value: Any, what: str) -> None:
-    if value is not None:
-        raise ValueError(f"`{name}` belongs to edges with attributes, got {value!r} for {what}")
+def _refuse_weights(weight: str | int | None, weight_is: str, what: str) -> None:
+    """Options of weights are refused, not ignored, where they mean nothing."""
+    if weight is not None or weight_is != "similarity":
+        given = f"weight_is={weight_is!r}" if weight is None else f"weight={weight!r}"
+        raise ValueError(f"`weight` and `weight_is` belong to edges with attributes, got {given} for {what}")
+
+
+def _need_weight(weight: str | int | None, weight_is: str) -> None:
+    if weight is None and weight_is == "distance":
+        raise ValueError(
+            "`weight` must name the attribute or column of the distances, got None; e.g. weight='length'"
+        )
 
 
 def _with_directions(graph: Graph) -> Graph:

@@ -185,9 +185,29 @@ def test_bad_points_are_refused():
 def test_a_graph_is_returned_as_it_is():
     graph = from_edges([0], [1])
     assert load_graph(graph) is graph
-    directed = load_graph(graph, directed=True)
-    assert directed.directed
-    assert not load_graph(directed, directed=False).directed
+    assert load_graph(graph, directed=False) is graph
+    with pytest.raises(ValueError, match="`directed` must be that of the Graph, False, got True"):
+        load_graph(graph, directed=True)
+
+
+@pytest.mark.parametrize("source", [np.ones((2, 2)), nx.path_graph(2), from_edges([0], [1])])
+def test_options_that_mean_nothing_are_refused(source):
+    with pytest.raises(ValueError, match="`columns` and `header` belong to files of edges"):
+        load_graph(source, columns=(1, 0))
+    with pytest.raises(ValueError, match="`columns` and `header` belong to files of edges"):
+        load_graph(source, header=True)
+
+
+def test_distances_must_be_named(tmp_path):
+    graph = nx.path_graph(2)
+    data = types.SimpleNamespace(edge_index=np.array([[0, 1], [1, 0]]))
+    for source in (graph, data, write(tmp_path, "e.csv", "0,1,2\n")):
+        with pytest.raises(ValueError, match="`weight` must name the attribute or column of the distances"):
+            load_graph(source, weight_is="distance")
+    with pytest.raises(ValueError, match="`weight` must hold the distances"):
+        from_edges([0], [1], weight_is="distance")
+    with pytest.raises(ValueError, match=r"got weight_is='distance' for a Graph"):
+        load_graph(from_edges([0], [1]), weight_is="distance")
 
 
 def osmnx_like() -> nx.MultiDiGraph:
@@ -278,7 +298,7 @@ def test_matrices_must_be_symmetric_unless_directed():
     with pytest.raises(ValueError, match=r"symmetric.*directed=True"):
         load_graph(np.array([[0, 1], [0, 0]]))
     assert load_graph(np.array([[0, 1], [0, 0]]), directed=True).n_edges == 1
-    with pytest.raises(ValueError, match="`weight` belongs to edges with attributes"):
+    with pytest.raises(ValueError, match="`weight` and `weight_is` belong to edges with attributes"):
         load_graph(np.eye(2), weight="w")
     with pytest.raises(ValueError, match=r"entry \[0, 1\]: weights must be finite"):
         load_graph(sp.csr_array(([0.0], ([0], [1])), shape=(2, 2)), weight_is="distance")

@@ -153,7 +153,8 @@ def test_cotangents_are_for_vertices():
 def test_anything_with_vertices_and_faces_is_a_mesh():
     mesh = types.SimpleNamespace(vertices=CORNERS, faces=HALVES)
     assert load_graph(mesh).n_nodes == 2
-    with pytest.raises(ValueError, match=r"`weight` belongs to edges .*from_mesh has weights="):
+    assert load_graph(mesh, directed=True).n_edges == 2
+    with pytest.raises(ValueError, match=r"belong to edges .*from_mesh has weights="):
         load_graph(mesh, weight="w")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -133,7 +134,7 @@ def pagerank(
     problem = pose(graph, p_halt, personalization)
     n_walks = _checks.integer("n_walks", n_walks, low=1, high=2**31 - 1)
     _checks.choice("estimator", estimator, ESTIMATORS)
-    law = _law(coupling, problem.p_halt, estimator)
+    law = length_law(coupling, problem.p_halt, estimator)
     if law is not None:
         law.check_walks(n_walks)
     groups = n_walks // (law.group if law is not None else 1)
@@ -149,18 +150,12 @@ def pagerank(
     seed = check_seed(seed)
     threads = thread_count(n_threads)
 
-    total = n_walks * problem.sources.size
-    control = control_vector(problem)
     mean = batches.BatchMean(graph.n_nodes)
     n_steps = 0
-    for counts, started, steps in _counts(
-        problem, law, estimator == "visits", groups, n_batches, seed, threads, progress
+    for measure, weight, steps in batch_measures(
+        problem, law, estimator, groups, n_batches, seed=seed, n_threads=threads, progress=progress
     ):
-        share = started / total
-        if estimator == "visits":
-            mean.add(visit_measure(counts, total, share, problem, control), share)
-        else:
-            mean.add(end_point_measure(counts, total), share)
+        mean.add(measure, weight)
         n_steps += steps
     scores, stderr = mean.result()
     return PageRankResult(
@@ -168,7 +163,7 @@ def pagerank(
         p_halt=problem.p_halt,
         nodes=graph.nodes,
         stderr=stderr,
-        walks=total,
+        walks=n_walks * problem.sources.size,
         steps=n_steps,
         seed=seed,
         estimator=estimator,
@@ -177,7 +172,7 @@ def pagerank(
     )
 
 
-def _law(coupling: str | Coupling, p_halt: float, estimator: str) -> LengthLaw | None:
+def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> LengthLaw | None:
     """The law of the walks' lengths; None for pooled walkers."""
     if isinstance(coupling, Coupling):
         return SigmaCoupled(p_halt, coupling)
@@ -207,6 +202,58 @@ def _default_batches(law: LengthLaw | None, groups: int) -> int:
     return min(groups, _MOST_BATCHES)
 
 
+def batch_measures(
+    problem: Problem,
+    law: LengthLaw | None,
+    estimator: str,
+    groups: int,
+    n_batches: int,
+    *,
+    seed: int,
+    n_threads: int,
+    progress: bool = False,
+) -> Iterator[tuple[np.ndarray, float, int]]:
+    """The parts of the measure x (`Problem`) from independent batches: arrays (N,), weights, steps taken.
+
+    `groups` groups of coupled walks start for every source, on average; `law` None stands for pooled walkers.
+    A part has the mean weight * x, the weights sum to 1.
+    """
+    from tqdm import tqdm
+
+    n_nodes = problem.graph.n_nodes
+    group = law.group if law is not None else 1
+    total = groups * group * problem.sources.size
+    walk_arrays = transitions(problem.graph.adjacency)
+    control = control_vector(problem)
+    tasks: list[_Task] = []
+    for batch, part in enumerate(batches.split(groups, n_batches)):
+        key, offset = batches.batch_key(np.uint64(seed), batch)
+        walks = batches.starts(problem, part, group, offset)
+        tasks += _blocks(batch, np.uint64(key), problem.sources, walks, n_threads if law is not None else 1)
+
+    def run(task: _Task) -> tuple[np.ndarray, int]:
+        counts = np.zeros(n_nodes, dtype=np.int64)
+        if law is None:
+            return counts, _run_pool(task, walk_arrays, problem.p_halt, counts)
+        return counts, _run_walks(task, walk_arrays, law, estimator == "visits", counts)
+
+    with tqdm(total=total, disable=not progress, desc="PageRank", unit=" walks", unit_scale=True) as bar:
+        results = zip(tasks, ordered_map(run, tasks, n_threads), strict=True)
+        for _, parts in itertools.groupby(results, key=lambda pair: pair[0].batch):
+            counts = np.zeros(n_nodes, dtype=np.int64)
+            started = steps = 0
+            for task, (task_counts, task_steps) in parts:
+                counts += task_counts
+                started += int(task.walks.sum())
+                steps += task_steps
+                bar.update(int(task.walks.sum()))
+            weight = started / total
+            if estimator == "visits":
+                yield visit_measure(counts, total, weight, problem, control), weight, steps
+            else:
+                yield end_point_measure(counts, total), weight, steps
+
+
 @dataclass(frozen=True)
 class _Task:
     """Some of one batch's walks: `walks[i]` from `sources[i]`."""
@@ -215,54 +262,6 @@ class _Task:
     key: np.uint64
     sources: np.ndarray
     walks: np.ndarray
-
-
-def _counts(
-    problem: Problem,
-    law: LengthLaw | None,
-    visits: bool,
-    groups: int,
-    n_batches: int,
-    seed: int,
-    n_threads: int,
-    progress: bool,
-) -> Iterator[tuple[np.ndarray, int, int]]:
-    """Counts (N,), walks started and steps taken of every batch, in order."""
-    from tqdm import tqdm
-
-    walk_arrays = transitions(problem.graph.adjacency)
-    tasks: list[_Task] = []
-    group = law.group if law is not None else 1
-    for batch, part in enumerate(batches.split(groups, n_batches)):
-        key, offset = batches.batch_key(np.uint64(seed), batch)
-        walks = batches.starts(problem, part, group, offset)
-        tasks += _blocks(batch, np.uint64(key), problem.sources, walks, n_threads if law is not None else 1)
-
-    def run(task: _Task) -> tuple[np.ndarray, int]:
-        counts = np.zeros(problem.graph.n_nodes, dtype=np.int64)
-        if law is None:
-            return counts, _run_pool(task, walk_arrays, problem.p_halt, counts)
-        return counts, _run_walks(task, walk_arrays, law, visits, counts)
-
-    counts = np.zeros(problem.graph.n_nodes, dtype=np.int64)
-    started = steps = 0
-    bar = tqdm(
-        total=groups * group * problem.sources.size,
-        disable=not progress,
-        desc="PageRank",
-        unit=" walks",
-        unit_scale=True,
-    )
-    with bar:
-        for i, (part_counts, part_steps) in enumerate(ordered_map(run, tasks, n_threads)):
-            counts += part_counts
-            started += int(tasks[i].walks.sum())
-            steps += part_steps
-            bar.update(int(tasks[i].walks.sum()))
-            if i + 1 == len(tasks) or tasks[i + 1].batch != tasks[i].batch:
-                yield counts, started, steps
-                counts = np.zeros(problem.graph.n_nodes, dtype=np.int64)
-                started = steps = 0
 
 
 def _blocks(batch: int, key: np.uint64, sources: np.ndarray, walks: np.ndarray, n_threads: int) -> Iterator[_Task]:

@@ -1,0 +1,127 @@
+"""The loops, exactly: all their random choices enumerated, in Python, against powers of P."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from graphrf.pagerank import pooled, walkers
+from graphrf.sampling.transitions import transitions
+from tests.pagerank.oracles import directed_graph, lopsided_graph, transition_matrix
+
+# Any survival table will do here: the loops must not care.
+SURVIVAL = np.array([1.0, 0.7, 0.6, 0.2])
+
+
+class Choices:
+    """Runs a function once for every sequence of the choices that it makes, with the sequence's probability."""
+
+    def __init__(self) -> None:
+        self._prefix: list[int] = []
+        self._made: list[tuple[int, np.ndarray]] = []
+
+    def choose(self, probabilities: np.ndarray) -> int:
+        i = len(self._made)
+        choice = self._prefix[i] if i < len(self._prefix) else 0
+        self._made.append((choice, probabilities))
+        return choice
+
+    def enumerate(self, run: Callable[[], np.ndarray]) -> Iterator[tuple[float, np.ndarray]]:
+        waiting: list[list[int]] = [[]]
+        while waiting:
+            self._prefix, self._made = waiting.pop(), []
+            result = run()
+            yield float(np.prod([options[choice] for choice, options in self._made])), result
+            taken = [choice for choice, _ in self._made]
+            for i in range(len(self._prefix), len(taken)):
+                waiting += [taken[:i] + [other] for other in range(1, self._made[i][1].size)]
+
+
+@pytest.mark.parametrize("make_graph", [directed_graph, lopsided_graph])
+@pytest.mark.parametrize("visits", [True, False])
+@pytest.mark.parametrize("source", [0, 2, 3, 4])
+def test_walks_have_the_expected_counts(
+    monkeypatch: pytest.MonkeyPatch, make_graph: Callable, visits: bool, source: int
+) -> None:
+    graph = make_graph()
+    walk_arrays = transitions(graph.adjacency)
+    chain = transition_matrix(graph)
+    choices = Choices()
+
+    def draw_lengths(source, rule, survival, permutations, key, lengths):
+        lengths[0] = choices.choose(survival - np.append(survival[1:], 0.0))
+
+    def neighbour(v, bits, indptr, indices, cumulative):
+        neighbours = indices[indptr[v] : indptr[v + 1]]
+        return neighbours[choices.choose(chain[v, neighbours])]
+
+    monkeypatch.setattr(walkers, "draw_lengths", draw_lengths)
+    monkeypatch.setattr(walkers, "neighbour", neighbour)
+    monkeypatch.setattr(walkers, "philox", lambda *counter: (np.uint64(0),) * 4)
+    monkeypatch.setattr(walkers, "uint64", np.uint64)
+    monkeypatch.setattr(walkers, "_advance", walkers._advance.py_func)
+
+    def run() -> np.ndarray:
+        counts = np.zeros(graph.n_nodes, np.int64)
+        steps = walkers.count_walks.py_func(
+            *walk_arrays, np.array([source]), 1, 0, SURVIVAL, np.zeros((0, 1), np.int64), 0, visits, counts
+        )
+        if visits:
+            assert counts.sum() == steps
+        return counts
+
+    mean = sum(probability * counts for probability, counts in choices.enumerate(run))
+    weight = np.r_[0.0, SURVIVAL[1:]] if visits else SURVIVAL - np.append(SURVIVAL[1:], 0.0)
+    expected = sum(weight[k] * np.linalg.matrix_power(chain, k)[source] for k in range(SURVIVAL.size))
+    assert mean == pytest.approx(expected, abs=1e-14)
+
+
+@pytest.mark.parametrize("population", [(1, 1, 1), (1, 2, 3), (3, 3, 2), (5, 4, 2), (0, 1, 7)])
+def test_stops_have_the_expected_number_and_their_sum_is_rounded(
+    monkeypatch: pytest.MonkeyPatch, population: tuple[int, ...]
+) -> None:
+    # At p = 1/4 all thresholds of the pivotal rounding are multiples of 1/12, so a grid of midpoints is exact.
+    grid = [np.uint64(round((i + 0.5) / 12 * 2**32)) for i in range(12)]
+    monkeypatch.setattr(pooled, "uint64", np.uint64)
+    stops = []
+    for words in itertools.product(grid, repeat=3):
+        calls = iter([(grid[0], words[0], words[1], grid[0]), (words[2],) * 4])
+        monkeypatch.setattr(pooled, "philox", lambda *counter, calls=calls: next(calls))
+        left = np.array(population)
+        pooled._stop.py_func(left, 0.25, np.uint64(1), np.uint64(0))
+        stops.append(np.array(population) - left)
+    expected = 0.25 * np.array(population)
+    assert np.mean(stops, axis=0) == pytest.approx(expected, abs=1e-13)
+    assert np.all(np.abs(stops - expected) < 1)
+    assert np.all(np.abs(np.sum(stops, axis=1) - expected.sum()) < 1)
+
+
+@pytest.mark.parametrize("make_graph", [directed_graph, lopsided_graph])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9, 20])
+def test_walkers_are_dealt_in_proportion_rounded_up_or_down(
+    monkeypatch: pytest.MonkeyPatch, make_graph: Callable, weighted: bool, count: int
+) -> None:
+    graph = make_graph()
+    adjacency = graph.adjacency if weighted else (graph.adjacency != 0).astype(float)
+    walk_arrays = transitions(adjacency)
+    assert (walk_arrays.cumulative.size > 0) == weighted
+    monkeypatch.setattr(pooled, "uint64", np.uint64)
+    for u in (0, 2):
+        share = adjacency.toarray()[u] / adjacency.toarray()[u].sum()
+        # Breakpoints of the systematic sampling are multiples of 1/cells: shares here are of 1/9, 1/15 or 1/5.
+        cells = 180 * count
+        total = np.zeros(graph.n_nodes, np.int64)
+        for i in range(cells):
+            word = (2 * i + 1) * 2**31 // cells
+            monkeypatch.setattr(pooled, "philox", lambda *counter, word=word: (np.uint64(word),) * 4)
+            dealt = np.zeros(graph.n_nodes, np.int64)
+            with np.errstate(over="ignore"):  # words are added modulo 2^64
+                pooled._deal.py_func(u, count, np.uint64(1), *walk_arrays, np.uint64(0), dealt)
+            assert dealt.sum() == count
+            assert np.all(np.abs(dealt - count * share) < 1)
+            total += dealt
+        assert total / cells == pytest.approx(count * share, abs=1e-12)

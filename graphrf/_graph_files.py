@@ -111,7 +111,7 @@ def read_edge_list(
     """The edges of a text file with one edge a line; see `graphrf.load_graph` for the rules.
 
     Nodes that are all integers written plainly are integers, sorted; otherwise they are strings in the order
-    of their first appearance. Cost: about 2 s and 300 bytes a line for a file of a million lines.
+    of their first appearance. Cost: about 2 s and 500 bytes a line for a file of a million lines.
     """
     numbers, lines = _data_lines(path)
     cells, width = _split(path, numbers, lines)
@@ -334,6 +334,13 @@ def read_npz(path: Path) -> Any:
 
 
 def _real(path: Path, matrix: Any) -> Any:
+    """The matrix, once it is known to be real and of a size that its entries make credible."""
+    if max(matrix.shape) > max(10**7, 100 * matrix.size):
+        # A few bytes of a damaged header would otherwise ask for all the memory there is.
+        raise ValueError(
+            f"{path} holds a matrix of shape {tuple(matrix.shape)} with {matrix.size} entries; "
+            "nearly all of its nodes would be isolated, so it is taken for damaged"
+        )
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{path} holds a matrix of dtype {matrix.dtype}; a real one was wanted")
     return matrix

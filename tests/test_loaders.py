@@ -480,6 +480,12 @@ def test_a_byte_order_mark_and_accents_are_read(tmp_path):
         ("m.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 5\n1 1 1.0\n", {}, "not a readable Matrix"),
         ("m.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 3 1.0\n", {}, "m.mtx: .*square"),
         ("m.mtx", "%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 1.0 2.0\n", {}, "real one"),
+        (
+            "m.mtx",
+            "%%MatrixMarket matrix coordinate real general\n4000000000 4000000000 1\n1 1 1\n",
+            {},
+            "damaged",
+        ),
         ("m.npz", b"PK\x03\x04 no archive", {}, "not a readable scipy.sparse npz"),
         ("m.npz", b"0 1", {}, "not a readable scipy.sparse npz"),
     ],

@@ -30,22 +30,17 @@ def load_graph(
 ) -> Graph:
     r"""A `Graph` from a file or from another library's graph.
 
-    ============================== ======================================================================
-    source                         read as
-    ============================== ======================================================================
-    path ending in                 (each also with `.gz`)
-    `.gml`, `.graphml`             as the networkx graph of that file
-    `.csv .tsv .txt .edges         an edge list, one edge a line (rules below)
-    .edgelist .cites`
-    `.mtx`                         MatrixMarket; without its banner, an edge list
-    `.npz`                         a matrix from `scipy.sparse.save_npz`
-    `.stl .ply .off .obj`          the face graph of the mesh, as `from_mesh(path)`
-    networkx graph                 its nodes, their names, and its edges; OSMnx road graphs are these
-    scipy.sparse, NumPy matrix     the adjacency matrix
-    PyG `Data`                     `edge_index`; `weight` names an attribute such as `"edge_weight"`
-    trimesh.Trimesh                its face graph, as `from_mesh(mesh)`
-    Graph                          itself
-    ============================== ======================================================================
+    What each source is read as:
+
+    - a path that ends in `.gml` or `.graphml`: the networkx graph of that file; in `.csv`, `.tsv`, `.txt`,
+      `.edges`, `.edgelist` or `.cites`: a list of edges, one a line (rules below); in `.mtx`: a MatrixMarket
+      matrix, or without its banner a list of edges; in `.npz`: a matrix from `scipy.sparse.save_npz`; in
+      `.stl`, `.ply`, `.off` or `.obj`: the face graph of the mesh. Each may also end in `.gz`;
+    - a networkx graph, such as OSMnx's road graphs: its nodes, their names, and its edges;
+    - a scipy.sparse or NumPy matrix: the adjacency matrix;
+    - a PyG `Data`: its `edge_index`; `weight` names an attribute such as `"edge_weight"`;
+    - a trimesh.Trimesh: its face graph, as from `from_mesh`;
+    - a `Graph`: itself.
 
     Parameters
     ----------
@@ -58,9 +53,10 @@ def load_graph(
         Distances d become weights mean(d) / d (Borovitskiy et al. 2021), the mean over the edges kept; a
         distance of zero is refused, and so are distances that no `weight` names.
     directed : bool, optional
-        True keeps the directions, False drops them. By default networkx's `DiGraph`, and GML and GraphML
-        files that are one, keep them; `MultiDiGraph`, the kind of OSMnx's road graphs, and edge lists do
-        not; matrices and PyG's `edge_index` must be symmetric.
+        True keeps the directions, False drops them. By default networkx's directed graphs, and GML and
+        GraphML files that are directed, keep them, unless they are road graphs of OSMnx: a `MultiDiGraph`, or
+        a graph with the attribute `crs`. Lists of edges drop them; matrices and PyG's `edge_index` must be
+        symmetric.
     columns : pair of str or int
         The columns of an edge list that hold the two ends of an edge, by name or by position.
     header : bool, optional
@@ -441,7 +437,9 @@ def _from_edge_list(path: Path, edges: _graph_files.EdgeList, weight_is: str, di
 
 def _from_networkx(graph: Any, weight: str | int | None, weight_is: str, directed: bool | None) -> Graph:
     _need_weight(weight, weight_is)
-    keep = bool(directed) if directed is not None else graph.is_directed() and not graph.is_multigraph()
+    # OSMnx's graphs are multigraphs, but its GraphML files without parallel roads are read as DiGraph.
+    roads = graph.is_multigraph() or "crs" in graph.graph
+    keep = bool(directed) if directed is not None else graph.is_directed() and not roads
     if keep and not graph.is_directed():
         return _with_directions(_from_networkx(graph, weight, weight_is, False))
     nodes = list(graph)

@@ -251,6 +251,14 @@ def test_an_osmnx_graph_survives_graphml_with_numbers_as_text(tmp_path):
     )
 
 
+def test_an_osmnx_graph_without_parallel_roads_is_undirected_from_graphml_too(tmp_path):
+    roads = nx.MultiDiGraph(crs="epsg:4326")
+    roads.add_edge("a", "b", length=2.0)
+    nx.write_graphml(roads, tmp_path / "roads.graphml")
+    assert not load_graph(tmp_path / "roads.graphml").directed
+    assert not load_graph(roads).directed
+
+
 def test_parallel_edges_of_an_undirected_multigraph_add_whichever_way_they_are_listed():
     network = nx.MultiGraph()
     network.add_edge("a", "b", w=1.0)

@@ -1,0 +1,293 @@
+"""The front: shapes, sums, seeds, threads, errors of the estimates and of their standard errors, bad input."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import stats
+
+import graphrf as grf
+import graphrf.pagerank
+from graphrf.pagerank import PageRankResult, pagerank, power_iteration
+from graphrf.pagerank.estimate import batch_measures, length_law
+from graphrf.pagerank.problem import pose
+from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph, transition_matrix
+from tests.pagerank.test_unbiased import IDS, SCHEMES
+from tests.sequential import assert_unbiased
+
+
+def squared_errors(graph: grf.Graph, truth: np.ndarray, runs: int, **options) -> np.ndarray:
+    return np.array([((pagerank(graph, seed=seed, **options).scores - truth) ** 2).sum() for seed in range(runs)])
+
+
+# -- what comes back -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
+@pytest.mark.parametrize("personalization", [None, {"b": 1.0, "e": 3.0}])
+def test_scores_sum_to_one_and_approach_the_dense_solution(
+    estimator: str, coupling: str | grf.Coupling, personalization: dict | None
+) -> None:
+    graph = directed_graph()
+    start = None if personalization is None else np.array([0, 0.25, 0, 0, 0.75, 0, 0])
+    result = pagerank(
+        graph,
+        n_walks=30_000,
+        estimator=estimator,
+        coupling=coupling,
+        personalization=personalization,
+        n_batches=10,
+        seed=5,
+    )
+    truth = dense_pagerank(graph, 0.15, start)
+    assert result.scores.sum() == pytest.approx(1.0, abs=1e-14)
+    assert np.abs(result.scores - truth).sum() < 0.05
+    # 14 comparisons a case with 9 degrees of freedom: t = 11 is exceeded with probability 2e-6.
+    assert np.all(np.abs(result.scores - truth) <= 11 * result.stderr + 1e-12)
+    assert result.walks == 30_000 * (7 if personalization is None else 2)
+
+
+def test_the_record_is_complete_and_readable() -> None:
+    graph = directed_graph()
+    result = pagerank(graph, n_walks=8, coupling="sigma", p_halt=0.3, seed=7)
+    assert isinstance(result, PageRankResult)
+    assert (result.walks, result.seed, result.estimator, result.coupling) == (56, 7, "visits", "sigma")
+    assert (result.p_halt, result.n_batches) == (0.3, 4)
+    assert result.scores.dtype == np.float64
+    assert not result.scores.flags.writeable
+    assert repr(result).startswith("PageRankResult(7 nodes, visits, sigma, p_halt=0.3, 56 walks")
+    names = [name for name, _ in result.top(3)]
+    assert names == [graph.nodes[i] for i in np.argsort(-result.scores, kind="stable")[:3]]
+    assert len(result.top(100)) == 7
+    assert pickle.loads(pickle.dumps(result)).top(2) == result.top(2)
+
+
+def test_a_drawn_seed_reproduces_the_result() -> None:
+    first = pagerank(lopsided_graph())
+    again = pagerank(lopsided_graph(), seed=first.seed)
+    assert np.array_equal(first.scores, again.scores)
+    assert not np.array_equal(first.scores, pagerank(lopsided_graph()).scores)
+
+
+@pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
+def test_threads_do_not_change_a_bit(
+    monkeypatch: pytest.MonkeyPatch, estimator: str, coupling: str | grf.Coupling, karate: grf.Graph
+) -> None:
+    monkeypatch.setattr("graphrf.pagerank.estimate._TASK_WALKS", 50)  # so that there are many blocks
+    weights = np.arange(34.0)
+    results = [
+        pagerank(
+            karate,
+            n_walks=12,
+            estimator=estimator,
+            coupling=coupling,
+            n_batches=3,
+            personalization=weights,
+            seed=3,
+            n_threads=n_threads,
+        )
+        for n_threads in (1, 2, 5)
+    ]
+    for result in results[1:]:
+        assert np.array_equal(result.scores, results[0].scores)
+        assert np.array_equal(result.stderr, results[0].stderr)
+        assert result.steps == results[0].steps
+
+
+def test_the_package_is_the_function() -> None:
+    graph = lopsided_graph()
+    assert np.array_equal(graphrf.pagerank(graph, seed=1).scores, pagerank(graph, seed=1).scores)
+    assert inspect.signature(graphrf.pagerank) == inspect.signature(pagerank)
+
+
+def test_progress_is_shown_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    pagerank(lopsided_graph(), seed=1)
+    assert capsys.readouterr().err == ""
+    pagerank(lopsided_graph(), seed=1, progress=True)
+    assert "PageRank" in capsys.readouterr().err
+
+
+# -- personalisation and special graphs ----------------------------------------------------------------------
+
+
+def test_names_positions_and_vectors_say_the_same() -> None:
+    graph = directed_graph()
+    vector = np.array([0, 2, 0, 0, 6.0, 0, 0])
+    expected = power_iteration(graph, personalization=vector).scores
+    for personalization in ({"b": 1, "e": 3}, {1: 1.0, np.int64(4): 3.0}, vector.tolist(), vector * 1e300):
+        assert power_iteration(graph, personalization=personalization).scores == pytest.approx(expected, abs=1e-14)
+
+
+def test_integer_names_are_names() -> None:
+    path = grf.Graph(nx.to_scipy_sparse_array(nx.path_graph(3)), nodes=[2, 0, 1])
+    result = power_iteration(path, p_halt=0.9, personalization={0: 1.0})
+    assert result.scores.argmax() == 1
+    assert result.top(1)[0][0] == 0
+
+
+def test_walks_are_not_spent_on_zeros_of_the_personalisation() -> None:
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.path_graph(1000)))
+    result = pagerank(graph, n_walks=500, personalization={500: 1.0}, seed=0)
+    assert result.walks == 500
+    assert result.scores[500] == result.scores.max()
+    assert result.scores[:300].max() == 0.0
+
+
+def test_walks_are_dealt_in_proportion_to_the_personalisation() -> None:
+    # Without edges nothing is random but the starts, and these are known: visits are exact.
+    graph = grf.Graph(np.zeros((4, 4)))
+    for coupling in ("iid", "pooled"):
+        result = pagerank(graph, personalization=[1, 2, 0, 5], coupling=coupling, n_batches=2)
+        assert result.scores == pytest.approx([0.125, 0.25, 0, 0.625], abs=1e-15)
+        assert result.stderr == pytest.approx(np.zeros(4), abs=1e-8)
+        assert result.steps == 0
+
+
+def test_one_node() -> None:
+    for loop in (0.0, 1.0):
+        result = pagerank(grf.Graph([[loop]]), seed=0)
+        assert result.scores == pytest.approx([1.0])
+
+
+# -- errors --------------------------------------------------------------------------------------------------
+
+
+def test_pooled_beats_visits_beats_endpoints(karate: grf.Graph) -> None:
+    truth = dense_pagerank(karate, 0.15)
+    ends = squared_errors(karate, truth, 200, estimator="endpoints", coupling="iid")
+    visits = squared_errors(karate, truth, 200, coupling="iid")
+    pooled = squared_errors(karate, truth, 200)
+    # Measured ratios of the mean squared errors: 0.17 and 0.23.
+    for better, worse, ratio in ((visits, ends, 0.3), (pooled, visits, 0.4)):
+        gap = better - ratio * worse
+        assert gap.mean() + 5 * gap.std(ddof=1) / np.sqrt(gap.size) < 0
+
+
+def test_a_pool_gains_more_than_the_square_root_of_its_walks(karate: grf.Graph) -> None:
+    truth = dense_pagerank(karate, 0.15)
+    few = squared_errors(karate, truth, 50, n_walks=16)
+    many = squared_errors(karate, truth, 50, n_walks=256)
+    assert many.mean() < few.mean() / 64  # independent walks: 1/16; measured: 1/150
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_end_points_have_the_variance_that_the_transport_cost_predicts(karate: grf.Graph, coupled: bool) -> None:
+    # The paper's Eq. 82: P[ends at i | tile q] for both walkers of a pair, summed over tiles and targets.
+    order, p_halt, n_walks = 4, 0.3, 8
+    coupling = grf.Coupling(np.arange(order)[::-1])
+    law = length_law(coupling, p_halt, "endpoints")
+    survival = law.survival.table
+    powers = [np.eye(34)]
+    for _ in range(survival.size):
+        powers.append(powers[-1] @ transition_matrix(karate))
+    # A tile's walks: P(length >= k | tile q) = clip(q - n (1 - S(k)), 0, 1), q from 1.
+    tiles = np.arange(1, order + 1)[:, None]
+    reach = np.clip(tiles - order * (1 - np.append(survival, 0.0)), 0, 1)
+    ends = np.einsum("qk,kji->qji", reach[:, :-1] - reach[:, 1:], np.array(powers[:-1]))
+    mean = ends.mean(axis=0)
+    both = (ends * ends[::-1]).mean(axis=0) if coupled else mean**2
+    predicted = (mean - mean**2 + both - mean**2).sum() / (34**2 * n_walks)
+    truth = dense_pagerank(karate, p_halt)
+    problem = pose(karate, p_halt, None)
+    used = law if coupled else length_law("iid", p_halt, "endpoints")
+
+    def draw(index: int, n: int) -> np.ndarray:
+        groups = n_walks * n // used.group
+        parts = batch_measures(problem, used, "endpoints", groups, n, seed=index, n_threads=1)
+        return np.array([[((measure / weight - truth) ** 2).sum()] for measure, weight, _ in parts])
+
+    assert_unbiased(draw, predicted, n0=2000)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "coupling", "n_walks", "n_batches"),
+    [
+        ("endpoints", "iid", 40, 8),
+        ("endpoints", "antithetic", 40, 7),
+        ("visits", "iid", 40, None),
+        ("visits", "sigma", 40, 7),
+        ("visits", "stratified", 40, 8),
+        ("visits", "pooled", 40, 8),
+    ],
+)
+@pytest.mark.parametrize("directed", [False, True])
+def test_intervals_cover_at_their_rate(
+    karate: grf.Graph, estimator: str, coupling: str, n_walks: int, n_batches: int | None, directed: bool
+) -> None:
+    # The directed graph has a dangling node, so its scores are ratios; the second has batches of unequal size.
+    graph = directed_graph() if directed else karate
+    n_walks *= 5 if directed else 1
+    truth = dense_pagerank(graph, 0.15)
+    hits = []
+    for seed in range(150):
+        result = pagerank(
+            graph, n_walks=n_walks, estimator=estimator, coupling=coupling, n_batches=n_batches, seed=seed
+        )
+        wide = stats.t.ppf(0.95, result.n_batches - 1) * result.stderr + 1e-12
+        hits.append((np.abs(result.scores - truth) <= wide).mean())
+    rate, spread = np.mean(hits), np.std(hits, ddof=1) / np.sqrt(len(hits))
+    assert abs(rate - 0.9) < 0.015 + 5 * spread
+
+
+def test_a_single_batch_has_no_standard_error() -> None:
+    assert pagerank(lopsided_graph()).stderr is None
+    assert pagerank(lopsided_graph(), n_batches=4).stderr is not None
+    assert pagerank(lopsided_graph(), n_walks=1, coupling="iid").stderr is None
+    assert pagerank(lopsided_graph(), n_walks=2, coupling="iid").stderr is not None
+
+
+# -- bad input -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"p_halt": 0.0}, ValueError, r"`p_halt` must be in \(0, 1\), got 0"),
+        ({"p_halt": 1.0}, ValueError, r"`p_halt` must be in \(0, 1\), got 1"),
+        ({"p_halt": "high"}, TypeError, "`p_halt` must be a number"),
+        ({"p_halt": 1e-5, "coupling": "iid"}, ValueError, "`p_halt` must be at least 0.0006"),
+        ({"n_walks": 0}, ValueError, "`n_walks` must be in .*, got 0"),
+        ({"n_walks": 2.5}, TypeError, "`n_walks` must be an integer"),
+        ({"n_walks": 3, "coupling": "antithetic"}, ValueError, "`n_walks` must be a multiple of 2"),
+        ({"n_walks": 3, "coupling": "sigma"}, ValueError, "`n_walks` must be a multiple of 2"),
+        ({"estimator": "push"}, ValueError, "`estimator` must be one of 'endpoints', 'visits', got 'push'"),
+        ({"coupling": "paired"}, ValueError, "`coupling` must be one of 'iid', .*'pooled', got 'paired'"),
+        ({"coupling": 3}, TypeError, "`coupling` must be a Coupling or one of 'iid'"),
+        ({"estimator": "endpoints"}, ValueError, "use estimator='visits' for them"),
+        ({"n_batches": 0}, ValueError, "`n_batches` must be at least 1"),
+        ({"n_batches": 17}, ValueError, "`n_batches` must be at most 16.*raise `n_walks`"),
+        ({"seed": -1}, ValueError, "`seed` must be in"),
+        ({"n_threads": 0}, ValueError, "`n_threads` must be at least 1"),
+        ({"personalization": {}}, ValueError, "`personalization` must have a positive value, got zeros only"),
+        ({"personalization": [0] * 7}, ValueError, "must have a positive value"),
+        ({"personalization": [1, 2]}, ValueError, r"`personalization` must have shape \(7,\), got \(2,\)"),
+        ({"personalization": [1, -2, 0, 0, 0, 0, 0]}, ValueError, "must not be negative, got -2 at position 1"),
+        ({"personalization": [1, np.nan, 0, 0, 0, 0, 0]}, ValueError, "`personalization` must be finite"),
+        ({"personalization": {"a": np.inf}}, ValueError, r"`personalization\['a'\]` must be finite"),
+        (
+            {"personalization": {"z": 1}},
+            ValueError,
+            "keys of `personalization` must be nodes of the graph",
+        ),
+        ({"personalization": {7: 1}}, ValueError, r"keys of personalization` must be positions in \[0, 6\]"),
+        ({"personalization": "a"}, TypeError, "`personalization` must be a mapping of nodes to values or an"),
+    ],
+)
+def test_bad_arguments_are_named(options: dict, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        pagerank(directed_graph(), **options)
+
+
+def test_a_graph_of_another_library_is_refused_with_the_way_out() -> None:
+    with pytest.raises(TypeError, match=r"`graph` must be a graphrf.Graph, got .*load_graph"):
+        pagerank(nx.path_graph(3))
+
+
+def test_end_points_that_are_all_lost_are_an_error() -> None:
+    graph = grf.Graph(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"every walk was lost .* use estimator='visits'"):
+        pagerank(graph, p_halt=0.001, n_walks=1, estimator="endpoints", coupling="iid", seed=0)

@@ -17,7 +17,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -79,9 +79,9 @@ def find(key: str) -> Path:
             return path
         except ValueError:
             pass  # The cache is ours: a damaged file there is fetched again.
-    content = _stored_bytes(key, entry, path)
-    with atomic_write(path) as file:
-        file.write(content)
+    for name, content in _made(key, entry, path).items():
+        with atomic_write(_inside(cache_folder(), name)) as file:
+            file.write(content)
     return path
 
 
@@ -126,23 +126,41 @@ def _check(content: bytes, entry: Mapping[str, Any], what: str, way_out: str) ->
 # -- fetching ------------------------------------------------------------------------------------------
 
 
-def _stored_bytes(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
-    """The bytes that are stored as `key`, made from what its publisher gives, and checked."""
-    kind = entry["stored"]
-    if kind == "san_jose":
-        inputs = {PurePosixPath(name).name: find(name).read_bytes() for name in entry["inputs"]}
-        content = san_jose(inputs)[PurePosixPath(key).name]
-        what = f"{key}, made from {', '.join(inputs)},"
+def _made(key: str, entry: Mapping[str, Any], target: Path) -> dict[str, bytes]:
+    """The bytes to be stored as `key`, and of files that are made with it, from what is published; checked."""
+    if entry["stored"] == "san_jose":
+        inputs = {PurePosixPath(name).name: _input(name) for name in entry["inputs"]}
+        what = f"made from {', '.join(inputs)},"
+        convert = partial(san_jose, inputs)
     else:
-        url = entry["url"]
-        fetched = _fetched(key, url, target)
-        what = f"{key}, fetched from {url},"
-        try:
-            content = _converted(fetched, entry)
-        except (ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{what} is not what was published ({error}); try again later") from None
-    _check(content, entry, what, f"nothing was stored; {_by_hand(key, target)}")
-    return content
+        fetched = _fetched(key, entry["url"], target)
+        what = f"fetched from {entry['url']},"
+        convert = partial(_converted, fetched, entry, PurePosixPath(key).name)
+    try:
+        contents = convert()
+    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{key}, {what} is not what was published ({error}); try again later, or {_by_hand(key, target)}"
+        ) from None
+    made = {str(PurePosixPath(key).parent / name): content for name, content in contents.items()}
+    for name, content in made.items():
+        way_out = f"nothing was stored; {_by_hand(name, target.parent / PurePosixPath(name).name)}"
+        _check(content, registry()["files"][name], f"{name}, {what}", way_out)
+    return made
+
+
+def _input(key: str) -> bytes:
+    """A published file that others are made from."""
+    entry = registry()["files"][key]
+    if "sha256" in entry:
+        return find(key).read_bytes()
+    # Without a checksum of its own it is used once and never stored: only what is made from it can be checked.
+    target = _inside(cache_folder(), key)
+    folder = os.environ.get(DATA_VARIABLE)
+    for path in ([_inside(Path(folder).expanduser(), key)] if folder else []) + [target]:
+        if path.is_file():
+            return path.read_bytes()
+    return _fetched(key, entry["url"], target)
 
 
 def _fetched(key: str, url: str, target: Path) -> bytes:
@@ -169,16 +187,16 @@ def _by_hand(key: str, target: Path) -> str:
     return f"set {DATA_VARIABLE} to a folder that holds {key}, or put that file at {target}"
 
 
-def _converted(fetched: bytes, entry: Mapping[str, Any]) -> bytes:
-    """What is stored, from what was fetched."""
+def _converted(fetched: bytes, entry: Mapping[str, Any], name: str) -> dict[str, bytes]:
+    """What is stored as `name`, from what was fetched."""
     kind = entry["stored"]
     if kind == "member":
         # One named member is read into memory: no path in the archive is ever used on disk.
         with zipfile.ZipFile(io.BytesIO(fetched)) as archive:
-            return archive.read(entry["member"])
+            return {name: archive.read(entry["member"])}
     if kind == "columns":
         fetched = selected_columns(fetched, entry["columns"])
-    return gzip.compress(fetched, mtime=0) if kind in ("gzip", "columns") else fetched
+    return {name: gzip.compress(fetched, mtime=0) if kind in ("gzip", "columns") else fetched}
 
 
 def selected_columns(table: bytes, columns: list[str]) -> bytes:

@@ -6,6 +6,7 @@ Tests of real files read `GRAPHRF_DATA_DIR` and are skipped where it is not set;
 from __future__ import annotations
 
 import copy
+import functools
 import gzip
 import hashlib
 import importlib.util
@@ -447,10 +448,21 @@ def test_the_stored_san_jose_files_are_made_byte_for_byte(monkeypatch, tmp_path,
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("GRAPHRF_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("GRAPHRF_DATA_DIR")
+    publisher.content["/lines.shp"] = b"an error page"
+    with pytest.raises(ValueError, match=r"nodes\.csv, made from V\.csv.* is not what was published \(lines\.shp"):
+        datasets.load("san-jose")
+    publisher.content["/lines.shp"] = polylines([(0.0, 0.0)] * 848)
+    with pytest.raises(ValueError, match=r"edges\.csv, made from .* has SHA-256 .* nothing was stored"):
+        datasets.load("san-jose")
+    assert not (tmp_path / base / "source" / "lines.shp").exists()
+    publisher.content["/lines.shp"] = shapefile
+    publisher.asked.clear()
     assert datasets.load("san-jose").graph.n_nodes == 1016
     for name, content in stored.items():
         assert (tmp_path / base / name).read_bytes() == content
-    assert len(publisher.asked) == 6
+    assert publisher.asked == ["/lines.shp"]  # the other parts were checked and kept
+    assert datasets.load("san-jose").graph.n_edges == 1172
+    assert len(publisher.asked) == 1
 
 
 # -- the real files ------------------------------------------------------------------------------------
@@ -469,6 +481,9 @@ def test_files_of_the_data_folder_have_their_checksums(key):
         assert sha256(gzip.decompress(content)) == REGISTRY["files"][key]["content_sha256"]
 
 
+# Reading the larger files takes half a second each; tests share them.
+loaded = functools.cache(datasets.load)
+
 # Components, classes and labelled nodes as counted by hand on the files; sizes are in the registry.
 COMPONENTS = {
     "cora": 78, "cora-directed": 78, "pems-bay": 5, "metr-la": 2, "mesh-teapot": 4, "mesh-bunny": 94,
@@ -484,7 +499,7 @@ CLASSES = {
 @pytest.mark.parametrize("name", [name for kind in datasets.KINDS[:4] for name in datasets.names(kind)])
 def test_graphs_load_with_their_published_counts(name):
     needs_trimesh(name)
-    data = datasets.load(name)
+    data = loaded(name)
     entry = REGISTRY["datasets"][name]
     assert (data.graph.n_nodes, data.graph.n_edges) == (entry["nodes"], entry["edges"])
     assert np.unique(data.graph.components()).size == COMPONENTS.get(name, 1)
@@ -502,7 +517,7 @@ def test_graphs_load_with_their_published_counts(name):
 @needs_data
 @pytest.mark.parametrize("name", datasets.names("table"))
 def test_tables_load_with_their_published_counts(name):
-    data = datasets.load(name)
+    data = loaded(name)
     entry = REGISTRY["datasets"][name]
     assert data.graph is None
     assert data.features.shape == (entry["rows"], len(entry["columns"]) - 1 - len(entry["drop"]))
@@ -515,7 +530,7 @@ def test_tables_load_with_their_published_counts(name):
 @needs_data
 def test_self_loops_are_those_of_the_publishers():
     loops = {
-        name: np.count_nonzero(datasets.load(name).graph.adjacency.diagonal())
+        name: np.count_nonzero(loaded(name).graph.adjacency.diagonal())
         for name in ("eu-core", "citeseer", "facebook-pages", "cora")
     }
     assert loops == {"eu-core": 623, "citeseer": 52, "facebook-pages": 179, "cora": 0}
@@ -523,7 +538,7 @@ def test_self_loops_are_those_of_the_publishers():
 
 @needs_data
 def test_cora_with_directions_is_cora():
-    directed, plain = datasets.load("cora-directed").graph, datasets.load("cora").graph
+    directed, plain = loaded("cora-directed").graph, loaded("cora").graph
     order = plain.index([str(node) for node in directed.nodes])
     both = directed.adjacency.maximum(directed.adjacency.T)
     assert abs(both - plain.adjacency[order][:, order]).max() == 0
@@ -535,7 +550,7 @@ def test_cora_with_directions_is_cora():
 
 @needs_data
 def test_san_jose_has_roads_as_conductances_and_speeds_at_sensors():
-    data = datasets.load("san-jose")
+    data = loaded("san-jose")
     roads, lengths = data.extra["roads"], data.extra["lengths"]
     assert len(roads) == 1173
     expected = np.zeros((1016, 1016))

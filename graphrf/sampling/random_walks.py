@@ -10,14 +10,13 @@ import numpy as np
 from graphrf import _checks
 from graphrf.graph import LAPLACIANS, Graph
 from graphrf.lengths import LengthLaw, Rule, Stratified
+from graphrf.sampling.record import Block
 from graphrf.sampling.transitions import Transitions, transitions
 from graphrf.sampling.walks import walk_block
 
 DIRECTIONS = ("independent", "stratified")
 # Counts of visits are stored in 16 bits.
 _MOST_WALKS = 65_535
-# Bytes of a stored visit (step, count) and of a distinct node (position, number of its visits).
-_VISIT_BYTES, _ENTRY_BYTES = 4, 6
 
 
 @dataclass(frozen=True)
@@ -70,37 +69,6 @@ class RandomWalks:
     def prepare(self, graph: Graph, seed: int) -> PreparedWalks:
         """The arrays that the engine reads, for one graph and seed."""
         return PreparedWalks(self, graph, seed)
-
-
-class Block:
-    """The record of a block of rows: what `PreparedWalks.sample` returns, and what features are joined from."""
-
-    __slots__ = (
-        "counts", "entries_per_row", "indices", "n_steps", "steps", "visits_per_entry", "visits_per_row",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        entries_per_row: np.ndarray,
-        visits_per_row: np.ndarray,
-        indices: np.ndarray,
-        visits_per_entry: np.ndarray,
-        steps: np.ndarray,
-        counts: np.ndarray,
-        n_steps: int,
-    ) -> None:
-        self.entries_per_row = entries_per_row
-        self.visits_per_row = visits_per_row
-        self.indices = indices
-        self.visits_per_entry = visits_per_entry
-        self.steps = steps
-        self.counts = counts
-        self.n_steps = n_steps
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the record in bytes."""
-        return _VISIT_BYTES * self.steps.size + _ENTRY_BYTES * self.indices.size
 
 
 class PreparedWalks:

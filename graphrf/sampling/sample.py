@@ -12,7 +12,8 @@ from graphrf._threads import ordered_map, thread_count
 from graphrf.features import Features
 from graphrf.graph import Graph
 from graphrf.sampling.philox import check_seed
-from graphrf.sampling.random_walks import Block, PreparedWalks, RandomWalks
+from graphrf.sampling.random_walks import PreparedWalks, RandomWalks
+from graphrf.sampling.record import Joined, record_bytes
 
 # A block is this many visits: large enough that Python's share is nothing, small enough for smooth progress
 # and for buffers that stay out of the way.
@@ -107,14 +108,29 @@ def sample_features(
     seed = check_seed(seed)
     threads = thread_count(n_threads)
     prepared = sampler.prepare(graph, seed)
-    _check_memory(prepared, sources, memory_limit)
+    expected = _expected_size(prepared, sources)
+    _check_memory(prepared, sources, expected, memory_limit)
+    joined = Joined(sources.size, graph.n_nodes, expected)
     blocks = _blocks(sources, prepared.visits_per_row, threads)
-    done: list[Block] = []
     with _bar(sources.size, progress) as bar:
-        for rows, block in zip(blocks, ordered_map(prepared.sample, blocks, threads), strict=True):
-            done.append(block)
-            bar.update(rows.size)
-    return _joined(done, prepared, sources, graph, seed, np.dtype(dtype))
+        for block in ordered_map(prepared.sample, blocks, threads):
+            joined.append(block)
+            bar.update(block.n_rows)
+    return Features(
+        nodes=sources,
+        n_nodes=graph.n_nodes,
+        **joined.arrays(),
+        survival=prepared.survival.table,
+        degrees=prepared.degrees,
+        n_walks=prepared.sampler.n_walks,
+        n_steps=joined.n_steps,
+        laplacian=prepared.sampler.laplacian,
+        scale=prepared.scale,
+        complete=prepared.survival.is_complete,
+        seed=seed,
+        dtype=np.dtype(dtype),
+        description=prepared.describe(),
+    )
 
 
 def _blocks(sources: np.ndarray, visits_per_row: float, threads: int) -> list[np.ndarray]:
@@ -124,79 +140,24 @@ def _blocks(sources: np.ndarray, visits_per_row: float, threads: int) -> list[np
     return [sources[start : start + rows] for start in range(0, sources.size, rows)]
 
 
-def _joined(
-    blocks: list[Block],
-    prepared: PreparedWalks,
-    sources: np.ndarray,
-    graph: Graph,
-    seed: int,
-    dtype: np.dtype[Any],
-) -> Features:
-    """One record from all blocks; each block is let go once it is copied, so that memory peaks once."""
-    entries = np.concatenate([block.entries_per_row for block in blocks])
-    visits = np.concatenate([block.visits_per_row for block in blocks])
-    nnz, n_visits = int(entries.sum()), int(visits.sum())
-    n_steps = sum(block.n_steps for block in blocks)
-    index_type = np.int32 if max(nnz, graph.n_nodes) < 2**31 else np.int64
-    indices = np.empty(nnz, index_type)
-    per_entry = np.empty(nnz, np.uint16)
-    steps = np.empty(n_visits, np.uint16)
-    counts = np.empty(n_visits, np.uint16)
-    at_entry = at_visit = 0
-    blocks.reverse()
-    while blocks:
-        block = blocks.pop()
-        to_entry, to_visit = at_entry + block.indices.size, at_visit + block.steps.size
-        indices[at_entry:to_entry] = block.indices
-        per_entry[at_entry:to_entry] = block.visits_per_entry
-        steps[at_visit:to_visit] = block.steps
-        counts[at_visit:to_visit] = block.counts
-        at_entry, at_visit = to_entry, to_visit
-    record = {
-        "indptr": _pointer(entries, index_type),
-        "indices": indices,
-        "visit_ptr": _pointer(visits, np.int64),
-        "visits_per_entry": per_entry,
-        "steps": steps,
-        "counts": counts,
-    }
-    for array in record.values():
-        array.setflags(write=False)
-    return Features(
-        nodes=sources,
-        n_nodes=graph.n_nodes,
-        **record,
-        survival=prepared.survival.table,
-        degrees=prepared.degrees,
-        n_walks=prepared.sampler.n_walks,
-        n_steps=n_steps,
-        laplacian=prepared.sampler.laplacian,
-        scale=prepared.scale,
-        complete=prepared.survival.is_complete,
-        seed=seed,
-        dtype=dtype,
-        description=prepared.describe(),
-    )
+def _expected_size(prepared: PreparedWalks, sources: np.ndarray) -> tuple[int, int]:
+    """About how many entries and visits the record will have, from a pilot of a few hundred sources.
 
-
-def _pointer(sizes: np.ndarray, dtype: Any) -> np.ndarray:
-    pointer = np.zeros(sizes.size + 1, dtype)
-    np.cumsum(sizes, out=pointer[1:])
-    return pointer
-
-
-def _check_memory(prepared: PreparedWalks, sources: np.ndarray, memory_limit: int | None) -> None:
-    """Raise MemoryError if the record will not fit, judged from a pilot of a few hundred sources.
-
-    The pilot's walks are the very ones that will be drawn again, so it costs time only, and little.
+    The pilot's walks are among those that will be drawn, so it costs time only, and little.
     """
-    limit = available_memory() if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
-    most = sources.size * (10.0 * prepared.visits_per_row + 16.0)
-    if limit is None or most <= 0.5 * limit:
-        return
     pilot = sources[np.linspace(0, sources.size - 1, min(_PILOT_ROWS, sources.size)).astype(np.int64)]
-    needed = sources.size * (prepared.sample(pilot).nbytes / pilot.size + 16.0)
-    if needed > limit:
+    block = prepared.sample(pilot)
+    share = sources.size / pilot.size
+    return int(share * block.indices.size), int(share * block.steps.size)
+
+
+def _check_memory(
+    prepared: PreparedWalks, sources: np.ndarray, expected: tuple[int, int], memory_limit: int | None
+) -> None:
+    """Raise MemoryError if a record of the expected size will not fit."""
+    limit = available_memory() if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
+    needed = record_bytes(sources.size, *expected)
+    if limit is not None and needed > limit:
         raise MemoryError(
             f"features of {sources.size} nodes with {prepared.sampler!r} need about {needed / 2**30:.3g} GiB, "
             f"but `memory_limit` is {limit / 2**30:.3g} GiB; lower n_walks, raise p_halt, pass fewer `nodes`, or "

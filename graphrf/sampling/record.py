@@ -1,0 +1,98 @@
+"""The record of visits: what an engine returns for a block of rows, and how blocks are joined."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Room beyond the expected size, in shares of it and in elements; memory that stays untouched costs nothing.
+_SPARE, _SLACK = 1.1, 65_536
+
+
+class Block(NamedTuple):
+    """The visits of a block of rows, merged by (node, step); see `walk_block`."""
+
+    entries_per_row: np.ndarray
+    visits_per_row: np.ndarray
+    indices: np.ndarray
+    visits_per_entry: np.ndarray
+    steps: np.ndarray
+    counts: np.ndarray
+    n_steps: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.entries_per_row.size)
+
+
+def record_bytes(n_rows: int, n_entries: int, n_visits: int) -> int:
+    """Memory of a joined record: 4 bytes a visit, 6 or 10 an entry, 12 or 16 a row."""
+    index = 4 if n_entries < 2**31 else 8
+    return 4 * n_visits + (2 + index) * n_entries + (8 + index) * (n_rows + 1)
+
+
+class Joined:
+    """One record from blocks that arrive in order.
+
+    The arrays are made once, a little larger than expected, and blocks are copied to their places as they come,
+    so that memory peaks at the record and the blocks in flight. Should the expectation be exceeded, the arrays
+    grow.
+    """
+
+    def __init__(self, n_rows: int, n_nodes: int, expected: tuple[int, int]) -> None:
+        entries, visits = (int(_SPARE * size) + _SLACK for size in expected)
+        self._wide = max(entries, n_nodes) >= 2**31
+        self._entries: dict[str, np.ndarray] = {
+            "indices": np.empty(entries, np.int64 if self._wide else np.int32),
+            "visits_per_entry": np.empty(entries, np.uint16),
+        }
+        self._visits: dict[str, np.ndarray] = {
+            "steps": np.empty(visits, np.uint16),
+            "counts": np.empty(visits, np.uint16),
+        }
+        self._indptr = np.zeros(n_rows + 1, np.int64)
+        self._visit_ptr = np.zeros(n_rows + 1, np.int64)
+        self._rows = 0
+        self.n_steps = 0
+
+    def append(self, block: Block) -> None:
+        """Copy the next block to its place."""
+        end = self._rows + block.n_rows
+        for pointer, sizes, arrays in (
+            (self._indptr, block.entries_per_row, self._entries),
+            (self._visit_ptr, block.visits_per_row, self._visits),
+        ):
+            start = int(pointer[self._rows])
+            np.cumsum(sizes, out=pointer[self._rows + 1 : end + 1])
+            pointer[self._rows + 1 : end + 1] += start
+            stop = int(pointer[end])
+            for name, array in arrays.items():
+                if stop > array.size:
+                    array = np.concatenate([array[:start], np.empty(stop // 2 + stop - start, array.dtype)])
+                    arrays[name] = array
+                array[start:stop] = getattr(block, name)
+        self._rows = end
+        self.n_steps += block.n_steps
+
+    def arrays(self) -> dict[str, Any]:
+        """The finished arrays, trimmed and read-only, by the names that `Features` gives them."""
+        n_entries, n_visits = int(self._indptr[-1]), int(self._visit_ptr[-1])
+        if not self._wide and n_entries >= 2**31:
+            self._entries["indices"] = self._entries["indices"].astype(np.int64)
+            self._wide = True
+        for size, arrays in ((n_entries, self._entries), (n_visits, self._visits)):
+            for array in arrays.values():
+                # Gives the room at the end back without a copy.
+                array.resize(size, refcheck=False)
+        record = {
+            # scipy wants both index arrays of one type.
+            "indptr": self._indptr.astype(self._entries["indices"].dtype),
+            "visit_ptr": self._visit_ptr,
+            **self._entries,
+            **self._visits,
+        }
+        for array in record.values():
+            array.setflags(write=False)
+        return record

@@ -103,19 +103,23 @@ def _advance(  # type: ignore[no-untyped-def]
                 )
         k += 1
         n_steps += n
-        kept = 0
+        # One kind of read a loop, so that many are under way at once.
         for i in range(n):
             lane = alive[i]
             if per_call == 4:
                 bits = words[lane, phase] << _U32
             else:
                 bits = (words[lane, 2 * phase] << _U32) | words[lane, 2 * phase + 1]
-            v = np.int64(neighbour(position[lane], bits, indptr, indices, cumulative))
-            ends = length[lane] == k
-            if visits or ends:
-                counts[v] += 1
-            if not ends and indptr[v] < indptr[v + 1]:
-                position[lane] = v
+            position[lane] = neighbour(position[lane], bits, indptr, indices, cumulative)
+        for i in range(n):
+            lane = alive[i]
+            if visits or length[lane] == k:
+                counts[position[lane]] += 1
+        kept = 0
+        for i in range(n):
+            lane = alive[i]
+            v = position[lane]
+            if length[lane] > k and indptr[v] < indptr[v + 1]:
                 alive[kept] = lane
                 kept += 1
         n = kept

@@ -2,35 +2,157 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from graphrf._version import __version__
+
+_USAGE, _INTERRUPTED = 2, 130
+
 app = typer.Typer(
     help="Graph random features, Gaussian processes on graphs and PageRank from coupled random walks.",
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_enable=False,
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"graphrf {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _group() -> None:
-    """Keep `demo` a command of its own while there is only one."""
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options before the command's name."""
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """What the library says about bad input goes to standard error as one line; Ctrl-C leaves quietly."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        typer.echo(f"graphrf: {' '.join(str(error).split()) or type(error).__name__}", err=True)
+        raise typer.Exit(_USAGE) from None
+    except KeyboardInterrupt:
+        typer.echo("graphrf: interrupted", err=True)
+        raise typer.Exit(_INTERRUPTED) from None
 
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for figures and the report.")] = Path("out"),
-    n_walks: Annotated[int, typer.Option("--walks", help="Walks from every node.")] = 16,
-    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0,
+    dataset: Annotated[str, typer.Option(help="Graph for the kernel and PageRank.")] = "karate",
+    mesh: Annotated[str, typer.Option(help="Mesh that carries the signal.")] = "generated-torus",
+    traffic: Annotated[bool, typer.Option("--traffic", help="Also interpolate speeds in San Jose.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the report, the figures and results.json.")] = Path("out"),
+    walks: Annotated[int, typer.Option(help="Random walks from every node.")] = 16,
+    repeats: Annotated[int, typer.Option(help="Repetitions that errors are averaged over.")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    figures: Annotated[bool, typer.Option(help="Draw figures (needs matplotlib).")] = True,
 ) -> None:
-    """Estimate a graph kernel with every law of walk lengths and print its error."""
-    from graphrf.demo import run
+    """Estimate a graph kernel, a signal on a mesh and PageRank by random walks, beside the exact answers."""
+    with _one_line_errors():
+        started = time.perf_counter()
+        if out.exists() and not out.is_dir():
+            raise NotADirectoryError(f"`--out` must be a folder, got {out}, which is a file")
+        if figures:
+            import graphrf.plot
 
-    typer.echo(run(n_walks=n_walks, seed=seed))
+            graphrf.plot.require_matplotlib()
+        from graphrf import report
+        from graphrf.demo import Settings, run
+
+        settings = Settings(dataset, mesh, traffic, walks, repeats, seed)
+        parts = []
+        for part in run(settings, progress=True):
+            parts.append(part)
+            typer.echo(report.as_text(part))
+        seconds = time.perf_counter() - started
+        written = report.write(parts, settings, out, seconds=seconds, with_figures=figures)
+        typer.echo(f"Report with {len(written) - 2} figures: {written[0]}")
+        typer.echo(f"Numbers: {written[1]}")
+
+
+@app.command()
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="Show the card of this data set.")] = None,
+) -> None:
+    """List the named data sets, or show the card of one."""
+    with _one_line_errors():
+        if name is not None:
+            from graphrf.datasets import describe
+
+            typer.echo(describe(name), nl=False)
+            return
+        typer.echo(_dataset_table(), nl=False)
+
+
+def _dataset_table() -> str:
+    from graphrf import _data_files
+
+    registry = _data_files.registry()
+    cells = [("name", "kind", "nodes", "edges", "found", "licence")]
+    for name, entry in registry["datasets"].items():
+        nodes = entry.get("nodes", entry.get("rows", 0))
+        licences = dict.fromkeys(registry["files"][key]["licence"] for key in entry["files"])
+        edges = f"{entry['edges']:,}" if "edges" in entry else "-"
+        cells.append(
+            (
+                name,
+                entry["kind"],
+                f"{nodes:,}",
+                edges,
+                _where(entry["files"]),
+                "; ".join(licences) or "none needed",
+            )
+        )
+    widths = [max(len(row[column]) for row in cells) for column in range(5)]
+    lines = []
+    for row in cells:
+        aligned = [
+            cell.rjust(width) if column in (2, 3) else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        lines.append("  ".join([*aligned, row[5]]))
+    lines += [
+        "",
+        "Nodes of a table are its rows. found: built in, in the folder GRAPHRF_DATA_DIR, in the cache, or to be",
+        "fetched when loaded. `graphrf datasets NAME` shows a card, graphrf.datasets.load(NAME) loads it.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _where(files: list[str]) -> str:
+    """Where all files of a data set are, without reading them."""
+    import os
+
+    from graphrf import _data_files
+
+    if not files:
+        return "built in"
+    folder = os.environ.get(_data_files.DATA_VARIABLE)
+    if folder and all((Path(folder).expanduser() / key).is_file() for key in files):
+        return "data folder"
+    if all((_data_files.cache_folder() / key).is_file() for key in files):
+        return "cache"
+    return "to fetch"
 
 
 def main() -> None:
     """Entry point of the `graphrf` command."""
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:  # before or after a command of ours
+        sys.exit(_INTERRUPTED)

@@ -1,36 +1,533 @@
-"""The main job, end to end: what `graphrf demo` runs."""
+"""The main job, end to end: what `graphrf demo` computes. Nothing is printed or written here.
+
+Four parts, each a record of what was estimated and how well: a graph kernel, a signal on a mesh, speeds on roads
+and PageRank. `graphrf.report` turns the records into text, JSON and a page with figures.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
-import networkx as nx
 import numpy as np
 
+from graphrf import _checks, datasets
+from graphrf.datasets import Dataset
+from graphrf.features import Features
+from graphrf.gp.metrics import coverage, rmse
 from graphrf.graph import Graph
-from graphrf.kernels import RegularizedLaplacian
-from graphrf.lengths import IID, Antithetic, Stratified, Truncated
-from graphrf.sampling.random_walks import RandomWalks
+from graphrf.kernels import Kernel, RegularizedLaplacian
+from graphrf.lengths import IID, Antithetic, Coupling, LengthLaw, SigmaCoupled, Stratified, Truncated
+from graphrf.pagerank import pagerank, power_iteration
+from graphrf.sampling.random_walks import DIRECTIONS, RandomWalks
 from graphrf.sampling.sample import sample_features
+from graphrf.series import kernel_block
+
+P_HALT = 0.1
+PAGERANK_P_HALT = 0.15
+# Up to here the whole kernel matrix is compared; above, this many of its rows.
+_LARGEST_DENSE = 1_000
+_SAMPLED_ROWS = 256
+_OBSERVED_SHARE = 0.2
+_NOISE = 0.1
+# The paper trains on 250 of the 325 sensors of San Jose.
+_TRAFFIC_OBSERVED = 250
 
 
-def run(*, n_walks: int = 16, seed: int = 0, repeats: int = 10) -> str:
-    """The Gram error of every law and direction on the karate club, as a table."""
-    graph = Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
+@dataclass(frozen=True)
+class Settings:
+    """What to run; the defaults need no file and no download.
+
+    Attributes
+    ----------
+    dataset : str
+        The graph whose kernel and PageRank are estimated, a name of `graphrf.datasets`.
+    mesh : str
+        The mesh that carries the signal: a name of `graphrf.datasets`, `mesh-` may be left out.
+    traffic : bool
+        Also interpolate the traffic speeds of San Jose.
+    n_walks : int
+        Walks from each node, even (some laws couple pairs), at least 4.
+    repeats : int
+        Independent repetitions that errors are averaged over, at least 2.
+    seed : int
+        Of everything random.
+    """
+
+    dataset: str = "karate"
+    mesh: str = "generated-torus"
+    traffic: bool = False
+    n_walks: int = 16
+    repeats: int = 20
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _checks.integer("n_walks", self.n_walks, low=4, high=10_000)
+        if self.n_walks % 2:
+            raise ValueError(f"`n_walks` must be even, since some laws couple pairs of walks, got {self.n_walks}")
+        _checks.integer("repeats", self.repeats, low=2)
+        _checks.integer("seed", self.seed, low=0, high=2**31)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The data that a part worked on."""
+
+    name: str
+    description: str
+    licence: str
+    n_nodes: int
+    n_edges: int
+
+
+@dataclass(frozen=True)
+class GramRow:
+    """The error of one law of lengths with one kind of directions; sizes are means for each node."""
+
+    lengths: str
+    directions: str
+    n_walks: int
+    error: float
+    stderr: float
+    steps: float
+    nonzeros: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class GramPart:
+    """A graph kernel, estimated by walks and compared with the exact one.
+
+    Attributes
+    ----------
+    rows : every law and kind of directions at `n_walks` walks
+    curves : the laws of the figure at several numbers of walks, by label
+    compared_rows : rows of the matrix that were compared
+    exact_seconds : time of computing these exactly
+    """
+
+    source: Source
+    kernel: str
+    n_walks: int
+    repeats: int
+    rows: tuple[GramRow, ...]
+    curves: dict[str, tuple[GramRow, ...]]
+    compared_rows: int
+    exact_seconds: float
+    coupling: Coupling = field(repr=False)
+
+
+@dataclass(frozen=True)
+class InterpolationRow:
+    """How well one method predicts the values that it was not shown."""
+
+    method: str
+    rmse: float
+    coverage: float
+    deviation: float
+    seconds: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class InterpolationPart:
+    """A signal seen at some nodes and predicted at the others.
+
+    Attributes
+    ----------
+    signal : what is predicted, with its unit
+    n_observed, n_predicted : int
+    noise : deviation of the noise that was added to the observations, 0 if they are measurements
+    predictive : whether deviations include the noise of a measurement
+    hyperparameters : of the walks' Gaussian process
+    observed, truth, mean, deviation : ndarray, shape (N,)
+        NaN where not known; `mean` and `deviation` of the Gaussian process by walks.
+    data : the data set, for the figure
+    """
+
+    source: Source
+    signal: str
+    unit: str
+    n_observed: int
+    n_predicted: int
+    noise: float
+    predictive: bool
+    n_walks: int
+    rows: tuple[InterpolationRow, ...]
+    hyperparameters: dict[str, float]
+    observed: np.ndarray = field(repr=False)
+    truth: np.ndarray = field(repr=False)
+    mean: np.ndarray = field(repr=False)
+    deviation: np.ndarray = field(repr=False)
+    data: Dataset = field(repr=False)
+
+
+@dataclass(frozen=True)
+class PageRankRow:
+    """The L1 error of one estimator with one coupling; steps are means for each node."""
+
+    estimator: str
+    coupling: str
+    error: float
+    stderr: float
+    steps: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class PageRankPart:
+    """PageRank by walks, compared with power iteration.
+
+    Attributes
+    ----------
+    exact : ndarray, shape (N,)
+    estimates : scores of single runs by label, for the figure
+    """
+
+    source: Source
+    p_halt: float
+    n_walks: int
+    repeats: int
+    rows: tuple[PageRankRow, ...]
+    top: tuple[tuple[str, float], ...]
+    exact_seconds: float
+    exact_iterations: int
+    exact: np.ndarray = field(repr=False)
+    estimates: dict[str, np.ndarray] = field(repr=False)
+
+
+Part = GramPart | InterpolationPart | PageRankPart
+
+
+def run(settings: Settings, *, progress: bool = False) -> Iterator[Part]:
+    """The parts of the demo, each as soon as it is done. Data is loaded before anything is computed.
+
+    Parameters
+    ----------
+    settings : Settings
+    progress : bool
+        Show bars on standard error (on a terminal only).
+
+    Raises
+    ------
+    ValueError, ConnectionError, ImportError
+        For unknown data sets, data that is not at hand, and data without what a part needs.
+    """
+    graph = _graph_data(settings.dataset)
+    mesh = _mesh_data(settings.mesh)
+    traffic = datasets.load("san-jose") if settings.traffic else None
+    return _parts(settings, graph, mesh, traffic, progress)
+
+
+def _parts(
+    settings: Settings, graph: Dataset, mesh: Dataset, traffic: Dataset | None, progress: bool
+) -> Iterator[Part]:
+    yield estimate_kernel(graph, settings, progress=progress)
+    yield interpolate_mesh(mesh, settings, progress=progress)
+    if traffic is not None:
+        yield interpolate_traffic(traffic, settings, progress=progress)
+    yield estimate_pagerank(graph, settings, progress=progress)
+
+
+# -- data --------------------------------------------------------------------------------------------------
+
+
+def _graph_data(name: str) -> Dataset:
+    data = datasets.load(name)
+    if data.graph is None:
+        raise ValueError(f"`dataset` must have a graph, got {name!r}, which is a table")
+    data.graph.require_undirected("the demo's kernel")
+    return data
+
+
+def _mesh_data(name: str) -> Dataset:
+    known = datasets.names()
+    data = datasets.load(f"mesh-{name}" if name not in known and f"mesh-{name}" in known else name)
+    if "faces" not in data.extra:
+        raise ValueError(f"`mesh` must be a triangle mesh, got {name!r}; see graphrf datasets")
+    return data
+
+
+def _source(data: Dataset) -> Source:
+    graph = _graph_of(data)
+    return Source(data.name, data.description, data.licence, graph.n_nodes, graph.n_edges)
+
+
+def _graph_of(data: Dataset) -> Graph:
+    assert data.graph is not None
+    return data.graph
+
+
+# -- the kernel --------------------------------------------------------------------------------------------
+
+
+class _Truth:
+    """The exact kernel matrix, or some of its rows if it is large."""
+
+    def __init__(self, graph: Graph, kernel: Kernel, rng: np.random.Generator) -> None:
+        started = time.perf_counter()
+        self.kernel = kernel
+        if graph.n_nodes <= _LARGEST_DENSE:
+            self.rows = np.arange(graph.n_nodes)
+            self.values = kernel.dense(graph)
+        else:
+            self.rows = np.sort(rng.choice(graph.n_nodes, _SAMPLED_ROWS, replace=False))
+            self.values = kernel_block(graph, kernel, self.rows)
+        self.seconds = time.perf_counter() - started
+        self.norm = float(np.linalg.norm(self.values))
+
+    def error(self, features: Features) -> float:
+        """Relative error in the Frobenius norm of the estimate Phi Phi^T."""
+        return float(np.linalg.norm(features.gram(self.kernel, rows=self.rows) - self.values)) / self.norm
+
+
+def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False) -> GramPart:
+    """Every law of lengths and kind of directions on one graph, against the exact kernel."""
+    graph = _graph_of(data)
     kernel = RegularizedLaplacian(1.0, 2)
-    exact = kernel.dense(graph)
-    lines = [
-        f"{'lengths':<20} {'directions':<12} {'Gram error':>10} {'steps/node':>10} {'nnz/node':>9} {'seconds':>8}"
-    ]
-    for law in (IID(0.1), Antithetic(0.1), Stratified(0.1), Truncated(6)):
-        for directions in ("independent", "stratified"):
-            errors, started = [], time.perf_counter()
-            for repeat in range(repeats):
-                features = sample_features(graph, RandomWalks(n_walks, law, directions), seed=seed + repeat)
-                errors.append(np.linalg.norm(features.gram(kernel) - exact) / np.linalg.norm(exact))
-            seconds = (time.perf_counter() - started) / repeats
-            lines.append(
-                f"{law!r:<20} {directions:<12} {np.mean(errors):>10.4f} {features.n_steps / graph.n_nodes:>10.1f} "
-                f"{features.nnz / graph.n_nodes:>9.1f} {seconds:>8.4f}"
+    laws: dict[str, LengthLaw] = {
+        "independent": IID(P_HALT),
+        "antithetic": Antithetic(P_HALT),
+        "sigma-coupled": SigmaCoupled(P_HALT),
+        "stratified": Stratified(P_HALT),
+        "truncated": Truncated(kernel.truncation_length(0.01)),
+    }
+    in_figure = {
+        "independent walks": ("independent", "independent"),
+        "antithetic lengths": ("antithetic", "independent"),
+        "sigma-coupled lengths (the paper)": ("sigma-coupled", "independent"),
+        "stratified lengths and directions": ("stratified", "stratified"),
+        "stratified directions, truncated": ("truncated", "stratified"),
+    }
+    m = settings.n_walks
+    walks = sorted({max(2, 2 * round(m * factor / 2)) for factor in (0.25, 0.5, 1, 2, 4)})
+    tasks = [(law, directions, m) for law in laws for directions in DIRECTIONS]
+    tasks += [(*case, n) for case in in_figure.values() for n in walks if n != m]
+
+    truth = _Truth(graph, kernel, np.random.default_rng(settings.seed))
+    done: dict[tuple[str, str, int], GramRow] = {}
+    with _bar(len(tasks) * settings.repeats, "kernel", progress) as bar:
+        for law, directions, n_walks in tasks:
+            sampler = RandomWalks(n_walks, laws[law], directions)
+            done[law, directions, n_walks] = _gram_row(law, graph, truth, sampler, settings, bar.update)
+    return GramPart(
+        source=_source(data),
+        kernel=repr(kernel),
+        n_walks=m,
+        repeats=settings.repeats,
+        rows=tuple(done[task] for task in tasks[: len(laws) * len(DIRECTIONS)]),
+        curves={label: tuple(done[(*case, n)] for n in walks) for label, case in in_figure.items()},
+        compared_rows=truth.rows.size,
+        exact_seconds=truth.seconds,
+        coupling=SigmaCoupled(P_HALT).coupling,
+    )
+
+
+def _gram_row(
+    law: str, graph: Graph, truth: _Truth, sampler: RandomWalks, settings: Settings, tick: Callable[[], Any]
+) -> GramRow:
+    # The first call compiles the loops, which is no part of a method's time.
+    sample_features(graph, sampler, nodes=[0], seed=settings.seed).matrix(truth.kernel)
+    errors, steps, nonzeros, seconds = [], 0, 0, 0.0
+    for repeat in range(settings.repeats):
+        started = time.perf_counter()
+        features = sample_features(graph, sampler, seed=_seed(settings, repeat))
+        features.matrix(truth.kernel)
+        seconds += time.perf_counter() - started
+        errors.append(truth.error(features))
+        steps += features.n_steps
+        nonzeros += features.nnz
+        tick()
+    count = settings.repeats * graph.n_nodes
+    return GramRow(
+        lengths=law,
+        directions=sampler.directions,
+        n_walks=sampler.n_walks,
+        error=float(np.mean(errors)),
+        stderr=_standard_error(errors),
+        steps=steps / count,
+        nonzeros=nonzeros / count,
+        seconds=seconds / settings.repeats,
+    )
+
+
+# -- interpolation -----------------------------------------------------------------------------------------
+
+
+def interpolate_mesh(data: Dataset, settings: Settings, *, progress: bool = False) -> InterpolationPart:
+    """The height component of a mesh's normals from noisy values on a fifth of its faces."""
+    graph, truth = _graph_of(data), data.targets
+    assert truth is not None
+    rng = np.random.default_rng(settings.seed)
+    order = rng.permutation(graph.n_nodes)
+    seen = np.sort(order[: max(2, round(_OBSERVED_SHARE * graph.n_nodes))])
+    observed = np.full(graph.n_nodes, np.nan)
+    observed[seen] = truth[seen] + _NOISE * rng.standard_normal(seen.size)
+    return _interpolated(
+        data, settings, observed, truth, signal="height (z) component of the face normals", unit="", noise=_NOISE,
+        progress=progress,
+    )  # fmt: skip
+
+
+def interpolate_traffic(data: Dataset, settings: Settings, *, progress: bool = False) -> InterpolationPart:
+    """Speeds on the highways of San Jose from 250 of the 325 sensors."""
+    graph = _graph_of(data)
+    assert data.targets is not None
+    assert data.target_nodes is not None
+    truth = np.full(graph.n_nodes, np.nan)
+    truth[data.target_nodes] = data.targets
+    seen = np.random.default_rng(settings.seed).permutation(data.target_nodes)[:_TRAFFIC_OBSERVED]
+    observed = np.full(graph.n_nodes, np.nan)
+    observed[seen] = truth[seen]
+    return _interpolated(
+        data, settings, observed, truth, signal="traffic speed", unit="mph", noise=0.0, progress=progress
+    )
+
+
+def _interpolated(
+    data: Dataset,
+    settings: Settings,
+    observed: np.ndarray,
+    truth: np.ndarray,
+    *,
+    signal: str,
+    unit: str,
+    noise: float,
+    progress: bool,
+) -> InterpolationPart:
+    """Gaussian processes by walks and by the exact series, beside the mean of the observations."""
+    from graphrf.gp.regression import GraphGPRegressor  # imports torch, which takes seconds
+
+    graph = _graph_of(data)
+    seen = np.flatnonzero(np.isfinite(observed))
+    hidden = np.flatnonzero(np.isfinite(truth) & np.isnan(observed))
+    # Without noise of our own the truth is a measurement too, and deviations have to cover its noise.
+    predictive = noise == 0
+    y = observed[seen]
+    constant = np.full(hidden.size, y.mean()), np.full(hidden.size, y.std(ddof=1))
+    rows = [_interpolation_row("mean of the observations", truth[hidden], *constant, None)]
+    with _bar(2, f"{data.name}", progress) as bar:
+        fitted = {}
+        for method, name in (("walks", "Gaussian process, walks"), ("series", "Gaussian process, exact series")):
+            started = time.perf_counter()
+            sampler = RandomWalks(4 * settings.n_walks) if method == "walks" else None
+            model = GraphGPRegressor(graph, kernel="diffusion", method=method, sampler=sampler, seed=settings.seed)
+            model.fit(seen, y)
+            mean, deviation = model.predict(None, return_std="observation" if predictive else True)
+            seconds = time.perf_counter() - started
+            rows.append(_interpolation_row(name, truth[hidden], mean[hidden], deviation[hidden], seconds))
+            fitted[method] = model, mean, deviation
+            bar.update()
+    model, mean, deviation = fitted["walks"]
+    return InterpolationPart(
+        source=_source(data),
+        signal=signal,
+        unit=unit,
+        n_observed=seen.size,
+        n_predicted=hidden.size,
+        noise=noise,
+        predictive=predictive,
+        n_walks=4 * settings.n_walks,
+        rows=tuple(rows),
+        hyperparameters={
+            **model.kernel_.hyperparameters,
+            "output_scale": float(model.output_scale_),
+            "noise": float(model.noise_),
+            "mean": float(model.mean_),
+        },
+        observed=observed,
+        truth=truth,
+        mean=mean,
+        deviation=deviation,
+        data=data,
+    )
+
+
+def _interpolation_row(
+    method: str, truth: np.ndarray, mean: np.ndarray, deviation: np.ndarray, seconds: float | None
+) -> InterpolationRow:
+    return InterpolationRow(
+        method=method,
+        rmse=rmse(truth, mean),
+        coverage=coverage(truth, mean, deviation),
+        deviation=float(np.sqrt(np.mean(deviation**2))),
+        seconds=seconds,
+    )
+
+
+# -- PageRank ----------------------------------------------------------------------------------------------
+
+
+def estimate_pagerank(data: Dataset, settings: Settings, *, progress: bool = False) -> PageRankPart:
+    """End points and visits of walks with every coupling, against power iteration."""
+    graph = _graph_of(data)
+    cases = [("endpoints", coupling) for coupling in ("iid", "antithetic", "sigma", "stratified")]
+    cases += [("visits", coupling) for coupling in ("iid", "antithetic", "sigma", "stratified", "pooled")]
+    in_figure = {
+        "end points of independent walks": ("endpoints", "iid"),
+        "visits of independent walks": ("visits", "iid"),
+        "visits of pooled walks": ("visits", "pooled"),
+    }
+    started = time.perf_counter()
+    exact = power_iteration(graph, p_halt=PAGERANK_P_HALT)
+    exact_seconds = time.perf_counter() - started
+    rows, single = [], {}
+    with _bar(len(cases) * settings.repeats, "PageRank", progress) as bar:
+        for estimator, coupling in cases:
+            arguments: dict[str, Any] = {
+                "p_halt": PAGERANK_P_HALT,
+                "n_walks": settings.n_walks,
+                "estimator": estimator,
+                "coupling": coupling,
+            }
+            pagerank(graph, **arguments, seed=settings.seed)  # compiles
+            errors, steps = [], 0
+            started = time.perf_counter()
+            for repeat in range(settings.repeats):
+                result = pagerank(graph, **arguments, seed=_seed(settings, repeat))
+                errors.append(float(np.abs(result.scores - exact.scores).sum()))
+                steps += result.steps
+                bar.update()
+            single[estimator, coupling] = result.scores
+            rows.append(
+                PageRankRow(
+                    estimator=estimator,
+                    coupling=coupling,
+                    error=float(np.mean(errors)),
+                    stderr=_standard_error(errors),
+                    steps=steps / (settings.repeats * graph.n_nodes),
+                    seconds=(time.perf_counter() - started) / settings.repeats,
+                )
             )
-    return "\n".join(lines)
+    return PageRankPart(
+        source=_source(data),
+        p_halt=PAGERANK_P_HALT,
+        n_walks=settings.n_walks,
+        repeats=settings.repeats,
+        rows=tuple(rows),
+        top=tuple((str(name), score) for name, score in exact.top(5)),
+        exact_seconds=exact_seconds,
+        exact_iterations=exact.iterations,
+        exact=exact.scores,
+        estimates={label: single[case] for label, case in in_figure.items()},
+    )
+
+
+# -- what the parts share ----------------------------------------------------------------------------------
+
+
+def _seed(settings: Settings, repeat: int) -> int:
+    """A seed for every repetition; far apart, so that demos of neighbouring seeds share none."""
+    return settings.seed * 1_000_003 + repeat
+
+
+def _standard_error(values: list[float]) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def _bar(total: int, what: str, shown: bool) -> Any:
+    from tqdm import tqdm
+
+    # None: a bar on a terminal, nothing in a log.
+    return tqdm(total=total, desc=what, disable=None if shown else True, leave=False)

@@ -1,0 +1,164 @@
+"""The figures of the demo's parts, with captions and words for those who do not see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from graphrf.demo import GramPart, InterpolationPart, PageRankPart, Part
+from graphrf.plot import (
+    plot_error_against_walks,
+    plot_graph_signal,
+    plot_mesh,
+    plot_pagerank,
+    plot_permutation,
+)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure, the name of its file, a caption, and what it shows in words."""
+
+    file: str
+    caption: str
+    alt: str
+    figure: Figure
+
+
+def pictures(part: Part) -> list[Picture]:
+    """The figures of a part."""
+    if isinstance(part, GramPart):
+        return [_errors(part), _permutation(part)]
+    if isinstance(part, PageRankPart):
+        return [_pagerank(part)]
+    return [_mesh(part) if "faces" in part.data.extra else _map(part)]
+
+
+def _figure(width: float, height: float) -> Figure:
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _errors(part: GramPart) -> Picture:
+    figure = _figure(6.6, 4.8)
+    curves = {label: [[row.n_walks, row.error, row.stderr] for row in rows] for label, rows in part.curves.items()}
+    plot_error_against_walks(curves, ax=figure.add_subplot())
+    rows = next(iter(part.curves.values()))
+    ends = "; ".join(
+        f"{label}: {line[0].error:.3g} to {line[-1].error:.3g}" for label, line in part.curves.items()
+    )
+    return Picture(
+        file="error_against_walks.png",
+        caption=(
+            f"Error of the kernel against the number of walks, means of {part.repeats} repetitions; bars are two "
+            "standard errors each way. A lower line needs fewer walks."
+        ),
+        alt=(
+            f"Lines of error against walks on logarithmic axes, from {rows[0].n_walks} to {rows[-1].n_walks} "
+            f"walks. Errors fall from left to right. {ends}."
+        ),
+        figure=figure,
+    )
+
+
+def _permutation(part: GramPart) -> Picture:
+    figure = _figure(4.8, 4.6)
+    plot_permutation(part.coupling, ax=figure.add_subplot())
+    return Picture(
+        file="permutation.png",
+        caption=(
+            "The coupling of sigma-coupled walks, learned by optimal transport: when the first walk of a pair is "
+            "short, the second is long."
+        ),
+        alt=(
+            f"{part.coupling.order} squares, one for each quantile of the first walk's length. They lie close to "
+            "the diagonal from top left to bottom right, which would pair the shortest walk with the longest."
+        ),
+        figure=figure,
+    )
+
+
+def _mesh(part: InterpolationPart) -> Picture:
+    mesh = part.data.extra
+    limits = float(np.nanmin(part.truth)), float(np.nanmax(part.truth))
+    figure = _figure(12.6, 4.0)
+    panels: tuple[tuple[str, np.ndarray, str, tuple[float, float] | None, str], ...] = (
+        ("What was seen", part.observed, "viridis", limits, "observed value"),
+        ("Prediction", part.mean, "viridis", limits, "posterior mean"),
+        ("Uncertainty", part.deviation, "cividis", None, "posterior standard deviation"),
+    )
+    for number, (title, values, cmap, span, label) in enumerate(panels):
+        ax: Any = figure.add_subplot(1, len(panels), number + 1, projection="3d")
+        plot_mesh(mesh["vertices"], mesh["faces"], values, ax=ax, label=label, cmap=cmap, limits=span)
+        ax.set_title(title)
+    return Picture(
+        file="mesh.png",
+        caption=(
+            f"The {part.signal} of {part.source.name!r}: observed on {part.n_observed:,} faces (grey: not "
+            "observed), predicted on all of them by a Gaussian process from random walks, and how unsure it is."
+        ),
+        alt=(
+            f"Three views of the mesh {part.source.name}: the faces observed; the signal predicted on all faces, "
+            f"with RMSE {part.rows[1].rmse:.3g}; and its standard deviation, {_spread(part.deviation)}, larger "
+            "far from observed faces."
+        ),
+        figure=figure,
+    )
+
+
+def _map(part: InterpolationPart) -> Picture:
+    data = part.data
+    assert data.graph is not None
+    links = data.graph.adjacency.tocoo()
+    edges = np.column_stack([links.row, links.col])[links.row < links.col]
+    figure = _figure(12.6, 5.0)
+    seen = np.flatnonzero(np.isfinite(part.observed))
+    panels: tuple[tuple[str, np.ndarray, str, str, Any], ...] = (
+        ("Prediction", part.mean, "viridis", f"{part.signal} ({part.unit})", None),
+        ("Uncertainty", part.deviation, "cividis", f"standard deviation ({part.unit})", seen),
+    )
+    for number, (title, values, cmap, label, marked) in enumerate(panels):
+        ax = figure.add_subplot(1, len(panels), number + 1)
+        plot_graph_signal(
+            data.coordinates, edges, values, ax=ax, label=label, cmap=cmap, marked=marked, geographic=True
+        )
+        ax.set_title(title)
+    return Picture(
+        file="traffic.png",
+        caption=(
+            f"The {part.signal} predicted at every node of {part.source.name!r} from {part.n_observed} sensors "
+            "(ringed on the right), and its standard deviation."
+        ),
+        alt=(
+            f"Two maps of the roads of {part.source.name}: the predicted {part.signal}, {_spread(part.mean)} "
+            f"{part.unit}, and its standard deviation, {_spread(part.deviation)} {part.unit}, smallest near "
+            "sensors."
+        ),
+        figure=figure,
+    )
+
+
+def _pagerank(part: PageRankPart) -> Picture:
+    figure = _figure(5.4, 5.0)
+    plot_pagerank(part.exact, part.estimates, ax=figure.add_subplot())
+    errors = "; ".join(
+        f"{label}: {np.abs(scores - part.exact).sum():.3g}" for label, scores in part.estimates.items()
+    )
+    return Picture(
+        file="pagerank.png",
+        caption=(
+            f"PageRank of every node from single runs of {part.n_walks} walks a node; the nearer to the line, the "
+            "better."
+        ),
+        alt=(
+            "Estimated against exact scores on logarithmic axes, scattered around the line of equality. L1 errors "
+            f"of these runs: {errors}."
+        ),
+        figure=figure,
+    )
+
+
+def _spread(values: np.ndarray) -> str:
+    return f"from {float(np.nanmin(values)):.3g} to {float(np.nanmax(values)):.3g}"

@@ -1,0 +1,201 @@
+"""The parts of the demo in words and cells: what is estimated, how to read the numbers, what came out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphrf.demo import P_HALT, GramPart, GramRow, InterpolationPart, PageRankPart, PageRankRow, Part
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part, ready to be laid out.
+
+    Attributes
+    ----------
+    title, question : str
+        What is estimated, from what.
+    reading : pairs of a term and its meaning
+        What the columns hold and what a good number looks like.
+    columns : headers
+    rows : cells, as many as there are columns
+    n_words : columns of words, the first ones; the others hold numbers
+    best : the row to point out, by position
+    findings : sentences, the result in short
+    """
+
+    title: str
+    question: str
+    reading: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    n_words: int
+    best: int
+    findings: tuple[str, ...]
+
+
+def section(part: Part) -> Section:
+    """The words and cells of a part."""
+    if isinstance(part, GramPart):
+        return _kernel(part)
+    if isinstance(part, InterpolationPart):
+        return _interpolation(part)
+    return _pagerank(part)
+
+
+def _kernel(part: GramPart) -> Section:
+    source, baseline = part.source, part.rows[0]
+    whole = part.compared_rows == source.n_nodes
+    compared = "all pairs" if whole else f"{part.compared_rows} random rows of the matrix"
+    best = min(part.rows, key=lambda row: row.error)
+    finding = (
+        f"With the same {part.n_walks} walks a node, {best.lengths} lengths and {best.directions} directions "
+        f"have {baseline.error / best.error:.1f} times less error than independent walks."
+    )
+    return Section(
+        title=f"A graph kernel from random walks: {source.name}",
+        question=(
+            f"How alike are two nodes of a graph? The kernel {part.kernel} says so for every pair of the "
+            f"{source.n_nodes:,} nodes of {source.name!r} ({source.n_edges:,} edges). Here it is estimated from "
+            f"{part.n_walks} random walks from each node, and compared with the exact kernel ({compared}; "
+            f"computed in {_seconds(part.exact_seconds)})."
+        ),
+        reading=(
+            (
+                "error",
+                "How far the estimated matrix is from the exact one, relative to its size: 0.1 is 10 % off. Lower "
+                "at equal walks is better; four times as many independent walks halve it.",
+            ),
+            (
+                "lengths",
+                f"'independent' walks each end with probability {P_HALT:g} before every step; 'antithetic', "
+                "'sigma-coupled' (the paper) and 'stratified' make the lengths of one node's walks differ; "
+                "'truncated' walks all have the same length.",
+            ),
+            (
+                "directions",
+                "'stratified' sends the walks of a node that stand together to different neighbours.",
+            ),
+            ("steps, non-zeros", "For each node: the cost in time and in memory. Seconds are for all nodes."),
+        ),
+        columns=("lengths", "directions", "error (± std. error)", "better by", "steps", "non-zeros", "seconds"),
+        rows=tuple(
+            (
+                row.lengths,
+                row.directions,
+                _error(row),
+                f"{baseline.error / row.error:.2f} x",
+                f"{row.steps:.0f}",
+                f"{row.nonzeros:.1f}",
+                f"{row.seconds:.4f}",
+            )
+            for row in part.rows
+        ),
+        n_words=2,
+        best=part.rows.index(best),
+        findings=(finding,),
+    )
+
+
+def _interpolation(part: InterpolationPart) -> Section:
+    unit = f" ({part.unit})" if part.unit else ""
+    noisy = f", with noise of deviation {part.noise:g} added" if part.noise else ""
+    best = min(part.rows, key=lambda row: row.rmse)
+    mean, walks, series = part.rows
+    finding = (
+        f"Walks ({part.n_walks} a node) predict {mean.rmse / walks.rmse:.1f} times better than the mean of the "
+        f"observations; the exact series, which the walks approximate, {mean.rmse / series.rmse:.1f} times."
+    )
+    return Section(
+        title=f"A signal with uncertainty: {part.source.name}",
+        question=(
+            f"What is the {part.signal} where nobody looked? {part.n_observed:,} of the {part.source.n_nodes:,} "
+            f"nodes of {part.source.name!r} are observed{noisy}; a Gaussian process on the graph predicts "
+            f"{part.n_predicted:,} others, and says how sure it is."
+        ),
+        reading=(
+            ("RMSE", "The typical error of a prediction; lower is better."),
+            (
+                "coverage",
+                "How often the truth lies within the stated 95 % interval: 0.95 is honest, less is overconfident, "
+                "more is overcautious.",
+            ),
+            ("deviation", "The error that the method itself expects: near the RMSE is honest, small is useful."),
+        ),
+        columns=("method", f"RMSE{unit}", "95 % coverage", f"deviation{unit}", "seconds"),
+        rows=tuple(
+            (
+                row.method,
+                f"{row.rmse:.4g}",
+                f"{row.coverage:.3f}",
+                f"{row.deviation:.4g}",
+                "-" if row.seconds is None else f"{row.seconds:.2f}",
+            )
+            for row in part.rows
+        ),
+        n_words=1,
+        best=part.rows.index(best),
+        findings=(finding,),
+    )
+
+
+def _pagerank(part: PageRankPart) -> Section:
+    baseline = part.rows[0]
+    best = min(part.rows, key=lambda row: row.error)
+    leaders = ", ".join(f"{name} ({score:.4f})" for name, score in part.top[:3])
+    comparison = (
+        f"From {part.n_walks} walks a node, {best.estimator} of {best.coupling} walks have "
+        f"{baseline.error / best.error:.1f} times less error than end points of independent walks."
+    )
+    return Section(
+        title=f"PageRank from random walks: {part.source.name}",
+        question=(
+            f"Which nodes of {part.source.name!r} matter? PageRank: the chance that a walk which begins anywhere, "
+            f"follows random edges, and ends with probability {part.p_halt:g} before every step, ends at a node. "
+            f"Estimated from {part.n_walks} walks from each node, and compared with the exact scores."
+        ),
+        reading=(
+            (
+                "L1 error",
+                "The sum over all nodes of |estimated - exact|. Scores sum to 1, so 0.05 means that 2.5 % of the "
+                "score sits on wrong nodes.",
+            ),
+            (
+                "estimator",
+                "'endpoints' counts where walks end (the paper), 'visits' every node that they pass.",
+            ),
+            (
+                "coupling",
+                "How the lengths of one node's walks depend on each other; 'pooled' moves all walkers that stand "
+                "on a node together.",
+            ),
+            (
+                "the exact way",
+                f"Power iteration took {_seconds(part.exact_seconds)} ({part.exact_iterations} products with the "
+                "graph's matrix): for one vector of a graph that fits into memory, use that.",
+            ),
+        ),
+        columns=("estimator", "coupling", "L1 error (± std. error)", "better by", "steps", "seconds"),
+        rows=tuple(
+            (
+                row.estimator,
+                row.coupling,
+                _error(row),
+                f"{baseline.error / row.error:.2f} x",
+                f"{row.steps:.0f}",
+                f"{row.seconds:.4f}",
+            )
+            for row in part.rows
+        ),
+        n_words=2,
+        best=part.rows.index(best),
+        findings=(comparison, f"The highest exact scores: nodes {leaders}."),
+    )
+
+
+def _error(row: GramRow | PageRankRow) -> str:
+    return f"{row.error:.4f} ± {row.stderr:.4f}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value >= 1 else f"{1000 * value:.2g} ms"

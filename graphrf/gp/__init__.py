@@ -1,1 +1,27 @@
+"""Gaussian processes on graphs: regression with honest deviations, and the parts that it is made of."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from graphrf.gp import metrics as metrics
+
+if TYPE_CHECKING:
+    from graphrf.gp.posterior import SolverWarning as SolverWarning
+    from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
+
+# Loaded when first used: the regressor needs scikit-learn, which `import graphrf.gp` does not.
+_HOME = {"GraphGPRegressor": "regression", "SolverWarning": "posterior"}
+
+__all__ = ["GraphGPRegressor", "SolverWarning", "metrics"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"graphrf.gp.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'graphrf.gp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,207 @@
+r"""Prior covariances among a few nodes as functions of the hyperparameters, with derivatives: for training.
+
+Training evaluates K[S, S] for one set S of nodes and many hyperparameters. What does not depend on them is
+made once: Chebyshev polynomials of the walk matrix for the series, sampled walks for features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.fft
+import scipy.sparse as sp
+
+from graphrf._threads import ordered_map, thread_count
+from graphrf.factor import Factor
+from graphrf.graph import Graph
+from graphrf.kernels import Kernel
+
+# Chebyshev terms below this share of the largest value are left out of K[S, S].
+_TOLERANCE = 1e-9
+# Terms of the modulation that enter derivatives and, at most, the factor of the series: reached only by
+# kernels whose series decays slowly, where the rest is far below statistical error.
+LONGEST_SERIES = 20_000
+_TABLE_CHUNK = 32
+_BLOCK_COLUMNS = 64
+# Above this share of non-zeros a product of two sparse matrices is made with dense ones (measured on 500 rows).
+_DENSE_SHARE = 0.02
+_DENSE_NUMBERS = 40_000_000
+
+
+class Gram(Protocol):
+    """K[S, S] of any kernel, and its derivatives in the named hyperparameters."""
+
+    def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The matrix, shape (m, m), and one of that shape for each name."""
+        ...
+
+
+def series_length(kernel: Kernel, scale: float, tol: float) -> int:
+    """`kernel.truncation_length(tol)`, or `LONGEST_SERIES` where that is smaller."""
+    if kernel.modulation_tail(LONGEST_SERIES, scale) > tol * kernel.modulation_tail(-1, scale):
+        return LONGEST_SERIES
+    return kernel.truncation_length(tol, scale)
+
+
+def jacobian_columns(kernel: Kernel, names: Sequence[str], n: int, scale: float) -> np.ndarray:
+    """The columns of `modulation_jacobian(n)` that belong to `names`, shape (n, len(names))."""
+    order = list(kernel.hyperparameters)
+    return kernel.modulation_jacobian(n, scale)[:, [order.index(name) for name in names]]
+
+
+def spectral_derivatives(kernel: Kernel, names: Sequence[str], x: np.ndarray, scale: float) -> np.ndarray:
+    r"""dg/d(hyperparameter) at eigenvalues x of W, shape (len(x), len(names)), for K = g(W).
+
+    g = F^2, so dg = 2 F dF with dF(x) = \sum_k (df_k / d\theta) x^k.
+    """
+    if not names:
+        return np.zeros((x.size, 0))
+    jacobian = jacobian_columns(kernel, names, series_length(kernel, scale, 1e-10) + 1, scale)
+    slopes = np.polynomial.polynomial.polyval(x, jacobian).T
+    return 2.0 * kernel.root_spectrum(scale * (1 - x), scale)[:, None] * np.atleast_2d(slopes)
+
+
+class SeriesGram:
+    r"""The exact K[S, S] from a table of T_k(M)[S, S], the Chebyshev polynomials of the walk matrix.
+
+    .. math:: K[S, S] = \sum_k c_k(\theta) \, T_k(M)[S, S], \quad
+              \partial_\theta K[S, S] = \sum_k \partial_\theta c_k \, T_k(M)[S, S].
+
+    The table grows as far as the kernels asked for need, up to `max_degree`; beyond, the series is cut. After
+    that an evaluation costs (degree) m^2 / 2 multiply-adds for the matrix and for each derivative.
+
+    Parameters
+    ----------
+    graph : Graph, N nodes
+    laplacian : str
+    nodes : ndarray of int, shape (m,), distinct
+    max_degree : int
+
+    Notes
+    -----
+    Table: one sparse product with N x m numbers, and m^2 / 2 numbers of memory, for each degree; 2 N m numbers
+    besides.
+    """
+
+    def __init__(
+        self, graph: Graph, laplacian: str, nodes: np.ndarray, *, max_degree: int, n_threads: int | None = None
+    ) -> None:
+        self._scale = graph.laplacian_scale(laplacian)
+        self._low = -1.0 if laplacian == "normalized" else 0.0
+        walk = graph.walk_matrix(laplacian)
+        if self._low == 0.0:  # M = 2 W - I maps the eigenvalues in [0, 1] to [-1, 1]
+            walk = sp.csr_array(2 * walk - sp.eye_array(graph.n_nodes, format="csr"))
+        self._matrix = walk
+        self._nodes = nodes
+        self._max_degree = max_degree
+        self._threads = thread_count(n_threads)
+        self._triangle = np.tril_indices(nodes.size)
+        self._chunks: list[np.ndarray] = []
+        self._terms: list[tuple[np.ndarray, np.ndarray]] = []
+
+    @property
+    def max_degree(self) -> int:
+        """The largest degree that the table may have."""
+        return self._max_degree
+
+    def degree(self, kernel: Kernel) -> int:
+        """The degree that the kernel's matrix needs; above `max_degree` its series is cut there."""
+        return self._coefficients(kernel, ())[0].shape[0] - 1
+
+    def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        coefficients = self._coefficients(kernel, names)[0][: self._max_degree + 1]
+        self._grow(coefficients.shape[0])
+        packed = np.zeros((coefficients.shape[1], self._triangle[0].size))
+        for start, chunk in zip(range(0, coefficients.shape[0], _TABLE_CHUNK), self._chunks, strict=False):
+            part = coefficients[start : start + _TABLE_CHUNK]
+            packed += part.T @ chunk[: part.shape[0]]
+        matrices = [self._unpacked(values) for values in packed]
+        return matrices[0], matrices[1:]
+
+    def _coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, int]:
+        """Chebyshev coefficients of g and of its derivatives, shape (degree + 1, 1 + len(names))."""
+        n = 64
+        while True:
+            angles = np.pi * np.arange(n + 1) / n
+            gap = (1 - self._low) * np.sin(0.5 * angles) ** 2  # 1 - x, exact near x = 1
+            values = kernel.spectrum(self._scale * gap, self._scale)[:, None]
+            values = np.hstack([values, spectral_derivatives(kernel, names, 1 - gap, self._scale)])
+            c = scipy.fft.dct(values, type=1, axis=0) / n
+            c[[0, -1]] *= 0.5
+            small = np.abs(c[:, 0]) <= _TOLERANCE * np.abs(values[:, 0]).max()
+            size = int(np.flatnonzero(~small)[-1]) + 1 if not small.all() else 1
+            if size <= n // 2 or n // 2 > self._max_degree:
+                return c[:size], n
+            n *= 2
+
+    def _grow(self, size: int) -> None:
+        """Have at least `size` degrees in the table."""
+        while len(self._chunks) * _TABLE_CHUNK < size:
+            first = len(self._chunks) * _TABLE_CHUNK
+            chunk = np.empty((_TABLE_CHUNK, self._nodes.size, self._nodes.size))
+            blocks = range(0, self._nodes.size, _BLOCK_COLUMNS)
+
+            def fill(start: int, first: int = first, chunk: np.ndarray = chunk) -> tuple[np.ndarray, np.ndarray]:
+                columns = slice(start, min(start + _BLOCK_COLUMNS, self._nodes.size))
+                if first:
+                    before, now = self._terms[start // _BLOCK_COLUMNS]
+                else:
+                    now = np.zeros((self._matrix.shape[0], columns.stop - columns.start))
+                    now[self._nodes[columns], np.arange(now.shape[1])] = 1.0
+                    before = self._matrix @ now  # T_{-1} = T_1
+                for k in range(_TABLE_CHUNK):
+                    chunk[k, :, columns] = now[self._nodes]
+                    after = self._matrix @ now
+                    after *= 2.0
+                    after -= before
+                    before, now = now, after
+                return before, now
+
+            self._terms = list(ordered_map(fill, blocks, self._threads))
+            self._chunks.append(np.ascontiguousarray(chunk[:, *self._triangle]))
+
+    def _unpacked(self, values: np.ndarray) -> np.ndarray:
+        matrix = np.empty((self._nodes.size, self._nodes.size))
+        matrix[self._triangle] = values
+        matrix.T[self._triangle] = values
+        return matrix
+
+
+class FactorGram:
+    """F F^T of a factor's rows, and 2 sym(dF F^T): for sampled features, or any other `Factor`."""
+
+    def __init__(self, factor: Factor, scale: float) -> None:
+        self._factor = factor
+        self._scale = scale
+
+    def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        n = self._factor.max_length + 1
+        root = rows_of(self._factor, kernel.modulation(n, self._scale))
+        matrix = product(root, root)
+        changes = []
+        if names:
+            for column in jacobian_columns(kernel, names, n, self._scale).T:
+                half = product(rows_of(self._factor, column), root)
+                changes.append(half + half.T)
+        return matrix, changes
+
+
+def rows_of(factor: Factor, f: np.ndarray) -> Any:
+    """F(f) itself: sparse where the factor has it so, else dense (n, N)."""
+    if hasattr(factor, "matrix"):
+        return factor.matrix(f)
+    return factor.apply_t(f, np.eye(factor.shape[0])).T
+
+
+def product(left: Any, right: Any) -> np.ndarray:
+    """left right^T, dense, for sparse or dense matrices of as many columns."""
+    if sp.issparse(left) and sp.issparse(right):
+        rows, columns = left.shape[0] + right.shape[0], left.shape[1]
+        dense = (left.nnz + right.nnz) > _DENSE_SHARE * rows * columns and rows * columns <= _DENSE_NUMBERS
+        if not dense:
+            return np.asarray((left @ right.T).toarray())
+        other = left.toarray()
+        return np.asarray(other @ (other if left is right else right.toarray()).T)
+    return np.asarray(left @ right.T)

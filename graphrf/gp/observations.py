@@ -1,0 +1,60 @@
+"""Observations of a graph signal, with repeated ones at a node joined without loss."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Observations(NamedTuple):
+    r"""n observations at m distinct nodes, as the statistics that a Gaussian likelihood needs.
+
+    c observations y_1 .. y_c of f at one node with noise variance s are, up to a factor that does not depend
+    on f, one observation of their mean with noise variance s / c; the factor is
+
+    .. math:: (2 \pi s)^{-(c-1)/2} \, c^{-1/2} \exp\left(-\tfrac{1}{2s} \sum_i (y_i - \bar y)^2\right).
+
+    Attributes
+    ----------
+    nodes : ndarray of int64, shape (m,)
+        Distinct, increasing.
+    counts : ndarray of float64, shape (m,)
+    means : ndarray of float64, shape (m, p)
+    within : float
+        Sum of squared deviations from the node means, over all nodes and outputs.
+    """
+
+    nodes: np.ndarray
+    counts: np.ndarray
+    means: np.ndarray
+    within: float
+
+    @property
+    def n_outputs(self) -> int:
+        """p."""
+        return int(self.means.shape[1])
+
+    @property
+    def n_total(self) -> int:
+        """n, repeats counted."""
+        return int(self.counts.sum())
+
+    @classmethod
+    def of(cls, nodes: np.ndarray, y: np.ndarray) -> Observations:
+        """From node positions of shape (n,) and values of shape (n, p)."""
+        distinct, position, counts = np.unique(nodes, return_inverse=True, return_counts=True)
+        if distinct.size == nodes.size:
+            return cls(distinct, np.ones(nodes.size), y[np.argsort(nodes)], 0.0)
+        sums = np.zeros((distinct.size, y.shape[1]))
+        np.add.at(sums, position, y)
+        means = sums / counts[:, None]
+        return cls(distinct, counts.astype(np.float64), means, float(np.square(y - means[position]).sum()))
+
+    def subset(self, n: int, rng: np.random.Generator, nodes: np.ndarray, y: np.ndarray) -> Observations:
+        """All observations of n of the nodes, drawn at random; `nodes` and `y` are what `of` was given."""
+        if n >= self.nodes.size:
+            return self
+        chosen = np.sort(rng.choice(self.nodes, n, replace=False))
+        keep = np.isin(nodes, chosen)
+        return Observations.of(nodes[keep], y[keep])

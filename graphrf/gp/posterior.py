@@ -1,0 +1,173 @@
+"""The posterior of a Gaussian process on a graph: means, variances, covariances and draws at any nodes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from graphrf.gp.covariance import Covariance, slices
+from graphrf.gp.likelihood import constant_mean
+from graphrf.gp.observations import Observations
+from graphrf.gp.solvers import CholeskySolver, ConjugateGradients, Solution, nystrom_preconditioner
+
+# Up to so many distinct observed nodes the covariance is factored: 128 MB and about a second.
+LARGEST_CHOLESKY = 4_000
+# Up to so many distinct query nodes their joint covariance is formed: 200 MB.
+LARGEST_JOINT = 5_000
+_PRECONDITIONER_RANK = 200
+# Columns solved together by conjugate gradients.
+_SOLVE_WIDTH = 64
+
+
+class SolverWarning(UserWarning):
+    """A linear solver stopped before its tolerance; the message says where it stands and what to change."""
+
+
+class Posterior:
+    r"""f given y = c + f + noise at the observed nodes u, with one covariance K throughout:
+
+    .. math:: m_q = c + K_{qu} A^{-1} (\bar y - c), \quad
+              \Sigma_{qq} = K_{qq} - K_{qu} A^{-1} K_{uq}, \quad A = K_{uu} + \mathrm{diag}(noise / counts).
+
+    Source: Rasmussen and Williams 2006, Eqs. 2.25 and 2.26.
+
+    Parameters
+    ----------
+    covariance : Covariance
+    observations : Observations
+    noise : float
+    with_mean : bool
+        Whether c is the generalised least-squares mean, taken as known afterwards; else it is 0.
+    solver : "cholesky" or "cg"
+    tol, max_iterations
+        Of conjugate gradients.
+    rng : Generator
+        Draws the preconditioner's nodes.
+    """
+
+    def __init__(
+        self,
+        covariance: Covariance,
+        observations: Observations,
+        *,
+        noise: float,
+        with_mean: bool,
+        solver: str,
+        tol: float,
+        max_iterations: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self._covariance = covariance
+        self._rows = covariance.factor(observations.nodes)
+        diagonal = noise / observations.counts
+        size = observations.nodes.size
+        self._solver: CholeskySolver | ConjugateGradients
+        if solver == "cholesky":
+            matrix = covariance.dense(self._rows)
+            matrix[np.diag_indices(size)] += diagonal
+            try:
+                self._solver = CholeskySolver(matrix)
+            except np.linalg.LinAlgError:
+                raise ValueError(
+                    f"the covariance of the observations with noise {noise:g} is singular to rounding: raise "
+                    "`noise` (a millionth of the variance of y is enough)"
+                ) from None
+        else:
+            chosen = np.sort(rng.choice(size, min(_PRECONDITIONER_RANK, size), replace=False))
+            columns = np.hstack(
+                [
+                    covariance.columns(self._rows, self._rows.take(chosen[block]))[0]
+                    for block in covariance.blocks(chosen.size)
+                ]
+            )
+            self._solver = ConjugateGradients(
+                lambda x: covariance.apply(self._rows, x) + diagonal[:, None] * x,
+                nystrom_preconditioner(columns, chosen, diagonal),
+                tol=tol,
+                max_iterations=max_iterations,
+            )
+        values = observations.means
+        outputs = values.shape[1]
+        # A^-1 of (y, 1) at once: the mean is a combination of the two.
+        self.solution = self._solver.solve(np.column_stack([values, np.ones(size)]))
+        _report(self.solution, "the fit")
+        solved, ones = self.solution.value[:, :outputs], self.solution.value[:, outputs]
+        self.mean = constant_mean(ones, values) if with_mean else np.zeros(outputs)
+        self.weights = solved - ones[:, None] * self.mean
+        self._spread = covariance.spread(self._rows, self.weights)
+
+    @property
+    def solver(self) -> str:
+        """ "cholesky" or "cg"."""
+        return self._solver.name
+
+    def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
+        """Posterior means, shape (q, p), by blocks of nodes."""
+        result = np.empty((nodes.size, self.mean.size))
+        for block in self._covariance.row_blocks(nodes.size):
+            result[block] = self._covariance.gather(self._covariance.factor(nodes[block]), self._spread)
+            if bar is not None:
+                bar.update(block.stop - block.start)
+        return result + self.mean
+
+    def variances(self, nodes: np.ndarray, bar: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Means, shape (q, p), and variances of f, shape (q,), in one pass over blocks of nodes."""
+        means = np.empty((nodes.size, self.mean.size))
+        result = np.empty(nodes.size)
+        for block in self._covariance.blocks(nodes.size):
+            rows = self._covariance.factor(nodes[block])
+            cross, prior = self._covariance.columns(self._rows, rows)
+            means[block] = cross.T @ self.weights
+            # Exactly at least 0; what rounding leaves below is 0.
+            result[block] = np.maximum(prior - self._reduction(cross), 0.0)
+            if bar is not None:
+                bar.update(block.stop - block.start)
+        return means + self.mean, result
+
+    def covariances(self, nodes: np.ndarray) -> np.ndarray:
+        """The joint covariance of f, shape (q, q); distinct nodes of bounded number."""
+        rows = self._covariance.factor(nodes)
+        prior = self._covariance.dense(rows)
+        cross = np.hstack(
+            [
+                self._covariance.columns(self._rows, rows.take(np.arange(nodes.size)[block]))[0]
+                for block in self._covariance.blocks(nodes.size)
+            ]
+        )
+        if isinstance(self._solver, CholeskySolver):
+            half = self._solver.half(cross)
+            return np.asarray(prior - half.T @ half)
+        solved = np.hstack([self._solve(cross[:, part]) for part in slices(nodes.size, _SOLVE_WIDTH)])
+        # C^T X + X^T C - X^T A X is at most the exact reduction, whatever the solver's error.
+        reduction = cross.T @ solved
+        product = np.hstack([self._solver.product(solved[:, part]) for part in slices(nodes.size, _SOLVE_WIDTH)])
+        return np.asarray(prior - reduction - reduction.T + solved.T @ product)
+
+    def _reduction(self, cross: np.ndarray) -> np.ndarray:
+        """The diagonal of K_qu A^-1 K_uq."""
+        if isinstance(self._solver, CholeskySolver):
+            return self._solver.quadratic(cross)[0]
+        result = np.empty(cross.shape[1])
+        for part in slices(cross.shape[1], _SOLVE_WIDTH):
+            result[part], solution = self._solver.quadratic(cross[:, part])
+            if solution is not None:
+                _report(solution, "the deviations")
+        return result
+
+    def _solve(self, rhs: np.ndarray) -> np.ndarray:
+        solution = self._solver.solve(rhs)
+        _report(solution, "the covariances")
+        return solution.value
+
+
+def _report(solution: Solution, what: str) -> None:
+    if not solution.converged:
+        warnings.warn(
+            f"conjugate gradients for {what} stopped after {solution.iterations} iterations at a relative "
+            f"residual of {solution.residual:.2g}: raise `max_iterations` or `tol`, fix a larger `noise`, or use "
+            "solver='cholesky'",
+            SolverWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,588 @@
+"""Gaussian-process regression on a graph, with the face of scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphrf import _checks
+from graphrf._threads import thread_count
+from graphrf.gp import training
+from graphrf.gp.covariance import Covariance, Rows, SeriesRows, WalkRows
+from graphrf.gp.gram import FactorGram, Gram, SeriesGram, series_length
+from graphrf.gp.observations import Observations
+from graphrf.gp.posterior import LARGEST_CHOLESKY, LARGEST_JOINT, Posterior
+from graphrf.gp.training import Trained
+from graphrf.graph import Graph
+from graphrf.kernels import Diffusion, Kernel, Matern, RegularizedLaplacian
+from graphrf.lengths import Truncated
+from graphrf.matching.spectrum import density_of_states
+from graphrf.sampling.philox import check_seed
+from graphrf.sampling.random_walks import RandomWalks
+from graphrf.sampling.sample import sample_features
+from graphrf.series import kernel_block, mean_variance
+
+try:
+    from sklearn.base import BaseEstimator, RegressorMixin
+except ImportError as error:
+    raise ImportError(
+        "GraphGPRegressor needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
+    ) from error
+
+KERNELS = {"diffusion": Diffusion, "matern": Matern, "regularized_laplacian": RegularizedLaplacian}
+METHODS = ("auto", "series", "walks")
+MEANS = ("constant", "zero")
+SOLVERS = ("auto", "cholesky", "cg")
+
+# The kernel's hyperparameters that `optimize=True` leaves as chosen: smoothness is a modelling choice, and data
+# hardly tell it apart from the lengthscale.
+_CHOSEN = ("nu", "power")
+
+# method="auto": multiply-adds of exact sparse products up to which the series is taken whatever walks would cost
+# (a minute or less on two cores), and the typical number of products that a vector takes.
+_SERIES_BUDGET = 2e10
+_SERIES_DEGREE = 40
+# Default walks: how many, how long at first and at most, and the share of sum |f_k| that may lie beyond their end.
+_N_WALKS = 64
+_FIRST_LENGTH = 16
+_LONGEST_DEFAULT = 128
+_TAIL = 1e-3
+# Of the series: what its cut may lose of sum |f_k|, and the numbers that training's table may hold.
+_SERIES_TAIL = 1e-11
+_TABLE_NUMBERS = 32_000_000
+_LARGEST_DEGREE = 1_000
+# Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
+_PROBES = 64
+_PROBE_NUMBERS = 4_000_000
+
+
+class GraphGPRegressor(RegressorMixin, BaseEstimator):
+    r"""Gaussian-process regression of a signal on the nodes of a graph.
+
+    .. math:: y = c + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K / \bar k), \quad
+              \varepsilon \sim N(0, s),
+
+    with a node kernel K, its mean variance \bar k = trace(K) / N (`normalize=True`), output scale \sigma^2
+    and noise variance s. Hyperparameters maximise the marginal likelihood of at most `max_train` observed nodes;
+    the posterior uses all observations.
+
+    Parameters
+    ----------
+    graph : Graph
+        Undirected, N nodes. Shared, never copied.
+    kernel : Kernel or {"diffusion", "matern", "regularized_laplacian"}
+        A name stands for the kernel with its default smoothness; its lengthscale is found by training. A `Kernel`
+        is the first guess (and the kernel itself with `optimize=False`).
+    method : {"auto", "series", "walks"}
+        "series": the exact K, by sparse products. "walks": Phi Phi^T of one set of sampled features throughout,
+        whose diagonal is larger than K's by the features' variance, a nugget that `fit` takes into account
+        when it trains. "auto": the rule under Notes.
+    sampler : RandomWalks, optional
+        For "walks". Default: 64 stratified walks of fixed length, lengthened until they hold the trained kernel's
+        series but for a thousandth of sum |f_k| (K is off by at most 0.2 %).
+    normalize : bool
+        Whether K is divided by its mean variance over all nodes, so that `output_scale` is a variance of f.
+    mean : {"constant", "zero"}
+        The mean function; the constant is the generalised least-squares estimate of each output, taken as known
+        afterwards.
+    output_scale, noise : float, optional
+        Variances, to fix them; None trains them.
+    optimize : bool or sequence of str
+        Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
+        named.
+    max_train : int
+        Distinct observed nodes, drawn at random, that training sees: m^3 operations a step.
+    solver : {"auto", "cholesky", "cg"}
+        For the posterior. "auto": Cholesky up to 4,000 distinct observed nodes, preconditioned conjugate
+        gradients above.
+    tol : float
+        Relative residual at which conjugate gradients stop.
+    max_iterations : int
+        Of conjugate gradients; fewer than needed give a `SolverWarning`.
+    seed : int in [0, 2^63), optional
+        Of the walks, the training subset and all else that is drawn; None draws one, kept in `seed_`.
+    n_threads : int, optional
+        Default: the cores at hand.
+    progress : bool
+        Show progress bars on standard error.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        With trained hyperparameters.
+    output_scale_, noise_ : float
+        Variances.
+    mean_ : float, or ndarray of shape (p,) for several outputs
+    log_marginal_likelihood_ : float
+        Of the observations that training saw (all of them unless there are more than `max_train` nodes), summed
+        over outputs.
+    method_, solver_ : str
+        What was used.
+    converged_ : bool
+        Whether the optimiser and the solve reached their tolerances.
+    residual_ : float
+        Relative residual of the solve.
+    mean_variance_ : float
+        \bar k, or 1 with `normalize=False`.
+    sampler_ : RandomWalks or None
+    truncation_error_ : float
+        Bound on the error of K (in units of the output scale) that the walks' largest length causes; 0 for the
+        series.
+    seed_ : int
+    n_observations_, n_observed_nodes_ : int
+
+    Notes
+    -----
+    `method="auto"` takes the series if all exact products of a fit, about 40 nnz(W) (m + training nodes)
+    multiply-adds, stay below 2e10. Beyond, one solver step costs m z with rows of z non-zeros and L nnz(W)
+    with the series; walks are taken where m z is smaller.
+
+    Walks suit few observations on huge graphs: only the rows of observed and queried nodes are ever sampled. Where
+    the series is affordable it is exact, and to be preferred.
+
+    Observations at one node are joined: c of them act as one with noise s / c. Isolated nodes and other components
+    are legal: without observations they keep the prior.
+
+    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Ch. 2 and 5; Reid et al.
+    2024, "Variance-Reducing Couplings for Random Features", Sec. 4 and App. F.2 (walks).
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> graph = grf.datasets.load("generated-grid").graph
+    >>> rng = np.random.default_rng(0)
+    >>> signal = 3 * grf.apply_root(graph, grf.Diffusion(4.0), rng.standard_normal(900))
+    >>> nodes = rng.choice(900, 300, replace=False)
+    >>> gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, signal[nodes] + 0.1 * rng.standard_normal(300))
+    >>> mean, std = gp.predict(return_std=True)
+    >>> bool(np.mean(np.abs(mean - signal) < 2 * std) > 0.85)
+    True
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        kernel: Kernel | str = "diffusion",
+        method: str = "auto",
+        sampler: RandomWalks | None = None,
+        normalize: bool = True,
+        mean: str = "constant",
+        output_scale: float | None = None,
+        noise: float | None = None,
+        optimize: bool | Sequence[str] = True,
+        max_train: int = 500,
+        solver: str = "auto",
+        tol: float = 1e-8,
+        max_iterations: int = 1000,
+        seed: int | None = None,
+        n_threads: int | None = None,
+        progress: bool = False,
+    ) -> None:
+        self.graph = graph
+        self.kernel = kernel
+        self.method = method
+        self.sampler = sampler
+        self.normalize = normalize
+        self.mean = mean
+        self.output_scale = output_scale
+        self.noise = noise
+        self.optimize = optimize
+        self.max_train = max_train
+        self.solver = solver
+        self.tol = tol
+        self.max_iterations = max_iterations
+        self.seed = seed
+        self.n_threads = n_threads
+        self.progress = progress
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def fit(self, nodes: Any, y: Any) -> GraphGPRegressor:
+        """Train the hyperparameters and condition on the observations.
+
+        Parameters
+        ----------
+        nodes : nodes by position, shape (n,) or (n, 1), or by string name
+            Repeats are repeated observations.
+        y : array_like, shape (n,) or (n, p)
+            Several outputs share all hyperparameters but the mean: bring them to like units first.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For unknown nodes, y that is not finite or of another length, a directed graph, settings out of range.
+
+        Warns
+        -----
+        SolverWarning
+            If conjugate gradients stop before their tolerance.
+        UserWarning
+            If y is constant (about the mean), so that no variance can be learned, or walks are too short for the
+            lengthscale that the data ask for.
+
+        Notes
+        -----
+        Time: training, some 50 times max_train^3 / 2 multiply-adds and their covariances; then Cholesky, m^3 / 6,
+        or conjugate gradients (one product with K a step) for the m observed nodes. Memory: m^2 numbers for
+        Cholesky; up to 256 MB for training by the series.
+        """
+        kernel, names = self._checked_settings()
+        positions = self.graph.positions(nodes)
+        values, self._single = self._checked_y(y, positions.size)
+        self.seed_ = check_seed(self.seed)
+        self.sampler_: RandomWalks | None = None
+        rng = np.random.default_rng(self.seed_)
+        observations = Observations.of(positions, values)
+        subset = observations.subset(self.max_train, rng, positions, values)
+        self._scale = kernel.check_graph(self.graph)
+        self.n_observations_ = observations.n_total
+        self.n_observed_nodes_ = observations.nodes.size
+        self.method_ = self._choose_method(observations.nodes.size, subset.nodes.size)
+
+        if self.method_ == "series":
+            trained = self._train_by_series(kernel, names, subset)
+        else:
+            trained = self._train_by_walks(kernel, names, subset)
+        self.kernel_ = trained.kernel
+        self.noise_ = trained.noise
+        self.log_marginal_likelihood_ = trained.value
+        self.mean_variance_ = self._mean_variance()
+        self.output_scale_ = (
+            trained.amplitude * self.mean_variance_ if self.output_scale is None else float(self.output_scale)
+        )
+
+        self._covariance = self._posterior_covariance()
+        self._posterior = Posterior(
+            self._covariance,
+            observations,
+            noise=self.noise_,
+            with_mean=self.mean == "constant",
+            solver=self._choose_solver(observations.nodes.size),
+            tol=float(self.tol),
+            max_iterations=int(self.max_iterations),
+            rng=rng,
+        )
+        self.solver_ = self._posterior.solver
+        self.residual_ = self._posterior.solution.residual
+        self.converged_ = trained.converged and self._posterior.solution.converged
+        self.mean_ = float(self._posterior.mean[0]) if self._single else self._posterior.mean
+        return self
+
+    def _train_by_series(self, kernel: Kernel, names: Sequence[str], subset: Observations) -> Trained:
+        size = subset.nodes.size
+        most = int(np.clip(2 * _TABLE_NUMBERS // (size * (size + 1)), 64, _LARGEST_DEGREE))
+        gram = SeriesGram(self.graph, kernel.laplacian, subset.nodes, max_degree=most, n_threads=self.n_threads)
+        longest = training.LARGEST_LENGTHSCALE
+        if "lengthscale" in names:
+            longest = training.longest_lengthscale(kernel, lambda k: gram.degree(k) <= most)
+        return self._train(gram, kernel, names, subset, longest)
+
+    def _train_by_walks(self, kernel: Kernel, names: Sequence[str], subset: Observations) -> Trained:
+        """Train on walks; default walks are lengthened until the trained kernel fits them.
+
+        Longer truncated walks of one seed begin with the shorter ones, so nothing that was learned is lost.
+        """
+        if self.sampler is not None:
+            self.sampler_ = self.sampler
+            gram = self._walk_gram(kernel, subset)
+            longest = training.LARGEST_LENGTHSCALE
+            if isinstance(self.sampler.lengths, Truncated) and "lengthscale" in names:
+                steps = self.sampler.lengths.max_length
+                longest = training.longest_lengthscale(kernel, lambda k: self._steps(k) <= steps)
+            return self._train(gram, kernel, names, subset, longest)
+        fits_default = training.LARGEST_LENGTHSCALE
+        if "lengthscale" in names:
+            fits_default = training.longest_lengthscale(kernel, lambda k: self._steps(k) <= _LONGEST_DEFAULT)
+        length = min(self._steps(kernel), _LONGEST_DEFAULT) if not names else _FIRST_LENGTH
+        while True:
+            self.sampler_ = RandomWalks(n_walks=_N_WALKS, lengths=Truncated(length), laplacian=kernel.laplacian)
+            gram = self._walk_gram(kernel, subset)
+            trained = self._train(gram, kernel, names, subset, fits_default)
+            kernel = trained.kernel
+            needed = self._steps(kernel)
+            if needed <= length or length >= _LONGEST_DEFAULT:
+                break
+            length = min(max(needed, length + length // 4), _LONGEST_DEFAULT)
+        return trained
+
+    def _train(
+        self, gram: Gram, kernel: Kernel, names: Sequence[str], subset: Observations, longest: float
+    ) -> Trained:
+        noise, output_scale = self.noise, self.output_scale
+        with_mean = self.mean == "constant"
+        if training.spread(subset, with_mean) <= 1e-20 * max(float(np.abs(subset.means).max()) ** 2, 1e-200):
+            names = ()
+            output_scale = 1.0 if output_scale is None else output_scale
+            noise = 0.1 * output_scale if noise is None else noise
+            warnings.warn(
+                "`y` does not vary about its mean, so no hyperparameters can be learned: output_scale "
+                f"{output_scale:g} and noise {noise:g} are taken; set `output_scale` and `noise` to what is known",
+                UserWarning,
+                stacklevel=4,
+            )
+        bounds = {name: training.hyperparameter_range(kernel, name, self._scale, longest) for name in names}
+        if output_scale is None:
+            divisor = training.subset_divisor()
+        elif not self.normalize:
+            divisor = training.unit_divisor()
+        else:
+            points, weights = density_of_states(self.graph, kernel.laplacian, np.random.default_rng(self.seed_))
+            divisor = training.spectral_divisor(points, weights, self._scale)
+        return training.train(
+            gram, subset, kernel,
+            names=names, bounds=bounds, output_scale=output_scale, noise=noise, divisor=divisor,
+            with_mean=with_mean,
+        )  # fmt: skip
+
+    def _walk_gram(self, kernel: Kernel, subset: Observations) -> FactorGram:
+        features = sample_features(
+            self.graph, self.sampler_, nodes=subset.nodes, seed=self.seed_, n_threads=self.n_threads,
+            dtype="float64",
+        )  # fmt: skip
+        return FactorGram(features.factor(n_threads=self.n_threads), self._scale)
+
+    def _steps(self, kernel: Kernel) -> int:
+        """Steps that walks of fixed length need for a kernel."""
+        return series_length(kernel, self._scale, _TAIL)
+
+    def _posterior_covariance(self) -> Covariance:
+        rows: Rows
+        self.truncation_error_ = 0.0
+        if self.sampler_ is None:
+            length = series_length(self.kernel_, self._scale, _SERIES_TAIL)
+            rows = SeriesRows(self.graph, self.kernel_.laplacian, length)
+        else:
+            length = self.sampler_.lengths.survival.max_length
+            rows = WalkRows(self.graph, self.sampler_, self.seed_, self.n_threads)
+            total = self.kernel_.modulation_tail(-1, self._scale)
+            tail = self.kernel_.modulation_tail(length, self._scale)
+            self.truncation_error_ = float(tail * (2 * total - tail)) / self.mean_variance_
+        f = self.kernel_.modulation(length + 1, self._scale)
+        amplitude = self.output_scale_ / self.mean_variance_
+        return Covariance(rows, f, amplitude, self.graph.n_nodes)
+
+    def _mean_variance(self) -> float:
+        if not self.normalize:
+            return 1.0
+        probes = int(np.clip(_PROBE_NUMBERS // self.graph.n_nodes, 2, _PROBES))
+        return mean_variance(self.graph, self.kernel_, n_probes=probes, seed=self.seed_).value
+
+    def _choose_method(self, n_observed: int, n_trained: int) -> str:
+        if self.method != "auto":
+            return self.method
+        if self.sampler is not None:
+            return "walks"
+        nnz = self.graph.adjacency.nnz
+        columns = min(n_observed, LARGEST_CHOLESKY) + n_trained
+        if _SERIES_DEGREE * nnz * columns <= _SERIES_BUDGET:
+            return "series"
+        row = min(_N_WALKS * _FIRST_LENGTH, self.graph.n_nodes)
+        return "walks" if n_observed * row < _SERIES_DEGREE * nnz else "series"
+
+    def _choose_solver(self, n_observed: int) -> str:
+        if self.solver != "auto":
+            return self.solver
+        return "cholesky" if n_observed <= LARGEST_CHOLESKY else "cg"
+
+    # -- predictions -------------------------------------------------------------------------------
+
+    def predict(self, nodes: Any = None, return_std: bool | str = False, return_cov: bool = False) -> Any:
+        """The posterior mean, with deviations or covariances of the noise-free function if asked for.
+
+        Parameters
+        ----------
+        nodes : nodes, as in `fit`; default all
+        return_std : bool or "observation"
+            True: standard deviations of f. "observation": of a new observation, noise included.
+        return_cov : bool
+            The joint covariance of f at the nodes, at most 5,000 distinct ones.
+
+        Returns
+        -------
+        mean : ndarray, shape (q,) or (q, p)
+        std : ndarray, shape of `mean`
+            All outputs have the same.
+        cov : ndarray, shape (q, q)
+            The same for all outputs.
+
+        Notes
+        -----
+        Means: with the series one product for all nodes; with walks the queried rows are sampled. Deviations:
+        exact for the covariance in use. By Cholesky each node costs m^2 / 2 multiply-adds, by conjugate gradients a
+        solve (64 columns at once); the series needs two products with F for every node besides, in all
+        q x 2 x degree x nnz(W) multiply-adds, so ask for the nodes that matter on large graphs. Memory: blocks of
+        about 64 MB.
+        """
+        self._check_fitted()
+        if return_std and return_cov:
+            raise ValueError(
+                "`return_std` and `return_cov` exclude each other; the covariance's diagonal has both"
+            )
+        if not isinstance(return_std, bool | np.bool_):
+            _checks.choice("return_std", return_std, ("observation",))
+        positions = self.graph.positions(nodes)
+        distinct, inverse = np.unique(positions, return_inverse=True)
+        if return_cov:
+            self._check_joint(distinct.size)
+            mean = self._posterior.means(distinct)[inverse]
+            covariance = self._posterior.covariances(distinct)
+            return self._shaped(mean), covariance[np.ix_(inverse, inverse)]
+        with _bar(distinct.size, self.progress) as bar:
+            if not return_std:
+                return self._shaped(self._posterior.means(distinct, bar)[inverse])
+            mean, variance = self._posterior.variances(distinct, bar)
+        if return_std == "observation":
+            variance = variance + self.noise_
+        std = np.sqrt(variance[inverse])
+        mean = mean[inverse]
+        return self._shaped(mean), self._shaped(np.broadcast_to(std[:, None], mean.shape).copy())
+
+    def sample(self, nodes: Any = None, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
+        """Joint draws of the noise-free function from the posterior.
+
+        Parameters
+        ----------
+        nodes : nodes, as in `fit`, at most 5,000 distinct ones; default all
+        n_samples : int
+        seed : int, optional
+
+        Returns
+        -------
+        ndarray, shape (n_samples, q), or (n_samples, q, p) for several outputs
+
+        Notes
+        -----
+        By an eigendecomposition of the posterior covariance, which may be singular: some 10 q^3 operations.
+        """
+        self._check_fitted()
+        n_samples = _checks.integer("n_samples", n_samples, low=1)
+        rng = np.random.default_rng(check_seed(seed))
+        positions = self.graph.positions(nodes)
+        distinct, inverse = np.unique(positions, return_inverse=True)
+        self._check_joint(distinct.size)
+        mean = self._posterior.means(distinct)
+        eigenvalues, vectors = np.linalg.eigh(self._posterior.covariances(distinct))
+        root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+        normals = rng.standard_normal((n_samples, mean.shape[1], distinct.size))
+        draws = np.moveaxis(normals @ root.T, 1, 2) + mean
+        return self._shaped(draws[:, inverse], axis=2)
+
+    def prior_covariance(self, nodes: Any = None) -> np.ndarray:
+        """The prior covariance output_scale_ K / mean_variance_, exact (series), without noise.
+
+        Parameters
+        ----------
+        nodes : nodes, as in `fit`, at most 5,000 distinct ones; default all
+
+        Returns
+        -------
+        ndarray, shape (q, q)
+        """
+        self._check_fitted()
+        positions = self.graph.positions(nodes)
+        self._check_joint(np.unique(positions).size)
+        block = kernel_block(self.graph, self.kernel_, positions, positions)
+        return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)
+
+    # -- checks ------------------------------------------------------------------------------------
+
+    def _checked_settings(self) -> tuple[Kernel, tuple[str, ...]]:
+        """The kernel to start from and the names of what is trained, once all settings are known to be legal."""
+        if not isinstance(self.graph, Graph):
+            raise TypeError(
+                f"`graph` must be a graphrf.Graph, got {_checks.describe(self.graph)}; see graphrf.load_graph"
+            )
+        self.graph.require_undirected("a Gaussian process on its nodes")
+        kernel = self.kernel
+        if isinstance(kernel, str):
+            kernel = KERNELS[_checks.choice("kernel", kernel, KERNELS)]()
+        elif not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"`kernel` must be a graphrf kernel or one of {', '.join(map(repr, KERNELS))}, got "
+                f"{_checks.describe(kernel)}"
+            )
+        _checks.choice("method", self.method, METHODS)
+        _checks.choice("mean", self.mean, MEANS)
+        _checks.choice("solver", self.solver, SOLVERS)
+        if self.sampler is not None:
+            if not hasattr(self.sampler, "prepare"):
+                raise TypeError(
+                    "`sampler` must be a sampler such as RandomWalks(n_walks=32), got "
+                    f"{_checks.describe(self.sampler)}"
+                )
+            if self.method == "series":
+                raise ValueError("`sampler` is for method='walks'; the series draws nothing")
+            if self.sampler.laplacian != kernel.laplacian:
+                raise ValueError(
+                    f"`sampler` must walk the {kernel.laplacian} Laplacian, as the kernel, got "
+                    f"{self.sampler.laplacian!r}"
+                )
+        for name in ("output_scale", "noise"):
+            value = getattr(self, name)
+            if value is not None:
+                _checks.number(name, value, low=0, include_low=False)
+        _checks.integer("max_train", self.max_train, low=1)
+        _checks.number("tol", self.tol, low=1e-14, high=1, include_high=False)
+        _checks.integer("max_iterations", self.max_iterations, low=1)
+        thread_count(self.n_threads)
+        return kernel, self._trained_names(kernel)
+
+    def _trained_names(self, kernel: Kernel) -> tuple[str, ...]:
+        own = kernel.hyperparameters
+        if isinstance(self.optimize, bool | np.bool_):
+            return tuple(name for name in own if name not in _CHOSEN) if self.optimize else ()
+        if isinstance(self.optimize, str) or not isinstance(self.optimize, Sequence):
+            raise TypeError(
+                "`optimize` must be True, False or a sequence of hyperparameter names, got "
+                f"{_checks.describe(self.optimize)}"
+            )
+        for name in self.optimize:
+            if name not in own:
+                raise ValueError(
+                    f"`optimize` must name hyperparameters of {kernel!r} ({', '.join(own)}), got {name!r}"
+                )
+        return tuple(name for name in own if name in self.optimize)
+
+    def _checked_y(self, y: Any, n: int) -> tuple[np.ndarray, bool]:
+        array = np.asarray(y)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"`y` must be real numbers, got {_checks.describe(array)}")
+        if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
+            raise ValueError(
+                f"`y` must have shape ({n},) or ({n}, p), one value for each node of `nodes`, got {array.shape}"
+                if n
+                else "`nodes` must hold at least one node, got none"
+            )
+        values = _checks.finite("y", array.astype(np.float64))
+        return (values[:, None], True) if values.ndim == 1 else (values, False)
+
+    def _check_joint(self, n: int) -> None:
+        if n > LARGEST_JOINT:
+            raise ValueError(
+                f"`nodes` must hold at most {LARGEST_JOINT} distinct nodes for a joint covariance, got {n}: ask "
+                "for fewer, or for deviations only (predict(..., return_std=True)), which have no such limit"
+            )
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_posterior"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError("this GraphGPRegressor is not fitted yet: call fit(nodes, y) first")
+
+    def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
+        """Without the axis of outputs where y had none."""
+        return np.take(array, 0, axis=axis) if self._single else array
+
+
+def _bar(total: int, shown: bool) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(total=total, disable=not shown, desc="predictions", unit=" nodes", unit_scale=True)

@@ -1,0 +1,306 @@
+"""Hyperparameters by maximum marginal likelihood: starts on a grid, then L-BFGS with exact gradients."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from graphrf.gp.gram import Gram, spectral_derivatives
+from graphrf.gp.likelihood import log_marginal_likelihood
+from graphrf.gp.observations import Observations
+from graphrf.kernels import Kernel
+
+# Scale and noise are sought within these multiples of the observations' variance.
+_SCALE_RANGE = (1e-3, 1e3)
+_NOISE_RANGE = (1e-6, 10.0)
+_SMALLEST_LENGTHSCALE = 0.1
+LARGEST_LENGTHSCALE = 100.0
+# Smoothness and power are trained only when asked for; outside this range they say little.
+_SHAPE_RANGE = (0.25, 8.0)
+_GRID_LENGTHSCALES = 6
+_GRID_NOISE = (0.01, 0.1, 0.5)
+_N_STARTS = 2
+_MAX_STEPS = 60
+# What the optimiser is told where the covariance cannot be factored.
+_IMPOSSIBLE = 1e25
+
+Divisor = Callable[[Kernel, Sequence[str], np.ndarray, list[np.ndarray]], tuple[float, np.ndarray]]
+"""What K is divided by before the output scale multiplies it, and its derivatives in the named parameters."""
+
+
+class Trained(NamedTuple):
+    """The best hyperparameters found.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    amplitude : float
+        What multiplies the kernel as it is: output scale over divisor.
+    noise : float
+        Variance.
+    value : float
+        The log marginal likelihood of the observations that training saw.
+    converged : bool
+        Whether the optimiser says so.
+    evaluations : int
+    """
+
+    kernel: Kernel
+    amplitude: float
+    noise: float
+    value: float
+    converged: bool
+    evaluations: int
+
+
+def train(
+    gram: Gram,
+    observations: Observations,
+    kernel: Kernel,
+    *,
+    names: Sequence[str],
+    bounds: dict[str, tuple[float, float]],
+    output_scale: float | None,
+    noise: float | None,
+    divisor: Divisor,
+    with_mean: bool,
+) -> Trained:
+    """Maximise the log marginal likelihood over the named hyperparameters, output scale and noise.
+
+    Parameters
+    ----------
+    gram : Gram
+        K at `observations.nodes`.
+    observations : Observations
+    kernel : Kernel
+        The first guess.
+    names : sequence of str
+        Hyperparameters of the kernel to train; may be empty.
+    bounds : dict
+        Of each: (low, high). Those that are positive are sought by their logarithm.
+    output_scale, noise : float or None
+        None trains them.
+    divisor : Divisor
+    with_mean : bool
+        Whether a constant mean is profiled out.
+    """
+    search = _Search(gram, observations, kernel, names, bounds, output_scale, noise, divisor, with_mean)
+    return search.run()
+
+
+class _Search:
+    def __init__(
+        self,
+        gram: Gram,
+        observations: Observations,
+        kernel: Kernel,
+        names: Sequence[str],
+        bounds: dict[str, tuple[float, float]],
+        output_scale: float | None,
+        noise: float | None,
+        divisor: Divisor,
+        with_mean: bool,
+    ) -> None:
+        self._gram = gram
+        self._observations = observations
+        self._kernel = kernel
+        self._names = tuple(names)
+        self._bounds = bounds
+        self._output_scale = output_scale
+        self._noise = noise
+        self._divisor = divisor
+        self._with_mean = with_mean
+        self._unit = spread(observations, with_mean)
+        self._logged = np.array([bounds[name][0] > 0 for name in self._names], dtype=bool)
+        self._last: tuple[tuple[float, ...], tuple[float, np.ndarray, float]] | None = None
+        self._evaluations = 0
+
+    def run(self) -> Trained:
+        starts = self._starts()
+        box = self._box()
+        best, best_value, converged = starts[0], -math.inf, True
+        if best.size:
+            for start in starts:
+                result = minimize(
+                    self._negative, start, jac=True, method="L-BFGS-B", bounds=box,
+                    options={"maxiter": _MAX_STEPS, "ftol": 1e-9},
+                )  # fmt: skip
+                if -result.fun > best_value:
+                    best, best_value, converged = result.x, -float(result.fun), bool(result.success)
+        value = -self._negative(best)[0]
+        if value <= -_IMPOSSIBLE:
+            raise ValueError(
+                "the covariance of the observations cannot be factored with these hyperparameters: it is "
+                "singular to rounding; raise `noise`"
+            )
+        kernel, scale, noise = self._model(best)
+        divisor, _ = self._divisor(kernel, (), self._gram(kernel, ())[0], [])
+        return Trained(kernel, scale / divisor, noise, value, converged, self._evaluations)
+
+    # -- vectors of parameters ---------------------------------------------------------------------
+
+    def _box(self) -> list[tuple[float, float]]:
+        box = [
+            tuple(math.log(end) if logged else end for end in self._bounds[name])
+            for name, logged in zip(self._names, self._logged, strict=True)
+        ]
+        for fixed, spread_range in ((self._output_scale, _SCALE_RANGE), (self._noise, _NOISE_RANGE)):
+            if fixed is None:
+                box.append(tuple(math.log(end * self._unit) for end in spread_range))
+        return box  # type: ignore[return-value]
+
+    def _model(self, vector: np.ndarray) -> tuple[Kernel, float, float]:
+        """Kernel, output scale and noise of a vector of parameters."""
+        values = list(vector)
+        n = len(self._names)
+        own = np.where(self._logged, np.exp(np.where(self._logged, vector[:n], 0.0)), vector[:n])
+        kernel = self._kernel
+        if n:
+            # Rounding in exp(log(bound)) may step over a bound.
+            clipped = {
+                name: float(np.clip(x, *self._bounds[name])) for name, x in zip(self._names, own, strict=True)
+            }
+            kernel = kernel.replace(**clipped)
+        rest = values[n:]
+        scale = math.exp(rest.pop(0)) if self._output_scale is None else self._output_scale
+        noise = math.exp(rest.pop(0)) if self._noise is None else self._noise
+        return kernel, scale, noise
+
+    def _starts(self) -> list[np.ndarray]:
+        """The best few points of a coarse grid over lengthscale and noise; the kernel as given is one of them."""
+        own = self._kernel.hyperparameters
+        given = {
+            name: own[name] if not logged else float(np.clip(own[name], *self._bounds[name]))
+            for name, logged in zip(self._names, self._logged, strict=True)
+        }
+        candidates = [given]
+        if "lengthscale" in given:
+            low, high = self._bounds["lengthscale"]
+            grid = np.geomspace(max(low, min(0.5, high)), high, _GRID_LENGTHSCALES)
+            candidates += [{**given, "lengthscale": float(value)} for value in grid]
+        ratios = _GRID_NOISE if self._noise is None else (0.1,)
+        points = []
+        for values, ratio in itertools.product(candidates, ratios):
+            vector = [
+                math.log(values[name]) if logged else values[name]
+                for name, logged in zip(self._names, self._logged, strict=True)
+            ]
+            if self._output_scale is None:
+                vector.append(math.log(self._unit))
+            if self._noise is None:
+                vector.append(math.log(ratio * self._unit))
+            points.append(np.array(vector))
+        if len(points) == 1:
+            return points
+        values_there = [self._negative(point, gradient=False)[0] for point in points]
+        # The best point of each of the best lengthscales: two starts that share one end in one place.
+        starts: list[np.ndarray] = []
+        for k in np.argsort(values_there, kind="stable"):
+            n = len(self._names)
+            if all(not np.array_equal(points[k][:n], start[:n]) for start in starts) or not n:
+                starts.append(points[k])
+            if len(starts) == _N_STARTS:
+                break
+        return starts
+
+    # -- the objective -----------------------------------------------------------------------------
+
+    def _negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
+        self._evaluations += 1
+        kernel, scale, noise = self._model(vector)
+        names = self._names if gradient else ()
+        matrix, changes = self._gram(kernel, names)
+        divisor, slopes = self._divisor(kernel, names, matrix, changes)
+        matrix = matrix / divisor
+        changes = [(change - slope * matrix) / divisor for change, slope in zip(changes, slopes, strict=True)]
+        try:
+            result = log_marginal_likelihood(
+                matrix, self._observations, scale=scale, noise=noise, with_mean=self._with_mean,
+                derivatives=changes,
+            )  # fmt: skip
+        except np.linalg.LinAlgError:
+            return _IMPOSSIBLE, np.zeros(vector.size)
+        if not gradient:
+            return -result.value, np.zeros(vector.size)
+        own = np.array([kernel.hyperparameters[name] for name in self._names])
+        slope = list(result.parameters * np.where(self._logged, own, 1.0))
+        if self._output_scale is None:
+            slope.append(result.log_scale)
+        if self._noise is None:
+            slope.append(result.log_noise)
+        return -result.value, -np.array(slope)
+
+
+def spread(observations: Observations, with_mean: bool) -> float:
+    """The variance of the observations about their means (about 0 without a mean), averaged over outputs."""
+    counts, values = observations.counts[:, None], observations.means
+    total = observations.n_total
+    centre = (counts * values).sum(axis=0) / total if with_mean else 0.0
+    squares = float((counts * np.square(values - centre)).sum()) + observations.within
+    return squares / (total * observations.n_outputs)
+
+
+def hyperparameter_range(kernel: Kernel, name: str, scale: float, longest: float) -> tuple[float, float]:
+    """Where a hyperparameter is sought; `longest` bounds lengthscales."""
+    low = kernel.hyperparameter_bounds(scale)[name]
+    if name == "lengthscale":
+        return min(_SMALLEST_LENGTHSCALE, longest), longest
+    if name in ("nu", "power"):
+        return _SHAPE_RANGE
+    if low == -math.inf:
+        return -math.inf, math.inf
+    return (low, 100.0 * low) if low > 0 else (1e-3, 1e3)
+
+
+def longest_lengthscale(kernel: Kernel, fits: Callable[[Kernel], bool]) -> float:
+    """The largest lengthscale up to 100 for which the kernel still fits, by bisection; 0.1 at least."""
+    low, high = _SMALLEST_LENGTHSCALE, LARGEST_LENGTHSCALE
+    if fits(kernel.replace(lengthscale=high)):
+        return high
+    while high > 1.02 * low:
+        middle = math.sqrt(low * high)
+        if fits(kernel.replace(lengthscale=middle)):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def subset_divisor() -> Divisor:
+    """The mean variance at the training nodes: it keeps scale and lengthscale nearly independent in the search."""
+
+    def divide(
+        kernel: Kernel, names: Sequence[str], matrix: np.ndarray, changes: list[np.ndarray]
+    ) -> tuple[float, np.ndarray]:
+        slopes = np.array([np.diagonal(change).mean() for change in changes])
+        return float(np.diagonal(matrix).mean()), slopes
+
+    return divide
+
+
+def spectral_divisor(points: np.ndarray, weights: np.ndarray, scale: float) -> Divisor:
+    """The mean variance over all nodes, by a quadrature of W's spectrum: for a fixed output scale."""
+
+    def divide(
+        kernel: Kernel, names: Sequence[str], matrix: np.ndarray, changes: list[np.ndarray]
+    ) -> tuple[float, np.ndarray]:
+        value = float(weights @ kernel.spectrum(scale * (1 - points), scale))
+        return value, weights @ spectral_derivatives(kernel, names, points, scale)
+
+    return divide
+
+
+def unit_divisor() -> Divisor:
+    """1: for a fixed output scale that multiplies the kernel as it is."""
+
+    def divide(
+        kernel: Kernel, names: Sequence[str], matrix: np.ndarray, changes: list[np.ndarray]
+    ) -> tuple[float, np.ndarray]:
+        return 1.0, np.zeros(len(names))
+
+    return divide

@@ -229,23 +229,33 @@ def _walk_independent(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def deal(walkers, first, last, node, bits, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
-    """Move walkers[first:last], which stand on `node`, to neighbours by systematic sampling.
+def deal(choices, first, last, bits):  # type: ignore[no-untyped-def]
+    """Fill choices[first:last] for walks that leave one node together, by systematic sampling.
 
-    With c walkers, the j-th takes the neighbour at share (o + j / c) mod 1 of the node's weights, where o is the
-    uniform of 64 `bits`: each by itself moves like a simple random walk, together they spread as evenly as can
-    be. The low 32 bits of a walker's word, its number, stay.
+    With c walks, the j-th takes the neighbour at share (o + j / c) mod 1 of the node's weights, where o is the
+    uniform of 64 `bits`: each by itself moves like a simple random walk, together they spread as evenly as can be.
     """
     gap = _ALL // uint64(last - first)
     for i in range(first, last):
-        to = neighbour(node, bits, indptr, indices, cumulative)
-        walkers[i] = (uint64(to) << _U32) | (walkers[i] & _LOW32)
+        choices[i] = bits
         bits += gap
 
 
 @njit(nogil=True)
+def advance(walkers, choices, n, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
+    """Move walkers[:n], words of (node, number), to the neighbours that `choices` say.
+
+    A loop of its own, so that the reads of different walkers overlap in the memory system.
+    """
+    for i in range(n):
+        node = np.int64(walkers[i] >> _U32)
+        to = neighbour(node, choices[i], indptr, indices, cumulative)
+        walkers[i] = (uint64(to) << _U32) | (walkers[i] & _LOW32)
+
+
+@njit(nogil=True)
 def _walk_stratified(  # type: ignore[no-untyped-def]
-    source, lengths, indptr, indices, cumulative, key, walkers, spare, places, visits
+    source, lengths, indptr, indices, cumulative, key, walkers, choices, spare, places, visits
 ):
     """Walks with stratified directions; writes words (node, step, count) to `visits`, returns their number.
 
@@ -275,8 +285,9 @@ def _walk_stratified(  # type: ignore[no-untyped-def]
             n += 1
             if kept > start:
                 w0, w1, _, _ = philox(source, node, uint64(k), _USE_SHARED, key)
-                deal(walkers, start, kept, np.int64(node), (w0 << _U32) | w1, indptr, indices, cumulative)
+                deal(choices, start, kept, (w0 << _U32) | w1)
             first = last
+        advance(walkers, choices, kept, indptr, indices, cumulative)
         standing = kept
         k += 1
     return n
@@ -320,6 +331,7 @@ def walk_block(  # type: ignore[no-untyped-def]
     position = np.empty(n_walks, np.int64)
     words = np.empty((n_walks, 4), np.uint64)
     walkers = np.empty(n_walks, np.uint64)
+    choices = np.empty(n_walks, np.uint64)
     row_visits = np.empty(1024, np.uint64)
     spare = np.empty(max(1024, n_walks), np.uint64)
     places = np.empty(256, np.int64)
@@ -338,7 +350,7 @@ def walk_block(  # type: ignore[no-untyped-def]
             spare = np.empty(2 * (total + 1) + n_walks, np.uint64)
         if stratified:
             n = _walk_stratified(
-                source, lengths, indptr, indices, cumulative, key, walkers, spare, places, row_visits
+                source, lengths, indptr, indices, cumulative, key, walkers, choices, spare, places, row_visits
             )
         else:
             n = _walk_independent(source, lengths, indptr, indices, cumulative, key, position, words, row_visits)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import graphrf as grf
 from graphrf.lengths import LengthLaw, Survival
 from graphrf.sampling.transitions import transitions
-from graphrf.sampling.walks import _length_of, deal, draw_lengths, sort_by_node
+from graphrf.sampling.walks import _length_of, advance, deal, draw_lengths, sort_by_node
 
 WEIGHTS = [[1, 1, 1], [1, 2, 3], [1, 1, 5], [2, 7], [1], [1, 1, 1, 1, 1, 1]]
 
@@ -32,9 +32,9 @@ def test_each_dealt_walk_moves_like_a_simple_walk_and_together_they_spread_evenl
     pieces = math.lcm(total, count)
     share = np.zeros((count, len(weights)))
     for piece in range(pieces):
-        walkers = np.arange(count, dtype=np.uint64)
-        bits = np.uint64((2 * piece + 1) * 2**64 // (2 * pieces))
-        deal(walkers, 0, count, 0, bits, *arrays)
+        walkers, choices = np.arange(count, dtype=np.uint64), np.empty(count, np.uint64)
+        deal(choices, 0, count, np.uint64((2 * piece + 1) * 2**64 // (2 * pieces)))
+        advance(walkers, choices, count, *arrays)
         assert [int(walker) & 0xFFFFFFFF for walker in walkers] == list(range(count))
         chosen = np.array([(int(walker) >> 32) - 1 for walker in walkers])
         share[np.arange(count), chosen] += 1 / pieces

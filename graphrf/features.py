@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from graphrf import _checks
+from graphrf._feature_loops import fill_values, step_products
 from graphrf._files import atomic_write
 from graphrf._threads import ordered_map, thread_count
 
@@ -206,7 +206,7 @@ class Features:
         data = np.empty(self.nnz, dtype=self.dtype)
 
         def fill(rows: tuple[int, int]) -> None:
-            _fill_values(
+            fill_values(
                 rows[0], rows[1], self._indptr, self._indices, self._visit_ptr, self._visits_per_entry,
                 self._steps, self._counts, load, self.nodes, root, data,
             )  # fmt: skip
@@ -462,7 +462,7 @@ class FeatureFactor:
         x = np.ascontiguousarray(np.asarray(x).reshape(features.n_nodes, -1))
         y = np.ascontiguousarray(np.asarray(y).reshape(features.shape[0], -1))
         load = 1.0 / (features._survival * max(features.n_walks, 1))
-        sums = _step_products(
+        sums = step_products(
             features._indptr, features._indices, features._visit_ptr, features._visits_per_entry,
             features._steps, features._counts, features.nodes, features._degree_roots(), x, y, load.size,
         )  # fmt: skip
@@ -546,43 +546,3 @@ def _row_blocks(indptr: np.ndarray) -> list[tuple[int, int]]:
     n = indptr.size - 1
     size = max(1, int(n * 1_000_000 / max(int(indptr[-1]), 1)))
     return [(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-@njit(nogil=True, cache=True)
-def _fill_values(  # type: ignore[no-untyped-def]
-    first, last, indptr, indices, visit_ptr, visits_per_entry, steps, counts, load, nodes, root, data
-):
-    """Values of the feature matrix for rows first .. last - 1."""
-    for row in range(first, last):
-        visit = visit_ptr[row]
-        own = root[nodes[row]] if root.size else 1.0
-        for entry in range(indptr[row], indptr[row + 1]):
-            value = 0.0
-            for _ in range(visits_per_entry[entry]):
-                value += counts[visit] * load[steps[visit]]
-                visit += 1
-            if root.size:
-                value *= own / root[indices[entry]]
-            data[entry] = value
-
-
-@njit(nogil=True, cache=True)
-def _step_products(  # type: ignore[no-untyped-def]
-    indptr, indices, visit_ptr, visits_per_entry, steps, counts, nodes, root, x, y, n_steps
-):
-    """Sums over all visits at step k of count * sqrt(d_i / d_v) * <y_i, x_v>."""
-    sums = np.zeros(n_steps)
-    for row in range(indptr.size - 1):
-        visit = visit_ptr[row]
-        own = root[nodes[row]] if root.size else 1.0
-        for entry in range(indptr[row], indptr[row + 1]):
-            column = indices[entry]
-            product = 0.0
-            for j in range(x.shape[1]):
-                product += y[row, j] * x[column, j]
-            if root.size:
-                product *= own / root[column]
-            for _ in range(visits_per_entry[entry]):
-                sums[steps[visit]] += counts[visit] * product
-                visit += 1
-    return sums

@@ -93,18 +93,19 @@ class PreparedWalks:
         """The visits of the walks from `sources`; runs without the interpreter lock."""
         # Merging leaves less than this in most graphs; the buffers grow if not.
         capacity = int(0.75 * sources.size * self.visits_per_row) + 1024
+        rows, visits, nodes, per_entry, steps, counts, n_entries, n_visits, n_steps = walk_block(
+            *self._transitions,
+            sources,
+            self.sampler.n_walks,
+            int(self.sampler.lengths.rule),
+            self.survival.table,
+            self._permutations,
+            self.sampler.directions == "stratified",
+            self._key,
+            capacity,
+        )
         return Block(
-            *walk_block(
-                *self._transitions,
-                sources,
-                self.sampler.n_walks,
-                int(self.sampler.lengths.rule),
-                self.survival.table,
-                self._permutations,
-                self.sampler.directions == "stratified",
-                self._key,
-                capacity,
-            )
+            rows, visits, nodes[:n_entries], per_entry[:n_entries], steps[:n_visits], counts[:n_visits], n_steps
         )
 
     def describe(self) -> dict[str, Any]:

@@ -146,7 +146,8 @@ def sort_by_node(words, n, spare, places):  # type: ignore[no-untyped-def]
         shift = uint64(8 * byte)
         if (differ >> shift) & _LOW8 == _U0:
             continue
-        places[:] = 0
+        for digit in range(256):
+            places[digit] = 0
         for i in range(n):
             places[np.int64((source[i] >> shift) & _LOW8)] += 1
         place = 0
@@ -161,7 +162,8 @@ def sort_by_node(words, n, spare, places):  # type: ignore[no-untyped-def]
         source, target = target, source
         in_place = not in_place
     if not in_place:
-        words[:n] = spare[:n]
+        for i in range(n):  # slices that are assigned take numba two seconds to compile
+            words[i] = spare[i]
 
 
 # -- steps ---------------------------------------------------------------------------------------------------
@@ -318,6 +320,7 @@ def walk_block(  # type: ignore[no-untyped-def]
     nodes : uint32, the distinct nodes visited from each source, ascending within a row
     visits_per_entry : uint16, how many (step, count) pairs belong to each of them
     steps, counts : uint16, those pairs, steps ascending
+    n_entries, n_visits : int, how much of these buffers is used
     n_steps : int, steps walked in all
     """
     n_rows = sources.size
@@ -386,19 +389,12 @@ def walk_block(  # type: ignore[no-untyped-def]
             n_visits += 1
         entries_per_row[row] = n_entries - first_entry
         visits_per_row[row] = n_visits - first_visit
-    return (
-        entries_per_row,
-        visits_per_row,
-        nodes[:n_entries].copy(),
-        visits_per_entry[:n_entries].copy(),
-        steps[:n_visits].copy(),
-        counts[:n_visits].copy(),
-        n_steps,
-    )
+    return entries_per_row, visits_per_row, nodes, visits_per_entry, steps, counts, n_entries, n_visits, n_steps
 
 
 @njit(nogil=True)
 def _grown(array, used, room):  # type: ignore[no-untyped-def]
     larger = np.empty(room, array.dtype)
-    larger[:used] = array[:used]
+    for i in range(used):
+        larger[i] = array[i]
     return larger

@@ -1,16 +1,10 @@
 """The front of sampling: equality bit for bit, bad input, and unbiasedness of every law and direction."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import graphrf as grf
-
-_SPEC = importlib.util.spec_from_file_location("sequential", Path(__file__).parents[1] / "sequential.py")
-sequential = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(sequential)
+from tests.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 REVERSED = grf.Coupling(np.arange(10)[::-1])
@@ -118,7 +112,7 @@ def test_features_and_gram_are_unbiased(weighted_graph, plain_graph, law, direct
     sampler = grf.RandomWalks(4, law, directions, laplacian)
     left, right, root = _projections(graph, kernel, law.survival)
     draw = _draws(graph, sampler, kernel, left, right)
-    sequential.assert_unbiased(draw, _truth(left, right, root), n0=400)
+    assert_unbiased(draw, _truth(left, right, root), n0=400)
 
 
 CONTROLS = {
@@ -147,7 +141,7 @@ def test_the_unbiasedness_test_notices_a_wrong_law_of_lengths(weighted_graph, co
         return rows
 
     with pytest.raises(AssertionError, match="biased"):
-        sequential.assert_unbiased(draw, _truth(left, right, root)[: left.shape[0]], n0=1000)
+        assert_unbiased(draw, _truth(left, right, root)[: left.shape[0]], n0=1000)
 
 
 def test_the_unbiasedness_test_notices_wrong_degrees_and_shared_walks(weighted_graph):
@@ -157,7 +151,7 @@ def test_the_unbiasedness_test_notices_wrong_degrees_and_shared_walks(weighted_g
     wrong_degree[:, 2] = np.sqrt(1.05)
     draw = _draws(weighted_graph, sampler, KERNEL, left, right, change=lambda phi: phi * wrong_degree)
     with pytest.raises(AssertionError, match="biased"):
-        sequential.assert_unbiased(draw, _truth(left, right, root), n0=1000)
+        assert_unbiased(draw, _truth(left, right, root), n0=1000)
 
     # Nodes that share their walks: the Gram's diagonal, where both factors are the same walks.
     def diagonal(round_index, n):
@@ -168,7 +162,7 @@ def test_the_unbiasedness_test_notices_wrong_degrees_and_shared_walks(weighted_g
         return rows
 
     with pytest.raises(AssertionError, match="biased"):
-        sequential.assert_unbiased(diagonal, np.array([np.trace(root @ root.T)]), n0=400)
+        assert_unbiased(diagonal, np.array([np.trace(root @ root.T)]), n0=400)
 
 
 def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
@@ -185,7 +179,7 @@ def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
             rows[i] = np.trace(one.gram(KERNEL, other=two))
         return rows
 
-    sequential.assert_unbiased(draw, np.array([np.trace(root @ root.T)]), n0=400)
+    assert_unbiased(draw, np.array([np.trace(root @ root.T)]), n0=400)
 
 
 def _errors(graph, law, directions, n_walks, repeats, kernel=KERNEL):

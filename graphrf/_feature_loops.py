@@ -1,0 +1,46 @@
+"""The compiled loops over the visits of features."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def fill_values(  # type: ignore[no-untyped-def]
+    first, last, indptr, indices, visit_ptr, visits_per_entry, steps, counts, load, nodes, root, data
+):
+    """Values of the feature matrix for rows first .. last - 1."""
+    for row in range(first, last):
+        visit = visit_ptr[row]
+        own = root[nodes[row]] if root.size else 1.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            value = 0.0
+            for _ in range(visits_per_entry[entry]):
+                value += counts[visit] * load[steps[visit]]
+                visit += 1
+            if root.size:
+                value *= own / root[indices[entry]]
+            data[entry] = value
+
+
+@njit(nogil=True, cache=True)
+def step_products(  # type: ignore[no-untyped-def]
+    indptr, indices, visit_ptr, visits_per_entry, steps, counts, nodes, root, x, y, n_steps
+):
+    """Sums over all visits at step k of count * sqrt(d_i / d_v) * <y_i, x_v>."""
+    sums = np.zeros(n_steps)
+    for row in range(indptr.size - 1):
+        visit = visit_ptr[row]
+        own = root[nodes[row]] if root.size else 1.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            column = indices[entry]
+            product = 0.0
+            for j in range(x.shape[1]):
+                product += y[row, j] * x[column, j]
+            if root.size:
+                product *= own / root[column]
+            for _ in range(visits_per_entry[entry]):
+                sums[steps[visit]] += counts[visit] * product
+                visit += 1
+    return sums

@@ -175,7 +175,7 @@ def test_files_that_are_not_whole_are_refused(tmp_path, features):
         grf.load_features(tmp_path / "absent.npz")
     for content in (b"", whole[:100], whole[: len(whole) // 2], b"PK" + whole[2:300], b"no zip at all"):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="whole file written by Features.save"):
+        with pytest.raises(ValueError, match=r"whole file written by Features\.save"):
             grf.load_features(path)
     np.savez(path, record=np.frombuffer(b"{}", np.uint8))
     with pytest.raises(ValueError, match="whole file"):

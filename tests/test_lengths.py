@@ -100,7 +100,8 @@ def test_couplings_go_to_json_and_back(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"format": "graphrf coupling 1"}', '{"format": "graphrf coupling 1", "permutations": [[0, 0]]}',
+    ["", "[]", "{}", '{"format": "graphrf coupling 1"}',
+     '{"format": "graphrf coupling 1", "permutations": [[0, 0]]}',
      '{"format": "graphrf coupling 1", "permutations": "no"}',
      '{"format": "graphrf coupling 1", "permutations": [[0]], "surprise": 1}'],
 )  # fmt: skip

@@ -174,6 +174,16 @@ class Coupling:
         """The first permutation, shape (order,): the only one when two walkers are coupled."""
         return self.permutations[0]
 
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Coupling)
+            and self.p_halt == other.p_halt
+            and np.array_equal(self.permutations, other.permutations)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.p_halt, self.permutations.tobytes()))
+
     def to_json(self) -> str:
         """The record as JSON text."""
         record = {key: value for key, value in asdict(self).items() if key != "permutations"}

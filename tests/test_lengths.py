@@ -93,6 +93,10 @@ def test_couplings_go_to_json_and_back(tmp_path):
     again = Coupling.from_json(coupling.to_json())
     np.testing.assert_array_equal(again.permutations, coupling.permutations)
     assert (again.p_halt, again.cost_before, again.solver) == (0.2, 2.0, "linear")
+    assert again == coupling
+    assert hash(again) == hash(coupling)
+    assert again != Coupling(coupling.permutations, p_halt=0.3)
+    assert grf.SigmaCoupled(0.1) == grf.SigmaCoupled(0.1)
     coupling.save(tmp_path / "coupling.json")
     np.testing.assert_array_equal(Coupling.load(tmp_path / "coupling.json").permutations, coupling.permutations)
     assert json.loads(Coupling([0, 1]).to_json())["cost_before"] is None

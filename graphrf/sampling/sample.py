@@ -141,10 +141,14 @@ def _blocks(sources: np.ndarray, visits_per_row: float, threads: int) -> list[np
 
 
 def _expected_size(prepared: PreparedWalks, sources: np.ndarray) -> tuple[int, int]:
-    """About how many entries and visits the record will have, from a pilot of a few hundred sources.
+    """About how many entries and visits the record will have.
 
-    The pilot's walks are among those that will be drawn, so it costs time only, and little.
+    From a pilot of a few hundred sources, whose walks are among those that will be drawn; few sources are not worth
+    one, and their visits before merging serve as well.
     """
+    if sources.size < 16 * _PILOT_ROWS:
+        visits = int(sources.size * prepared.visits_per_row)
+        return visits, visits
     pilot = sources[np.linspace(0, sources.size - 1, min(_PILOT_ROWS, sources.size)).astype(np.int64)]
     block = prepared.sample(pilot)
     share = sources.size / pilot.size

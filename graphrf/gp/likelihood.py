@@ -98,7 +98,8 @@ def log_marginal_likelihood(
         - 0.5 * observations.within / noise
     )
     inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    inverse = np.tril(inverse)
+    inverse += np.tril(inverse, -1).T
     weight = 0.5 * (solved @ solved.T - outputs * inverse)
     log_noise = noise * float(np.diagonal(weight) @ (1 / counts)) - 0.5 * outputs * extra
     return Likelihood(

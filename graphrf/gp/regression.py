@@ -27,6 +27,7 @@ from graphrf.series import kernel_block, mean_variance
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 except ImportError as error:
     raise ImportError(
         "GraphGPRegressor needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
@@ -54,6 +55,9 @@ _TAIL = 1e-3
 _SERIES_TAIL = 1e-11
 _TABLE_NUMBERS = 32_000_000
 _LARGEST_DEGREE = 1_000
+# Below this many observed nodes linear algebra runs on one thread: numpy and scipy each bring a pool whose idle
+# threads spin, and on matrices of a few hundred rows two pools of two threads were ten times slower than one.
+_SINGLE_THREADED = 1_000
 # Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
 _PROBES = 64
 _PROBE_NUMBERS = 4_000_000
@@ -259,17 +263,17 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
             trained.amplitude * self.mean_variance_ if self.output_scale is None else float(self.output_scale)
         )
 
-        self._covariance = self._posterior_covariance()
-        self._posterior = Posterior(
-            self._covariance,
-            observations,
-            noise=self.noise_,
-            with_mean=self.mean == "constant",
-            solver=self._choose_solver(observations.nodes.size),
-            tol=float(self.tol),
-            max_iterations=int(self.max_iterations),
-            rng=rng,
-        )
+        with self._linear_algebra(observations.nodes.size):
+            self._posterior = Posterior(
+                self._posterior_covariance(),
+                observations,
+                noise=self.noise_,
+                with_mean=self.mean == "constant",
+                solver=self._choose_solver(observations.nodes.size),
+                tol=float(self.tol),
+                max_iterations=int(self.max_iterations),
+                rng=rng,
+            )
         self.solver_ = self._posterior.solver
         self.residual_ = self._posterior.solution.residual
         self.converged_ = trained.converged and self._posterior.solution.converged
@@ -336,11 +340,12 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         else:
             points, weights = density_of_states(self.graph, kernel.laplacian, np.random.default_rng(self.seed_))
             divisor = training.spectral_divisor(points, weights, self._scale)
-        return training.train(
-            gram, subset, kernel,
-            names=names, bounds=bounds, output_scale=output_scale, noise=noise, divisor=divisor,
-            with_mean=with_mean,
-        )  # fmt: skip
+        with self._linear_algebra(subset.nodes.size):
+            return training.train(
+                gram, subset, kernel,
+                names=names, bounds=bounds, output_scale=output_scale, noise=noise, divisor=divisor,
+                with_mean=with_mean,
+            )  # fmt: skip
 
     def _walk_gram(self, kernel: Kernel, subset: Observations) -> FactorGram:
         features = sample_features(
@@ -348,6 +353,10 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
             dtype="float64",
         )  # fmt: skip
         return FactorGram(features.factor(n_threads=self.n_threads), self._scale)
+
+    def _linear_algebra(self, size: int) -> Any:
+        """A context in which BLAS has the threads that suit matrices of this size."""
+        return threadpool_limits(1 if size < _SINGLE_THREADED else thread_count(self.n_threads), user_api="blas")
 
     def _steps(self, kernel: Kernel) -> int:
         """Steps that walks of fixed length need for a kernel."""
@@ -416,8 +425,8 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         Notes
         -----
         Means: with the series one product for all nodes; with walks the queried rows are sampled. Deviations:
-        exact for the covariance in use. By Cholesky each node costs m^2 / 2 multiply-adds, by conjugate gradients a
-        solve (64 columns at once); the series needs two products with F for every node besides, in all
+        exact for the covariance in use. By Cholesky each node costs m^2 / 2 multiply-adds, by conjugate gradients
+        a solve (64 columns at once); the series needs two products with F for every node besides, in all
         q x 2 x degree x nnz(W) multiply-adds, so ask for the nodes that matter on large graphs. Memory: blocks of
         about 64 MB.
         """
@@ -435,7 +444,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
             mean = self._posterior.means(distinct)[inverse]
             covariance = self._posterior.covariances(distinct)
             return self._shaped(mean), covariance[np.ix_(inverse, inverse)]
-        with _bar(distinct.size, self.progress) as bar:
+        with _bar(distinct.size, self.progress) as bar, self._linear_algebra(self.n_observed_nodes_):
             if not return_std:
                 return self._shaped(self._posterior.means(distinct, bar)[inverse])
             mean, variance = self._posterior.variances(distinct, bar)

@@ -1,0 +1,97 @@
+"""Covariances for training: the table of the series and the walks against dense algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import graphrf as grf
+from graphrf.gp.gram import FactorGram, SeriesGram, product, spectral_derivatives
+from graphrf.matching.spectrum import density_of_states
+from graphrf.series import SeriesFactor
+
+KERNELS = [
+    grf.Diffusion(3.0),
+    grf.Diffusion(0.8, laplacian="combinatorial"),
+    grf.RegularizedLaplacian(2.0, power=1.5),
+    grf.Matern(nu=1.5, lengthscale=3.0),
+    grf.Matern(nu=2.0, lengthscale=1.0, laplacian="combinatorial"),
+    grf.PStepRandomWalk(alpha=2.5, steps=3),
+    grf.InverseCosine(),
+    grf.PowerSeries(taylor=[4.0, 4.0, 1.0]),
+    grf.LearnedModulation(max_length=3, values=[1.0, 0.5, -0.25, 0.1]),
+]
+NODES = np.array([0, 3, 5, 2, 7])
+
+
+def _differences(kernel, graph, name, h=1e-5):
+    value = kernel.hyperparameters[name]
+    up, down = (kernel.replace(**{name: value + step}).dense(graph) for step in (h, -h))
+    return (up - down) / (2 * h)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_series_gram_is_the_dense_kernel_and_its_derivatives(weighted_graph, kernel):
+    gram = SeriesGram(weighted_graph, kernel.laplacian, NODES, max_degree=300)
+    names = list(kernel.hyperparameters)
+    matrix, changes = gram(kernel, names)
+    block = np.ix_(NODES, NODES)
+    scale = np.abs(kernel.dense(weighted_graph)).max()
+    np.testing.assert_allclose(matrix, kernel.dense(weighted_graph)[block], atol=1e-7 * scale)
+    assert len(changes) == len(names)
+    for name, change in zip(names, changes, strict=True):
+        np.testing.assert_allclose(
+            change, _differences(kernel, weighted_graph, name)[block], atol=2e-7 * max(scale, 1), rtol=1e-5
+        )
+
+
+def test_series_gram_grows_for_longer_lengthscales_and_keeps_what_it_had(grid):
+    nodes = np.arange(0, 144, 2)
+    gram = SeriesGram(grid, "normalized", nodes, max_degree=400, n_threads=2)
+    for lengthscale in (1.0, 20.0, 1.0, 5.0):
+        kernel = grf.Diffusion(lengthscale)
+        np.testing.assert_allclose(gram(kernel, ())[0], kernel.dense(grid)[np.ix_(nodes, nodes)], atol=1e-8)
+
+
+def test_degree_says_what_fits(grid):
+    gram = SeriesGram(grid, "normalized", np.arange(5), max_degree=40)
+    assert gram.degree(grf.Diffusion(2.0)) < 40 < gram.degree(grf.Diffusion(50.0))
+
+
+def test_factor_gram_of_the_exact_factor_is_the_dense_kernel(weighted_graph):
+    kernel = grf.Matern(nu=1.5, lengthscale=2.0)
+    factor = SeriesFactor(weighted_graph, max_length=400, nodes=NODES)
+    matrix, changes = FactorGram(factor, 1.0)(kernel, ["nu", "lengthscale"])
+    block = np.ix_(NODES, NODES)
+    np.testing.assert_allclose(matrix, kernel.dense(weighted_graph)[block], atol=1e-9)
+    for name, change in zip(("nu", "lengthscale"), changes, strict=True):
+        np.testing.assert_allclose(change, _differences(kernel, weighted_graph, name)[block], atol=1e-6)
+
+
+def test_factor_gram_of_walks_is_phi_phi_t_with_its_derivative(grid):
+    features = grf.sample_features(grid, grf.RandomWalks(n_walks=16), nodes=NODES, seed=3, dtype="float64")
+    kernel = grf.Diffusion(2.0)
+    gram = FactorGram(features.factor(), 1.0)
+    matrix, (change,) = gram(kernel, ["lengthscale"])
+    np.testing.assert_allclose(matrix, features.gram(kernel), atol=1e-12)
+    up, down = (gram(grf.Diffusion(2.0 + h), ())[0] for h in (1e-5, -1e-5))
+    np.testing.assert_allclose(change, (up - down) / 2e-5, atol=1e-8)
+
+
+def test_spectral_derivatives_are_those_of_the_mean_variance(karate):
+    points, weights = density_of_states(karate, "normalized", np.random.default_rng(0))
+    kernel = grf.Matern(nu=1.5, lengthscale=2.0)
+    slopes = weights @ spectral_derivatives(kernel, ["lengthscale", "nu"], points, 1.0)
+    expected = [np.trace(_differences(kernel, karate, name)) / 34 for name in ("lengthscale", "nu")]
+    np.testing.assert_allclose(slopes, expected, rtol=1e-7)
+
+
+def test_products_of_sparse_and_dense_matrices_agree():
+    rng = np.random.default_rng(0)
+    for density in (0.001, 0.5):
+        left = sp.random_array((20, 500), density=density, rng=rng, format="csr")
+        right = sp.random_array((30, 500), density=density, rng=rng, format="csr")
+        expected = left.toarray() @ right.toarray().T
+        np.testing.assert_allclose(product(left, right), expected, atol=1e-12)
+        np.testing.assert_allclose(product(left.toarray(), right.toarray()), expected, atol=1e-12)

@@ -56,7 +56,7 @@ def speed() -> None:
         nodes = np.random.default_rng(1).permutation(graph.n_nodes)[: min(graph.n_nodes, 100_000)]
         for n_walks in (16, 32):
             for directions in ("independent", "stratified"):
-                sampler = grf.RandomWalks(n_walks, grf.Stratified(0.1), directions)
+                sampler = grf.RandomWalks(n_walks, grf.Stratified(0.1), directions=directions)
                 made: list[grf.Features] = []
 
                 def run(graph=graph, sampler=sampler, nodes=nodes, made=made) -> None:
@@ -87,7 +87,7 @@ def rival() -> None:
     )
     # The same law: geometric with p_halt 0.1, cut after 9 steps. Both end with one sparse matrix a step's worth of
     # loads or counts for each step, before any kernel.
-    sampler = grf.RandomWalks(16, grf.IID(grf.Survival(0.9 ** np.arange(10))), "independent")
+    sampler = grf.RandomWalks(16, grf.IID(grf.Survival(0.9 ** np.arange(10))), directions="independent")
     theirs, ours = [], []
     for _ in range(5):
         theirs.append(timed(lambda: GRFSampler(
@@ -105,7 +105,7 @@ def rival() -> None:
 def memory() -> None:
     graph = random_graph(1_000_000, 8)
     before = peak_gib()
-    sampler = grf.RandomWalks(16, grf.IID(0.1), "independent")
+    sampler = grf.RandomWalks(16, grf.IID(0.1), directions="independent")
     started = time.perf_counter()
     features = grf.sample_features(graph, sampler, seed=0)
     seconds = time.perf_counter() - started

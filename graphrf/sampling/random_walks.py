@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -52,8 +52,8 @@ class RandomWalks:
 
     n_walks: int = 32
     lengths: LengthLaw = Stratified(0.1)  # noqa: RUF009 (it is immutable)
-    directions: str = "stratified"
-    laplacian: str = "normalized"
+    directions: str = field(default="stratified", kw_only=True)
+    laplacian: str = field(default="normalized", kw_only=True)
 
     def __post_init__(self) -> None:
         _checks.integer("n_walks", self.n_walks, low=1, high=_MOST_WALKS)

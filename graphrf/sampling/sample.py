@@ -143,8 +143,8 @@ def _blocks(sources: np.ndarray, visits_per_row: float, threads: int) -> list[np
 def _expected_size(prepared: PreparedWalks, sources: np.ndarray) -> tuple[int, int]:
     """About how many entries and visits the record will have.
 
-    From a pilot of a few hundred sources, whose walks are among those that will be drawn; few sources are not worth
-    one, and their visits before merging serve as well.
+    From a pilot of a few hundred sources, whose walks are among those that will be drawn. Few sources are not
+    worth one: their visits before merging serve as well.
     """
     if sources.size < 16 * _PILOT_ROWS:
         visits = int(sources.size * prepared.visits_per_row)

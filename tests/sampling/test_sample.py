@@ -29,8 +29,8 @@ def _same(one, other):
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
 @pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_the_same_seed_gives_the_same_bits_on_any_threads_and_block_of_nodes(grid, law, directions):
-    sampler = grf.RandomWalks(6, law, directions)
+def test_the_same_seed_gives_the_same_bits_on_any_threads_and_block_of_nodes(grid, law, directions=directions):
+    sampler = grf.RandomWalks(6, law, directions=directions)
     features = grf.sample_features(grid, sampler, seed=11, n_threads=1)
     assert _same(features, grf.sample_features(grid, sampler, seed=11, n_threads=4))
     assert not _same(features, grf.sample_features(grid, sampler, seed=12))
@@ -109,7 +109,7 @@ def test_features_and_gram_are_unbiased(weighted_graph, plain_graph, law, direct
     graph = plain_graph if which == "plain" else weighted_graph
     laplacian = "combinatorial" if which == "combinatorial" else "normalized"
     kernel = grf.RegularizedLaplacian(0.5 if which == "combinatorial" else 1.0, 2, laplacian=laplacian)
-    sampler = grf.RandomWalks(4, law, directions, laplacian)
+    sampler = grf.RandomWalks(4, law, directions=directions, laplacian=laplacian)
     left, right, root = _projections(graph, kernel, law.survival)
     draw = _draws(graph, sampler, kernel, left, right)
     assert_unbiased(draw, _truth(left, right, root), n0=400)
@@ -185,7 +185,7 @@ def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
 def _errors(graph, law, directions, n_walks, repeats, kernel=KERNEL):
     exact = kernel.dense(graph)
     off = ~np.eye(graph.n_nodes, dtype=bool)
-    sampler = grf.RandomWalks(n_walks, law, directions)
+    sampler = grf.RandomWalks(n_walks, law, directions=directions)
     return np.array(
         [
             np.linalg.norm((grf.sample_features(graph, sampler, seed=seed).gram(kernel) - exact)[off])

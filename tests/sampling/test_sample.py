@@ -29,7 +29,7 @@ def _same(one, other):
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
 @pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_the_same_seed_gives_the_same_bits_on_any_threads_and_block_of_nodes(grid, law, directions=directions):
+def test_the_same_seed_gives_the_same_bits_on_any_threads_and_block_of_nodes(grid, law, directions):
     sampler = grf.RandomWalks(6, law, directions=directions)
     features = grf.sample_features(grid, sampler, seed=11, n_threads=1)
     assert _same(features, grf.sample_features(grid, sampler, seed=11, n_threads=4))

@@ -10,15 +10,15 @@ import numpy as np
 
 from graphrf import _checks
 from graphrf._threads import thread_count
-from graphrf.gp import training
+from graphrf.gp import training, walk_choice
 from graphrf.gp.covariance import Covariance, Rows, SeriesRows, WalkRows
 from graphrf.gp.gram import FactorGram, Gram, SeriesGram, series_length
+from graphrf.gp.method_choice import choose_method
 from graphrf.gp.observations import Observations
 from graphrf.gp.posterior import LARGEST_CHOLESKY, LARGEST_JOINT, Posterior
 from graphrf.gp.training import Trained
 from graphrf.graph import Graph
 from graphrf.kernels import Diffusion, Kernel, Matern, RegularizedLaplacian
-from graphrf.lengths import Truncated
 from graphrf.matching.spectrum import density_of_states
 from graphrf.sampling.philox import check_seed
 from graphrf.sampling.random_walks import RandomWalks
@@ -27,7 +27,7 @@ from graphrf.series import kernel_block, mean_variance
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 except ImportError as error:
     raise ImportError(
         "GraphGPRegressor needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
@@ -42,15 +42,6 @@ SOLVERS = ("auto", "cholesky", "cg")
 # hardly tell it apart from the lengthscale.
 _CHOSEN = ("nu", "power")
 
-# method="auto": multiply-adds of exact sparse products up to which the series is taken whatever walks would cost
-# (a minute or less on two cores), and the typical number of products that a vector takes.
-_SERIES_BUDGET = 2e10
-_SERIES_DEGREE = 40
-# Default walks: how many, how long at first and at most, and the share of sum |f_k| that may lie beyond their end.
-_N_WALKS = 64
-_FIRST_LENGTH = 16
-_LONGEST_DEFAULT = 128
-_TAIL = 1e-3
 # Of the series: what its cut may lose of sum |f_k|, and the numbers that training's table may hold.
 _SERIES_TAIL = 1e-11
 _TABLE_NUMBERS = 32_000_000
@@ -133,8 +124,9 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         \bar k, or 1 with `normalize=False`.
     sampler_ : RandomWalks or None
     truncation_error_ : float
-        Bound on the error of K (in units of the output scale) that the walks' largest length causes; 0 for the
-        series.
+        Bound on the error of the prior covariance, in operator norm and units of the output scale, that the
+        walks' largest length causes; of the series below 1e-9, unless its kernel's root decays slowly
+        (`InverseCosine`: it is cut after 20,000 terms).
     seed_ : int
     n_observations_, n_observed_nodes_ : int
 
@@ -294,27 +286,39 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
 
         Longer truncated walks of one seed begin with the shorter ones, so nothing that was learned is lost.
         """
-        if self.sampler is not None:
-            self.sampler_ = self.sampler
-            gram = self._walk_gram(kernel, subset)
-            longest = training.LARGEST_LENGTHSCALE
-            if isinstance(self.sampler.lengths, Truncated) and "lengthscale" in names:
-                steps = self.sampler.lengths.max_length
-                longest = training.longest_lengthscale(kernel, lambda k: self._steps(k) <= steps)
-            return self._train(gram, kernel, names, subset, longest)
-        fits_default = training.LARGEST_LENGTHSCALE
+        given = self.sampler is not None
+        sampler: Any = self.sampler
+        if not given:
+            first = walk_choice.FIRST_LENGTH if names else walk_choice.steps_needed(kernel, self._scale)
+            sampler = walk_choice.default_walks(kernel.laplacian, min(first, walk_choice.LONGEST))
+        longest = training.LARGEST_LENGTHSCALE
         if "lengthscale" in names:
-            fits_default = training.longest_lengthscale(kernel, lambda k: self._steps(k) <= _LONGEST_DEFAULT)
-        length = min(self._steps(kernel), _LONGEST_DEFAULT) if not names else _FIRST_LENGTH
+            most = sampler if given else walk_choice.default_walks(kernel.laplacian, walk_choice.LONGEST)
+            longest = training.longest_lengthscale(kernel, walk_choice.serves(most, self._scale))
         while True:
-            self.sampler_ = RandomWalks(n_walks=_N_WALKS, lengths=Truncated(length), laplacian=kernel.laplacian)
-            gram = self._walk_gram(kernel, subset)
-            trained = self._train(gram, kernel, names, subset, fits_default)
+            features = sample_features(
+                self.graph, sampler, nodes=subset.nodes, seed=self.seed_, n_threads=self.n_threads, dtype="float64"
+            )
+            gram = FactorGram(features.factor(n_threads=self.n_threads), self._scale)
+            trained = self._train(gram, kernel, names, subset, longest)
             kernel = trained.kernel
-            needed = self._steps(kernel)
-            if needed <= length or length >= _LONGEST_DEFAULT:
+            length = sampler.lengths.survival.max_length
+            needed = min(walk_choice.steps_needed(kernel, self._scale), walk_choice.LONGEST)
+            if given or needed <= length:
                 break
-            length = min(max(needed, length + length // 4), _LONGEST_DEFAULT)
+            sampler = walk_choice.default_walks(
+                kernel.laplacian, min(max(needed, length + length // 4), walk_choice.LONGEST)
+            )
+        features.matrix(kernel, n_threads=self.n_threads)  # warns where walks and kernel do not fit
+        at_end = "lengthscale" in names and kernel.hyperparameters["lengthscale"] > 0.98 * longest
+        if at_end and longest < training.LARGEST_LENGTHSCALE:
+            warnings.warn(
+                f"the lengthscale stopped at {longest:.3g}, the longest that these walks of at most {length} "
+                "steps can serve: the data ask for more; pass longer walks (`sampler`) or method='series'",
+                UserWarning,
+                stacklevel=3,
+            )
+        self.sampler_ = sampler
         return trained
 
     def _train(
@@ -347,33 +351,20 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
                 with_mean=with_mean,
             )  # fmt: skip
 
-    def _walk_gram(self, kernel: Kernel, subset: Observations) -> FactorGram:
-        features = sample_features(
-            self.graph, self.sampler_, nodes=subset.nodes, seed=self.seed_, n_threads=self.n_threads,
-            dtype="float64",
-        )  # fmt: skip
-        return FactorGram(features.factor(n_threads=self.n_threads), self._scale)
-
     def _linear_algebra(self, size: int) -> Any:
         """A context in which BLAS has the threads that suit matrices of this size."""
         return threadpool_limits(1 if size < _SINGLE_THREADED else thread_count(self.n_threads), user_api="blas")
 
-    def _steps(self, kernel: Kernel) -> int:
-        """Steps that walks of fixed length need for a kernel."""
-        return series_length(kernel, self._scale, _TAIL)
-
     def _posterior_covariance(self) -> Covariance:
         rows: Rows
-        self.truncation_error_ = 0.0
         if self.sampler_ is None:
             length = series_length(self.kernel_, self._scale, _SERIES_TAIL)
             rows = SeriesRows(self.graph, self.kernel_.laplacian, length)
         else:
             length = self.sampler_.lengths.survival.max_length
             rows = WalkRows(self.graph, self.sampler_, self.seed_, self.n_threads)
-            total = self.kernel_.modulation_tail(-1, self._scale)
-            tail = self.kernel_.modulation_tail(length, self._scale)
-            self.truncation_error_ = float(tail * (2 * total - tail)) / self.mean_variance_
+        error = walk_choice.truncation_error(self.kernel_, length, self._scale)
+        self.truncation_error_ = error / self.mean_variance_
         f = self.kernel_.modulation(length + 1, self._scale)
         amplitude = self.output_scale_ / self.mean_variance_
         return Covariance(rows, f, amplitude, self.graph.n_nodes)
@@ -389,12 +380,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
             return self.method
         if self.sampler is not None:
             return "walks"
-        nnz = self.graph.adjacency.nnz
-        columns = min(n_observed, LARGEST_CHOLESKY) + n_trained
-        if _SERIES_DEGREE * nnz * columns <= _SERIES_BUDGET:
-            return "series"
-        row = min(_N_WALKS * _FIRST_LENGTH, self.graph.n_nodes)
-        return "walks" if n_observed * row < _SERIES_DEGREE * nnz else "series"
+        return choose_method(self.graph, n_observed, n_trained)
 
     def _choose_solver(self, n_observed: int) -> str:
         if self.solver != "auto":

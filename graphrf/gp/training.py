@@ -216,6 +216,8 @@ class _Search:
         names = self._names if gradient else ()
         matrix, changes = self._gram(kernel, names)
         divisor, slopes = self._divisor(kernel, names, matrix, changes)
+        if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
+            return _IMPOSSIBLE, np.zeros(vector.size)
         matrix = matrix / divisor
         changes = [(change - slope * matrix) / divisor for change, slope in zip(changes, slopes, strict=True)]
         try:

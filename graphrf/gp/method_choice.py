@@ -1,0 +1,28 @@
+"""Series or walks: which costs less."""
+
+from __future__ import annotations
+
+from graphrf.gp.posterior import LARGEST_CHOLESKY
+from graphrf.gp.walk_choice import FIRST_LENGTH, N_WALKS
+from graphrf.graph import Graph
+
+# Multiply-adds of exact sparse products up to which the series is taken whatever walks would cost (below a minute
+# on two cores), and the typical number of products that a vector takes.
+SERIES_BUDGET = 2e10
+_SERIES_DEGREE = 40
+
+
+def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
+    """ "series" or "walks", from the cost of a fit.
+
+    The series is exact, so it is taken where all its products stay affordable: 40 nnz(W) multiply-adds for every
+    training node, and for every observed node where these are few enough for Cholesky (conjugate gradients take
+    about as many). Beyond, one solver step costs n_observed z with sampled rows of z non-zeros, and 40 nnz(W)
+    with the series, whatever n_observed is: the smaller one wins.
+    """
+    nnz = graph.adjacency.nnz
+    columns = min(n_observed, LARGEST_CHOLESKY) + n_trained
+    if _SERIES_DEGREE * nnz * columns <= SERIES_BUDGET:
+        return "series"
+    row = min(N_WALKS * FIRST_LENGTH, graph.n_nodes)
+    return "walks" if n_observed * row < _SERIES_DEGREE * nnz else "series"

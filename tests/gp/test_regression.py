@@ -1,0 +1,316 @@
+"""GraphGPRegressor against textbook formulas with dense matrices, and as an honest forecaster."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.method_choice import choose_method
+from graphrf.gp.posterior import SolverWarning
+
+KERNEL = grf.Diffusion(3.0)
+FIXED = {"optimize": False, "output_scale": 2.0, "noise": 0.05, "seed": 0}
+
+
+@pytest.fixture(scope="module")
+def big_grid():
+    """A 20 x 20 grid with one isolated node."""
+    graph = nx.grid_2d_graph(20, 20)
+    graph.add_node("alone")
+    return grf.Graph(nx.to_scipy_sparse_array(graph))
+
+
+def _textbook(prior, nodes, y, noise, mean="constant"):
+    """Posterior mean and covariance at all nodes; y of shape (n, p)."""
+    a = prior[np.ix_(nodes, nodes)] + noise * np.eye(len(nodes))
+    ones = np.linalg.solve(a, np.ones(len(nodes)))
+    c = ones @ y / ones.sum() if mean == "constant" else 0.0
+    k = prior[:, nodes]
+    return c + k @ np.linalg.solve(a, y - c), prior - k @ np.linalg.solve(a, k.T)
+
+
+def _draw(graph, kernel, n, seed, p=1, noise=0.05, scale=2.0):
+    """Draws of the normalised prior at all nodes, and noisy values at n of them."""
+    rng = np.random.default_rng(seed)
+    dense = kernel.dense(graph)
+    root = kernel.dense_root(graph) / np.sqrt(np.trace(dense) / graph.n_nodes)
+    truth = np.sqrt(scale) * root @ rng.standard_normal((graph.n_nodes, p))
+    nodes = rng.choice(graph.n_nodes, n, replace=False)
+    return truth, nodes, truth[nodes] + np.sqrt(noise) * rng.standard_normal((n, p))
+
+
+# -- against the textbook ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+@pytest.mark.parametrize("mean", ["constant", "zero"])
+@pytest.mark.parametrize(
+    "kernel",
+    [KERNEL, grf.Matern(1.5, 4.0), grf.InverseCosine(), grf.Diffusion(1.0, laplacian="combinatorial")],
+    ids=repr,
+)
+def test_series_posterior_is_the_dense_gaussian_process(grid, kernel, mean, solver):
+    _, nodes, y = _draw(grid, KERNEL, 50, seed=1, p=2)
+    y = y + 3.0
+    gp = grf.GraphGPRegressor(grid, kernel=kernel, method="series", mean=mean, solver=solver, **FIXED)
+    gp.fit(nodes, y)
+    dense = kernel.dense(grid)
+    prior = 2.0 * dense / (np.trace(dense) / 144)
+    expected, covariance = _textbook(prior, nodes, y, 0.05, mean)
+    got, std = gp.predict(return_std=True)
+    # the inverse cosine's root is cut after 20,000 terms: the error of its square is largest, 1e-5, on graphs
+    # that are bipartite, as this one
+    atol = 2e-5 if kernel == grf.InverseCosine() else 1e-6
+    np.testing.assert_allclose(got, expected, atol=atol)
+    np.testing.assert_allclose(std[:, 0] ** 2, np.diagonal(covariance), atol=atol)
+    np.testing.assert_allclose(gp.predict(return_cov=True)[1], covariance, atol=atol)
+    np.testing.assert_allclose(gp.prior_covariance(), prior, atol=1e-7)
+    assert np.linalg.norm(gp.prior_covariance() - prior, 2) <= 2.0 * gp.truncation_error_ + 1e-7
+    assert gp.solver_ == solver
+    assert gp.converged_
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_walks_posterior_is_that_of_phi_phi_t_throughout(grid, solver):
+    _, nodes, y = _draw(grid, KERNEL, 50, seed=1)
+    sampler = grf.RandomWalks(n_walks=16, lengths=grf.Truncated(20))
+    gp = grf.GraphGPRegressor(grid, kernel=KERNEL, method="walks", sampler=sampler, solver=solver, **FIXED).fit(
+        nodes, y[:, 0]
+    )
+    phi = grf.sample_features(grid, sampler, seed=gp.seed_, dtype="float64").matrix(KERNEL).toarray()
+    prior = 2.0 * phi @ phi.T / gp.mean_variance_
+    expected, covariance = _textbook(prior, nodes, y[:, 0], 0.05)
+    got, std = gp.predict(return_std=True)
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+    np.testing.assert_allclose(std**2, np.diagonal(covariance), atol=1e-6)
+    np.testing.assert_allclose(
+        gp.predict([5, 9], return_cov=True)[1], covariance[np.ix_([5, 9], [5, 9])], atol=1e-6
+    )
+    # and not that of the exact kernel, from which walks differ
+    assert np.abs(got - _textbook(gp.prior_covariance(), nodes, y[:, 0], 0.05)[0]).max() > 1e-3
+
+
+def test_observation_deviations_add_the_noise(grid):
+    _, nodes, y = _draw(grid, KERNEL, 30, seed=2)
+    gp = grf.GraphGPRegressor(grid, kernel=KERNEL, **FIXED).fit(nodes, y[:, 0])
+    _, free = gp.predict([3, 4], return_std=True)
+    _, noisy = gp.predict([3, 4], return_std="observation")
+    np.testing.assert_allclose(noisy**2, free**2 + 0.05)
+
+
+def test_unnormalised_kernels_are_scaled_as_they_are(grid):
+    _, nodes, y = _draw(grid, KERNEL, 30, seed=2)
+    gp = grf.GraphGPRegressor(grid, kernel=KERNEL, normalize=False, **FIXED).fit(nodes, y[:, 0])
+    np.testing.assert_allclose(gp.prior_covariance(), 2.0 * KERNEL.dense(grid), atol=1e-8)
+    np.testing.assert_allclose(
+        gp.predict(), _textbook(2.0 * KERNEL.dense(grid), nodes, y[:, 0], 0.05)[0], atol=1e-6
+    )
+
+
+def test_repeated_observations_equal_their_averages_with_smaller_noise(grid):
+    _, nodes, y = _draw(grid, KERNEL, 30, seed=3)
+    y = y[:, 0]
+    shift = np.random.default_rng(0).standard_normal(30)
+    twice = grf.GraphGPRegressor(grid, kernel=KERNEL, **FIXED)
+    twice.fit(np.concatenate([nodes, nodes]), np.concatenate([y + shift, y - shift]))
+    once = grf.GraphGPRegressor(grid, kernel=KERNEL, **{**FIXED, "noise": 0.025}).fit(nodes, y)
+    for a, b in zip(twice.predict(return_std=True), once.predict(return_std=True), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+    assert twice.n_observations_ == 60
+    assert twice.n_observed_nodes_ == 30
+
+
+def test_reported_likelihood_is_the_density_of_the_observations(grid):
+    from scipy.stats import multivariate_normal
+
+    _, nodes, y = _draw(grid, KERNEL, 40, seed=4)
+    gp = grf.GraphGPRegressor(grid, seed=0).fit(nodes, y[:, 0])
+    covariance = gp.prior_covariance(nodes) + gp.noise_ * np.eye(40)
+    expected = multivariate_normal(np.full(40, gp.mean_), covariance).logpdf(y[:, 0])
+    assert np.isclose(gp.log_marginal_likelihood_, expected, rtol=1e-6)
+
+
+def test_draws_have_the_posterior_mean_and_covariance(grid):
+    _, nodes, y = _draw(grid, KERNEL, 40, seed=5)
+    gp = grf.GraphGPRegressor(grid, kernel=KERNEL, **FIXED).fit(nodes, y[:, 0])
+    query = [0, 1, 7, 143, 7]
+    draws = gp.sample(query, n_samples=20_000, seed=0)
+    mean, covariance = gp.predict(query, return_cov=True)
+    variance = np.diagonal(covariance)
+    assert draws.shape == (20_000, 5)
+    np.testing.assert_array_equal(draws[:, 2], draws[:, 4])
+    z = (draws.mean(axis=0) - mean) / np.sqrt(variance / 20_000)
+    assert np.abs(z).max() < 5
+    error = np.sqrt((np.outer(variance, variance) + covariance**2) / 20_000)
+    assert np.abs((np.cov(draws.T) - covariance) / error).max() < 5
+
+
+# -- as a forecaster -----------------------------------------------------------------------------
+
+
+def test_hyperparameters_of_a_draw_are_recovered(big_grid):
+    _, nodes, y = _draw(big_grid, grf.Diffusion(4.0), 300, seed=6, p=6)
+    gp = grf.GraphGPRegressor(big_grid, method="series", mean="zero", seed=0).fit(nodes, y)
+    # six draws of some 25 independent regions each: relative errors of 1 / sqrt(150 / 2) in the scale, far less
+    # in lengthscale and noise
+    assert abs(gp.kernel_.lengthscale / 4.0 - 1) < 0.15
+    assert abs(gp.noise_ / 0.05 - 1) < 0.2
+    assert abs(gp.output_scale_ / 2.0 - 1) < 0.5
+    assert gp.converged_
+
+
+def test_training_never_ends_below_its_starting_point(grid):
+    _, nodes, y = _draw(grid, KERNEL, 60, seed=7)
+    given = grf.GraphGPRegressor(grid, kernel=grf.Matern(1.5, 3.0), optimize=False, seed=0).fit(nodes, y)
+    trained = grf.GraphGPRegressor(grid, kernel=grf.Matern(1.5, 3.0), seed=0).fit(nodes, y)
+    more = grf.GraphGPRegressor(grid, kernel=grf.Matern(1.5, 3.0), optimize=["nu", "lengthscale"], seed=0).fit(
+        nodes, y
+    )
+    assert trained.kernel_.nu == 1.5
+    assert given.kernel_ == grf.Matern(1.5, 3.0)
+    values = [gp.log_marginal_likelihood_ for gp in (given, trained, more)]
+    assert values == sorted(values)
+
+
+def test_a_fixed_output_scale_is_one_of_the_normalised_kernel(grid):
+    _, nodes, y = _draw(grid, KERNEL, 60, seed=7, p=3)
+    free = grf.GraphGPRegressor(grid, seed=0, method="series").fit(nodes, y)
+    tied = grf.GraphGPRegressor(grid, output_scale=free.output_scale_, seed=0, method="series").fit(nodes, y)
+    assert tied.output_scale_ == free.output_scale_
+    assert np.isclose(tied.kernel_.lengthscale, free.kernel_.lengthscale, rtol=1e-2)
+    assert np.isclose(tied.log_marginal_likelihood_, free.log_marginal_likelihood_, atol=1e-3)
+
+
+def test_a_free_modulation_is_trained(grid):
+    _, nodes, y = _draw(grid, grf.Diffusion(2.0), 100, seed=8, p=3)
+    start = grf.LearnedModulation(max_length=6)
+    gp = grf.GraphGPRegressor(grid, kernel=start, seed=0).fit(nodes, y)
+    fixed = grf.GraphGPRegressor(grid, kernel=start, optimize=False, seed=0).fit(nodes, y)
+    assert gp.log_marginal_likelihood_ > fixed.log_marginal_likelihood_ - 1e-6
+    assert np.isfinite(gp.predict()).all()
+
+
+def _covered(gp, truth, nodes, factor=1.0):
+    """z-score of the number of draws whose value, at a random unobserved node each, lies in its 90 % interval."""
+    draws = truth.shape[1]
+    rng = np.random.default_rng(0)
+    at = rng.choice(np.setdiff1d(np.arange(truth.shape[0]), nodes), draws)
+    mean, std = gp.predict(return_std=True)
+    columns = np.arange(draws)
+    inside = np.abs(truth[at, columns] - mean[at, columns]) <= 1.6448536 * factor * std[at, columns]
+    return (inside.mean() - 0.9) / np.sqrt(0.09 / draws)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say(big_grid):
+    # 2,000 independent draws, one node each: |z| < 4 misses one time in 16,000, and finds intervals that are
+    # 5 % too narrow or 10 % too wide (the control).
+    truth, nodes, y = _draw(big_grid, KERNEL, 150, seed=9, p=2000)
+    gp = grf.GraphGPRegressor(big_grid, kernel=KERNEL, mean="zero", **FIXED).fit(nodes, y)
+    assert abs(_covered(gp, truth, nodes)) < 4
+    assert _covered(gp, truth, nodes, factor=0.87) < -4
+    assert _covered(gp, truth, nodes, factor=1.15) > 4
+
+
+@pytest.mark.parametrize(("lengthscale", "n_walks"), [(2.0, 16), (4.0, 16), (4.0, 64)])
+def test_variances_of_walks_are_never_negative(big_grid, lengthscale, n_walks):
+    # With the exact diagonal in place of the walks' own, a third and more of these variances are negative: the
+    # control shows that the case is a hard one.
+    kernel = grf.Diffusion(lengthscale)
+    _, nodes, y = _draw(big_grid, kernel, 300, seed=10, noise=0.01)
+    sampler = grf.RandomWalks(n_walks=n_walks, directions="independent", lengths=grf.IID(0.1))
+    gp = grf.GraphGPRegressor(
+        big_grid, kernel=kernel, method="walks", sampler=sampler, optimize=False, output_scale=1.0,
+        noise=0.01, seed=0,
+    ).fit(nodes, y[:, 0])  # fmt: skip
+    _, covariance = gp.predict(return_cov=True)
+    variance = np.diagonal(covariance)
+    assert variance.min() > -1e-10
+    assert np.isfinite(gp.predict(return_std=True)[1]).all()
+    features = grf.sample_features(big_grid, sampler, seed=gp.seed_, dtype="float64")
+    own = np.diagonal(features.gram(kernel)) / gp.mean_variance_
+    mixed = variance - own + np.diagonal(gp.prior_covariance())
+    assert (mixed < 0).mean() > 0.1
+
+
+def test_inexact_solves_never_make_variances_too_small(big_grid, monkeypatch):
+    monkeypatch.setattr("graphrf.gp.posterior._PRECONDITIONER_RANK", 5)
+    _, nodes, y = _draw(big_grid, KERNEL, 200, seed=11)
+    settings = {"kernel": KERNEL, **FIXED, "noise": 1e-3}
+    exact = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y[:, 0])
+    rough = grf.GraphGPRegressor(big_grid, solver="cg", tol=0.3, **settings).fit(nodes, y[:, 0])
+    _, std = exact.predict(return_std=True)
+    _, wider = rough.predict(return_std=True)
+    assert (wider >= std - 1e-9).all()
+    assert (wider > std + 1e-5).any()
+
+
+# -- walks that suit -----------------------------------------------------------------------------
+
+
+def test_default_walks_are_as_long_as_the_trained_kernel_needs(big_grid):
+    _, nodes, y = _draw(big_grid, grf.Diffusion(8.0), 200, seed=12, p=4)
+    gp = grf.GraphGPRegressor(big_grid, method="walks", seed=0).fit(nodes, y)
+    length = gp.sampler_.lengths.max_length
+    assert length > 16
+    assert length >= gp.kernel_.truncation_length(1e-3)
+    f = gp.kernel_.modulation_tail
+    assert np.isclose(gp.truncation_error_ * gp.mean_variance_, f(length) * (2 * f(-1) - f(length)))
+    assert gp.truncation_error_ * gp.mean_variance_ < 2e-3 * f(-1) ** 2
+
+
+def test_walks_too_short_for_the_data_are_reported(big_grid):
+    _, nodes, y = _draw(big_grid, grf.Diffusion(8.0), 200, seed=12, p=4)
+    short = grf.RandomWalks(n_walks=16, lengths=grf.Truncated(4))
+    with pytest.warns(UserWarning, match="longer walks"):
+        gp = grf.GraphGPRegressor(big_grid, method="walks", sampler=short, seed=0).fit(nodes, y)
+    assert gp.kernel_.truncation_length(1e-3) <= 4
+
+
+def test_walks_that_end_too_early_for_the_kernel_are_reported(big_grid):
+    _, nodes, y = _draw(big_grid, KERNEL, 50, seed=12)
+    early = grf.RandomWalks(n_walks=16, lengths=grf.IID(0.5))
+    with pytest.warns(grf.HeavyTailWarning, match="end too early"):
+        grf.GraphGPRegressor(big_grid, kernel=grf.Diffusion(8.0), method="walks", sampler=early, **FIXED).fit(
+            nodes, y
+        )
+
+
+def test_auto_takes_the_series_where_it_is_affordable_and_walks_beyond(grid, monkeypatch):
+    nodes, y = np.arange(0, 144, 10), np.sin(np.arange(0, 144, 10) / 20)
+    assert grf.GraphGPRegressor(grid, seed=0).fit(nodes, y).method_ == "series"
+    assert grf.GraphGPRegressor(grid, sampler=grf.RandomWalks(16), seed=0).fit(nodes, y).method_ == "walks"
+    monkeypatch.setattr("graphrf.gp.method_choice.SERIES_BUDGET", 0.0)
+    assert grf.GraphGPRegressor(grid, seed=0).fit(nodes, y).method_ == "walks"
+
+
+def test_beyond_the_budget_few_observations_take_walks_and_many_the_series():
+    ring = np.arange(200_000)
+    graph = grf.from_edges(ring, np.roll(ring, -1))
+    even = 40 * graph.adjacency.nnz / 1024  # observed nodes at which a solver step costs the same
+    assert choose_method(graph, int(0.9 * even), 500) == "walks"
+    assert choose_method(graph, int(1.1 * even), 500) == "series"
+
+
+def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(grid):
+    _, nodes, y = _draw(grid, KERNEL, 60, seed=13)
+    for method in ("walks", "series"):
+        results = []
+        for n_threads in (1, 2):
+            gp = grf.GraphGPRegressor(grid, method=method, max_train=40, seed=5, n_threads=n_threads)
+            gp.fit(nodes, y[:, 0])
+            results.append(np.concatenate([*gp.predict(return_std=True), gp.sample([3, 4], seed=1)[0]]))
+        np.testing.assert_array_equal(*results)
+    other = grf.GraphGPRegressor(grid, method="walks", seed=6).fit(nodes, y[:, 0])
+    assert other.seed_ == 6
+    assert grf.GraphGPRegressor(grid, method="walks").fit(nodes, y[:, 0]).seed_ is not None
+
+
+def test_stopped_solves_are_reported(big_grid):
+    _, nodes, y = _draw(big_grid, KERNEL, 300, seed=14)
+    gp = grf.GraphGPRegressor(big_grid, kernel=KERNEL, solver="cg", max_iterations=1, **{**FIXED, "noise": 1e-6})
+    with pytest.warns(SolverWarning, match="`max_iterations` or `tol`"):
+        gp.fit(nodes, y[:, 0])
+    assert not gp.converged_
+    assert gp.residual_ > 1e-8

@@ -1,0 +1,241 @@
+"""GraphGPRegressor inside scikit-learn, its shapes, and what it says of bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+
+import graphrf as grf
+
+NODES = np.arange(0, 144, 3)
+
+
+@pytest.fixture(scope="module")
+def signal(grid):
+    return np.sin(np.arange(144) / 12) + 0.5 * np.cos(np.arange(144) % 12 / 3)
+
+
+def _noisy(signal):
+    return signal[NODES] + 0.05 * np.random.default_rng(0).standard_normal(NODES.size)
+
+
+def test_clone_shares_the_graph_and_copies_the_settings(grid):
+    gp = grf.GraphGPRegressor(grid, kernel=grf.Matern(2.5, 3.0), sampler=grf.RandomWalks(8), noise=0.1, seed=3)
+    other = clone(gp)
+    assert other.graph is grid
+    assert other.get_params() == gp.get_params()
+    assert other.set_params(noise=0.2).noise == 0.2
+    assert gp.noise == 0.1
+    assert "GraphGPRegressor" in repr(gp)
+
+
+def test_cross_validation_over_node_indices(grid, signal):
+    y = _noisy(signal)
+    gp = grf.GraphGPRegressor(grid, method="series", seed=0)
+    folds = KFold(3, shuffle=True, random_state=0)
+    scores = cross_val_score(gp, NODES[:, None], y, cv=folds)
+    assert (scores > 0.5).all()
+    train, test = next(folds.split(NODES))
+    gp.fit(NODES[train], y[train])
+    assert np.isclose(scores[0], r2_score(y[test], gp.predict(NODES[test])))
+    assert np.isclose(scores[0], gp.score(NODES[test], y[test]))
+
+
+def test_grid_search_over_kernels(grid, signal):
+    search = GridSearchCV(
+        grf.GraphGPRegressor(grid, optimize=False, noise=0.01, seed=0),
+        {"kernel": [grf.Diffusion(0.1), grf.Diffusion(4.0)]},
+        cv=KFold(3, shuffle=True, random_state=0),
+    )
+    search.fit(NODES[:, None], _noisy(signal))
+    assert search.best_params_["kernel"] == grf.Diffusion(4.0)
+    assert search.predict(np.array([[1], [2]])).shape == (2,)
+
+
+def test_shapes_follow_y_and_the_query(grid, signal):
+    y = _noisy(signal)
+    one = grf.GraphGPRegressor(grid, noise=0.01, seed=0).fit(NODES, y)
+    two = grf.GraphGPRegressor(grid, noise=0.01, seed=0).fit(NODES[:, None], np.column_stack([y, 2 * y]))
+    assert one.predict().shape == (144,)
+    assert [a.shape for a in one.predict([4, 4, 1], return_std=True)] == [(3,), (3,)]
+    assert [a.shape for a in one.predict([4, 4, 1], return_cov=True)] == [(3,), (3, 3)]
+    assert one.sample([4, 1], n_samples=5, seed=0).shape == (5, 2)
+    assert isinstance(one.mean_, float)
+    assert [a.shape for a in two.predict([4, 4, 1], return_std=True)] == [(3, 2), (3, 2)]
+    assert two.sample([4, 1], n_samples=5, seed=0).shape == (5, 2, 2)
+    assert two.mean_.shape == (2,)
+    np.testing.assert_allclose(two.mean_[1], 2 * two.mean_[0])
+    assert two.predict([], return_std=False).shape == (0, 2)
+    np.testing.assert_array_equal(one.sample([1, 2], 3, seed=7), one.sample([1, 2], 3, seed=7))
+
+
+def test_nodes_may_be_given_by_name(signal):
+    names = [f"n{i}" for i in range(4)]
+    graph = grf.Graph(np.ones((4, 4)) - np.eye(4), nodes=names)
+    settings = {"optimize": False, "noise": 0.1, "output_scale": 1.0}
+    by_name = grf.GraphGPRegressor(graph, **settings).fit(["n2", "n0"], [1.0, -1.0])
+    by_position = grf.GraphGPRegressor(graph, **settings).fit([2, 0], [1.0, -1.0])
+    np.testing.assert_array_equal(by_name.predict(["n1"]), by_position.predict([1]))
+    with pytest.raises(ValueError, match="nodes of the graph"):
+        by_name.predict(["n9"])
+
+
+# -- little or no information --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["series", "walks"])
+@pytest.mark.parametrize("mean", ["constant", "zero"])
+@pytest.mark.parametrize(("nodes", "y"), [([3], [2.0]), ([3, 3], [2.0, 2.0]), ([1, 5, 9], [0.0, 0.0, 0.0])])
+def test_one_observation_or_constant_ones_give_finite_answers(grid, nodes, y, mean, method):
+    gp = grf.GraphGPRegressor(grid, mean=mean, method=method, seed=0)
+    if mean == "constant" or not any(y):
+        with pytest.warns(UserWarning, match="`y` does not vary about its mean"):
+            gp.fit(nodes, y)
+        if mean == "constant":
+            np.testing.assert_allclose(gp.predict(), y[0], atol=1e-9)
+    else:
+        gp.fit(nodes, y)
+    mean_, std = gp.predict(return_std=True)
+    assert np.isfinite(mean_).all()
+    assert np.isfinite(std).all()
+    assert (std >= 0).all()
+    assert np.isfinite(gp.log_marginal_likelihood_)
+
+
+def test_components_and_isolated_nodes_without_observations_keep_the_prior(weighted_graph):
+    gp = grf.GraphGPRegressor(
+        weighted_graph, kernel=grf.Diffusion(1.5), optimize=False, output_scale=1.0, noise=0.1, mean="zero"
+    ).fit([0, 1], [1.0, 2.0])
+    mean, std = gp.predict(return_std=True)
+    np.testing.assert_allclose(mean[4:], 0, atol=1e-12)
+    np.testing.assert_allclose(std[4:] ** 2, np.diagonal(gp.prior_covariance())[4:], rtol=1e-9)
+
+
+def test_tiny_and_huge_units_change_nothing_but_the_units(grid, signal):
+    y = _noisy(signal)
+    one = grf.GraphGPRegressor(grid, seed=0).fit(NODES, y)
+    for unit in (1e-8, 1e8):
+        other = grf.GraphGPRegressor(grid, seed=0).fit(NODES, unit * y)
+        np.testing.assert_allclose(other.predict(), unit * one.predict(), rtol=1e-3, atol=1e-4 * unit)
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "y", "error", "message"),
+    [
+        ([0, 1], [0.0, np.nan], ValueError, "`y` must be finite"),
+        ([0, 1], [0.0, np.inf], ValueError, "`y` must be finite"),
+        ([0, 1], [0.0], ValueError, r"`y` must have shape \(2,\)"),
+        ([0, 1], [[[0.0]], [[1.0]]], ValueError, r"`y` must have shape \(2,\)"),
+        ([0, 1], ["a", "b"], TypeError, "`y` must be real numbers"),
+        ([0, 144], [0.0, 1.0], ValueError, r"`nodes` must be positions in \[0, 143\]"),
+        ([0.5, 1], [0.0, 1.0], TypeError, "`nodes` must be integer positions"),
+        ([[0, 1]], [0.0], ValueError, r"`nodes` must have shape \(n,\) or \(n, 1\)"),
+        ([], [], ValueError, "`nodes` must hold at least one node"),
+    ],
+)
+def test_bad_observations_are_refused(grid, nodes, y, error, message):
+    with pytest.raises(error, match=message):
+        grf.GraphGPRegressor(grid).fit(nodes, y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"noise": 0.0}, ValueError, "`noise` must be greater than 0"),
+        ({"noise": -1.0}, ValueError, "`noise` must be greater than 0"),
+        ({"output_scale": 0}, ValueError, "`output_scale` must be greater than 0"),
+        ({"kernel": "gaussian"}, ValueError, "`kernel` must be one of 'diffusion'"),
+        ({"kernel": 3}, TypeError, "`kernel` must be a graphrf kernel"),
+        ({"method": "magic"}, ValueError, "`method` must be one of"),
+        ({"mean": "linear"}, ValueError, "`mean` must be one of"),
+        ({"solver": "lu"}, ValueError, "`solver` must be one of"),
+        ({"max_train": 0}, ValueError, "`max_train` must be at least 1"),
+        ({"tol": 2.0}, ValueError, "`tol` must be in"),
+        ({"max_iterations": 0}, ValueError, "`max_iterations` must be at least 1"),
+        ({"seed": -1}, ValueError, "`seed` must be in"),
+        ({"n_threads": 0}, ValueError, "`n_threads` must be at least 1"),
+        ({"optimize": ["nu"]}, ValueError, "`optimize` must name hyperparameters"),
+        ({"optimize": "lengthscale"}, TypeError, "`optimize` must be True, False"),
+        ({"sampler": 5}, TypeError, "`sampler` must be a sampler"),
+        ({"sampler": grf.RandomWalks(8), "method": "series"}, ValueError, "`sampler` is for method='walks'"),
+        (
+            {"sampler": grf.RandomWalks(8), "kernel": grf.Diffusion(1.0, laplacian="combinatorial")},
+            ValueError,
+            "`sampler` must walk the combinatorial Laplacian",
+        ),
+    ],
+)
+def test_bad_settings_are_refused_when_fitting(grid, settings, error, message):
+    gp = grf.GraphGPRegressor(grid, **settings)  # as scikit-learn wants it: nothing is checked here
+    with pytest.raises(error, match=message):
+        gp.fit([0, 1], [0.0, 1.0])
+
+
+def test_graphs_of_the_wrong_kind_are_refused():
+    directed = grf.Graph(np.array([[0, 1], [0, 0]]), directed=True)
+    with pytest.raises(ValueError, match="needs an undirected graph"):
+        grf.GraphGPRegressor(directed).fit([0, 1], [0.0, 1.0])
+    with pytest.raises(TypeError, match=r"`graph` must be a graphrf\.Graph"):
+        grf.GraphGPRegressor(np.eye(3)).fit([0, 1], [0.0, 1.0])
+
+
+def test_predictions_say_what_is_wrong(grid, signal):
+    gp = grf.GraphGPRegressor(grid, seed=0)
+    with pytest.raises(NotFittedError, match="call fit"):
+        gp.predict()
+    gp.fit(NODES, _noisy(signal))
+    with pytest.raises(ValueError, match="exclude each other"):
+        gp.predict(return_std=True, return_cov=True)
+    with pytest.raises(ValueError, match="`return_std` must be one of 'observation'"):
+        gp.predict(return_std="noise")
+    with pytest.raises(ValueError, match="`nodes` must be positions"):
+        gp.predict([-1])
+    with pytest.raises(ValueError, match="`n_samples` must be at least 1"):
+        gp.sample([0], n_samples=0)
+
+
+def test_joint_covariances_of_too_many_nodes_are_refused(grid, signal, monkeypatch):
+    gp = grf.GraphGPRegressor(grid, seed=0).fit(NODES, _noisy(signal))
+    monkeypatch.setattr("graphrf.gp.regression.LARGEST_JOINT", 10)
+    for call in (gp.sample, gp.prior_covariance, lambda: gp.predict(return_cov=True)):
+        with pytest.raises(ValueError, match="at most 10 distinct nodes"):
+            call()
+
+
+# -- imports -------------------------------------------------------------------------------------
+
+
+def test_importing_the_room_is_light():
+    code = (
+        "import sys, graphrf.gp; bad = {'torch', 'gpytorch', 'sklearn'} & set(sys.modules); assert not bad, bad\n"
+        "graphrf.gp.GraphGPRegressor; assert 'torch' not in sys.modules and 'gpytorch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_scikit_learn_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "graphrf.gp.regression", raising=False)
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    with pytest.raises(ImportError, match=r"pip install 'graphrf\[gp\]'"):
+        grf.gp.GraphGPRegressor  # noqa: B018
+
+
+def test_progress_bars_go_to_standard_error(grid, signal, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gp = grf.GraphGPRegressor(grid, seed=0, progress=True).fit(NODES, _noisy(signal))
+        gp.predict(return_std=True)
+    captured = capsys.readouterr()
+    assert "predictions" in captured.err
+    assert captured.out == ""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from graphrf.demo import GramPart, InterpolationPart, PageRankPart, Part
+from graphrf._demo_parts import GramPart, InterpolationPart, PageRankPart, Part
 from graphrf.plot import (
     plot_error_against_walks,
     plot_graph_signal,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphrf.demo import P_HALT, GramPart, GramRow, InterpolationPart, PageRankPart, PageRankRow, Part
+from graphrf._demo_parts import GramPart, GramRow, InterpolationPart, PageRankPart, PageRankRow, Part
 
 
 @dataclass(frozen=True)
@@ -45,39 +45,39 @@ def section(part: Part) -> Section:
 
 def _kernel(part: GramPart) -> Section:
     source, baseline = part.source, part.rows[0]
+    best = min(part.rows, key=lambda row: row.error)
+    sigma = next(row for row in part.rows if row.lengths == "sigma-coupled")
     whole = part.compared_rows == source.n_nodes
     compared = "all pairs" if whole else f"{part.compared_rows} random rows of the matrix"
-    best = min(part.rows, key=lambda row: row.error)
+    question = (
+        f"How alike are two nodes of a graph? The kernel {part.kernel} says so for every pair of the "
+        f"{source.n_nodes:,} nodes of {source.name!r} ({source.n_edges:,} edges). Here it is estimated from "
+        f"{part.n_walks} random walks from each node, and compared with the exact kernel ({compared}; computed "
+        f"in {_seconds(part.exact_seconds)})."
+    )
+    error = (
+        "How far the estimated matrix is from the exact one, relative to its size: 0.1 is 10 % off. Lower at "
+        "equal walks is better; four times as many independent walks halve it."
+    )
+    lengths = (
+        f"'independent' walks each end with probability {part.p_halt:g} before every step; 'antithetic', "
+        "'sigma-coupled' (the paper) and 'stratified' make the lengths of one node's walks differ; 'truncated' "
+        "walks all have the same length."
+    )
+    directions = "'stratified' sends the walks of a node that stand together to different neighbours."
+    cost = "For each node: the cost in time and in memory. Seconds are for all nodes."
     finding = (
         f"With the same {part.n_walks} walks a node, {best.lengths} lengths and {best.directions} directions "
         f"have {baseline.error / best.error:.1f} times less error than independent walks."
     )
+    coupled = (
+        f"Sigma coupling of the lengths alone divides the error by {baseline.error / sigma.error:.2f}. Couplings "
+        "of lengths matter more where walks end early (--p-halt 0.3)."
+    )
     return Section(
         title=f"A graph kernel from random walks: {source.name}",
-        question=(
-            f"How alike are two nodes of a graph? The kernel {part.kernel} says so for every pair of the "
-            f"{source.n_nodes:,} nodes of {source.name!r} ({source.n_edges:,} edges). Here it is estimated from "
-            f"{part.n_walks} random walks from each node, and compared with the exact kernel ({compared}; "
-            f"computed in {_seconds(part.exact_seconds)})."
-        ),
-        reading=(
-            (
-                "error",
-                "How far the estimated matrix is from the exact one, relative to its size: 0.1 is 10 % off. Lower "
-                "at equal walks is better; four times as many independent walks halve it.",
-            ),
-            (
-                "lengths",
-                f"'independent' walks each end with probability {P_HALT:g} before every step; 'antithetic', "
-                "'sigma-coupled' (the paper) and 'stratified' make the lengths of one node's walks differ; "
-                "'truncated' walks all have the same length.",
-            ),
-            (
-                "directions",
-                "'stratified' sends the walks of a node that stand together to different neighbours.",
-            ),
-            ("steps, non-zeros", "For each node: the cost in time and in memory. Seconds are for all nodes."),
-        ),
+        question=question,
+        reading=(("error", error), ("lengths", lengths), ("directions", directions), ("steps, non-zeros", cost)),
         columns=("lengths", "directions", "error (± std. error)", "better by", "steps", "non-zeros", "seconds"),
         rows=tuple(
             (
@@ -93,7 +93,7 @@ def _kernel(part: GramPart) -> Section:
         ),
         n_words=2,
         best=part.rows.index(best),
-        findings=(finding,),
+        findings=(finding, coupled),
     )
 
 
@@ -101,26 +101,28 @@ def _interpolation(part: InterpolationPart) -> Section:
     unit = f" ({part.unit})" if part.unit else ""
     noisy = f", with noise of deviation {part.noise:g} added" if part.noise else ""
     best = min(part.rows, key=lambda row: row.rmse)
-    mean, walks, series = part.rows
+    constant, walks, series = part.rows
+    question = (
+        f"What is the {part.signal} where nobody looked? {part.n_observed:,} of the {part.source.n_nodes:,} "
+        f"nodes of {part.source.name!r} are observed{noisy}; a Gaussian process on the graph predicts "
+        f"{part.n_predicted:,} others, and says how sure it is."
+    )
+    coverage = (
+        "How often the truth lies within the stated 95 % interval: 0.95 is honest, less is overconfident, more "
+        "is overcautious."
+    )
+    deviation = "The error that the method itself expects: near the RMSE is honest, small is useful."
     finding = (
-        f"Walks ({part.n_walks} a node) predict {mean.rmse / walks.rmse:.1f} times better than the mean of the "
-        f"observations; the exact series, which the walks approximate, {mean.rmse / series.rmse:.1f} times."
+        f"Walks ({part.sampler}) predict {constant.rmse / walks.rmse:.1f} times better than the mean of the "
+        f"observations; the exact series, which the walks approximate, {constant.rmse / series.rmse:.1f} times."
     )
     return Section(
         title=f"A signal with uncertainty: {part.source.name}",
-        question=(
-            f"What is the {part.signal} where nobody looked? {part.n_observed:,} of the {part.source.n_nodes:,} "
-            f"nodes of {part.source.name!r} are observed{noisy}; a Gaussian process on the graph predicts "
-            f"{part.n_predicted:,} others, and says how sure it is."
-        ),
+        question=question,
         reading=(
             ("RMSE", "The typical error of a prediction; lower is better."),
-            (
-                "coverage",
-                "How often the truth lies within the stated 95 % interval: 0.95 is honest, less is overconfident, "
-                "more is overcautious.",
-            ),
-            ("deviation", "The error that the method itself expects: near the RMSE is honest, small is useful."),
+            ("coverage", coverage),
+            ("deviation", deviation),
         ),
         columns=("method", f"RMSE{unit}", "95 % coverage", f"deviation{unit}", "seconds"),
         rows=tuple(
@@ -142,39 +144,33 @@ def _interpolation(part: InterpolationPart) -> Section:
 def _pagerank(part: PageRankPart) -> Section:
     baseline = part.rows[0]
     best = min(part.rows, key=lambda row: row.error)
-    leaders = ", ".join(f"{name} ({score:.4f})" for name, score in part.top[:3])
+    question = (
+        f"Which nodes of {part.source.name!r} matter? PageRank: the chance that a walk which begins anywhere, "
+        f"follows random edges, and ends with probability {part.p_halt:g} before every step, ends at a node. "
+        f"Estimated from {part.n_walks} walks from each node, and compared with the exact scores."
+    )
+    error = (
+        "The sum over all nodes of |estimated - exact|. Scores sum to 1, so 0.05 means that 2.5 % of the score "
+        "sits on wrong nodes."
+    )
+    estimator = "'endpoints' counts where walks end (the paper), 'visits' every node that they pass."
+    coupling = (
+        "How the lengths of one node's walks depend on each other; 'pooled' moves all walkers that stand on a "
+        "node together."
+    )
+    exact = (
+        f"Power iteration took {_seconds(part.exact_seconds)} ({part.exact_iterations} products with the graph's "
+        "matrix): for one vector of a graph that fits into memory, use that."
+    )
     comparison = (
         f"From {part.n_walks} walks a node, {best.estimator} of {best.coupling} walks have "
         f"{baseline.error / best.error:.1f} times less error than end points of independent walks."
     )
+    leaders = ", ".join(f"{name} ({score:.4f})" for name, score in part.top[:3])
     return Section(
         title=f"PageRank from random walks: {part.source.name}",
-        question=(
-            f"Which nodes of {part.source.name!r} matter? PageRank: the chance that a walk which begins anywhere, "
-            f"follows random edges, and ends with probability {part.p_halt:g} before every step, ends at a node. "
-            f"Estimated from {part.n_walks} walks from each node, and compared with the exact scores."
-        ),
-        reading=(
-            (
-                "L1 error",
-                "The sum over all nodes of |estimated - exact|. Scores sum to 1, so 0.05 means that 2.5 % of the "
-                "score sits on wrong nodes.",
-            ),
-            (
-                "estimator",
-                "'endpoints' counts where walks end (the paper), 'visits' every node that they pass.",
-            ),
-            (
-                "coupling",
-                "How the lengths of one node's walks depend on each other; 'pooled' moves all walkers that stand "
-                "on a node together.",
-            ),
-            (
-                "the exact way",
-                f"Power iteration took {_seconds(part.exact_seconds)} ({part.exact_iterations} products with the "
-                "graph's matrix): for one vector of a graph that fits into memory, use that.",
-            ),
-        ),
+        question=question,
+        reading=(("L1 error", error), ("estimator", estimator), ("coupling", coupling), ("the exact way", exact)),
         columns=("estimator", "coupling", "L1 error (± std. error)", "better by", "steps", "seconds"),
         rows=tuple(
             (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,8 +40,10 @@ def _options(
 
 
 @contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """What the library says about bad input goes to standard error as one line; Ctrl-C leaves quietly."""
+def _plain_messages() -> Iterator[None]:
+    """Warnings and what the library says of bad input, one line each on standard error; Ctrl-C leaves quietly."""
+    format_before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_, **__: f"graphrf: warning: {message}\n"
     try:
         yield
     except (ValueError, OSError, ImportError, MemoryError) as error:
@@ -49,21 +52,24 @@ def _one_line_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("graphrf: interrupted", err=True)
         raise typer.Exit(_INTERRUPTED) from None
+    finally:
+        warnings.formatwarning = format_before
 
 
 @app.command()
 def demo(
     dataset: Annotated[str, typer.Option(help="Graph for the kernel and PageRank.")] = "karate",
-    mesh: Annotated[str, typer.Option(help="Mesh that carries the signal.")] = "generated-torus",
+    mesh: Annotated[str, typer.Option(help="Mesh that carries the signal.")] = "twisted-torus",
     traffic: Annotated[bool, typer.Option("--traffic", help="Also interpolate speeds in San Jose.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the report, the figures and results.json.")] = Path("out"),
     walks: Annotated[int, typer.Option(help="Random walks from every node.")] = 16,
-    repeats: Annotated[int, typer.Option(help="Repetitions that errors are averaged over.")] = 10,
+    repeats: Annotated[int, typer.Option(help="Repetitions that errors are averaged over.")] = 20,
+    p_halt: Annotated[float, typer.Option(help="Chance that a walk ends before each step.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     figures: Annotated[bool, typer.Option(help="Draw figures (needs matplotlib).")] = True,
 ) -> None:
     """Estimate a graph kernel, a signal on a mesh and PageRank by random walks, beside the exact answers."""
-    with _one_line_errors():
+    with _plain_messages():
         started = time.perf_counter()
         if out.exists() and not out.is_dir():
             raise NotADirectoryError(f"`--out` must be a folder, got {out}, which is a file")
@@ -72,9 +78,10 @@ def demo(
 
             graphrf.plot.require_matplotlib()
         from graphrf import report
-        from graphrf.demo import Settings, run
+        from graphrf._demo_parts import Settings
+        from graphrf.demo import run
 
-        settings = Settings(dataset, mesh, traffic, walks, repeats, seed)
+        settings = Settings(dataset, mesh, traffic, walks, repeats, seed, p_halt)
         parts = []
         for part in run(settings, progress=True):
             parts.append(part)
@@ -90,7 +97,7 @@ def datasets(
     name: Annotated[str | None, typer.Argument(help="Show the card of this data set.")] = None,
 ) -> None:
     """List the named data sets, or show the card of one."""
-    with _one_line_errors():
+    with _plain_messages():
         if name is not None:
             from graphrf.datasets import describe
 

@@ -8,196 +8,44 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from graphrf import _checks, datasets
+from graphrf import datasets
+from graphrf._demo_parts import (
+    GramPart,
+    GramRow,
+    InterpolationPart,
+    InterpolationRow,
+    PageRankPart,
+    PageRankRow,
+    Part,
+    Settings,
+    Source,
+)
 from graphrf.datasets import Dataset
 from graphrf.features import Features
 from graphrf.gp.metrics import coverage, rmse
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel, RegularizedLaplacian
-from graphrf.lengths import IID, Antithetic, Coupling, LengthLaw, SigmaCoupled, Stratified, Truncated
+from graphrf.lengths import IID, Antithetic, LengthLaw, SigmaCoupled, Stratified, Truncated
+from graphrf.loaders import from_mesh
 from graphrf.pagerank import pagerank, power_iteration
 from graphrf.sampling.random_walks import DIRECTIONS, RandomWalks
 from graphrf.sampling.sample import sample_features
 from graphrf.series import kernel_block
 
-P_HALT = 0.1
+TWISTED_TORUS = Settings().mesh
 PAGERANK_P_HALT = 0.15
 # Up to here the whole kernel matrix is compared; above, this many of its rows.
 _LARGEST_DENSE = 1_000
 _SAMPLED_ROWS = 256
-_OBSERVED_SHARE = 0.2
+# Of the faces of a mesh, and at most so many, which keeps the largest meshes within minutes.
+_OBSERVED_SHARE, _MOST_OBSERVED = 0.2, 1_000
 _NOISE = 0.1
 # The paper trains on 250 of the 325 sensors of San Jose.
 _TRAFFIC_OBSERVED = 250
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What to run; the defaults need no file and no download.
-
-    Attributes
-    ----------
-    dataset : str
-        The graph whose kernel and PageRank are estimated, a name of `graphrf.datasets`.
-    mesh : str
-        The mesh that carries the signal: a name of `graphrf.datasets`, `mesh-` may be left out.
-    traffic : bool
-        Also interpolate the traffic speeds of San Jose.
-    n_walks : int
-        Walks from each node, even (some laws couple pairs), at least 4.
-    repeats : int
-        Independent repetitions that errors are averaged over, at least 2.
-    seed : int
-        Of everything random.
-    """
-
-    dataset: str = "karate"
-    mesh: str = "generated-torus"
-    traffic: bool = False
-    n_walks: int = 16
-    repeats: int = 20
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        _checks.integer("n_walks", self.n_walks, low=4, high=10_000)
-        if self.n_walks % 2:
-            raise ValueError(f"`n_walks` must be even, since some laws couple pairs of walks, got {self.n_walks}")
-        _checks.integer("repeats", self.repeats, low=2)
-        _checks.integer("seed", self.seed, low=0, high=2**31)
-
-
-@dataclass(frozen=True)
-class Source:
-    """The data that a part worked on."""
-
-    name: str
-    description: str
-    licence: str
-    n_nodes: int
-    n_edges: int
-
-
-@dataclass(frozen=True)
-class GramRow:
-    """The error of one law of lengths with one kind of directions; sizes are means for each node."""
-
-    lengths: str
-    directions: str
-    n_walks: int
-    error: float
-    stderr: float
-    steps: float
-    nonzeros: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class GramPart:
-    """A graph kernel, estimated by walks and compared with the exact one.
-
-    Attributes
-    ----------
-    rows : every law and kind of directions at `n_walks` walks
-    curves : the laws of the figure at several numbers of walks, by label
-    compared_rows : rows of the matrix that were compared
-    exact_seconds : time of computing these exactly
-    """
-
-    source: Source
-    kernel: str
-    n_walks: int
-    repeats: int
-    rows: tuple[GramRow, ...]
-    curves: dict[str, tuple[GramRow, ...]]
-    compared_rows: int
-    exact_seconds: float
-    coupling: Coupling = field(repr=False)
-
-
-@dataclass(frozen=True)
-class InterpolationRow:
-    """How well one method predicts the values that it was not shown."""
-
-    method: str
-    rmse: float
-    coverage: float
-    deviation: float
-    seconds: float | None
-
-
-@dataclass(frozen=True, eq=False)
-class InterpolationPart:
-    """A signal seen at some nodes and predicted at the others.
-
-    Attributes
-    ----------
-    signal : what is predicted, with its unit
-    n_observed, n_predicted : int
-    noise : deviation of the noise that was added to the observations, 0 if they are measurements
-    predictive : whether deviations include the noise of a measurement
-    hyperparameters : of the walks' Gaussian process
-    observed, truth, mean, deviation : ndarray, shape (N,)
-        NaN where not known; `mean` and `deviation` of the Gaussian process by walks.
-    data : the data set, for the figure
-    """
-
-    source: Source
-    signal: str
-    unit: str
-    n_observed: int
-    n_predicted: int
-    noise: float
-    predictive: bool
-    n_walks: int
-    rows: tuple[InterpolationRow, ...]
-    hyperparameters: dict[str, float]
-    observed: np.ndarray = field(repr=False)
-    truth: np.ndarray = field(repr=False)
-    mean: np.ndarray = field(repr=False)
-    deviation: np.ndarray = field(repr=False)
-    data: Dataset = field(repr=False)
-
-
-@dataclass(frozen=True)
-class PageRankRow:
-    """The L1 error of one estimator with one coupling; steps are means for each node."""
-
-    estimator: str
-    coupling: str
-    error: float
-    stderr: float
-    steps: float
-    seconds: float
-
-
-@dataclass(frozen=True, eq=False)
-class PageRankPart:
-    """PageRank by walks, compared with power iteration.
-
-    Attributes
-    ----------
-    exact : ndarray, shape (N,)
-    estimates : scores of single runs by label, for the figure
-    """
-
-    source: Source
-    p_halt: float
-    n_walks: int
-    repeats: int
-    rows: tuple[PageRankRow, ...]
-    top: tuple[tuple[str, float], ...]
-    exact_seconds: float
-    exact_iterations: int
-    exact: np.ndarray = field(repr=False)
-    estimates: dict[str, np.ndarray] = field(repr=False)
-
-
-Part = GramPart | InterpolationPart | PageRankPart
 
 
 def run(settings: Settings, *, progress: bool = False) -> Iterator[Part]:
@@ -242,11 +90,49 @@ def _graph_data(name: str) -> Dataset:
 
 
 def _mesh_data(name: str) -> Dataset:
+    if name == TWISTED_TORUS:
+        return _twisted_torus()
     known = datasets.names()
     data = datasets.load(f"mesh-{name}" if name not in known and f"mesh-{name}" in known else name)
     if "faces" not in data.extra:
         raise ValueError(f"`mesh` must be a triangle mesh, got {name!r}; see graphrf datasets")
     return data
+
+
+def _twisted_torus() -> Dataset:
+    """A torus whose tube is wavy along a spiral, with the height components of its normals as the signal.
+
+    A plain torus or ball has normals so smooth that the best lengthscale is far longer than walks are good for;
+    the waves give the signal the detail of a real surface. No library and no file is needed to make it.
+    """
+    around, across = 48, 24
+    u, v = np.meshgrid(np.arange(around), np.arange(across), indexing="ij")
+    along, about = 2 * np.pi * u / around, 2 * np.pi * v / across
+    tube = 0.9 * (1 + 0.25 * np.sin(5 * along + 3 * about))
+    reach = 2 + tube * np.cos(about)
+    vertices = np.stack([reach * np.cos(along), reach * np.sin(along), tube * np.sin(about)], axis=-1).reshape(
+        -1, 3
+    )
+
+    def number(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        return ((i % around) * across + j % across).ravel()
+
+    here, right, up, beyond = number(u, v), number(u + 1, v), number(u, v + 1), number(u + 1, v + 1)
+    # The diagonal runs along the waves; across them it would crumple the surface.
+    faces = np.concatenate([np.column_stack([here, right, up]), np.column_stack([right, beyond, up])])
+    corners = vertices[faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    return Dataset(
+        name=TWISTED_TORUS,
+        kind="generated",
+        description="A torus with a wavy, twisted tube, from a formula. Targets: z component of the face normals.",
+        licence="none needed (generated)",
+        graph=from_mesh((vertices, faces)),
+        targets=normals[:, 2].copy(),
+        coordinates=corners.mean(axis=1),
+        extra={"vertices": vertices, "faces": faces, "normals": normals},
+    )
 
 
 def _source(data: Dataset) -> Source:
@@ -287,10 +173,10 @@ def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False
     graph = _graph_of(data)
     kernel = RegularizedLaplacian(1.0, 2)
     laws: dict[str, LengthLaw] = {
-        "independent": IID(P_HALT),
-        "antithetic": Antithetic(P_HALT),
-        "sigma-coupled": SigmaCoupled(P_HALT),
-        "stratified": Stratified(P_HALT),
+        "independent": IID(settings.p_halt),
+        "antithetic": Antithetic(settings.p_halt),
+        "sigma-coupled": SigmaCoupled(settings.p_halt),
+        "stratified": Stratified(settings.p_halt),
         "truncated": Truncated(kernel.truncation_length(0.01)),
     }
     in_figure = {
@@ -309,18 +195,19 @@ def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False
     done: dict[tuple[str, str, int], GramRow] = {}
     with _bar(len(tasks) * settings.repeats, "kernel", progress) as bar:
         for law, directions, n_walks in tasks:
-            sampler = RandomWalks(n_walks, laws[law], directions)
+            sampler = RandomWalks(n_walks, laws[law], directions=directions)
             done[law, directions, n_walks] = _gram_row(law, graph, truth, sampler, settings, bar.update)
     return GramPart(
         source=_source(data),
         kernel=repr(kernel),
+        p_halt=settings.p_halt,
         n_walks=m,
         repeats=settings.repeats,
         rows=tuple(done[task] for task in tasks[: len(laws) * len(DIRECTIONS)]),
         curves={label: tuple(done[(*case, n)] for n in walks) for label, case in in_figure.items()},
         compared_rows=truth.rows.size,
         exact_seconds=truth.seconds,
-        coupling=SigmaCoupled(P_HALT).coupling,
+        coupling=SigmaCoupled(settings.p_halt).coupling,
     )
 
 
@@ -361,7 +248,7 @@ def interpolate_mesh(data: Dataset, settings: Settings, *, progress: bool = Fals
     assert truth is not None
     rng = np.random.default_rng(settings.seed)
     order = rng.permutation(graph.n_nodes)
-    seen = np.sort(order[: max(2, round(_OBSERVED_SHARE * graph.n_nodes))])
+    seen = np.sort(order[: min(max(2, round(_OBSERVED_SHARE * graph.n_nodes)), _MOST_OBSERVED)])
     observed = np.full(graph.n_nodes, np.nan)
     observed[seen] = truth[seen] + _NOISE * rng.standard_normal(seen.size)
     return _interpolated(
@@ -411,8 +298,7 @@ def _interpolated(
         fitted = {}
         for method, name in (("walks", "Gaussian process, walks"), ("series", "Gaussian process, exact series")):
             started = time.perf_counter()
-            sampler = RandomWalks(4 * settings.n_walks) if method == "walks" else None
-            model = GraphGPRegressor(graph, kernel="diffusion", method=method, sampler=sampler, seed=settings.seed)
+            model = GraphGPRegressor(graph, kernel="diffusion", method=method, seed=settings.seed)
             model.fit(seen, y)
             mean, deviation = model.predict(None, return_std="observation" if predictive else True)
             seconds = time.perf_counter() - started
@@ -420,6 +306,8 @@ def _interpolated(
             fitted[method] = model, mean, deviation
             bar.update()
     model, mean, deviation = fitted["walks"]
+    sampler = model.sampler_
+    assert sampler is not None
     return InterpolationPart(
         source=_source(data),
         signal=signal,
@@ -428,7 +316,7 @@ def _interpolated(
         n_predicted=hidden.size,
         noise=noise,
         predictive=predictive,
-        n_walks=4 * settings.n_walks,
+        sampler=f"{sampler.n_walks} walks a node, {sampler.lengths}",
         rows=tuple(rows),
         hyperparameters={
             **model.kernel_.hyperparameters,

@@ -193,7 +193,7 @@ def plot_mesh(
     low, high = corners.reshape(-1, 3).min(axis=0), corners.reshape(-1, 3).max(axis=0)
     size = np.maximum(high - low, 1e-9 * max(1.0, float(np.abs(high).max())))
     axes.set(xlim=(low[0], low[0] + size[0]), ylim=(low[1], low[1] + size[1]), zlim=(low[2], low[2] + size[2]))
-    axes.set_box_aspect(np.maximum(size, 0.02 * size.max()), zoom=1.45)
+    axes.set_box_aspect(size, zoom=float(np.linalg.norm(size)) / _extent(corners, view))
     axes.view_init(*view)
     axes.set_axis_off()
     bar = axes.figure.colorbar(
@@ -220,21 +220,21 @@ def plot_pagerank(exact: Any, estimates: Mapping[str, Any], *, ax: Axes | None =
     """
     exact = np.asarray(exact, dtype=np.float64)
     ax = _axes(ax, (5.2, 4.8))
-    low, high = float(exact[exact > 0].min()), float(exact.max())
+    ends = float(exact[exact > 0].min()), float(exact.max())
+    ax.plot(ends, ends, color=_GREY, linewidth=1, zorder=1, label="exact")
     for number, (label, scores) in enumerate(estimates.items()):
         scores = np.asarray(scores, dtype=np.float64)
         if scores.shape != exact.shape:
             raise ValueError(f"`estimates` must have shape {exact.shape} each, got {scores.shape} for {label!r}")
         seen = scores > 0
-        low = min(low, float(scores[seen].min(initial=low)))
         ax.plot(
             exact[seen], scores[seen], _MARKERS[number], color=COLOURS[number], label=label, alpha=0.75,
             markersize=max(2.5, 6 - 0.9 * math.log10(exact.size)), markeredgewidth=0, zorder=2,
         )  # fmt: skip
-    ax.plot([low, high], [low, high], color=_GREY, linewidth=1, zorder=1, label="exact")
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_aspect("equal", adjustable="datalim")
+    _plain_log_labels(ax.xaxis)
+    _plain_log_labels(ax.yaxis)
     ax.set_xlabel("exact PageRank score")
     ax.set_ylabel("estimated PageRank score")
     ax.grid(which="major", color="#ececec", linewidth=0.8)
@@ -366,6 +366,16 @@ def _lightness(corners: np.ndarray, view: tuple[float, float]) -> np.ndarray:
     elevation, azimuth = np.radians(view[0] + 25), np.radians(view[1] + 25)
     lamp = np.array([np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)])
     return 0.72 + 0.28 * np.abs(normals @ lamp)
+
+
+def _extent(corners: np.ndarray, view: tuple[float, float]) -> float:
+    """The height of a mesh as it is seen, or 4/5 of its width if that is more: what has to fit into the axes."""
+    elevation, azimuth = np.radians(view)
+    right = np.array([-np.sin(azimuth), np.cos(azimuth), 0.0])
+    towards = np.array([*(np.cos(elevation) * np.array([np.cos(azimuth), np.sin(azimuth)])), np.sin(elevation)])
+    points = corners.reshape(-1, 3)
+    width, height = np.ptp(points @ np.column_stack([right, np.cross(towards, right)]), axis=0)
+    return float(max(height, 0.8 * width, 1e-3 * np.linalg.norm(np.ptp(points, axis=0)), 1e-300))
 
 
 def _open_frame(ax: Axes) -> None:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphrf._demo_parts import GramPart, InterpolationPart, PageRankPart, Part, Settings
 from graphrf._demo_words import Section, section
 from graphrf._files import atomic_write
 from graphrf._version import __version__
-from graphrf.demo import GramPart, InterpolationPart, PageRankPart, Part, Settings
 
 if TYPE_CHECKING:
     from graphrf._demo_pictures import Picture
@@ -92,7 +92,8 @@ def command(settings: Settings) -> str:
     """The command line that gives these results again."""
     words = ["graphrf", "demo", "--dataset", settings.dataset, "--mesh", settings.mesh]
     words += ["--traffic"] if settings.traffic else []
-    words += ["--walks", str(settings.n_walks), "--repeats", str(settings.repeats), "--seed", str(settings.seed)]
+    words += ["--walks", str(settings.n_walks), "--repeats", str(settings.repeats)]
+    words += ["--p-halt", str(settings.p_halt), "--seed", str(settings.seed)]
     return shlex.join(words)
 
 

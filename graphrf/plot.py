@@ -161,8 +161,9 @@ def plot_mesh(
 
     Notes
     -----
-    Faces are painted from back to front by the distance of their centres, which is right for all but long,
-    interlocking faces. About 1 s for 10,000 faces.
+    Of a closed surface the faces that look at the viewer are painted from back to front by the distance of their
+    centres, which is right for all but long, interlocking faces; of an open one all faces are. About 1 s for
+    10,000 faces.
     """
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -183,17 +184,25 @@ def plot_mesh(
     colours = colormaps[cmap](norm(values))
     colours[~np.isfinite(values)] = (0.87, 0.87, 0.87, 1.0)
     corners = vertices[faces]
-    colours[:, :3] *= _lightness(corners, view)[:, None]
+    facing = _normals(corners) @ _direction(*view)
+    colours[:, :3] *= _lightness(_normals(corners), view)[:, None]
+    low, high = corners.reshape(-1, 3).min(axis=0), corners.reshape(-1, 3).max(axis=0)
+    size = np.maximum(high - low, 0.01 * max(float((high - low).max()), 1e-300))
+    zoom = 0.92 * float(np.linalg.norm(size)) / _extent(corners, view, size)
+    if _is_closed(faces):
+        # Of a closed surface only what looks at the viewer can be seen; "inside out" meshes look away throughout.
+        volume = float(np.einsum("ij,ij->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])))
+        seen = facing * np.sign(volume) > 0
+        corners, colours = corners[seen], colours[seen]
 
     axes: Any = _axes(ax, (5.2, 4.4), projection="3d")
     # Edges in the faces' colours close the hairlines that antialiasing leaves between them.
     axes.add_collection3d(
         Poly3DCollection(corners, facecolors=colours, edgecolors=colours, linewidths=0.3, zsort="average")
     )
-    low, high = corners.reshape(-1, 3).min(axis=0), corners.reshape(-1, 3).max(axis=0)
-    size = np.maximum(high - low, 1e-9 * max(1.0, float(np.abs(high).max())))
     axes.set(xlim=(low[0], low[0] + size[0]), ylim=(low[1], low[1] + size[1]), zlim=(low[2], low[2] + size[2]))
-    axes.set_box_aspect(size, zoom=float(np.linalg.norm(size)) / _extent(corners, view))
+    axes.set_proj_type("ortho")
+    axes.set_box_aspect(size, zoom=zoom)
     axes.view_init(*view)
     axes.set_axis_off()
     bar = axes.figure.colorbar(
@@ -358,24 +367,37 @@ def _plain_log_labels(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _lightness(corners: np.ndarray, view: tuple[float, float]) -> np.ndarray:
-    """Lightness of every face in [0.72, 1] under a lamp beside the viewer, the same for both sides of a face."""
+def _direction(elevation: float, azimuth: float) -> np.ndarray:
+    """The unit vector that points from the middle to a viewer at these angles in degrees."""
+    up, around = np.radians(elevation), np.radians(azimuth)
+    return np.array([np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)])
+
+
+def _normals(corners: np.ndarray) -> np.ndarray:
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     length = np.linalg.norm(normals, axis=1, keepdims=True)
-    normals = np.divide(normals, length, out=np.zeros_like(normals), where=length > 0)
-    elevation, azimuth = np.radians(view[0] + 25), np.radians(view[1] + 25)
-    lamp = np.array([np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)])
-    return 0.72 + 0.28 * np.abs(normals @ lamp)
+    return np.divide(normals, length, out=np.zeros_like(normals), where=length > 0)
 
 
-def _extent(corners: np.ndarray, view: tuple[float, float]) -> float:
-    """The height of a mesh as it is seen, or 4/5 of its width if that is more: what has to fit into the axes."""
-    elevation, azimuth = np.radians(view)
-    right = np.array([-np.sin(azimuth), np.cos(azimuth), 0.0])
-    towards = np.array([*(np.cos(elevation) * np.array([np.cos(azimuth), np.sin(azimuth)])), np.sin(elevation)])
-    points = corners.reshape(-1, 3)
-    width, height = np.ptp(points @ np.column_stack([right, np.cross(towards, right)]), axis=0)
-    return float(max(height, 0.8 * width, 1e-3 * np.linalg.norm(np.ptp(points, axis=0)), 1e-300))
+def _lightness(normals: np.ndarray, view: tuple[float, float]) -> np.ndarray:
+    """Lightness of every face in [0.72, 1] under a lamp beside the viewer, the same for both sides of a face."""
+    return 0.72 + 0.28 * np.abs(normals @ _direction(view[0] + 25, view[1] + 25))
+
+
+def _is_closed(faces: np.ndarray) -> bool:
+    """Whether every side of a face is one side of another, run through the other way."""
+    starts, ends = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
+    n = int(faces.max()) + 1 if len(faces) else 0
+    forth, back = np.sort(starts.astype(np.int64) * n + ends), np.sort(ends.astype(np.int64) * n + starts)
+    return bool(len(faces) and np.array_equal(forth, back) and (np.diff(forth) > 0).all())
+
+
+def _extent(corners: np.ndarray, view: tuple[float, float], size: np.ndarray) -> float:
+    """The larger of the width and the height of a mesh as it is seen; at least a hundredth of its box."""
+    towards = _direction(*view)
+    right = _direction(0.0, view[1] + 90)
+    spans = np.ptp(corners.reshape(-1, 3) @ np.column_stack([right, np.cross(towards, right)]), axis=0)
+    return float(max(*spans, 0.01 * np.linalg.norm(size)))
 
 
 def _open_frame(ax: Axes) -> None:

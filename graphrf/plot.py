@@ -184,15 +184,15 @@ def plot_mesh(
     colours = colormaps[cmap](norm(values))
     colours[~np.isfinite(values)] = (0.87, 0.87, 0.87, 1.0)
     corners = vertices[faces]
-    facing = _normals(corners) @ _direction(*view)
-    colours[:, :3] *= _lightness(_normals(corners), view)[:, None]
+    normals = _normals(corners)
+    colours[:, :3] *= _lightness(normals, view)[:, None]
     low, high = corners.reshape(-1, 3).min(axis=0), corners.reshape(-1, 3).max(axis=0)
     size = np.maximum(high - low, 0.01 * max(float((high - low).max()), 1e-300))
-    zoom = 0.92 * float(np.linalg.norm(size)) / _extent(corners, view, size)
+    zoom = 0.92 * float(np.linalg.norm(size)) / _extent(corners.reshape(-1, 3) - (low + high) / 2, view, size)
     if _is_closed(faces):
         # Of a closed surface only what looks at the viewer can be seen; "inside out" meshes look away throughout.
         volume = float(np.einsum("ij,ij->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])))
-        seen = facing * np.sign(volume) > 0
+        seen = normals @ _direction(*view) * np.sign(volume) > 0
         corners, colours = corners[seen], colours[seen]
 
     axes: Any = _axes(ax, (5.2, 4.4), projection="3d")
@@ -200,7 +200,8 @@ def plot_mesh(
     axes.add_collection3d(
         Poly3DCollection(corners, facecolors=colours, edgecolors=colours, linewidths=0.3, zsort="average")
     )
-    axes.set(xlim=(low[0], low[0] + size[0]), ylim=(low[1], low[1] + size[1]), zlim=(low[2], low[2] + size[2]))
+    start, end = (low + high - size) / 2, (low + high + size) / 2
+    axes.set(**{f"{name}lim": (start[number], end[number]) for number, name in enumerate("xyz")})
     axes.set_proj_type("ortho")
     axes.set_box_aspect(size, zoom=zoom)
     axes.view_init(*view)
@@ -392,12 +393,11 @@ def _is_closed(faces: np.ndarray) -> bool:
     return bool(len(faces) and np.array_equal(forth, back) and (np.diff(forth) > 0).all())
 
 
-def _extent(corners: np.ndarray, view: tuple[float, float], size: np.ndarray) -> float:
-    """The larger of the width and the height of a mesh as it is seen; at least a hundredth of its box."""
-    towards = _direction(*view)
+def _extent(points: np.ndarray, view: tuple[float, float], size: np.ndarray) -> float:
+    """Twice the largest offset, sideways or upwards, of points from the origin as they are seen."""
     right = _direction(0.0, view[1] + 90)
-    spans = np.ptp(corners.reshape(-1, 3) @ np.column_stack([right, np.cross(towards, right)]), axis=0)
-    return float(max(*spans, 0.01 * np.linalg.norm(size)))
+    offsets = points @ np.column_stack([right, np.cross(_direction(*view), right)])
+    return float(max(2 * np.abs(offsets).max(), 0.01 * np.linalg.norm(size)))
 
 
 def _open_frame(ax: Axes) -> None:

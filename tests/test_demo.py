@@ -1,0 +1,207 @@
+"""What the demo computes, and how its report says it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphrf import _demo_words, datasets, demo, report
+from graphrf._demo_parts import GramPart, InterpolationPart, PageRankPart, Settings
+
+SETTINGS = Settings(n_walks=8, repeats=12, seed=3)
+
+
+@pytest.fixture(scope="module")
+def karate() -> datasets.Dataset:
+    return datasets.load("karate")
+
+
+@pytest.fixture(scope="module")
+def kernel(karate) -> GramPart:
+    return demo.estimate_kernel(karate, SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def ranks(karate) -> PageRankPart:
+    return demo.estimate_pagerank(karate, SETTINGS)
+
+
+def test_stratified_walks_beat_independent_ones_and_the_table_holds_every_case(kernel):
+    rows = {(row.lengths, row.directions): row for row in kernel.rows}
+    assert len(rows) == len(kernel.rows) == 10
+    independent, stratified = rows["independent", "independent"], rows["stratified", "stratified"]
+    gap = independent.error - stratified.error
+    assert gap > 3 * np.hypot(independent.stderr, stratified.stderr)
+    assert stratified.error < 0.8 * independent.error
+    # Nine steps a walk on average at p_halt = 0.1; six where walks are truncated.
+    assert independent.steps == pytest.approx(9 * 8, rel=0.1)
+    assert rows["truncated", "independent"].steps == 6 * 8
+    assert all(1 < row.nonzeros < 34 for row in kernel.rows)
+
+
+def test_curves_fall_with_walks_and_share_the_table_s_numbers(kernel):
+    for label, rows in kernel.curves.items():
+        errors = [row.error for row in rows]
+        assert [row.n_walks for row in rows] == [2, 4, 8, 16, 32], label
+        assert errors == sorted(errors, reverse=True), label
+    assert kernel.curves["independent walks"][2] == kernel.rows[0]
+
+
+def test_error_of_independent_walks_halves_with_four_times_the_walks(kernel):
+    few, _, many = (kernel.curves["independent walks"][number] for number in (2, 3, 4))
+    assert 1.6 < few.error / many.error < 2.6
+
+
+def test_same_seed_gives_the_same_numbers_and_another_seed_others(karate, ranks):
+    again = demo.estimate_pagerank(karate, SETTINGS)
+    other = demo.estimate_pagerank(karate, dataclasses.replace(SETTINGS, seed=4))
+    assert [row.error for row in again.rows] == [row.error for row in ranks.rows]
+    assert [row.error for row in other.rows] != [row.error for row in ranks.rows]
+
+
+def test_rows_of_a_large_matrix_stand_for_the_whole(karate, kernel, monkeypatch):
+    monkeypatch.setattr(demo, "_LARGEST_DENSE", 10)
+    monkeypatch.setattr(demo, "_SAMPLED_ROWS", 20)
+    sampled = demo.estimate_kernel(karate, SETTINGS)
+    assert (kernel.compared_rows, sampled.compared_rows) == (34, 20)
+    for whole, part in zip(kernel.rows, sampled.rows, strict=True):
+        assert part.error == pytest.approx(whole.error, rel=0.25)
+        assert part.steps == whole.steps
+
+
+def test_pagerank_is_exact_up_to_the_stated_error(ranks):
+    assert ranks.exact.sum() == pytest.approx(1)
+    for label, scores in ranks.estimates.items():
+        assert scores.sum() == pytest.approx(1), label
+    errors = {(row.estimator, row.coupling): row.error for row in ranks.rows}
+    assert len(errors) == 9
+    assert errors["visits", "pooled"] < errors["visits", "iid"] < errors["endpoints", "iid"] < 0.5
+    assert ranks.top[0][0] == "33"  # the officer has the most friends
+    assert [score for _, score in ranks.top] == sorted((score for _, score in ranks.top), reverse=True)
+
+
+def test_twisted_torus_is_a_closed_surface_whose_normals_point_outwards():
+    data = demo._twisted_torus()
+    vertices, faces, normals = (data.extra[key] for key in ("vertices", "faces", "normals"))
+    assert (data.graph.degrees == 3).all()
+    assert data.graph.components().max() == 0
+    n_sides = len({tuple(sorted(side)) for face in faces for side in zip(face, np.roll(face, 1), strict=True)})
+    assert len(vertices) - n_sides + len(faces) == 0  # Euler's number of a torus
+    np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1)
+    corners = vertices[faces]
+    assert np.einsum("ij,ij->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])) > 0
+    # Divergence theorem: area vectors of a closed surface add up to zero.
+    areas = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    np.testing.assert_allclose(areas.sum(axis=0), 0, atol=1e-9)
+    np.testing.assert_array_equal(data.targets, normals[:, 2])
+
+
+def test_speeds_are_predicted_at_sensors_that_were_not_shown():
+    try:
+        data = datasets.load("san-jose")
+    except ConnectionError as error:
+        pytest.skip(f"San Jose is not at hand: {error}")
+    part = demo.interpolate_traffic(data, SETTINGS)
+    assert (part.n_observed, part.n_predicted, part.unit) == (250, 75, "mph")
+    constant, walks, series = part.rows
+    assert walks.rmse < constant.rmse
+    assert series.rmse < constant.rmse
+    assert all(0.7 < row.coverage <= 1 for row in part.rows)
+    hidden = np.isfinite(part.truth) & np.isnan(part.observed)
+    assert np.sqrt(np.mean((part.mean - part.truth)[hidden] ** 2)) == pytest.approx(walks.rmse)
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    from graphrf._demo_pictures import pictures
+
+    (picture,) = pictures(part)
+    assert picture.file == "traffic.png"
+    assert "mph" in picture.alt
+
+
+def test_settings_are_checked():
+    with pytest.raises(ValueError, match="`n_walks` must be even"):
+        Settings(n_walks=7)
+    with pytest.raises(ValueError, match="`repeats` must be at least 2, got 1"):
+        Settings(repeats=1)
+    with pytest.raises(ValueError, match="`p_halt` must be in"):
+        Settings(p_halt=0.99)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (Settings(dataset="nowhere"), "`name` must be one of"),
+        (Settings(dataset="uci-wine"), "table|not on this machine"),
+        (Settings(mesh="generated-grid"), "`mesh` must be a triangle mesh, got 'generated-grid'"),
+    ],
+)
+def test_data_that_does_not_serve_is_refused_before_anything_is_computed(settings, message):
+    with pytest.raises((ValueError, ConnectionError), match=message):
+        demo.run(settings)
+
+
+# -- the report ----------------------------------------------------------------------------------------------
+
+
+def test_text_explains_the_numbers_and_fits_the_terminal(kernel, ranks):
+    for part in (kernel, ranks):
+        text = report.as_text(part)
+        assert max(map(len, text.splitlines())) <= 100
+        assert "karate" in text
+        assert text.count("  best") == 1
+        for row in part.rows:
+            assert f"{row.error:.4f} ± {row.stderr:.4f}" in text
+
+
+def test_columns_of_the_table_line_up(kernel):
+    lines = report.as_text(kernel).splitlines()
+    rule = next(number for number, line in enumerate(lines) if line.startswith("---"))
+    edges = [match.span() for match in re.finditer("-+", lines[rule])]
+    for line in lines[rule + 1 : rule + 11]:
+        assert [line[start] != " " for start, _ in edges[:2]] == [True, True]  # words begin at the left
+        assert all(line[end - 1] != " " for _, end in edges[2:])  # numbers end at the right
+        assert all(line[end : end + 2].strip() == "" for _, end in edges)
+
+
+def test_best_row_is_the_one_with_the_least_error(kernel, ranks):
+    for part in (kernel, ranks):
+        content = _demo_words.section(part)
+        assert part.rows[content.best].error == min(row.error for row in part.rows)
+
+
+def test_numbers_survive_json_and_what_is_not_finite_becomes_null(kernel, tmp_path):
+    broken = dataclasses.replace(kernel, exact_seconds=float("nan"))
+    page, numbers = report.write([broken], SETTINGS, tmp_path, seconds=1.0, with_figures=False)
+    record = json.loads(numbers.read_text())
+    (part,) = record["parts"]
+    assert part["kind"] == "kernel"
+    assert part["exact_seconds"] is None
+    assert part["rows"][0]["error"] == kernel.rows[0].error
+    assert "coupling" not in part
+    assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_text_of_others_is_escaped_in_the_page(kernel, tmp_path):
+    source = dataclasses.replace(kernel.source, name="<b>&", description='"<script>"')
+    page, _ = report.write(
+        [dataclasses.replace(kernel, source=source)], SETTINGS, tmp_path, seconds=1.0, with_figures=False
+    )
+    text = Path(page).read_text()
+    assert "<script>" not in text
+    assert "<b>" not in text
+    assert "&lt;b&gt;&amp;" in text
+
+
+def test_command_gives_the_settings_again():
+    settings = Settings(dataset="cora", mesh="a mesh", traffic=True, n_walks=8, repeats=3, seed=5, p_halt=0.3)
+    assert report.command(settings) == (
+        "graphrf demo --dataset cora --mesh 'a mesh' --traffic --walks 8 --repeats 3 --p-halt 0.3 --seed 5"
+    )
+
+
+def test_every_kind_of_part_has_a_name_in_json():
+    assert set(report._KINDS) == {GramPart, InterpolationPart, PageRankPart}

@@ -107,32 +107,22 @@ def datasets(
 
 
 def _dataset_table() -> str:
-    from graphrf import _data_files
+    from graphrf._data_files import registry
+    from graphrf.datasets import _licences
 
-    registry = _data_files.registry()
     cells = [("name", "kind", "nodes", "edges", "found", "licence")]
-    for name, entry in registry["datasets"].items():
-        nodes = entry.get("nodes", entry.get("rows", 0))
-        licences = dict.fromkeys(registry["files"][key]["licence"] for key in entry["files"])
+    for name, entry in registry()["datasets"].items():
+        nodes = f"{entry.get('nodes', entry.get('rows', 0)):,}"
         edges = f"{entry['edges']:,}" if "edges" in entry else "-"
-        cells.append(
-            (
-                name,
-                entry["kind"],
-                f"{nodes:,}",
-                edges,
-                _where(entry["files"]),
-                "; ".join(licences) or "none needed",
-            )
-        )
+        cells.append((name, entry["kind"], nodes, edges, _where(entry["files"]), "; ".join(_licences(entry))))
     widths = [max(len(row[column]) for row in cells) for column in range(5)]
     lines = []
-    for row in cells:
+    for *columns, licence in cells:
         aligned = [
-            cell.rjust(width) if column in (2, 3) else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=False))
+            cell.rjust(width) if number in (2, 3) else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(columns, widths, strict=True))
         ]
-        lines.append("  ".join([*aligned, row[5]]))
+        lines.append("  ".join([*aligned, licence]))
     lines += [
         "",
         "Nodes of a table are its rows. found: built in, in the folder GRAPHRF_DATA_DIR, in the cache, or to be",

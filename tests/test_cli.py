@@ -198,6 +198,16 @@ def test_interrupt_exits_130_without_a_traceback(monkeypatch, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_defaults_are_those_of_the_settings(monkeypatch, tmp_path):
+    from graphrf import demo
+    from graphrf._demo_parts import Settings
+
+    seen = []
+    monkeypatch.setattr(demo, "run", lambda settings, progress: seen.append(settings) or [])
+    assert invoke("demo", "--no-figures", "--out", str(tmp_path)).exit_code == 0
+    assert seen == [Settings()]
+
+
 def test_warnings_are_one_plain_line_and_the_format_comes_back():
     before = warnings.formatwarning
     with cli._plain_messages():
@@ -214,7 +224,7 @@ def test_datasets_lists_every_name_with_its_size_and_whereabouts(offline):
     assert result.exit_code == 0
     lines = {line.split()[0]: line for line in result.stdout.splitlines() if line}
     assert set(graphrf.datasets.names()) <= set(lines)
-    assert re.search(r"karate\s+graph\s+34\s+78\s+built in", lines["karate"])
+    assert re.search(r"karate\s+graph\s+34\s+78\s+built in\s+BSD-3-Clause", lines["karate"])
     assert re.search(r"cora\s+graph\s+2,708\s+5,278\s+to fetch", lines["cora"])
     assert re.search(r"uci-wine\s+table\s+178\s+-\s", lines["uci-wine"])
 

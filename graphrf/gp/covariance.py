@@ -19,9 +19,16 @@ _LARGEST_BLOCK = 1024
 
 
 class Rows(Protocol):
-    """Where the factor's rows of any nodes come from; `at_once` of them are worth making together."""
+    """Where the factor's rows of any nodes come from.
+
+    `at_once` rows are worth making together; `column_height` is how many numbers a dense column of the covariance
+    passes through on its way.
+    """
 
     at_once: int
+
+    @property
+    def column_height(self) -> int: ...
 
     def __call__(self, nodes: np.ndarray) -> Factor:
         """The rows of some nodes; the same rows whenever a node is asked for again."""
@@ -35,6 +42,7 @@ class SeriesRows:
 
     def __init__(self, graph: Graph, laplacian: str, max_length: int) -> None:
         self._all = SeriesFactor(graph, laplacian, max_length=max_length)
+        self.column_height = graph.n_nodes
 
     def __call__(self, nodes: np.ndarray) -> Factor:
         return self._all.take(nodes)
@@ -44,6 +52,7 @@ class WalkRows:
     """Sampled rows. A node's walks depend on the seed and the node only, so they can be drawn when needed."""
 
     at_once = 32_768
+    column_height = 0
 
     def __init__(self, graph: Graph, sampler: Any, seed: int, n_threads: int | None) -> None:
         self._graph = graph
@@ -71,15 +80,12 @@ class Covariance:
         The modulation.
     amplitude : float
         What multiplies F F^T.
-    n_nodes : int
-        N.
     """
 
-    def __init__(self, rows: Rows, f: np.ndarray, amplitude: float, n_nodes: int) -> None:
+    def __init__(self, rows: Rows, f: np.ndarray, amplitude: float) -> None:
         self._rows = rows
         self._f = f
         self._amplitude = amplitude
-        self._n_nodes = n_nodes
 
     def factor(self, nodes: np.ndarray) -> Factor:
         """The rows of some nodes."""
@@ -111,13 +117,14 @@ class Covariance:
         if hasattr(factor, "matrix"):
             return self.columns(factor, factor)[0]
         matrix = np.empty((factor.shape[0], factor.shape[0]))
-        for block in self.blocks(factor.shape[0]):
+        for block in self.blocks(factor.shape[0], factor):
             matrix[:, block] = self.columns(factor, factor.take(np.arange(factor.shape[0])[block]))[0]
         return 0.5 * (matrix + matrix.T)
 
-    def blocks(self, n: int) -> Iterator[slice]:
-        """Slices of n nodes so small that dense blocks of columns stay within about 64 MB."""
-        return slices(n, min(_LARGEST_BLOCK, max(8, _BLOCK_NUMBERS // self._n_nodes)))
+    def blocks(self, n: int, left: Factor) -> Iterator[slice]:
+        """Slices of n nodes so small that blocks of columns K[left, slice] stay within about 64 MB."""
+        height = max(left.shape[0], self._rows.column_height)
+        return slices(n, min(_LARGEST_BLOCK, max(8, _BLOCK_NUMBERS // height)))
 
     def row_blocks(self, n: int) -> Iterator[slice]:
         """Slices of n nodes whose rows are made at once."""

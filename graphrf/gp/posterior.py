@@ -12,8 +12,9 @@ from graphrf.gp.likelihood import constant_mean
 from graphrf.gp.observations import Observations
 from graphrf.gp.solvers import CholeskySolver, ConjugateGradients, Solution, nystrom_preconditioner
 
-# Up to so many distinct observed nodes the covariance is factored: 128 MB and about a second.
-LARGEST_CHOLESKY = 4_000
+# Up to so many distinct observed nodes the covariance is factored: 300 MB and a few seconds. Conjugate gradients
+# fit sooner from 3,000 on, but then every deviation takes a solve: at 6,000 of 10,000 nodes, 0.2 s for each.
+LARGEST_CHOLESKY = 6_000
 # Up to so many distinct query nodes their joint covariance is formed: 200 MB.
 LARGEST_JOINT = 5_000
 _PRECONDITIONER_RANK = 200
@@ -79,7 +80,7 @@ class Posterior:
             columns = np.hstack(
                 [
                     covariance.columns(self._rows, self._rows.take(chosen[block]))[0]
-                    for block in covariance.blocks(chosen.size)
+                    for block in covariance.blocks(chosen.size, self._rows)
                 ]
             )
             self._solver = ConjugateGradients(
@@ -116,7 +117,7 @@ class Posterior:
         """Means, shape (q, p), and variances of f, shape (q,), in one pass over blocks of nodes."""
         means = np.empty((nodes.size, self.mean.size))
         result = np.empty(nodes.size)
-        for block in self._covariance.blocks(nodes.size):
+        for block in self._covariance.blocks(nodes.size, self._rows):
             rows = self._covariance.factor(nodes[block])
             cross, prior = self._covariance.columns(self._rows, rows)
             means[block] = cross.T @ self.weights
@@ -133,7 +134,7 @@ class Posterior:
         cross = np.hstack(
             [
                 self._covariance.columns(self._rows, rows.take(np.arange(nodes.size)[block]))[0]
-                for block in self._covariance.blocks(nodes.size)
+                for block in self._covariance.blocks(nodes.size, self._rows)
             ]
         )
         if isinstance(self._solver, CholeskySolver):

@@ -91,7 +91,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
     max_train : int
         Distinct observed nodes, drawn at random, that training sees: m^3 operations a step.
     solver : {"auto", "cholesky", "cg"}
-        For the posterior. "auto": Cholesky up to 4,000 distinct observed nodes, preconditioned conjugate
+        For the posterior. "auto": Cholesky up to 6,000 distinct observed nodes, preconditioned conjugate
         gradients above.
     tol : float
         Relative residual at which conjugate gradients stop.
@@ -102,7 +102,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
     n_threads : int, optional
         Default: the cores at hand.
     progress : bool
-        Show progress bars on standard error.
+        Show a progress bar of predictions on standard error.
 
     Attributes
     ----------
@@ -367,7 +367,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         self.truncation_error_ = error / self.mean_variance_
         f = self.kernel_.modulation(length + 1, self._scale)
         amplitude = self.output_scale_ / self.mean_variance_
-        return Covariance(rows, f, amplitude, self.graph.n_nodes)
+        return Covariance(rows, f, amplitude)
 
     def _mean_variance(self) -> float:
         if not self.normalize:

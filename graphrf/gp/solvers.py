@@ -89,6 +89,9 @@ class ConjugateGradients:
 
     def solve(self, rhs: np.ndarray) -> Solution:
         """A^-1 b for b of shape (m,) or (m, p)."""
+        return self._solve(rhs, self._tol)
+
+    def _solve(self, rhs: np.ndarray, tol: float) -> Solution:
         b = rhs.reshape(rhs.shape[0], -1)
         norm = np.linalg.norm(b, axis=0)
         norm[norm == 0] = 1.0
@@ -98,23 +101,23 @@ class ConjugateGradients:
             r = b - self.product(x) if done else b.copy()
             last, reached = reached, float((np.linalg.norm(r, axis=0) / norm).max())
             # A restart that does not halve the residual has met rounding: more steps would not help.
-            if reached <= self._tol or done >= self._max_iterations or reached > 0.5 * last:
+            if reached <= tol or done >= self._max_iterations or reached > 0.5 * last:
                 break
-            done += self._iterate(x, r, norm, self._max_iterations - done)
-        return Solution(x.reshape(rhs.shape), reached <= self._tol, done, reached)
+            done += self._iterate(x, r, tol * norm, self._max_iterations - done)
+        return Solution(x.reshape(rhs.shape), reached <= tol, done, reached)
 
     def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
         """b^T A^-1 b for each column of b, shape (p,), and the solution that it rests on.
 
         2 b^T x - x^T A x never exceeds the exact value, so that variances reduced by it are never too small, and
-        its error is the square of the solution's.
+        its error is the square of the solution's: so x needs a residual of 0.1 sqrt(tol) only.
         """
-        solution = self.solve(rhs)
+        solution = self._solve(rhs, max(self._tol, 0.1 * self._tol**0.5))
         x = solution.value
         return np.asarray((2 * rhs * x - x * self.product(x)).sum(axis=0)), solution
 
-    def _iterate(self, x: np.ndarray, r: np.ndarray, norm: np.ndarray, most: int) -> int:
-        """Improve x in place from its residual r until the recurrence says that it is good; steps taken."""
+    def _iterate(self, x: np.ndarray, r: np.ndarray, wanted: np.ndarray, most: int) -> int:
+        """Improve x in place from its residual r until the recurrence has half the wanted norms; steps taken."""
         z = self._precondition(r)
         p = z.copy()
         rho = (r * z).sum(axis=0)
@@ -125,7 +128,7 @@ class ConjugateGradients:
             length = np.where(going, rho / np.where(going, curvature, 1.0), 0.0)
             x += length * p
             r -= length * q
-            if bool((np.linalg.norm(r, axis=0) <= 0.5 * self._tol * norm).all()) or not going.any():
+            if bool((np.linalg.norm(r, axis=0) <= 0.5 * wanted).all()) or not going.any():
                 return step
             z = self._precondition(r)
             new = (r * z).sum(axis=0)

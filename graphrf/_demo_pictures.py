@@ -121,15 +121,25 @@ def _map(part: InterpolationPart) -> Picture:
     )
     for number, (title, values, cmap, label, marked) in enumerate(panels):
         ax = figure.add_subplot(1, len(panels), number + 1)
+        # A few nodes far from every sensor would stretch the colours of all others.
+        low, high = np.nanpercentile(values, [2, 98])
         plot_graph_signal(
-            data.coordinates, edges, values, ax=ax, label=label, cmap=cmap, marked=marked, geographic=True
+            data.coordinates,
+            edges,
+            values,
+            ax=ax,
+            label=label,
+            cmap=cmap,
+            limits=(float(low), float(high)),
+            marked=marked,
+            geographic=True,
         )
         ax.set_title(title)
     return Picture(
         file="traffic.png",
         caption=(
             f"The {part.signal} predicted at every node of {part.source.name!r} from {part.n_observed} sensors "
-            "(ringed on the right), and its standard deviation."
+            "(white dots), and its standard deviation."
         ),
         alt=(
             f"Two maps of the roads of {part.source.name}: the predicted {part.signal}, {_spread(part.mean)} "

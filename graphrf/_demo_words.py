@@ -128,9 +128,9 @@ def _interpolation(part: InterpolationPart) -> Section:
         rows=tuple(
             (
                 row.method,
-                f"{row.rmse:.4g}",
+                f"{row.rmse:#.4g}",
                 f"{row.coverage:.3f}",
-                f"{row.deviation:.4g}",
+                f"{row.deviation:#.4g}",
                 "-" if row.seconds is None else f"{row.seconds:.2f}",
             )
             for row in part.rows

@@ -266,7 +266,7 @@ def plot_graph_signal(
     marked: Any = None,
     geographic: bool = False,
 ) -> Axes:
-    """A graph drawn in the plane, its nodes coloured by `values`.
+    """A graph drawn in the plane, its nodes coloured by `values`, its edges by the mean of their ends.
 
     Parameters
     ----------
@@ -280,9 +280,9 @@ def plot_graph_signal(
         Of the colour bar, with the unit.
     cmap : str
     limits : (low, high), optional
-        Values at the ends of the colour bar. Default: the finite range.
+        Values at the ends of the colour bar, which is pointed where values lie beyond. Default: the finite range.
     marked : array_like of int, optional
-        Positions of nodes to ring in black, such as those observed.
+        Positions of nodes to dot in white, such as those observed.
     geographic : bool
         Whether coordinates are degrees: a degree of longitude is then drawn cos(latitude) as long.
 
@@ -293,24 +293,31 @@ def plot_graph_signal(
     from matplotlib.collections import LineCollection
 
     coordinates = np.asarray(coordinates, dtype=np.float64)
-    edges = np.asarray(edges)
+    edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
     values = np.asarray(values, dtype=np.float64)
     if coordinates.ndim != 2 or coordinates.shape[1] != 2:
         raise ValueError(f"`coordinates` must have shape (N, 2), got {coordinates.shape}")
     if values.shape != (len(coordinates),):
         raise ValueError(f"`values` must have one entry a node, shape ({len(coordinates)},), got {values.shape}")
     low, high = limits if limits is not None else _range(values)
-    ax = _axes(ax, (6.0, 5.0))
-    ax.add_collection(LineCollection(list(coordinates[edges]), colors="#b5b5b5", linewidths=0.8, zorder=1))
-    shown = np.flatnonzero(np.isfinite(values))
-    size = float(np.clip(6000 / max(1, shown.size), 6, 60))
     x, y = coordinates.T
+    ax = _axes(ax, (6.0, 5.0))
+    # Edges between two valued nodes carry the mean of the two, so that roads read as lines and not as beads.
+    means = values[edges].mean(axis=1) if len(edges) else np.empty(0)
+    known = np.isfinite(means)
+    ax.add_collection(LineCollection(list(coordinates[edges[~known]]), colors="#b5b5b5", linewidths=0.8, zorder=1))
+    lines = LineCollection(list(coordinates[edges[known]]), cmap=cmap, linewidths=2.2, zorder=2)
+    lines.set_array(means[known])
+    lines.set_clim(low, high)
+    ax.add_collection(lines)
+    shown = np.flatnonzero(np.isfinite(values))
+    size = float(np.clip(6000 / max(1, shown.size), 9, 60))
     points = ax.scatter(
-        x[shown], y[shown], c=values[shown], cmap=cmap, vmin=low, vmax=high, s=size, linewidths=0, zorder=2
+        x[shown], y[shown], c=values[shown], cmap=cmap, vmin=low, vmax=high, s=size, linewidths=0, zorder=3
     )
     if marked is not None:
-        ringed = np.asarray(marked)
-        ax.scatter(x[ringed], y[ringed], s=size, facecolors="none", edgecolors="black", linewidths=0.8, zorder=3)
+        dotted = np.asarray(marked)
+        ax.scatter(x[dotted], y[dotted], s=0.6 * size, color="white", edgecolors="black", linewidths=0.6, zorder=4)
     if geographic:
         ax.set_aspect(1 / math.cos(math.radians(float(coordinates[:, 1].mean()))))
         ax.set_xlabel("longitude (degrees)")
@@ -320,7 +327,9 @@ def plot_graph_signal(
     else:
         ax.set_aspect("equal")
         ax.set_axis_off()
-    bar = ax.figure.colorbar(points, ax=ax, label=label, shrink=0.8, pad=0.02)
+    bar = ax.figure.colorbar(
+        points, ax=ax, label=label, shrink=0.8, pad=0.02, extend=_beyond(values[shown], low, high)
+    )
     bar.outline.set_visible(False)
     return ax
 
@@ -350,6 +359,14 @@ def _curve(label: str, curve: Any) -> np.ndarray:
 def _range(values: np.ndarray) -> tuple[float, float]:
     finite = values[np.isfinite(values)]
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+
+
+def _beyond(values: np.ndarray, low: float, high: float) -> str:
+    """Which ends of a colour bar values lie beyond, as matplotlib's `extend` has it."""
+    below, above = bool((values < low).any()), bool((values > high).any())
+    return {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[
+        below, above
+    ]
 
 
 def _tile_label(tile: int, order: int, p_halt: float | None) -> str:

@@ -131,11 +131,29 @@ def test_a_mesh_seen_from_any_side_stays_within_its_axes():
 
 def test_nodes_without_a_value_have_no_mark_and_degrees_keep_their_shape():
     coordinates = np.array([[-121.0, 60.0], [-122.0, 60.0], [-121.5, 60.0]])
-    ax = plot.plot_graph_signal(coordinates, [[0, 1]], [1.0, np.nan, 3.0], geographic=True, marked=[0])
-    points = [collection for collection in ax.collections if hasattr(collection, "get_offsets")]
-    sizes = sorted(len(collection.get_offsets()) for collection in points)
-    assert sizes[-2:] == [1, 2]
+    ax = plot.plot_graph_signal(
+        coordinates, [[0, 1], [0, 2]], [1.0, np.nan, 3.0], geographic=True, marked=[0], limits=(0.0, 2.0)
+    )
+    bare, coloured, nodes, dots = ax.collections
+    assert [len(lines.get_segments()) for lines in (bare, coloured)] == [1, 1]
+    np.testing.assert_array_equal(coloured.get_array(), [2.0])  # the mean of its ends
+    np.testing.assert_array_equal(nodes.get_offsets(), coordinates[[0, 2]])
+    np.testing.assert_array_equal(dots.get_offsets(), coordinates[[0]])
     assert ax.get_aspect() == pytest.approx(2.0)  # 1 / cos(60 degrees)
+    rendered(ax)
+
+
+def test_a_graph_without_edges_is_drawn():
+    rendered(plot.plot_graph_signal([[0.0, 1.0], [1.0, 0.0]], [], [1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ("limits", "ends"), [(None, "neither"), ((0.0, 2.0), "max"), ((1.5, 4.0), "min"), ((1.5, 2.0), "both")]
+)
+def test_colour_bar_is_pointed_where_values_lie_beyond_it(limits, ends):
+    ax = plot.plot_graph_signal([[0.0, 1.0], [1.0, 0.0]], [[0, 1]], [1.0, 3.0], limits=limits)
+    nodes = ax.collections[2]
+    assert nodes.colorbar.extend == ends
 
 
 def test_pagerank_of_zero_is_left_out_of_the_logarithms():

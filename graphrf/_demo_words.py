@@ -68,12 +68,12 @@ def _kernel(part: GramPart) -> Section:
     cost = "For each node: the cost in time and in memory. Seconds are for all nodes."
     finding = (
         f"With the same {part.n_walks} walks a node, {best.lengths} lengths and {best.directions} directions "
-        f"have {baseline.error / best.error:.1f} times less error than independent walks."
+        f"have {baseline.error / best.error:.1f} times less error than independent walks, with {best.steps:.0f} "
+        f"steps a node instead of {baseline.steps:.0f}."
     )
-    coupled = (
-        f"Sigma coupling of the lengths alone divides the error by {baseline.error / sigma.error:.2f}. Couplings "
-        "of lengths matter more where walks end early (--p-halt 0.3)."
-    )
+    coupled = f"Sigma coupling of the lengths alone divides the error by {baseline.error / sigma.error:.2f}."
+    if part.p_halt < 0.3:
+        coupled += " Couplings of lengths matter more where walks end early (--p-halt 0.3)."
     return Section(
         title=f"A graph kernel from random walks: {source.name}",
         question=question,

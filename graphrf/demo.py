@@ -85,7 +85,8 @@ def _graph_data(name: str) -> Dataset:
     data = datasets.load(name)
     if data.graph is None:
         raise ValueError(f"`dataset` must have a graph, got {name!r}, which is a table")
-    data.graph.require_undirected("the demo's kernel")
+    if data.graph.directed:
+        raise ValueError(f"`dataset` must be undirected for the kernel, got {name!r}, whose edges have directions")
     return data
 
 
@@ -294,9 +295,10 @@ def _interpolated(
     y = observed[seen]
     constant = np.full(hidden.size, y.mean()), np.full(hidden.size, y.std(ddof=1))
     rows = [_interpolation_row("mean of the observations", truth[hidden], *constant, None)]
-    with _bar(2, f"{data.name}", progress) as bar:
+    with _bar(2, data.name, progress) as bar:
         fitted = {}
         for method, name in (("walks", "Gaussian process, walks"), ("series", "Gaussian process, exact series")):
+            bar.set_description(f"{data.name}, {method}")
             started = time.perf_counter()
             model = GraphGPRegressor(graph, kernel="diffusion", method=method, seed=settings.seed)
             model.fit(seen, y)

@@ -131,6 +131,15 @@ def test_settings_are_checked():
         Settings(p_halt=0.99)
 
 
+def test_a_directed_graph_is_refused():
+    try:
+        datasets.load("cora-directed")
+    except ConnectionError as error:
+        pytest.skip(f"cora-directed is not at hand: {error}")
+    with pytest.raises(ValueError, match="`dataset` must be undirected for the kernel, got 'cora-directed'"):
+        demo.run(Settings(dataset="cora-directed"))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -104,6 +104,8 @@ class Features:
         dtype: np.dtype[Any],
         description: Mapping[str, Any],
     ) -> None:
+        for array in (nodes, indptr, indices, visit_ptr, visits_per_entry, steps, counts):
+            array.setflags(write=False)
         self.nodes = nodes
         self.n_nodes = n_nodes
         self.n_walks = n_walks
@@ -371,7 +373,8 @@ class Features:
         wanted = np.asarray(nodes)
         if wanted.dtype.kind not in "iu" or wanted.ndim > 1:
             raise TypeError(
-                f"`{argument}` must be integer node positions of shape (n,), got {_checks.describe(wanted)}"
+                f"`{argument}` must be integer node positions of shape (n,), got {_checks.describe(wanted)}; "
+                "graph.index(...) turns names into positions"
             )
         wanted = np.atleast_1d(wanted).astype(np.int64)
         order = np.argsort(self.nodes, kind="stable")

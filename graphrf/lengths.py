@@ -251,9 +251,9 @@ class LengthLaw(ABC):
         """What the rule reads besides the table, int64, 2-D.
 
         PERMUTATION: the coupling's, shape (group - 1, order). STRATIFIED: the stratum of every walk before
-        the random rotation, shape (1, n_walks). Else empty.
+        the random rotation, shape (1, n_walks). Else empty. Read-only, so that loops see one type of array.
         """
-        return np.zeros((0, 1), np.int64)
+        return _read_only(np.zeros((0, 1), np.int64))
 
     @property
     def group(self) -> int:
@@ -342,7 +342,7 @@ class Stratified(_Halting):
     rule = Rule.STRATIFIED
 
     def permutations(self, n_walks: int) -> np.ndarray:
-        return van_der_corput_order(n_walks)[None, :]
+        return _read_only(van_der_corput_order(n_walks)[None, :])
 
 
 @dataclass(frozen=True, repr=False)
@@ -432,6 +432,11 @@ class Truncated(LengthLaw):
 
     def __repr__(self) -> str:
         return f"Truncated({self.max_length})"
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array
 
 
 def van_der_corput_order(n: int) -> np.ndarray:

@@ -77,7 +77,7 @@ class Joined:
         self.n_steps += block.n_steps
 
     def arrays(self) -> dict[str, Any]:
-        """The finished arrays, trimmed and read-only, by the names that `Features` gives them."""
+        """The finished arrays, trimmed, by the names that `Features` gives them."""
         n_entries, n_visits = int(self._indptr[-1]), int(self._visit_ptr[-1])
         if not self._wide and n_entries >= 2**31:
             self._entries["indices"] = self._entries["indices"].astype(np.int64)
@@ -86,13 +86,6 @@ class Joined:
             for array in arrays.values():
                 # Gives the room at the end back without a copy.
                 array.resize(size, refcheck=False)
-        record = {
-            # scipy wants both index arrays of one type.
-            "indptr": self._indptr.astype(self._entries["indices"].dtype),
-            "visit_ptr": self._visit_ptr,
-            **self._entries,
-            **self._visits,
-        }
-        for array in record.values():
-            array.setflags(write=False)
-        return record
+        # scipy wants both index arrays of one type.
+        indptr = self._indptr.astype(self._entries["indices"].dtype)
+        return {"indptr": indptr, "visit_ptr": self._visit_ptr, **self._entries, **self._visits}

@@ -28,16 +28,29 @@ class Transitions(NamedTuple):
 
 
 def transitions(adjacency: sp.csr_array) -> Transitions:
-    """The walk arrays of a canonical CSR adjacency with positive weights; O(nnz)."""
-    indptr, indices, weights = adjacency.indptr, adjacency.indices, adjacency.data
+    """The walk arrays of a canonical CSR adjacency with positive weights; O(nnz).
+
+    They are read-only and of one index type, so that the loops are compiled once for all graphs.
+    """
+    index_type = np.int32 if adjacency.nnz < 2**31 else np.int64
+    indptr = adjacency.indptr.astype(index_type, copy=False)
+    indices = adjacency.indices.astype(index_type, copy=False)
+    cumulative = _running_shares(indptr, adjacency.data)
+    for array in (indptr, indices, cumulative):
+        array.setflags(write=False)
+    return Transitions(indptr, indices, cumulative)
+
+
+def _running_shares(indptr: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Running shares of each row's weights; empty when the weights of every row are equal."""
     degree = np.diff(indptr)
     filled = degree > 0
     first = np.repeat(weights[indptr[:-1][filled]], degree[filled])
     if np.array_equal(first, weights):
-        return Transitions(indptr, indices, np.zeros(0))
+        return np.zeros(0)
     # Sums run within each row, so that a heavy row does not blur the shares of a light one.
     cumulative = np.asarray(row_cumsum(weights, indptr))
     last = indptr[1:][filled] - 1
     cumulative /= np.repeat(cumulative[last], degree[filled])
     cumulative[last] = 1.0
-    return Transitions(indptr, indices, cumulative)
+    return cumulative

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.sampling.walks import walk_block
 from tests.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
@@ -262,6 +263,15 @@ def test_more_memory_than_the_limit_is_refused_before_it_is_taken(grid):
         grf.sample_features(grid, grf.RandomWalks(1000), memory_limit=100_000)
     features = grf.sample_features(grid, grf.RandomWalks(8), memory_limit=10_000_000)
     assert features.nbytes < 10_000_000
+
+
+@pytest.mark.skipif(not hasattr(walk_block, "signatures"), reason="compilation is switched off")
+def test_the_loop_is_compiled_once_for_all_graphs_and_laws(weighted_graph, plain_graph, karate):
+    for graph in (weighted_graph, plain_graph, karate):
+        for law in LAWS:
+            for laplacian in ("normalized", "combinatorial"):
+                grf.sample_features(graph, grf.RandomWalks(2, law, laplacian=laplacian), nodes=[0], seed=0)
+    assert len(walk_block.signatures) == 1
 
 
 def test_a_drawn_seed_is_recorded_and_repeats_the_result(weighted_graph):

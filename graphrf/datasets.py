@@ -214,7 +214,7 @@ def _entry(name: Any) -> dict[str, Any]:
     if not isinstance(name, str):
         raise TypeError(f"`name` must be the name of a data set, got {_checks.describe(name)}")
     if name not in known:
-        near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.6)
         hint = f"did you mean {', '.join(map(repr, near))}? " if near else ""
         raise ValueError(
             f"`name` must be one of graphrf.datasets.names(), got {name!r}; {hint}"

@@ -1,4 +1,4 @@
-"""Series or walks: which costs less."""
+"""Series or walks, Cholesky or conjugate gradients: which costs less, and how many nodes training can afford."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from graphrf.graph import Graph
 # on two cores), and the typical number of products that a vector takes.
 SERIES_BUDGET = 2e10
 _SERIES_DEGREE = 40
+# Numbers (nodes of the graph x training nodes) that training by the series may hold, twice: 1.6 GB.
+_TRAINING_NUMBERS = 100_000_000
+_FEWEST_TRAINED = 50
 
 
 def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
@@ -26,3 +29,18 @@ def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
         return "series"
     row = min(N_WALKS * FIRST_LENGTH, graph.n_nodes)
     return "walks" if n_observed * row < _SERIES_DEGREE * nnz else "series"
+
+
+def choose_solver(graph: Graph, method: str, n_observed: int) -> str:
+    """ "cholesky" or "cg": the first while the matrix is small, and its columns affordable by the series."""
+    if n_observed > LARGEST_CHOLESKY:
+        return "cg"
+    columns = _SERIES_DEGREE * graph.adjacency.nnz * n_observed
+    return "cg" if method == "series" and columns > SERIES_BUDGET else "cholesky"
+
+
+def affordable_training(graph: Graph, method: str, max_train: int) -> int:
+    """How many nodes training sees: fewer than `max_train` only by the series on graphs above 200,000 nodes."""
+    if method == "walks":
+        return max_train
+    return min(max_train, max(_FEWEST_TRAINED, _TRAINING_NUMBERS // graph.n_nodes))

@@ -13,9 +13,9 @@ from graphrf._threads import thread_count
 from graphrf.gp import training, walk_choice
 from graphrf.gp.covariance import Covariance, Rows, SeriesRows, WalkRows
 from graphrf.gp.gram import FactorGram, Gram, SeriesGram, series_length
-from graphrf.gp.method_choice import choose_method
+from graphrf.gp.method_choice import affordable_training, choose_method, choose_solver
 from graphrf.gp.observations import Observations
-from graphrf.gp.posterior import LARGEST_CHOLESKY, LARGEST_JOINT, Posterior
+from graphrf.gp.posterior import LARGEST_JOINT, Posterior
 from graphrf.gp.training import Trained
 from graphrf.graph import Graph
 from graphrf.kernels import Diffusion, Kernel, Matern, RegularizedLaplacian
@@ -89,10 +89,11 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
         named.
     max_train : int
-        Distinct observed nodes, drawn at random, that training sees: m^3 operations a step.
+        Distinct observed nodes, drawn at random, that training sees: m^3 operations a step. With the series on
+        graphs of N > 200,000 nodes at most 10^8 / N (50 at least).
     solver : {"auto", "cholesky", "cg"}
-        For the posterior. "auto": Cholesky up to 6,000 distinct observed nodes, preconditioned conjugate
-        gradients above.
+        For the posterior. "auto": Cholesky up to 6,000 distinct observed nodes m (with the series, while
+        40 nnz(W) m is below 2e10), preconditioned conjugate gradients above.
     tol : float
         Relative residual at which conjugate gradients stop.
     max_iterations : int
@@ -137,7 +138,10 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
     with the series; walks are taken where m z is smaller.
 
     Walks suit few observations on huge graphs: only the rows of observed and queried nodes are ever sampled. Where
-    the series is affordable it is exact, and to be preferred.
+    the series is affordable it is exact, and to be preferred. Measured on two cores, means and deviations included:
+    1,000 observations and 10,000 queried nodes of a million-node grid, 6 s by walks; 5,000 of the 114,599
+    nodes of a road network with 200 queried, 9 s by walks (root mean square error .840) and 211 s by the series
+    (.839); 1,493 of a mesh's 1,572 faces, 3 s by the series.
 
     Observations at one node are joined: c of them act as one with noise s / c. Isolated nodes and other components
     are legal: without observations they keep the prior.
@@ -237,11 +241,12 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         self.sampler_: RandomWalks | None = None
         rng = np.random.default_rng(self.seed_)
         observations = Observations.of(positions, values)
-        subset = observations.subset(self.max_train, rng, positions, values)
         self._scale = kernel.check_graph(self.graph)
         self.n_observations_ = observations.n_total
         self.n_observed_nodes_ = observations.nodes.size
-        self.method_ = self._choose_method(observations.nodes.size, subset.nodes.size)
+        self.method_ = self._choose_method(observations.nodes.size)
+        trained_nodes = affordable_training(self.graph, self.method_, self.max_train)
+        subset = observations.subset(trained_nodes, rng, positions, values)
 
         if self.method_ == "series":
             trained = self._train_by_series(kernel, names, subset)
@@ -375,17 +380,15 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         probes = int(np.clip(_PROBE_NUMBERS // self.graph.n_nodes, 2, _PROBES))
         return mean_variance(self.graph, self.kernel_, n_probes=probes, seed=self.seed_).value
 
-    def _choose_method(self, n_observed: int, n_trained: int) -> str:
+    def _choose_method(self, n_observed: int) -> str:
         if self.method != "auto":
             return self.method
         if self.sampler is not None:
             return "walks"
-        return choose_method(self.graph, n_observed, n_trained)
+        return choose_method(self.graph, n_observed, min(n_observed, self.max_train))
 
     def _choose_solver(self, n_observed: int) -> str:
-        if self.solver != "auto":
-            return self.solver
-        return "cholesky" if n_observed <= LARGEST_CHOLESKY else "cg"
+        return choose_solver(self.graph, self.method_, n_observed) if self.solver == "auto" else self.solver
 
     # -- predictions -------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.method_choice import choose_method
+from graphrf.gp.method_choice import affordable_training, choose_method, choose_solver
 from graphrf.gp.posterior import SolverWarning
 
 KERNEL = grf.Diffusion(3.0)
@@ -291,6 +291,12 @@ def test_beyond_the_budget_few_observations_take_walks_and_many_the_series():
     even = 40 * graph.adjacency.nnz / 1024  # observed nodes at which a solver step costs the same
     assert choose_method(graph, int(0.9 * even), 500) == "walks"
     assert choose_method(graph, int(1.1 * even), 500) == "series"
+    assert choose_solver(graph, "series", 1_000) == "cholesky"
+    assert choose_solver(graph, "series", 2_000) == "cg"
+    assert choose_solver(graph, "walks", 2_000) == "cholesky"
+    assert choose_solver(graph, "walks", 7_000) == "cg"
+    assert affordable_training(graph, "series", 600) == 500
+    assert affordable_training(graph, "walks", 600) == 600
 
 
 def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(grid):

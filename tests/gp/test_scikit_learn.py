@@ -127,6 +127,12 @@ def test_tiny_and_huge_units_change_nothing_but_the_units(grid, signal):
         np.testing.assert_allclose(other.predict(), unit * one.predict(), rtol=1e-3, atol=1e-4 * unit)
 
 
+def test_noise_below_rounding_is_refused_with_the_way_out(grid):
+    gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(20.0), optimize=False, output_scale=1.0, noise=1e-18)
+    with pytest.raises(ValueError, match="raise `noise`"):
+        gp.fit(np.arange(144), np.arange(144.0))
+
+
 # -- bad input -----------------------------------------------------------------------------------
 
 

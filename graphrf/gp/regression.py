@@ -138,10 +138,10 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
     with the series; walks are taken where m z is smaller.
 
     Walks suit few observations on huge graphs: only the rows of observed and queried nodes are ever sampled. Where
-    the series is affordable it is exact, and to be preferred. Measured on two cores, means and deviations included:
-    1,000 observations and 10,000 queried nodes of a million-node grid, 6 s by walks; 5,000 of the 114,599
-    nodes of a road network with 200 queried, 9 s by walks (root mean square error .840) and 211 s by the series
-    (.839); 1,493 of a mesh's 1,572 faces, 3 s by the series.
+    the series is affordable it is exact, and to be preferred. Measured on two busy cores, fit and prediction with
+    deviations: 1,000 observations and 10,000 queried nodes of a random graph of a million nodes, 10 s by walks;
+    5,000 of the 114,599 nodes of a road network with 200 queried, 9 s by walks (root mean square error .840) and
+    211 s by the series (.839); 1,493 of the 1,572 faces of a mesh, 3 s by the series.
 
     Observations at one node are joined: c of them act as one with noise s / c. Isolated nodes and other components
     are legal: without observations they keep the prior.

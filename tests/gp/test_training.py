@@ -1,0 +1,102 @@
+"""Training: the gradient that the optimiser sees, and where it may look."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.gram import FactorGram, SeriesGram
+from graphrf.gp.observations import Observations
+from graphrf.gp.training import (
+    _Search,
+    hyperparameter_range,
+    longest_lengthscale,
+    spectral_divisor,
+    spread,
+    subset_divisor,
+    train,
+    unit_divisor,
+)
+from graphrf.matching.spectrum import density_of_states
+
+NODES = np.repeat(np.arange(0, 34, 2), 2)[:-5]
+KERNELS = {
+    "diffusion": (grf.Diffusion(2.0), {"lengthscale": (0.1, 10.0)}),
+    "matern": (grf.Matern(1.5, 2.0), {"nu": (0.25, 8.0), "lengthscale": (0.1, 10.0)}),
+    "combinatorial": (grf.Diffusion(0.7, laplacian="combinatorial"), {"lengthscale": (0.1, 10.0)}),
+    "learned": (
+        grf.LearnedModulation(max_length=2, values=[1.0, -0.4, 0.2]),
+        {f"f{k}": (-math.inf, math.inf) for k in range(3)},
+    ),
+}
+
+
+def _divisors(graph, laplacian):
+    points, weights = density_of_states(graph, laplacian, np.random.default_rng(0))
+    return {
+        "subset": subset_divisor(),
+        "spectral": spectral_divisor(points, weights, graph.laplacian_scale(laplacian)),
+        "unit": unit_divisor(),
+    }
+
+
+@pytest.mark.parametrize("rows", ["series", "walks"])
+@pytest.mark.parametrize("divisor", ["subset", "spectral", "unit"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divisor, rows):
+    kernel, bounds = KERNELS[name]
+    observations = Observations.of(NODES, np.random.default_rng(0).standard_normal((NODES.size, 2)))
+    if rows == "series":
+        gram = SeriesGram(karate, kernel.laplacian, observations.nodes, max_degree=300)
+    else:
+        sampler = grf.RandomWalks(8, lengths=grf.Truncated(12), laplacian=kernel.laplacian)
+        features = grf.sample_features(karate, sampler, nodes=observations.nodes, seed=0, dtype="float64")
+        gram = FactorGram(features.factor(), karate.laplacian_scale(kernel.laplacian))
+    by = _divisors(karate, kernel.laplacian)[divisor]
+    search = _Search(gram, observations, kernel, tuple(bounds), bounds, None, None, by, with_mean=True)
+    own = [
+        math.log(value) if bounds[key][0] > 0 else value
+        for key, value in kernel.hyperparameters.items()
+        if key in bounds
+    ]
+    at = np.array([*own, 0.3, -1.2])
+    _, gradient = search._negative(at)
+    steps = 1e-5 * np.eye(at.size)
+    expected = [(search._negative(at + h)[0] - search._negative(at - h)[0]) / 2e-5 for h in steps]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=2e-5)
+
+
+def test_with_nothing_to_train_the_given_values_come_back(karate):
+    observations = Observations.of(np.arange(5), np.arange(5.0)[:, None])
+    gram = SeriesGram(karate, "normalized", observations.nodes, max_degree=100)
+    trained = train(
+        gram, observations, grf.Diffusion(1.5), names=(), bounds={}, output_scale=2.0, noise=0.1,
+        divisor=unit_divisor(), with_mean=True,
+    )  # fmt: skip
+    assert (trained.kernel, trained.amplitude, trained.noise) == (grf.Diffusion(1.5), 2.0, 0.1)
+    assert trained.converged
+
+
+def test_spread_is_the_variance_of_all_observations():
+    rng = np.random.default_rng(0)
+    nodes, y = rng.integers(0, 6, 40), rng.standard_normal((40, 3)) + 5.0
+    observations = Observations.of(nodes, y)
+    assert np.isclose(spread(observations, True), y.var(axis=0).mean())
+    assert np.isclose(spread(observations, False), np.square(y).mean())
+
+
+def test_the_longest_lengthscale_is_the_edge_of_what_fits():
+    kernel = grf.Diffusion(1.0)
+    longest = longest_lengthscale(kernel, lambda k: k.truncation_length(1e-3) <= 16)
+    assert grf.Diffusion(longest).truncation_length(1e-3) <= 16
+    assert grf.Diffusion(1.05 * longest).truncation_length(1e-3) > 16
+    assert longest_lengthscale(kernel, lambda k: True) == 100.0
+
+
+def test_ranges_respect_what_a_kernel_allows():
+    assert hyperparameter_range(grf.PStepRandomWalk(2.5, 3), "alpha", 1.0, 100.0) == (2.0, 200.0)
+    assert hyperparameter_range(grf.LearnedModulation(1), "f0", 1.0, 100.0) == (-math.inf, math.inf)
+    assert hyperparameter_range(grf.Diffusion(1.0), "lengthscale", 1.0, 7.0) == (0.1, 7.0)

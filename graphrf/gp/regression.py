@@ -289,7 +289,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
     def _train_by_walks(self, kernel: Kernel, names: Sequence[str], subset: Observations) -> Trained:
         """Train on walks; default walks are lengthened until the trained kernel fits them.
 
-        Longer truncated walks of one seed begin with the shorter ones, so nothing that was learned is lost.
+        Longer truncated walks of one seed begin with the shorter ones, so the search goes on where it was.
         """
         given = self.sampler is not None
         sampler: Any = self.sampler
@@ -300,13 +300,14 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         if "lengthscale" in names:
             most = sampler if given else walk_choice.default_walks(kernel.laplacian, walk_choice.LONGEST)
             longest = training.longest_lengthscale(kernel, walk_choice.serves(most, self._scale))
+        start: np.ndarray | None = None
         while True:
             features = sample_features(
                 self.graph, sampler, nodes=subset.nodes, seed=self.seed_, n_threads=self.n_threads, dtype="float64"
             )
             gram = FactorGram(features.factor(n_threads=self.n_threads), self._scale)
-            trained = self._train(gram, kernel, names, subset, longest)
-            kernel = trained.kernel
+            trained = self._train(gram, kernel, names, subset, longest, start)
+            kernel, start = trained.kernel, trained.point
             length = sampler.lengths.survival.max_length
             needed = min(walk_choice.steps_needed(kernel, self._scale), walk_choice.LONGEST)
             if given or needed <= length:
@@ -327,7 +328,13 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         return trained
 
     def _train(
-        self, gram: Gram, kernel: Kernel, names: Sequence[str], subset: Observations, longest: float
+        self,
+        gram: Gram,
+        kernel: Kernel,
+        names: Sequence[str],
+        subset: Observations,
+        longest: float,
+        start: np.ndarray | None = None,
     ) -> Trained:
         noise, output_scale = self.noise, self.output_scale
         with_mean = self.mean == "constant"
@@ -353,7 +360,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
             return training.train(
                 gram, subset, kernel,
                 names=names, bounds=bounds, output_scale=output_scale, noise=noise, divisor=divisor,
-                with_mean=with_mean,
+                with_mean=with_mean, start=start,
             )  # fmt: skip
 
     def _linear_algebra(self, size: int) -> Any:

@@ -56,6 +56,7 @@ class Trained(NamedTuple):
     value: float
     converged: bool
     evaluations: int
+    point: np.ndarray
 
 
 def train(
@@ -69,6 +70,7 @@ def train(
     noise: float | None,
     divisor: Divisor,
     with_mean: bool,
+    start: np.ndarray | None = None,
 ) -> Trained:
     """Maximise the log marginal likelihood over the named hyperparameters, output scale and noise.
 
@@ -88,9 +90,11 @@ def train(
     divisor : Divisor
     with_mean : bool
         Whether a constant mean is profiled out.
+    start : ndarray, optional
+        The `point` of an earlier search with the same settings: only there this one begins.
     """
     search = _Search(gram, observations, kernel, names, bounds, output_scale, noise, divisor, with_mean)
-    return search.run()
+    return search.run(start)
 
 
 class _Search:
@@ -120,9 +124,9 @@ class _Search:
         self._last: tuple[tuple[float, ...], tuple[float, np.ndarray, float]] | None = None
         self._evaluations = 0
 
-    def run(self) -> Trained:
-        starts = self._starts()
+    def run(self, start: np.ndarray | None = None) -> Trained:
         box = self._box()
+        starts = self._starts() if start is None else [np.clip(start, *np.transpose(box)) if box else start]
         best, best_value, converged = starts[0], -math.inf, True
         if best.size:
             for start in starts:
@@ -140,7 +144,7 @@ class _Search:
             )
         kernel, scale, noise = self._model(best)
         divisor, _ = self._divisor(kernel, (), self._gram(kernel, ())[0], [])
-        return Trained(kernel, scale / divisor, noise, value, converged, self._evaluations)
+        return Trained(kernel, scale / divisor, noise, value, converged, self._evaluations, best)
 
     # -- vectors of parameters ---------------------------------------------------------------------
 

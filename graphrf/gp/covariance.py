@@ -112,6 +112,18 @@ class Covariance:
         spread = right.apply_t(self._f, np.eye(right.shape[0]))
         return self._amplitude * left.apply(self._f, spread), self._amplitude * np.square(spread).sum(axis=0)
 
+    def diagonal(self, factor: Factor) -> np.ndarray:
+        """The diagonal of K at the factor's nodes."""
+        return self._amplitude * factor.diagonal(self._f)
+
+    def everywhere(self, factor: Factor) -> np.ndarray:
+        """K[all nodes, the factor's own], dense, by blocks of columns."""
+        every = self._rows(np.arange(factor.shape[1]))
+        matrix = np.empty((factor.shape[1], factor.shape[0]))
+        for block in self.blocks(factor.shape[0], every):
+            matrix[:, block] = self.columns(every, factor.take(np.arange(factor.shape[0])[block]))[0]
+        return matrix
+
     def dense(self, factor: Factor) -> np.ndarray:
         """K among the factor's own nodes, dense and symmetric; by blocks of columns unless the rows are sparse."""
         if hasattr(factor, "matrix"):

@@ -18,6 +18,8 @@ LARGEST_CHOLESKY = 6_000
 # Up to so many distinct query nodes their joint covariance is formed: 200 MB.
 LARGEST_JOINT = 5_000
 _PRECONDITIONER_RANK = 200
+# Numbers in the columns of the observed nodes, kept while deviations are computed: 256 MB.
+_COLUMN_NUMBERS = 32_000_000
 # Columns solved together by conjugate gradients.
 _SOLVE_WIDTH = 64
 
@@ -117,15 +119,31 @@ class Posterior:
         """Means, shape (q, p), and variances of f, shape (q,), in one pass over blocks of nodes."""
         means = np.empty((nodes.size, self.mean.size))
         result = np.empty(nodes.size)
+        everywhere = self._covariance.everywhere(self._rows) if self._by_observed_columns(nodes.size) else None
         for block in self._covariance.blocks(nodes.size, self._rows):
             rows = self._covariance.factor(nodes[block])
-            cross, prior = self._covariance.columns(self._rows, rows)
+            if everywhere is None:
+                cross, prior = self._covariance.columns(self._rows, rows)
+            else:
+                cross, prior = everywhere[nodes[block]].T, self._covariance.diagonal(rows)
             means[block] = cross.T @ self.weights
             # Exactly at least 0; what rounding leaves below is 0.
             result[block] = np.maximum(prior - self._reduction(cross), 0.0)
             if bar is not None:
                 bar.update(block.stop - block.start)
         return means + self.mean, result
+
+    def _by_observed_columns(self, n_nodes: int) -> bool:
+        """Whether columns of the observed nodes, of whole height, take fewer products than those of the queried.
+
+        Never with sparse rows, which know no whole columns.
+        """
+        n_observed, height = self._rows.shape
+        return (
+            not hasattr(self._rows, "matrix")
+            and 2 * n_observed < n_nodes
+            and n_observed * height <= _COLUMN_NUMBERS
+        )
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f, shape (q, q); distinct nodes of bounded number."""

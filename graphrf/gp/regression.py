@@ -422,9 +422,10 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         -----
         Means: with the series one product for all nodes; with walks the queried rows are sampled. Deviations:
         exact for the covariance in use. By Cholesky each node costs m^2 / 2 multiply-adds, by conjugate gradients
-        a solve (64 columns at once); the series needs two products with F for every node besides, in all
-        q x 2 x degree x nnz(W) multiply-adds, so ask for the nodes that matter on large graphs. Memory: blocks of
-        about 64 MB.
+        a solve (64 columns at once). The series needs products with F besides, of degree x nnz(W)
+        multiply-adds each: two for every queried node, or one for it and two for every observed node if that
+        is less; ask for the nodes that matter on large graphs. Memory: blocks of about 64 MB, and with the
+        series up to 256 MB of columns.
         """
         self._check_fitted()
         if return_std and return_cov:

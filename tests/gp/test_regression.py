@@ -246,6 +246,20 @@ def test_inexact_solves_never_make_variances_too_small(big_grid, monkeypatch):
     assert (wider > std + 1e-5).any()
 
 
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_both_ways_to_the_deviations_of_many_nodes_are_the_textbooks(big_grid, monkeypatch, solver):
+    _, nodes, y = _draw(big_grid, KERNEL, 40, seed=12)
+    gp = grf.GraphGPRegressor(big_grid, kernel=KERNEL, method="series", solver=solver, **FIXED).fit(nodes, y[:, 0])
+    dense = KERNEL.dense(big_grid)
+    _, covariance = _textbook(2.0 * dense / gp.mean_variance_, nodes, y, 0.05)
+    expected = np.sqrt(np.diagonal(covariance))
+    assert gp._posterior._by_observed_columns(big_grid.n_nodes)
+    np.testing.assert_allclose(gp.predict(return_std=True)[1], expected, atol=1e-6)
+    monkeypatch.setattr("graphrf.gp.posterior._COLUMN_NUMBERS", 0)
+    assert not gp._posterior._by_observed_columns(big_grid.n_nodes)
+    np.testing.assert_allclose(gp.predict(return_std=True)[1], expected, atol=1e-6)
+
+
 # -- walks that suit -----------------------------------------------------------------------------
 
 

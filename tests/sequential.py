@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
-# The whole suite may raise a false alarm with probability 1e-4; it has fewer than 100 of these tests.
-LEVEL = 1e-4 / 100
+# The whole suite may raise a false alarm with probability 1e-4; it has fewer than 200 of these tests.
+LEVEL = 1e-4 / 200
 
 
 def assert_unbiased(

@@ -50,13 +50,21 @@ def number(
     return result
 
 
+def flag(name: str, value: Any) -> bool:
+    """`value` if it is True or False: strings and numbers are refused, whose truth is seldom what was meant."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"`{name}` must be True or False, got {describe(value)}")
+    return bool(value)
+
+
 def choice(name: str, value: Any, options: Iterable[str]) -> str:
     """`value` if it is one of the strings `options`."""
     options = tuple(options)
-    if not isinstance(value, str):
-        raise TypeError(f"`{name}` must be one of {', '.join(map(repr, options))}, got {describe(value)}")
-    if value not in options:
-        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, options))}, got {value!r}")
+    if not isinstance(value, str) or value not in options:
+        error = ValueError if isinstance(value, str) else TypeError
+        among = "one of " if len(options) > 1 else ""
+        came = repr(value) if isinstance(value, str) else describe(value)
+        raise error(f"`{name}` must be {among}{', '.join(map(repr, options))}, got {came}")
     return value
 
 
@@ -84,8 +92,10 @@ def describe(value: Any) -> str:
 
 
 def _bounds(low: float | None, high: float | None, include_low: bool, include_high: bool) -> str:
+    # Integers are written out: 9.22337e+18 would not say which one is the last.
+    least, most = (f"{bound}" if isinstance(bound, int) else f"{bound:g}" for bound in (low or 0, high or 0))
     if low is not None and high is not None:
-        return f"in {'[' if include_low else '('}{low:g}, {high:g}{']' if include_high else ')'}"
+        return f"in {'[' if include_low else '('}{least}, {most}{']' if include_high else ')'}"
     if low is not None:
-        return f"{'at least' if include_low else 'greater than'} {low:g}"
-    return f"{'at most' if include_high else 'less than'} {high:g}"
+        return f"{'at least' if include_low else 'greater than'} {least}"
+    return f"{'at most' if include_high else 'less than'} {most}"

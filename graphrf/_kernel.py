@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from graphrf import _checks
-from graphrf.graph import LAPLACIANS, Graph
+from graphrf.graph import LAPLACIANS, Graph, require_graph
 
 _LARGEST_DENSE = 20_000
 
@@ -117,7 +117,7 @@ class Kernel:
 
     def check_graph(self, graph: Graph) -> float:
         """Check that the kernel exists on a graph, and return the graph's scale s."""
-        graph.require_undirected(f"the kernel {self!r}")
+        require_graph(graph).require_undirected(f"the kernel {self!r}")
         scale = graph.laplacian_scale(self.laplacian)
         self._check_scale(scale)
         return scale

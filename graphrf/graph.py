@@ -68,8 +68,8 @@ class Graph:
     """
 
     def __init__(self, adjacency: Any, nodes: Iterable[Hashable] | None = None, directed: bool = False) -> None:
-        self._adjacency = _validated(adjacency, bool(directed))
-        self._directed = bool(directed)
+        self._directed = _checks.flag("directed", directed)
+        self._adjacency = _validated(adjacency, self._directed)
         self._names = _validated_names(nodes, self._adjacency.shape[0])
 
     # -- size and content ------------------------------------------------------------------------
@@ -146,16 +146,21 @@ class Graph:
             If a name is not in the graph.
         """
         single = isinstance(names, str | bytes | tuple) or not isinstance(names, Iterable)
-        wanted: list[Any] = [names] if single else list(names)  # type: ignore[arg-type]
+        found = self._found([names] if single else list(names), "names")  # type: ignore[arg-type]
+        return int(found[0]) if single else found
+
+    def _found(self, names: Sequence[Any], argument: str) -> np.ndarray:
+        """Positions of `names`, shape (n,), int64."""
         table = self._positions_by_name
         try:
-            found = np.fromiter((table[name] for name in wanted), dtype=np.int64, count=len(wanted))
+            return np.fromiter((table[name] for name in names), dtype=np.int64, count=len(names))
         except KeyError as error:
-            sample = ", ".join(repr(name) for name in list(self.nodes)[:3])
+            sample = ", ".join(repr(name) for name in self.nodes[:3])
             raise ValueError(
-                f"`names` must be nodes of the graph, got {error.args[0]!r}; names here look like {sample}"
+                f"`{argument}` must be nodes of the graph, got {error.args[0]!r}; names here look like {sample}"
             ) from None
-        return int(found[0]) if single else found
+        except TypeError as error:
+            raise TypeError(f"`{argument}` must be hashable names of nodes: {error}") from None
 
     def positions(self, nodes: Any = None, *, argument: str = "nodes") -> np.ndarray:
         """Positions of nodes given by position or by string name: what every `nodes=` argument goes through.
@@ -175,9 +180,9 @@ class Graph:
         if nodes is None:
             return np.arange(self.n_nodes, dtype=np.int64)
         if isinstance(nodes, str):
-            return np.array([self.index(nodes)], dtype=np.int64)
+            return self._found([nodes], argument)
         if isinstance(nodes, Sequence) and len(nodes) and all(isinstance(node, str) for node in nodes):
-            return np.asarray(self.index(nodes), dtype=np.int64)
+            return self._found(nodes, argument)
         array = np.asarray(nodes)
         if array.ndim == 0:
             array = array[None]
@@ -188,7 +193,7 @@ class Graph:
         if array.size == 0:
             return np.zeros(0, dtype=np.int64)
         if array.dtype.kind in "UO" and all(isinstance(node, str) for node in array):
-            return np.asarray(self.index(array.tolist()), dtype=np.int64)
+            return self._found(array.tolist(), argument)
         if array.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
                 good = (array == np.floor(array)) & (np.abs(array) < _LARGEST_FLOAT_ID)
@@ -204,8 +209,9 @@ class Graph:
             )
         bad = (array < 0) | (array >= self.n_nodes)
         if bad.any():
+            way_out = "; graph.index(...) turns names of nodes into positions" if self.has_names else ""
             raise ValueError(
-                f"`{argument}` must be positions in [0, {self.n_nodes - 1}], got {int(array[bad][0])}"
+                f"`{argument}` must be positions in [0, {self.n_nodes - 1}], got {int(array[bad][0])}{way_out}"
             )
         return array.astype(np.int64)
 
@@ -215,7 +221,7 @@ class Graph:
         """Raise `ValueError` if the graph is directed; `purpose` says what needs it undirected."""
         if self._directed:
             raise ValueError(
-                f"{purpose} needs an undirected graph, got a directed one; "
+                f"for {purpose} `graph` must be an undirected graph, got a directed one; "
                 "`graph.to_undirected()` makes one (weights of both directions are added)"
             )
 
@@ -231,7 +237,7 @@ class Graph:
         scipy.sparse.csr_array, shape (N, N), float64
         """
         self.require_undirected("the Laplacian")
-        if normalized:
+        if _checks.flag("normalized", normalized):
             return sp.csr_array(sp.eye_array(self.n_nodes, format="csr") - self.walk_matrix("normalized"))
         return sp.csr_array(sp.diags_array(self.degrees, format="csr") - self._adjacency)
 
@@ -305,6 +311,8 @@ class Graph:
     def subgraph(self, nodes: Any) -> Graph:
         """The graph on `nodes`, in the order given, with the edges between them; names as above."""
         keep = self.positions(nodes)
+        if not keep.size:
+            raise ValueError("`nodes` of a subgraph must hold at least one node, got none")
         if np.unique(keep).size != keep.size:
             raise ValueError("`nodes` of a subgraph must be distinct")
         if keep.size == self.n_nodes and (keep == np.arange(self.n_nodes)).all():
@@ -332,6 +340,15 @@ class Graph:
         return Graph, (self._adjacency, self._names, self._directed)
 
 
+def require_graph(graph: Any) -> Graph:
+    """`graph`, once it is known to be a `Graph`: the check at the door of all that takes one."""
+    if not isinstance(graph, Graph):
+        raise TypeError(
+            f"`graph` must be a graphrf.Graph, got {_checks.describe(graph)}; graphrf.load_graph makes one"
+        )
+    return graph
+
+
 def _validated(adjacency: Any, directed: bool) -> sp.csr_array:
     """A private, read-only, canonical CSR copy of a legal adjacency matrix."""
     if isinstance(adjacency, Graph):
@@ -349,7 +366,10 @@ def _validated(adjacency: Any, directed: bool) -> sp.csr_array:
             "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists"
         )
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"`adjacency` must be square, got shape {tuple(matrix.shape)}")
+        raise ValueError(
+            f"`adjacency` must be a square matrix, got {_checks.describe(matrix)}; "
+            "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists"
+        )
     n_nodes = matrix.shape[0]
     if n_nodes == 0:
         raise ValueError("`adjacency` must have at least one node, got shape (0, 0)")
@@ -416,6 +436,8 @@ def _place(csr: sp.csr_array, entry: int) -> tuple[int, int]:
 def _validated_names(nodes: Iterable[Hashable] | None, n_nodes: int) -> tuple[Hashable, ...] | None:
     if nodes is None:
         return None
+    if isinstance(nodes, str | bytes) or not isinstance(nodes, Iterable):
+        raise TypeError(f"`nodes` must be a sequence of {n_nodes} names, got {_checks.describe(nodes)}")
     names = tuple(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
     if len(names) != n_nodes:
         raise ValueError(f"`nodes` must hold {n_nodes} names, one for each row, got {len(names)}")

@@ -79,7 +79,7 @@ def test_rounding_asymmetry_is_mended_and_real_asymmetry_is_not():
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
-        (np.ones((2, 3)), r"square, got shape \(2, 3\)"),
+        (np.ones((2, 3)), r"square matrix, got an array of shape \(2, 3\)"),
         (np.zeros((0, 0)), "at least one node"),
         ([[0, np.nan], [np.nan, 0]], r"2 NaN entries, the first at \[0, 1\]"),
         ([[0, np.inf], [np.inf, 0]], "2 infinite entries"),
@@ -96,6 +96,40 @@ def test_illegal_matrices_are_refused(matrix, message):
 def test_things_that_are_no_matrix_are_refused_with_the_way_out(thing):
     with pytest.raises(TypeError, match="numeric matrix"):
         grf.Graph(thing)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: grf.Graph(np.eye(2), nodes=5), "`nodes` must be a sequence of 2 names, got int 5"),
+        (lambda: grf.Graph(np.eye(2), nodes="ab"), "`nodes` must be a sequence of 2 names, got str 'ab'"),
+        (lambda: grf.Graph(np.eye(2), directed="no"), "`directed` must be True or False, got str 'no'"),
+        (lambda: grf.Graph(np.eye(2)).laplacian("combinatorial"), "`normalized` must be True or False"),
+        (lambda: grf.Graph(np.eye(2)).index([[0]]), "`names` must be hashable names of nodes"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused_by_name(make, message):
+    with pytest.raises(TypeError, match=message):
+        make()
+
+
+def test_what_needs_a_graph_says_so_where_it_gets_something_else():
+    with pytest.raises(TypeError, match=r"`graph` must be a graphrf.Graph, got Graph .*load_graph makes one"):
+        grf.Diffusion().dense(nx.karate_club_graph())
+
+
+def test_positions_of_named_graphs_name_their_argument_and_the_way_from_names():
+    """Road graphs have integer names, which are easily taken for positions."""
+    graph = grf.Graph(np.eye(3), nodes=[1001, 1002, 1003])
+    with pytest.raises(ValueError, match=r"`nodes` must be positions in \[0, 2\], got 1001; graph.index"):
+        graph.positions([1001])
+    with pytest.raises(ValueError, match=r"got 4$"):
+        grf.Graph(np.eye(3)).positions([4])
+    for name in ("z", ["z"], np.array(["z"])):
+        with pytest.raises(ValueError, match="`rows` must be nodes of the graph, got 'z'"):
+            graph.positions(name, argument="rows")
+    with pytest.raises(ValueError, match="`nodes` of a subgraph must hold at least one node"):
+        graph.subgraph([])
 
 
 def test_names_are_looked_up_and_checked():

@@ -432,8 +432,11 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(
                 "`return_std` and `return_cov` exclude each other; the covariance's diagonal has both"
             )
-        if not isinstance(return_std, bool | np.bool_):
-            _checks.choice("return_std", return_std, ("observation",))
+        if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
+            raise ValueError(
+                f"`return_std` must be True, False or 'observation', got {_checks.describe(return_std)}"
+            )
+        _checks.flag("return_cov", return_cov)
         positions = self.graph.positions(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         if return_cov:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphrf import _checks
-from graphrf.graph import Graph
+from graphrf.graph import Graph, require_graph
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,7 @@ class Problem:
 
 def pose(graph: Graph, p_halt: float, personalization: Any) -> Problem:
     """The checked question."""
-    if not isinstance(graph, Graph):
-        raise TypeError(
-            f"`graph` must be a graphrf.Graph, got {_checks.describe(graph)}; graphrf.load_graph makes one"
-        )
+    require_graph(graph)
     p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
     if personalization is None:
         start = np.full(graph.n_nodes, 1.0 / graph.n_nodes)

@@ -190,7 +190,7 @@ def test_bad_settings_are_refused_when_fitting(grid, settings, error, message):
 
 def test_graphs_of_the_wrong_kind_are_refused():
     directed = grf.Graph(np.array([[0, 1], [0, 0]]), directed=True)
-    with pytest.raises(ValueError, match="needs an undirected graph"):
+    with pytest.raises(ValueError, match="Gaussian process on its nodes `graph` must be an undirected graph"):
         grf.GraphGPRegressor(directed).fit([0, 1], [0.0, 1.0])
     with pytest.raises(TypeError, match=r"`graph` must be a graphrf\.Graph"):
         grf.GraphGPRegressor(np.eye(3)).fit([0, 1], [0.0, 1.0])
@@ -203,7 +203,7 @@ def test_predictions_say_what_is_wrong(grid, signal):
     gp.fit(NODES, _noisy(signal))
     with pytest.raises(ValueError, match="exclude each other"):
         gp.predict(return_std=True, return_cov=True)
-    with pytest.raises(ValueError, match="`return_std` must be one of 'observation'"):
+    with pytest.raises(ValueError, match="`return_std` must be True, False or 'observation'"):
         gp.predict(return_std="noise")
     with pytest.raises(ValueError, match="`nodes` must be positions"):
         gp.predict([-1])

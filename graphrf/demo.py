@@ -285,7 +285,7 @@ def _interpolated(
     progress: bool,
 ) -> InterpolationPart:
     """Gaussian processes by walks and by the exact series, beside the mean of the observations."""
-    from graphrf.gp.regression import GraphGPRegressor  # imports torch, which takes seconds
+    from graphrf.gp.regression import GraphGPRegressor  # imports scikit-learn, which takes a second
 
     graph = _graph_of(data)
     seen = np.flatnonzero(np.isfinite(observed))

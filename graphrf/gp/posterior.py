@@ -147,6 +147,8 @@ class Posterior:
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f, shape (q, q); distinct nodes of bounded number."""
+        if not nodes.size:
+            return np.zeros((0, 0))
         rows = self._covariance.factor(nodes)
         prior = self._covariance.dense(rows)
         cross = np.hstack(

@@ -16,9 +16,10 @@ from graphrf.gp.gram import FactorGram, Gram, SeriesGram, series_length
 from graphrf.gp.method_choice import affordable_training, choose_method, choose_solver
 from graphrf.gp.observations import Observations
 from graphrf.gp.posterior import LARGEST_JOINT, Posterior
+from graphrf.gp.settings import checked_settings, checked_targets
 from graphrf.gp.training import Trained
 from graphrf.graph import Graph
-from graphrf.kernels import Diffusion, Kernel, Matern, RegularizedLaplacian
+from graphrf.kernels import Kernel
 from graphrf.matching.spectrum import density_of_states
 from graphrf.sampling.philox import check_seed
 from graphrf.sampling.random_walks import RandomWalks
@@ -32,15 +33,6 @@ except ImportError as error:
     raise ImportError(
         "GraphGPRegressor needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
     ) from error
-
-KERNELS = {"diffusion": Diffusion, "matern": Matern, "regularized_laplacian": RegularizedLaplacian}
-METHODS = ("auto", "series", "walks")
-MEANS = ("constant", "zero")
-SOLVERS = ("auto", "cholesky", "cg")
-
-# The kernel's hyperparameters that `optimize=True` leaves as chosen: smoothness is a modelling choice, and data
-# hardly tell it apart from the lengthscale.
-_CHOSEN = ("nu", "power")
 
 # Of the series: what its cut may lose of sum |f_k|, and the numbers that training's table may hold.
 _SERIES_TAIL = 1e-11
@@ -234,9 +226,9 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         or conjugate gradients (one product with K a step) for the m observed nodes. Memory: m^2 numbers for
         Cholesky; up to 256 MB for training by the series.
         """
-        kernel, names = self._checked_settings()
+        kernel, names = checked_settings(self)
         positions = self.graph.positions(nodes)
-        values, self._single = self._checked_y(y, positions.size)
+        values, self._single = checked_targets(y, positions.size)
         self.seed_ = check_seed(self.seed)
         self.sampler_: RandomWalks | None = None
         rng = np.random.default_rng(self.seed_)
@@ -502,76 +494,6 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)
 
     # -- checks ------------------------------------------------------------------------------------
-
-    def _checked_settings(self) -> tuple[Kernel, tuple[str, ...]]:
-        """The kernel to start from and the names of what is trained, once all settings are known to be legal."""
-        if not isinstance(self.graph, Graph):
-            raise TypeError(
-                f"`graph` must be a graphrf.Graph, got {_checks.describe(self.graph)}; see graphrf.load_graph"
-            )
-        self.graph.require_undirected("a Gaussian process on its nodes")
-        kernel = self.kernel
-        if isinstance(kernel, str):
-            kernel = KERNELS[_checks.choice("kernel", kernel, KERNELS)]()
-        elif not isinstance(kernel, Kernel):
-            raise TypeError(
-                f"`kernel` must be a graphrf kernel or one of {', '.join(map(repr, KERNELS))}, got "
-                f"{_checks.describe(kernel)}"
-            )
-        _checks.choice("method", self.method, METHODS)
-        _checks.choice("mean", self.mean, MEANS)
-        _checks.choice("solver", self.solver, SOLVERS)
-        if self.sampler is not None:
-            if not hasattr(self.sampler, "prepare"):
-                raise TypeError(
-                    "`sampler` must be a sampler such as RandomWalks(n_walks=32), got "
-                    f"{_checks.describe(self.sampler)}"
-                )
-            if self.method == "series":
-                raise ValueError("`sampler` is for method='walks'; the series draws nothing")
-            if self.sampler.laplacian != kernel.laplacian:
-                raise ValueError(
-                    f"`sampler` must walk the {kernel.laplacian} Laplacian, as the kernel, got "
-                    f"{self.sampler.laplacian!r}"
-                )
-        for name in ("output_scale", "noise"):
-            value = getattr(self, name)
-            if value is not None:
-                _checks.number(name, value, low=0, include_low=False)
-        _checks.integer("max_train", self.max_train, low=1)
-        _checks.number("tol", self.tol, low=1e-14, high=1, include_high=False)
-        _checks.integer("max_iterations", self.max_iterations, low=1)
-        thread_count(self.n_threads)
-        return kernel, self._trained_names(kernel)
-
-    def _trained_names(self, kernel: Kernel) -> tuple[str, ...]:
-        own = kernel.hyperparameters
-        if isinstance(self.optimize, bool | np.bool_):
-            return tuple(name for name in own if name not in _CHOSEN) if self.optimize else ()
-        if isinstance(self.optimize, str) or not isinstance(self.optimize, Sequence):
-            raise TypeError(
-                "`optimize` must be True, False or a sequence of hyperparameter names, got "
-                f"{_checks.describe(self.optimize)}"
-            )
-        for name in self.optimize:
-            if name not in own:
-                raise ValueError(
-                    f"`optimize` must name hyperparameters of {kernel!r} ({', '.join(own)}), got {name!r}"
-                )
-        return tuple(name for name in own if name in self.optimize)
-
-    def _checked_y(self, y: Any, n: int) -> tuple[np.ndarray, bool]:
-        array = np.asarray(y)
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"`y` must be real numbers, got {_checks.describe(array)}")
-        if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
-            raise ValueError(
-                f"`y` must have shape ({n},) or ({n}, p), one value for each node of `nodes`, got {array.shape}"
-                if n
-                else "`nodes` must hold at least one node, got none"
-            )
-        values = _checks.finite("y", array.astype(np.float64))
-        return (values[:, None], True) if values.ndim == 1 else (values, False)
 
     def _check_joint(self, n: int) -> None:
         if n > LARGEST_JOINT:

@@ -166,6 +166,8 @@ def test_bad_observations_are_refused(grid, nodes, y, error, message):
         ({"method": "magic"}, ValueError, "`method` must be one of"),
         ({"mean": "linear"}, ValueError, "`mean` must be one of"),
         ({"solver": "lu"}, ValueError, "`solver` must be one of"),
+        ({"normalize": "no"}, TypeError, "`normalize` must be True or False, got str 'no'"),
+        ({"progress": 1}, TypeError, "`progress` must be True or False"),
         ({"max_train": 0}, ValueError, "`max_train` must be at least 1"),
         ({"tol": 2.0}, ValueError, "`tol` must be in"),
         ({"max_iterations": 0}, ValueError, "`max_iterations` must be at least 1"),
@@ -205,10 +207,21 @@ def test_predictions_say_what_is_wrong(grid, signal):
         gp.predict(return_std=True, return_cov=True)
     with pytest.raises(ValueError, match="`return_std` must be True, False or 'observation'"):
         gp.predict(return_std="noise")
+    with pytest.raises(TypeError, match="`return_cov` must be True or False"):
+        gp.predict(return_cov="yes")
     with pytest.raises(ValueError, match="`nodes` must be positions"):
         gp.predict([-1])
     with pytest.raises(ValueError, match="`n_samples` must be at least 1"):
         gp.sample([0], n_samples=0)
+
+
+def test_no_nodes_have_empty_predictions(grid, signal):
+    gp = grf.GraphGPRegressor(grid, seed=0).fit(NODES, _noisy(signal))
+    assert gp.predict([]).shape == (0,)
+    assert [part.shape for part in gp.predict([], return_std=True)] == [(0,), (0,)]
+    assert [part.shape for part in gp.predict([], return_cov=True)] == [(0,), (0, 0)]
+    assert gp.sample([], n_samples=3).shape == (3, 0)
+    assert gp.prior_covariance([]).shape == (0, 0)
 
 
 def test_joint_covariances_of_too_many_nodes_are_refused(grid, signal, monkeypatch):

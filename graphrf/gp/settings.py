@@ -1,0 +1,99 @@
+"""What is checked when a regressor is fitted: its settings, and the observed values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphrf import _checks
+from graphrf._threads import thread_count
+from graphrf.graph import require_graph
+from graphrf.kernels import Diffusion, Kernel, Matern, RegularizedLaplacian
+
+KERNELS = {"diffusion": Diffusion, "matern": Matern, "regularized_laplacian": RegularizedLaplacian}
+METHODS = ("auto", "series", "walks")
+MEANS = ("constant", "zero")
+SOLVERS = ("auto", "cholesky", "cg")
+
+# The kernel's hyperparameters that `optimize=True` leaves as chosen: smoothness is a modelling choice, and data
+# hardly tell it apart from the lengthscale.
+_CHOSEN = ("nu", "power")
+
+
+def checked_settings(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
+    """The kernel to start from and the names of what is trained, once all settings of `gp` are known to be legal.
+
+    scikit-learn wants estimators to keep what they are given, so `fit` checks it and not `__init__`.
+    """
+    require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
+    kernel = gp.kernel
+    if isinstance(kernel, str):
+        kernel = KERNELS[_checks.choice("kernel", kernel, KERNELS)]()
+    elif not isinstance(kernel, Kernel):
+        raise TypeError(
+            f"`kernel` must be a graphrf kernel or one of {', '.join(map(repr, KERNELS))}, got "
+            f"{_checks.describe(kernel)}"
+        )
+    _checks.choice("method", gp.method, METHODS)
+    _checks.choice("mean", gp.mean, MEANS)
+    _checks.choice("solver", gp.solver, SOLVERS)
+    if gp.sampler is not None:
+        _check_sampler(gp.sampler, gp.method, kernel)
+    for name in ("output_scale", "noise"):
+        value = getattr(gp, name)
+        if value is not None:
+            _checks.number(name, value, low=0, include_low=False)
+    for name in ("normalize", "progress"):
+        _checks.flag(name, getattr(gp, name))
+    _checks.integer("max_train", gp.max_train, low=1)
+    _checks.number("tol", gp.tol, low=1e-14, high=1, include_high=False)
+    _checks.integer("max_iterations", gp.max_iterations, low=1)
+    thread_count(gp.n_threads)
+    return kernel, _trained_names(gp.optimize, kernel)
+
+
+def _check_sampler(sampler: Any, method: str, kernel: Kernel) -> None:
+    if not hasattr(sampler, "prepare"):
+        raise TypeError(
+            f"`sampler` must be a sampler such as RandomWalks(n_walks=32), got {_checks.describe(sampler)}"
+        )
+    if method == "series":
+        raise ValueError("`sampler` is for method='walks'; the series draws nothing")
+    if sampler.laplacian != kernel.laplacian:
+        raise ValueError(
+            f"`sampler` must walk the {kernel.laplacian} Laplacian, as the kernel, got {sampler.laplacian!r}"
+        )
+
+
+def _trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
+    own = kernel.hyperparameters
+    if isinstance(optimize, bool | np.bool_):
+        return tuple(name for name in own if name not in _CHOSEN) if optimize else ()
+    if isinstance(optimize, str) or not isinstance(optimize, Sequence):
+        raise TypeError(
+            "`optimize` must be True, False or a sequence of hyperparameter names, got "
+            f"{_checks.describe(optimize)}"
+        )
+    for name in optimize:
+        if name not in own:
+            raise ValueError(
+                f"`optimize` must name hyperparameters of {kernel!r} ({', '.join(own)}), got {name!r}"
+            )
+    return tuple(name for name in own if name in optimize)
+
+
+def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
+    """The values observed at `n` nodes as float64 (n, p), and whether they came without an axis of outputs."""
+    array = np.asarray(y)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"`y` must be real numbers, got {_checks.describe(array)}")
+    if n == 0:
+        raise ValueError("`nodes` must hold at least one node, got none")
+    if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
+        raise ValueError(
+            f"`y` must have shape ({n},) or ({n}, p), one value for each node of `nodes`, got {array.shape}"
+        )
+    values = _checks.finite("y", array.astype(np.float64))
+    return (values[:, None], True) if values.ndim == 1 else (values, False)

@@ -85,6 +85,17 @@ def find(key: str) -> Path:
     return path
 
 
+def whereabouts(keys: list[str]) -> str:
+    """Where all of some files are, without reading them: "built in" (there are none), "data folder", "cache",
+    or "to fetch"."""
+    if not keys:
+        return "built in"
+    folder = os.environ.get(DATA_VARIABLE)
+    if folder and all(_inside(Path(folder).expanduser(), key).is_file() for key in keys):
+        return "data folder"
+    return "cache" if all(_inside(cache_folder(), key).is_file() for key in keys) else "to fetch"
+
+
 def _inside(folder: Path, key: str) -> Path:
     """`folder / key`, refused where it would lie outside the folder."""
     relative = PurePosixPath(key)

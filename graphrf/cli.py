@@ -107,14 +107,14 @@ def datasets(
 
 
 def _dataset_table() -> str:
-    from graphrf._data_files import registry
-    from graphrf.datasets import _licences
+    from graphrf.datasets import catalog
 
     cells = [("name", "kind", "nodes", "edges", "found", "licence")]
-    for name, entry in registry()["datasets"].items():
-        nodes = f"{entry.get('nodes', entry.get('rows', 0)):,}"
-        edges = f"{entry['edges']:,}" if "edges" in entry else "-"
-        cells.append((name, entry["kind"], nodes, edges, _where(entry["files"]), "; ".join(_licences(entry))))
+    for entry in catalog():
+        edges = "-" if entry.n_edges is None else f"{entry.n_edges:,}"
+        cells.append(
+            (entry.name, entry.kind, f"{entry.n_nodes or entry.n_rows:,}", edges, entry.found, entry.licence)
+        )
     widths = [max(len(row[column]) for row in cells) for column in range(5)]
     lines = []
     for *columns, licence in cells:
@@ -129,22 +129,6 @@ def _dataset_table() -> str:
         "fetched when loaded. `graphrf datasets NAME` shows a card, graphrf.datasets.load(NAME) loads it.",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _where(files: list[str]) -> str:
-    """Where all files of a data set are, without reading them."""
-    import os
-
-    from graphrf import _data_files
-
-    if not files:
-        return "built in"
-    folder = os.environ.get(_data_files.DATA_VARIABLE)
-    if folder and all((Path(folder).expanduser() / key).is_file() for key in files):
-        return "data folder"
-    if all((_data_files.cache_folder() / key).is_file() for key in files):
-        return "cache"
-    return "to fetch"
 
 
 def main() -> None:

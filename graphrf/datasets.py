@@ -116,6 +116,65 @@ def names(kind: str | None = None) -> list[str]:
     return [name for name, entry in _data_files.registry()["datasets"].items() if kind in (None, entry["kind"])]
 
 
+@dataclass(frozen=True)
+class Entry:
+    """A line of the catalog: what is known of a data set without reading its files.
+
+    Attributes
+    ----------
+    name, kind, description, licence : str
+    n_nodes, n_edges : int or None
+        Of its graph; None for tables.
+    n_rows : int or None
+        Of a table.
+    found : "built in", "data folder", "cache" or "to fetch"
+        Where all its files are: none is needed, in `GRAPHRF_DATA_DIR`, in the cache, or not here yet.
+    """
+
+    name: str
+    kind: str
+    description: str
+    licence: str
+    n_nodes: int | None
+    n_edges: int | None
+    n_rows: int | None
+    found: str
+
+
+def catalog(kind: str | None = None) -> list[Entry]:
+    """What is known of the data sets, in the order of `names`: size, licence, and where the files are.
+
+    Parameters
+    ----------
+    kind : as in `names`, optional
+
+    Notes
+    -----
+    Reads and fetches nothing: files are looked for by name only, `load` checks them.
+
+    Examples
+    --------
+    >>> from graphrf import datasets
+    >>> karate = datasets.catalog()[0]
+    >>> karate.name, karate.n_nodes, karate.n_edges, karate.found
+    ('karate', 34, 78, 'built in')
+    """
+    return [
+        Entry(
+            name=name,
+            kind=entry["kind"],
+            description=entry["description"],
+            licence="; ".join(_licences(entry)),
+            n_nodes=entry.get("nodes"),
+            n_edges=entry.get("edges"),
+            n_rows=entry.get("rows"),
+            found=_data_files.whereabouts(entry["files"]),
+        )
+        for name in names(kind)
+        for entry in [_entry(name)]
+    ]
+
+
 def load(name: str) -> Dataset:
     """The data set called `name`, read from local files or fetched.
 

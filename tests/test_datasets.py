@@ -71,6 +71,19 @@ def test_cards_are_those_of_the_registry():
         assert text == datasets.describe(name), "run python datasets/make_cards.py"
 
 
+def test_the_catalog_has_every_data_set_with_its_size_and_licence():
+    entries = datasets.catalog()
+    assert [entry.name for entry in entries] == datasets.names()
+    for entry in entries:
+        assert (entry.n_rows is None) == (entry.kind != "table")
+        assert (entry.n_nodes is None) == (entry.n_edges is None) == (entry.kind == "table")
+        assert entry.licence
+        assert entry.description
+    assert [entry.name for entry in datasets.catalog("traffic")] == ["san-jose", "pems-bay", "metr-la"]
+    with pytest.raises(ValueError, match="`kind` must be one of"):
+        datasets.catalog("roads")
+
+
 def test_unknown_names_are_refused_with_near_ones():
     with pytest.raises(ValueError, match="did you mean 'cora'"):
         datasets.load("Cora")
@@ -287,6 +300,22 @@ def test_the_data_folder_comes_before_the_cache_and_the_publisher(small, publish
     datasets.load("cites")  # not there: fetched into the cache, the data folder is left alone
     assert files_below(tmp_path / "data") == ["graphs/plain.gml"]
     assert files_below(tmp_path / "cache") == ["graphs/c.cites"]
+
+
+def test_the_catalog_tells_where_files_are_and_fetches_none(small, publisher, tmp_path, monkeypatch):
+    def found() -> dict[str, str]:
+        return {entry.name: entry.found for entry in datasets.catalog()}
+
+    assert set(found().values()) == {"to fetch"}
+    datasets.load("cites")
+    publisher.asked.clear()
+    folder = tmp_path / "data" / "graphs"
+    folder.mkdir(parents=True)
+    (folder / "plain.gml").write_bytes(b"not read")
+    monkeypatch.setenv("GRAPHRF_DATA_DIR", str(tmp_path / "data"))
+    expected = {"plain": "data folder", "zipped": "to fetch", "cites": "cache", "table": "to fetch"}
+    assert found() == expected
+    assert publisher.asked == []
 
 
 def test_gzip_member_and_columns_are_made_from_what_is_fetched(small, tmp_path):

@@ -25,8 +25,7 @@ class FeatureFactor:
     def __init__(self, features: Features, *, n_threads: int | None = None) -> None:
         self._features = features
         self._n_threads = n_threads
-        self._modulation: np.ndarray | None = None
-        self._matrix: sp.csr_array | None = None
+        self._last: tuple[np.ndarray, sp.csr_array] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -46,10 +45,11 @@ class FeatureFactor:
     def matrix(self, f: np.ndarray) -> sp.csr_array:
         """F(f) itself, sparse, shape (n, N)."""
         f = np.asarray(f, dtype=np.float64)
-        if self._matrix is None or self._modulation is None or not np.array_equal(self._modulation, f):
-            self._matrix = self._features.matrix_from_modulation(f, n_threads=self._n_threads)
-            self._modulation = f.copy()
-        return self._matrix
+        last = self._last  # read once and replaced whole: another thread may be doing the same
+        if last is None or not np.array_equal(last[0], f):
+            last = f.copy(), self._features.matrix_from_modulation(f, n_threads=self._n_threads)
+            self._last = last
+        return last[1]
 
     def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
         """F x."""

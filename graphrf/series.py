@@ -319,7 +319,8 @@ class SeriesFactor:
     def _chebyshev(self, f: np.ndarray) -> np.ndarray | None:
         """Chebyshev coefficients of the polynomial, or None where powers take no more products."""
         key = f.tobytes()
-        if self._last is None or self._last[0] != key:  # solvers apply one modulation many times
+        last = self._last  # read once and replaced whole: another thread may be doing the same
+        if last is None or last[0] != key:  # solvers apply one modulation many times
             # Rounding in W moves F by eps sum_k k |f_k|; the floor keeps what is dropped, all terms together,
             # below that (the terms decay like exp(-degree / sqrt(slope)) where the slope is large).
             total = float(np.abs(f).sum())
@@ -332,8 +333,8 @@ class SeriesFactor:
                 floor=_ROUNDING * max(1.0, np.sqrt(slope)),
             )
             shorter = coefficients is not None and coefficients.size < f.size
-            self._last = (key, coefficients if shorter else None)
-        return self._last[1]
+            last = self._last = (key, coefficients if shorter else None)
+        return last[1]
 
     def _whole(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
         """F x on all nodes."""

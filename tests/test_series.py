@@ -20,6 +20,7 @@ from graphrf.kernels import (
     RegularizedLaplacian,
 )
 from graphrf.series import SeriesFactor, apply_kernel, apply_root, kernel_block, mean_variance
+from tests.interleaving import interleaved_results
 
 GRAPH = Graph(np.pad(nx.to_numpy_array(nx.karate_club_graph()), (0, 1)))
 C = GRAPH.laplacian_scale("combinatorial")
@@ -192,3 +193,20 @@ def test_bad_arguments_are_named() -> None:
         factor.grad_f(np.ones((35, 2)), np.ones((4, 3)))
     with pytest.raises(ValueError, match="`f` must be a vector"):
         factor.apply(np.ones((2, 2)), np.ones(35))
+
+
+def test_threads_that_share_a_factor_get_their_own_modulation() -> None:
+    factor = SeriesFactor(GRAPH, max_length=60)
+    mine, other = (Diffusion(lengthscale).modulation(61) for lengthscale in (1.0, 3.0))
+    v = np.arange(35.0)
+    expected = factor.apply(mine, v)
+    for first in (mine, other):  # what the factor remembers at the start
+
+        def call(first: np.ndarray = first) -> np.ndarray:
+            factor.apply(first, v)
+            return factor.apply(mine, v)
+
+        results = interleaved_results(call, lambda: factor.apply(other, v), SeriesFactor._chebyshev.__code__)
+        assert len(results) > 4
+        for result in results:
+            np.testing.assert_array_equal(result, expected)

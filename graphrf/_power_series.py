@@ -24,23 +24,26 @@ def poisson(n: int, mean: float) -> Floats:
     grow with it.
     """
     mode = int(mean)
+    if n <= mode and _log_poisson(n - 1, mean) < -746:
+        return np.zeros(n)  # the coefficients grow up to the mode, and the last of these underflows
     steps = np.log(mean / np.arange(1, max(n, mode + 1)))
     below = -np.cumsum(steps[:mode][::-1])[::-1]
     above = np.cumsum(steps[mode:])
-    logs = np.concatenate([below, [0.0], above])[:n] + _log_poisson_at_mode(mode, mean)
+    logs = np.concatenate([below, [0.0], above])[:n] + _log_poisson(mode, mean)
     return np.asarray(np.exp(logs))
 
 
-def _log_poisson_at_mode(mode: int, mean: float) -> float:
-    if mode == 0:
+def _log_poisson(r: int, mean: float) -> float:
+    """log(e^-mean mean^r / r!) for r <= mean, without cancellation where r is close to it."""
+    if r == 0:
         return -mean
-    excess = mean - mode
-    # log(mode!) - Stirling's formula
-    if mode < 16:
-        rest = math.lgamma(mode + 1.0) - (0.5 * math.log(2 * math.pi * mode) + mode * math.log(mode) - mode)
+    excess = mean - r
+    # log(r!) - Stirling's formula
+    if r < 16:
+        rest = math.lgamma(r + 1.0) - (0.5 * math.log(2 * math.pi * r) + r * math.log(r) - r)
     else:
-        rest = 1 / (12 * mode) - 1 / (360 * mode**3) + 1 / (1260 * mode**5)
-    return mode * math.log1p(excess / mode) - excess - 0.5 * math.log(2 * math.pi * mode) - rest
+        rest = 1 / (12 * r) - 1 / (360 * r**3) + 1 / (1260 * r**5)
+    return r * math.log1p(excess / r) - excess - 0.5 * math.log(2 * math.pi * r) - rest
 
 
 def negative_binomial(n: int, power: float, odds: float) -> Floats:

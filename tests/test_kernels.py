@@ -293,3 +293,14 @@ def test_dense_refuses_graphs_that_are_too_large() -> None:
 
     with pytest.raises(ValueError, match="apply_kernel"):
         Diffusion().dense(Graph(sp.eye_array(20_001)))
+
+
+def test_diffusion_whose_first_coefficients_all_underflow_costs_nothing() -> None:
+    # the coefficients grow up to s l^2 / 4 = 5e11, so an array that long must not be made
+    kernel = Diffusion(1.0, laplacian="combinatorial")
+    assert (kernel.modulation(1000, scale=2e12) == 0).all()
+    # where they are numbers, the same whatever n is
+    first = int(np.flatnonzero(Diffusion(100.0).modulation(4000))[0])
+    assert first > 100
+    for n in (first - 1, first, first + 1, first + 2):
+        np.testing.assert_array_equal(Diffusion(100.0).modulation(n), Diffusion(100.0).modulation(4000)[:n])

@@ -22,8 +22,8 @@ import numpy as np
 from graphrf import _checks
 from graphrf._files import atomic_write
 
-# Engines count steps in 16 bits.
-LONGEST_WALK = 65_535
+# Engines count in 16 bits the visits of a walk that never leaves its node: its steps and one more.
+LONGEST_WALK = 65_534
 # Uniforms have 53 bits: a survival below this is never reached.
 _RESOLUTION = 2.0**-53
 

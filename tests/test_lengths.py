@@ -35,7 +35,7 @@ def test_mean_length_of_the_geometric_law_is_one_minus_p_over_p():
         ([1.0, 0.5, 0.6], "not increase"),
         ([1.0, -0.1], "at least 0"),
         ([1.0, np.nan], "finite"),
-        (np.ones(70_000), "at most 65535 steps"),
+        (np.ones(65_536), "at most 65534 steps"),
     ],
 )
 def test_illegal_tables_are_refused(table, message):

@@ -89,10 +89,25 @@ class PreparedWalks:
         """Expected number of visits of a node's walks, before equal ones are merged."""
         return self.sampler.n_walks * (1.0 + self.survival.mean_length)
 
+    @property
+    def merged_per_row(self) -> tuple[float, float]:
+        """At most so many entries (nodes) and visits (nodes and steps) of a row are expected."""
+        n_nodes = self._transitions.indptr.size - 1
+        most_visits = n_nodes * (1.0 + self.survival.max_length)
+        return min(self.visits_per_row, n_nodes), min(self.visits_per_row, most_visits)
+
+    def working_bytes(self, n_rows: int) -> int:
+        """Memory that `sample` takes for a block of rows."""
+        stratified = self.sampler.directions == "stratified"
+        row = self.merged_per_row[1] if stratified else self.visits_per_row
+        return int(10 * self._capacity(n_rows) + 16 * row + 72 * self.sampler.n_walks)
+
+    def _capacity(self, n_rows: int) -> int:
+        # Merging leaves less than this in most graphs; the buffers grow if not.
+        return int(0.75 * n_rows * self.merged_per_row[1]) + 1024
+
     def sample(self, sources: np.ndarray) -> Block:
         """The visits of the walks from `sources`; runs without the interpreter lock."""
-        # Merging leaves less than this in most graphs; the buffers grow if not.
-        capacity = int(0.75 * sources.size * self.visits_per_row) + 1024
         rows, visits, nodes, per_entry, steps, counts, n_entries, n_visits, n_steps = walk_block(
             *self._transitions,
             sources,
@@ -102,7 +117,7 @@ class PreparedWalks:
             self._permutations,
             self.sampler.directions == "stratified",
             self._key,
-            capacity,
+            self._capacity(sources.size),
         )
         return Block(
             rows, visits, nodes[:n_entries], per_entry[:n_entries], steps[:n_visits], counts[:n_visits], n_steps

@@ -62,7 +62,7 @@ def sample_features(
     dtype : {"float32", "float64"}
         Of the matrices that will be made from the features.
     memory_limit : int, optional
-        Bytes that the result may take. Default: the memory that is available now.
+        Bytes that the result and the walks under way may take. Default: the memory that is available now.
     progress : bool
         Show a progress bar on standard error.
 
@@ -75,8 +75,8 @@ def sample_features(
     TypeError, ValueError
         For arguments that are out of range, unknown nodes, a directed graph.
     MemoryError
-        Before anything large is allocated, if the result would exceed `memory_limit`: the message says what it
-        needs and what to lower.
+        Before anything large is allocated, if `memory_limit` would be exceeded: the message says what is needed
+        and what to lower.
 
     Notes
     -----
@@ -108,10 +108,12 @@ def sample_features(
     seed = check_seed(seed)
     threads = thread_count(n_threads)
     prepared = sampler.prepare(graph, seed)
-    expected = _expected_size(prepared, sources)
-    _check_memory(prepared, sources, expected, memory_limit)
-    joined = Joined(sources.size, graph.n_nodes, expected)
     blocks = _blocks(sources, prepared.visits_per_row, threads)
+    working = min(threads, len(blocks)) * prepared.working_bytes(blocks[0].size)
+    _check_memory(prepared, sources, (0, 0), working, memory_limit)  # the pilot below needs the room of a block
+    expected = _expected_size(prepared, sources, blocks[0].size)
+    _check_memory(prepared, sources, expected, working, memory_limit)
+    joined = Joined(sources.size, graph.n_nodes, expected)
     with _bar(sources.size, progress) as bar:
         for block in ordered_map(prepared.sample, blocks, threads):
             joined.append(block)
@@ -140,27 +142,27 @@ def _blocks(sources: np.ndarray, visits_per_row: float, threads: int) -> list[np
     return [sources[start : start + rows] for start in range(0, sources.size, rows)]
 
 
-def _expected_size(prepared: PreparedWalks, sources: np.ndarray) -> tuple[int, int]:
+def _expected_size(prepared: PreparedWalks, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
     """About how many entries and visits the record will have.
 
-    From a pilot of a few hundred sources, whose walks are among those that will be drawn. Few sources are not
-    worth one: their visits before merging serve as well.
+    From a pilot of at most a few hundred sources, whose walks are among those that will be drawn. Few sources
+    are not worth one: what they can have at most serves as well.
     """
     if sources.size < 16 * _PILOT_ROWS:
-        visits = int(sources.size * prepared.visits_per_row)
-        return visits, visits
-    pilot = sources[np.linspace(0, sources.size - 1, min(_PILOT_ROWS, sources.size)).astype(np.int64)]
+        entries, visits = prepared.merged_per_row
+        return int(sources.size * entries), int(sources.size * visits)
+    pilot = sources[np.linspace(0, sources.size - 1, min(_PILOT_ROWS, block_rows)).astype(np.int64)]
     block = prepared.sample(pilot)
     share = sources.size / pilot.size
     return int(share * block.indices.size), int(share * block.steps.size)
 
 
 def _check_memory(
-    prepared: PreparedWalks, sources: np.ndarray, expected: tuple[int, int], memory_limit: int | None
+    prepared: PreparedWalks, sources: np.ndarray, expected: tuple[int, int], working: int, memory_limit: int | None
 ) -> None:
-    """Raise MemoryError if a record of the expected size will not fit."""
+    """Raise MemoryError if a record of the expected size and the blocks under way will not fit."""
     limit = available_memory() if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
-    needed = record_bytes(sources.size, *expected)
+    needed = record_bytes(sources.size, *expected) + working
     if limit is not None and needed > limit:
         raise MemoryError(
             f"features of {sources.size} nodes with {prepared.sampler!r} need about {needed / 2**30:.3g} GiB, "

@@ -345,12 +345,17 @@ def walk_block(  # type: ignore[no-untyped-def]
         source = uint64(sources[row])
         draw_lengths(source, rule, survival, permutations, key, lengths)
         total = 0
+        longest = 0
         for j in range(n_walks):
             total += lengths[j]
+            longest = max(longest, lengths[j])
         n_steps += total
-        if row_visits.size < total + 1:
-            row_visits = np.empty(2 * (total + 1), np.uint64)
-            spare = np.empty(2 * (total + 1) + n_walks, np.uint64)
+        most = total + 1
+        if stratified:  # writes one visit for each (node, step)
+            most = min(most, 1 + longest * (indptr.size - 1))
+        if row_visits.size < most:
+            row_visits = np.empty(2 * most, np.uint64)
+            spare = np.empty(2 * most + n_walks, np.uint64)
         if stratified:
             n = _walk_stratified(
                 source, lengths, indptr, indices, cumulative, key, walkers, choices, spare, places, row_visits

@@ -4,18 +4,20 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.lengths import LONGEST_WALK
 from graphrf.sampling.walks import walk_block
 from tests.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 REVERSED = grf.Coupling(np.arange(10)[::-1])
+PLATEAUS = grf.Survival([1.0, 1.0, 0.5, 0.25, 0.25])
 LAWS = [
     grf.IID(0.2),
     grf.Antithetic(0.2),
     grf.SigmaCoupled(0.2, REVERSED),
     grf.SigmaCoupled(0.2),
     grf.Stratified(0.2),
-    grf.Stratified(grf.Survival([1.0, 1.0, 0.5, 0.25, 0.25])),
+    grf.Stratified(PLATEAUS),
     grf.Truncated(4),
 ]
 DIRECTIONS = ["independent", "stratified"]
@@ -113,6 +115,23 @@ def test_features_and_gram_are_unbiased(weighted_graph, plain_graph, law, direct
     sampler = grf.RandomWalks(4, law, directions=directions, laplacian=laplacian)
     left, right, root = _projections(graph, kernel, law.survival)
     draw = _draws(graph, sampler, kernel, left, right)
+    assert_unbiased(draw, _truth(left, right, root), n0=400)
+
+
+@pytest.mark.parametrize("directions", DIRECTIONS)
+@pytest.mark.parametrize(
+    "law",
+    [
+        grf.Antithetic(PLATEAUS),
+        grf.Antithetic(0.7),
+        grf.SigmaCoupled(PLATEAUS, grf.Coupling([[2, 0, 1, 4, 3], [1, 2, 0, 4, 3]])),
+    ],
+    ids=repr,
+)
+@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
+def test_tables_with_plateaus_and_groups_of_three_are_unbiased(weighted_graph, law, directions):
+    left, right, root = _projections(weighted_graph, KERNEL, law.survival)
+    draw = _draws(weighted_graph, grf.RandomWalks(6, law, directions=directions), KERNEL, left, right)
     assert_unbiased(draw, _truth(left, right, root), n0=400)
 
 
@@ -263,6 +282,30 @@ def test_more_memory_than_the_limit_is_refused_before_it_is_taken(grid):
         grf.sample_features(grid, grf.RandomWalks(1000), memory_limit=100_000)
     features = grf.sample_features(grid, grf.RandomWalks(8), memory_limit=10_000_000)
     assert features.nbytes < 10_000_000
+
+
+def test_the_memory_asked_for_is_that_of_merged_visits():
+    # 65,535 walks of 1,000 steps are 65 million visits a node, but only 20 x 1,001 different ones.
+    graph = grf.Graph(np.ones((20, 20)))
+    sampler = grf.RandomWalks(65_535, grf.Truncated(1_000))
+    with pytest.raises(MemoryError, match="lower n_walks"):  # independent directions sort all of them
+        grf.sample_features(
+            graph, grf.RandomWalks(65_535, grf.Truncated(1_000), directions="independent"), memory_limit=10**9
+        )
+    features = grf.sample_features(graph, sampler, nodes=[0], seed=0, memory_limit=10_000_000)
+    assert features._steps.size > 20_000 - 20
+    assert features._counts.astype(int).sum() == 65_535 * 1_001
+
+
+def test_the_longest_walks_that_never_leave_their_node_are_counted_whole():
+    # One visit more than steps, all on one node: the count of visits just fits 16 bits.
+    longest = grf.Truncated(LONGEST_WALK)
+    alone = grf.Graph(np.zeros((1, 1)))
+    for directions in DIRECTIONS:
+        sampler = grf.RandomWalks(2, longest, directions=directions)
+        features = grf.sample_features(alone, sampler, seed=0, dtype="float64")
+        assert features._steps.size == LONGEST_WALK + 1
+        assert features.matrix_from_modulation(np.ones(LONGEST_WALK + 1))[0, 0] == LONGEST_WALK + 1
 
 
 @pytest.mark.skipif(not hasattr(walk_block, "signatures"), reason="compilation is switched off")

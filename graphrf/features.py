@@ -222,7 +222,7 @@ class Features:
         """The feature matrix as a torch sparse CSR tensor on a device; needs the extra `gp`."""
         import torch
 
-        matrix = self.matrix(kernel)
+        matrix = self.matrix_from_modulation(self._coefficients(kernel))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
             return torch.sparse_csr_tensor(
@@ -268,8 +268,12 @@ class Features:
         right_features = self if other is None else other
         if other is not None:
             self._check_other(other)
-        left = self.matrix(kernel)[self._row_numbers("rows", rows)]
-        right = right_features.matrix(kernel)[right_features._row_numbers("cols", cols)]
+        left_rows = self._row_numbers("rows", rows)
+        right_rows = right_features._row_numbers("cols", cols)
+        left = right = self.matrix_from_modulation(self._coefficients(kernel))
+        if other is not None:
+            right = other.matrix_from_modulation(other._coefficients(kernel))
+        left, right = left[left_rows], right[right_rows]
         return np.asarray((left @ right.T).toarray())
 
     def take(self, nodes: Any) -> Features:
@@ -319,7 +323,10 @@ class Features:
     # -- inside ----------------------------------------------------------------------------------
 
     def _coefficients(self, kernel: _Kernel) -> np.ndarray:
-        """The kernel's modulation up to the longest step, once kernel and law are known to fit."""
+        """The kernel's modulation up to the longest step, once kernel and law are known to fit.
+
+        Warnings point at the caller of the public method that calls this.
+        """
         self._check_kernel(kernel)
         f = kernel.modulation(self._survival.size, scale=self._scale)
         plain = float(np.sum(f * f))
@@ -330,9 +337,9 @@ class Features:
                 f"{plain:.3g} without termination, so that estimates have a huge variance; use a smaller "
                 "p_halt, Truncated(max_length), or the exact series (graphrf.apply_kernel, method='series')",
                 HeavyTailWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
-        if not self._complete:
+        if not self._complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
             bound = kernel.modulation_tail(-1, scale=self._scale) ** 2
             error = self.truncation_error(kernel)
             if error > 0.1 * bound:
@@ -341,7 +348,7 @@ class Features:
                     f"up to {error:.3g} (its bound is {bound:.3g}); kernel.truncation_length(tol) gives a "
                     "sufficient length for Truncated(max_length)",
                     TruncationWarning,
-                    stacklevel=4,
+                    stacklevel=3,
                 )
         return f
 

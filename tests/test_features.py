@@ -3,8 +3,10 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
+from graphrf._feature_factor import FeatureFactor
 from graphrf.factor import Factor
 from graphrf.features import Features, HeavyTailWarning, TruncationWarning
+from tests.interleaving import interleaved_results
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
@@ -118,6 +120,24 @@ def test_heavy_tails_are_warned_about_and_light_ones_are_not(karate, recwarn):
         features.gram(grf.Diffusion(8.0))
 
 
+def test_warnings_point_at_the_line_that_asked(karate):
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.4)), seed=0)
+    cut = grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(3)), seed=0)
+    kernel = grf.Diffusion(8.0)
+    for method in (features.matrix, features.gram, cut.matrix, cut.gram):
+        with pytest.warns(UserWarning, match="walks") as record:
+            method(kernel)
+        assert [warning.filename for warning in record] == [__file__]
+
+
+def test_a_kernel_beyond_the_longest_walk_that_ever_happens_is_warned_about(karate):
+    # Every coefficient up to the last step with S(k) > 2^-53 underflows: the features are 0.
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.1)), seed=0)
+    with pytest.warns(TruncationWarning, match="cut the series"):
+        matrix = features.matrix(grf.Diffusion(100.0))
+    assert not matrix.data.any()
+
+
 def test_truncation_is_warned_about_when_it_matters(karate, recwarn):
     features = grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(3)), seed=0)
     features.matrix(grf.Diffusion(0.5))
@@ -155,6 +175,22 @@ def test_factor_is_linear_in_the_modulation_and_follows_its_protocol(weighted_gr
     np.testing.assert_allclose(factor.take(rows).grad_f(x, y[rows])[:3], [
         np.sum(y[rows] * (features.matrix_from_modulation(np.eye(3)[k]).toarray() @ x)[rows]) for k in range(3)
     ], atol=1e-10)  # fmt: skip
+
+
+def test_threads_that_share_a_factor_get_their_own_modulation(features):
+    factor = features.factor(n_threads=1)
+    mine, other = np.ones(6), np.full(6, 2.0)
+    expected = features.matrix_from_modulation(mine).toarray()
+    for first in (mine, other):  # what the factor remembers at the start
+
+        def call(first=first):
+            factor.matrix(first)
+            return factor.matrix(mine).toarray()
+
+        results = interleaved_results(call, lambda: factor.matrix(other), FeatureFactor.matrix.__code__)
+        assert len(results) > 4
+        for result in results:
+            np.testing.assert_array_equal(result, expected)
 
 
 def test_saved_features_come_back_whole(tmp_path, features):

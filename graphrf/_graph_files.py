@@ -36,7 +36,10 @@ _HEADER_TITLES = {
     ("node1", "node2"),
     ("node_1", "node_2"),
     ("head", "tail"),
+    ("origin", "destination"),
 }
+# Cells of a column of numbers that hold none; they do not make a line a header.
+_MISSING = {"", "-", "?", "na", "n/a", "nan", "none", "null"}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -199,7 +202,16 @@ def _has_header(cells: list[str], width: int, columns: tuple[str | int, str | in
     if all(_NUMBER.fullmatch(cell) for cell in first) or len(cells) == width:
         return False
     second = [cells[width + int(column)].strip() for column in columns]
-    return all(_NUMBER.fullmatch(cell) for cell in second)
+    if all(_NUMBER.fullmatch(cell) for cell in second):
+        return True
+    # Names of nodes do not tell, but the title of a column of numbers does.
+    return any(
+        cells[column].strip().lower() not in _MISSING
+        and not _NUMBER.fullmatch(cells[column].strip())
+        and _NUMBER.fullmatch(cells[width + column].strip()) is not None
+        for column in range(width)
+        if column not in columns
+    )
 
 
 def _column(path: Path, column: str | int, titles: list[str] | None, width: int) -> int:
@@ -248,8 +260,9 @@ def read_gml(path: Path) -> Any:
     """
     import networkx as nx
 
+    lines = read_text(path).split("\n")
     try:
-        graph = nx.parse_gml(read_text(path).split("\n"), label="id")
+        graph = nx.parse_gml(lines, label="id")
     except (nx.NetworkXError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _unreadable(path, "GML", error) from None
     labels = [data.get("label") for _, data in graph.nodes(data=True)]
@@ -299,8 +312,9 @@ def read_matrix_market(path: Path) -> Any:
     """The sparse or dense real matrix of a MatrixMarket file."""
     from scipy.io import mmread
 
+    content = read_bytes(path)
     try:
-        matrix = mmread(io.BytesIO(read_bytes(path)))
+        matrix = mmread(io.BytesIO(content))
     except (ValueError, OverflowError, TypeError, MemoryError, OSError) as error:
         raise _unreadable(path, "MatrixMarket", error) from None
     return _real(path, matrix)
@@ -308,8 +322,9 @@ def read_matrix_market(path: Path) -> Any:
 
 def read_npz(path: Path) -> Any:
     """The matrix of a file written by `scipy.sparse.save_npz`."""
+    content = read_bytes(path)
     try:
-        matrix: Any = sp.load_npz(io.BytesIO(read_bytes(path)))
+        matrix: Any = sp.load_npz(io.BytesIO(content))
         if matrix.format in ("csr", "csc", "bsr"):
             # Without this check a damaged file would make scipy read outside its arrays.
             matrix.check_format(full_check=True)
@@ -347,5 +362,6 @@ def _real(path: Path, matrix: Any) -> Any:
 
 
 def _unreadable(path: Path, wanted: str, error: BaseException) -> ValueError:
-    reason = " ".join(str(error).split()) or type(error).__name__
+    # Libraries are given bytes: where they name the file, they name a place in memory.
+    reason = re.sub(r"The file <[^>]*>", "it", " ".join(str(error).split())) or type(error).__name__
     return ValueError(f"{path} is not a readable {wanted} file: {reason[:300]}")

@@ -15,6 +15,8 @@ import typer
 from graphrf._version import __version__
 
 _USAGE, _INTERRUPTED = 2, 130
+# What the library calls `n_walks` is `--walks` to those who typed it.
+_OPTIONS = {"n_walks": "--walks", "repeats": "--repeats", "seed": "--seed", "p_halt": "--p-halt", "mesh": "--mesh"}
 
 app = typer.Typer(
     help="Graph random features, Gaussian processes on graphs and PageRank from coupled random walks.",
@@ -47,7 +49,10 @@ def _plain_messages() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, ImportError, MemoryError) as error:
-        typer.echo(f"graphrf: {' '.join(str(error).split()) or type(error).__name__}", err=True)
+        text = " ".join(str(error).split()) or type(error).__name__
+        for argument, option in _OPTIONS.items():
+            text = text.replace(f"`{argument}`", f"`{option}`")
+        typer.echo(f"graphrf: {text}", err=True)
         raise typer.Exit(_USAGE) from None
     except KeyboardInterrupt:
         typer.echo("graphrf: interrupted", err=True)

@@ -276,7 +276,7 @@ def _entry(name: Any) -> dict[str, Any]:
         near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.6)
         hint = f"did you mean {', '.join(map(repr, near))}? " if near else ""
         raise ValueError(
-            f"`name` must be one of graphrf.datasets.names(), got {name!r}; {hint}"
+            f"`name` must be one of graphrf.datasets.names(), which `graphrf datasets` lists, got {name!r}; {hint}"
             "graphrf.load_graph reads your own files"
         )
     return known[name]

@@ -62,7 +62,8 @@ def load_graph(
     header : bool, optional
         Whether the first line of an edge list names its columns. By default it does if a column is asked
         for by name, if its two ends are words such as source, target or id_1, id_2, or if they are not both
-        numbers while those of the next line are.
+        numbers while those of the next line are, or if some other column has a word there (other than NA, null
+        and the like) and a number in the next line.
 
     Returns
     -------
@@ -116,6 +117,10 @@ def load_graph(
     _checks.choice("weight_is", weight_is, WEIGHT_KINDS)
     if (weight is not None and not isinstance(weight, str | int)) or isinstance(weight, bool):
         raise TypeError(f"`weight` must be the name of an attribute or column, got {_checks.describe(weight)}")
+    if directed is not None:
+        directed = _checks.flag("directed", directed)
+    if header is not None:
+        header = _checks.flag("header", header)
     if isinstance(source, str | os.PathLike):
         path = Path(os.fspath(source))
         return _from_file(path, weight, weight_is, directed, columns, header)
@@ -200,6 +205,7 @@ def from_edges(
     ('a', 'b', 'c')
     """
     _checks.choice("weight_is", weight_is, WEIGHT_KINDS)
+    directed = _checks.flag("directed", directed)
     if weight is None and weight_is == "distance":
         raise ValueError("`weight` must hold the distances that weight_is='distance' speaks of, got None")
     names = None if nodes is None else list(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
@@ -232,8 +238,8 @@ def from_edges(
     values = None
     if weight is not None:
         values = _edges.checked_weights(weight, len(positions[0]), weight_is, lambda edge: f"edge {edge}")
-    adjacency = _edges.merged_adjacency(size, positions[0], positions[1], values, weight_is, bool(directed))
-    return Graph(adjacency, nodes=names, directed=bool(directed))
+    adjacency = _edges.merged_adjacency(size, positions[0], positions[1], values, weight_is, directed)
+    return Graph(adjacency, nodes=names, directed=directed)
 
 
 def from_points(x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthscale: float | None = None) -> Graph:
@@ -356,7 +362,7 @@ def from_mesh(mesh: Any, *, on: str = "faces", weights: str = "unit", weld: bool
         raise ValueError("`weights` = 'cotangent' needs on='vertices', got on='faces'")
     vertices, faces = _meshes.mesh_arrays(mesh)
     places = np.arange(len(vertices))
-    if weld:
+    if _checks.flag("weld", weld):
         places, faces = _meshes.weld(vertices, faces)
         vertices = vertices[places]
     if on == "faces":
@@ -407,8 +413,8 @@ def _from_file(
         if str(path) in str(error):
             raise
         raise type(error)(f"{path}: {error}") from None
-    if not path.exists():
-        _graph_files.read_bytes(path)
+    if not path.is_file():
+        _graph_files.read_bytes(path)  # says what is wrong
     raise ValueError(
         f"{path} has no known format; wanted .gml, .graphml, .mtx, .npz, an edge list "
         f"({', '.join(_graph_files.EDGE_LIST_SUFFIXES)}) or a mesh ({', '.join(_meshes.MESH_SUFFIXES)}), "

@@ -149,11 +149,11 @@ def test_demo_without_figures_needs_no_matplotlib(demo_run, monkeypatch, tmp_pat
     ("arguments", "message"),
     [
         (["--dataset", "karat"], "did you mean 'karate'"),
-        (["--mesh", "generated-grid"], "`mesh` must be a triangle mesh"),
+        (["--mesh", "generated-grid"], "`--mesh` must be a triangle mesh"),
         (["--mesh", "uci-wine-cellar"], "`name` must be one of"),
-        (["--walks", "7"], "`n_walks` must be even"),
-        (["--repeats", "1"], "`repeats` must be at least 2"),
-        (["--p-halt", "1.5"], "`p_halt` must be in"),
+        (["--walks", "7"], "`--walks` must be even"),
+        (["--repeats", "1"], "`--repeats` must be at least 2"),
+        (["--p-halt", "1.5"], "`--p-halt` must be in"),
         (["--walks", "many"], "--walks"),
     ],
 )
@@ -277,4 +277,4 @@ def test_command_is_installed():
     done = subprocess.run([command, "demo", "--walks", "3"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("graphrf: `n_walks` must be")
+    assert done.stderr.startswith("graphrf: `--walks` must be")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from graphrf._graph_files import read_edge_list
 from graphrf.graph import Graph
-from graphrf.loaders import from_edges, from_points, load_graph
+from graphrf.loaders import from_edges, from_mesh, from_points, load_graph
 
 
 def dense(graph: Graph) -> np.ndarray:
@@ -437,6 +437,13 @@ def test_headers_are_told_from_edges(tmp_path):
     assert nodes("person,friend\n7,9\n") == (7, 9)
     assert nodes("source,target\n1,2\n", header=False) == ("source", "target", "1", "2")
     assert list(nodes("0,1\n")) == [0, 1]
+    # the title of a column of numbers, however the nodes are called; a missing number is no title
+    assert nodes("town,other,km\nParis,Lyon,400\nLyon,Nice,300\n") == ("Paris", "Lyon", "Nice")
+    assert nodes("km,town,other\n400,Paris,Lyon\n", columns=(1, 2)) == ("Paris", "Lyon")
+    assert nodes("Paris,Lyon,400\nLyon,Nice,300\n") == ("Paris", "Lyon", "Nice")
+    for missing in ("", "NA", "nan", "null"):
+        assert nodes(f"Paris,Lyon,{missing}\nLyon,Nice,300\n") == ("Paris", "Lyon", "Nice")
+    assert nodes("ann,bob,friends\nbob,cid,family\n") == ("ann", "bob", "cid")
 
 
 def test_names_that_only_look_like_numbers_stay_names(tmp_path):
@@ -624,3 +631,30 @@ def test_any_edges_written_out_are_read_back(edges, delimiter):
 def test_lines_of_edges_are_those_of_the_file(tmp_path):
     edges = read_edge_list(write(tmp_path, "e.txt", "# c\n0 1\n\n2 3\n"))
     assert edges.lines.tolist() == [2, 4]
+
+
+def test_what_is_wrong_with_a_file_is_said_once(tmp_path):
+    with pytest.raises(ValueError, match=r"is a folder; a file with a graph or a mesh was wanted"):
+        load_graph(tmp_path)
+    broken = tmp_path / "k.gml.gz"
+    broken.write_bytes(b"no gzip")
+    with pytest.raises(ValueError, match="not a whole gzip file") as caught:
+        load_graph(broken)
+    assert str(caught.value).count(str(broken)) == 1
+    np.savez(tmp_path / "other.npz", a=np.eye(2))
+    with pytest.raises(ValueError, match="npz file: it does not contain a sparse array"):
+        load_graph(tmp_path / "other.npz")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: load_graph(np.eye(2), directed="no"), "`directed` must be True or False, got str 'no'"),
+        (lambda: load_graph("e.csv", header=1), "`header` must be True or False, got int 1"),
+        (lambda: from_edges([0], [1], directed=0), "`directed` must be True or False, got int 0"),
+        (lambda: from_mesh((np.eye(3), [[0, 1, 2]]), weld="yes"), "`weld` must be True or False"),
+    ],
+)
+def test_flags_are_booleans(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()

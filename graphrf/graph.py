@@ -375,7 +375,8 @@ def _validated(adjacency: Any, directed: bool) -> sp.csr_array:
         raise ValueError("`adjacency` must have at least one node, got shape (0, 0)")
     if n_nodes >= 2**32:
         raise ValueError(f"`adjacency` must have fewer than 2^32 nodes, got {n_nodes}")
-    csr = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    # Converted first: duplicates are added on the way to CSR, where small integers would overflow.
+    csr = sp.csr_array(matrix.astype(np.float64, copy=False), copy=True)
     if not csr.has_canonical_format:
         csr.sum_duplicates()
     for problem, bad in (

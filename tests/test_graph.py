@@ -55,6 +55,17 @@ def test_duplicates_of_a_sparse_matrix_are_added_and_zeros_dropped():
     assert graph.adjacency.nnz == 2
 
 
+@pytest.mark.parametrize("weight", [np.uint8(200), np.int8(100), np.bool_(True)])
+@pytest.mark.parametrize("form", ["coo", "csr", "csc"])
+def test_duplicates_are_added_beyond_the_range_of_the_matrix(weight, form):
+    indices, values = np.array([1, 1, 0, 0]), np.full(4, weight)
+    if form == "coo":
+        matrix = sp.coo_array((values, (indices[::-1], indices)), shape=(2, 2))
+    else:
+        matrix = {"csr": sp.csr_array, "csc": sp.csc_array}[form]((values, indices, [0, 2, 4]), shape=(2, 2))
+    assert grf.Graph(matrix).adjacency[0, 1] == 2 * float(weight)
+
+
 def test_the_matrix_given_is_copied_and_the_graph_is_read_only():
     matrix = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
     graph = grf.Graph(matrix)

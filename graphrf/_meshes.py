@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -62,9 +63,33 @@ def _read(path: Path) -> Any:
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path} is not a readable {kind[1:].upper()} mesh: {reason[:300]}") from None
-    if not len(getattr(loaded, "faces", ())):
+    n_faces = len(getattr(loaded, "faces", ()))
+    _check_whole(path, content, kind, n_faces)
+    if not n_faces:
         raise ValueError(f"{path} holds no triangles; a mesh with faces was wanted")
     return loaded
+
+
+def _check_whole(path: Path, content: bytes, kind: str, n_faces: int) -> None:
+    """Refuse a file that ends early, which trimesh reads without a word as far as it goes.
+
+    PLY and OFF declare how many faces they have (polygons become more triangles), binary STL its size; text STL
+    ends with a word of its own. OBJ declares nothing.
+    """
+    way_out = "it is damaged or truncated: fetch it again"
+    if kind == ".stl":
+        size = 84 + 50 * int.from_bytes(content[80:84], "little")
+        if len(content) != size and b"endsolid" not in content:
+            raise ValueError(
+                f"{path} is not a whole STL mesh, neither text with 'endsolid' nor binary of the {size:,} bytes "
+                f"that it declares (it has {len(content):,}); {way_out}"
+            )
+        return
+    declaration = {".ply": rb"element\s+face\s+(\d+)", ".off": rb"OFF\s+(?:#[^\n]*\s+)*\d+\s+(\d+)"}.get(kind)
+    found = re.search(declaration, content[:10_000]) if declaration else None
+    if found and n_faces < int(found[1]):
+        what = f"{path} is not a whole {kind[1:].upper()} mesh"
+        raise ValueError(f"{what}: it declares {int(found[1]):,} faces and holds {n_faces:,}; {way_out}")
 
 
 def weld(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

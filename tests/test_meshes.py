@@ -196,6 +196,23 @@ def test_broken_mesh_files_are_refused_with_their_name(tmp_path, suffix, content
         load_graph(path)
 
 
+@pytest.mark.parametrize("kind", ["stl", "stl_ascii", "ply", "ply_ascii", "off"])
+def test_mesh_files_that_end_early_are_refused(tmp_path, kind):
+    """trimesh reads the faces that are there, or none, without a word."""
+    trimesh = pytest.importorskip("trimesh")
+    suffix, _, ascii_ply = kind.partition("_")
+    sphere = trimesh.creation.icosphere(subdivisions=1)
+    options = {"encoding": "ascii"} if kind == "ply_ascii" else {}
+    content = sphere.export(file_type=suffix if ascii_ply and suffix == "ply" else kind, **options)
+    content = content.encode() if isinstance(content, str) else content
+    path = tmp_path / f"sphere.{suffix}"
+    path.write_bytes(content)
+    assert from_mesh(path).n_nodes == 80
+    path.write_bytes(content[: int(0.9 * len(content))])
+    with pytest.raises(ValueError, match=rf"sphere.{suffix} is not a (whole|readable) {suffix.upper()} mesh"):
+        from_mesh(path)
+
+
 def test_without_trimesh_the_message_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "trimesh", None)
     path = tmp_path / "mesh.stl"

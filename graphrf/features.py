@@ -104,8 +104,6 @@ class Features:
         dtype: np.dtype[Any],
         description: Mapping[str, Any],
     ) -> None:
-        for array in (nodes, indptr, indices, visit_ptr, visits_per_entry, steps, counts):
-            array.setflags(write=False)
         self.nodes = nodes
         self.n_nodes = n_nodes
         self.n_walks = n_walks
@@ -125,6 +123,16 @@ class Features:
         self._scale = scale
         # Whether the law of lengths reaches every step that matters (no fixed end, as Truncated has).
         self._complete = complete
+        self._freeze()
+
+    def _freeze(self) -> None:
+        """Make the record read-only; loops are compiled for read-only arrays alone."""
+        for name in ("nodes", "_indptr", "_indices", "_visit_ptr", "_visits_per_entry", "_steps", "_counts"):
+            getattr(self, name).setflags(write=False)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._freeze()  # pickle forgets it
 
     # -- sizes -----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import IntEnum
 from functools import cached_property, lru_cache
 from importlib.resources import files
@@ -109,6 +109,9 @@ class Survival:
     def __hash__(self) -> int:
         return hash(self.table.tobytes())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Survival, (self.table,)  # pickle alone would forget that the table is read-only
+
     def __repr__(self) -> str:
         return f"Survival({self.table.size} entries, mean length {self.mean_length:.4g})"
 
@@ -183,6 +186,10 @@ class Coupling:
 
     def __hash__(self) -> int:
         return hash((self.p_halt, self.permutations.tobytes()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # as for Survival
+        return Coupling, tuple(getattr(self, field.name) for field in fields(self))
 
     def to_json(self) -> str:
         """The record as JSON text."""

@@ -28,9 +28,9 @@ class Block(NamedTuple):
 
 
 def record_bytes(n_rows: int, n_entries: int, n_visits: int) -> int:
-    """Memory of a joined record: 4 bytes a visit, 6 or 10 an entry, 12 or 16 a row."""
+    """Memory of a record: 4 bytes a visit, 6 or 10 an entry, 20 or 24 a row."""
     index = 4 if n_entries < 2**31 else 8
-    return 4 * n_visits + (2 + index) * n_entries + (8 + index) * (n_rows + 1)
+    return 4 * n_visits + (2 + index) * n_entries + (8 + index) * (n_rows + 1) + 8 * n_rows
 
 
 class Joined:

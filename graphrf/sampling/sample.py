@@ -81,7 +81,7 @@ def sample_features(
     Notes
     -----
     Cost: O(n m (mean length + 1)) time. Memory: 4 bytes for each distinct (source, node, step) and 6 more for
-    each distinct (source, node), plus 16 bytes a source.
+    each distinct (source, node), plus 20 bytes a source.
 
     Examples
     --------

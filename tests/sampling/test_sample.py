@@ -1,10 +1,14 @@
 """The front of sampling: equality bit for bit, bad input, and unbiasedness of every law and direction."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 import graphrf as grf
 from graphrf.lengths import LONGEST_WALK
+from graphrf.sampling import record
+from graphrf.sampling.random_walks import PreparedWalks
 from graphrf.sampling.walks import walk_block
 from tests.sequential import assert_unbiased
 
@@ -295,6 +299,49 @@ def test_the_memory_asked_for_is_that_of_merged_visits():
     features = grf.sample_features(graph, sampler, nodes=[0], seed=0, memory_limit=10_000_000)
     assert features._steps.size > 20_000 - 20
     assert features._counts.astype(int).sum() == 65_535 * 1_001
+
+
+def test_the_memory_of_a_record_is_what_is_foreseen(weighted_graph):
+    features = grf.sample_features(weighted_graph, nodes=[0, 3, 3], seed=0)
+    visits = features._steps.size
+    assert features.nbytes == record.record_bytes(3, features.nnz, visits)
+    assert features.nbytes == 4 * visits + 6 * features.nnz + 20 * 3 + 12
+
+
+@pytest.mark.parametrize("directions", DIRECTIONS)
+def test_buffers_that_are_too_small_grow_and_change_nothing(grid, directions, monkeypatch):
+    sampler = grf.RandomWalks(6, grf.IID(0.1), directions=directions)
+    expected = grf.sample_features(grid, sampler, seed=3)
+    monkeypatch.setattr(record, "_SPARE", 0.0)
+    monkeypatch.setattr(record, "_SLACK", 1)
+    monkeypatch.setattr(PreparedWalks, "_capacity", lambda self, n_rows: 1)
+    assert _same(expected, grf.sample_features(grid, sampler, seed=3))
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_samplers_and_features_go_through_pickle(weighted_graph, law):
+    sampler = grf.RandomWalks(2, law)
+    again = pickle.loads(pickle.dumps(sampler))
+    assert again == sampler
+    features = grf.sample_features(weighted_graph, sampler, seed=5, dtype="float64")
+    for copied in (grf.sample_features(weighted_graph, again, seed=5), pickle.loads(pickle.dumps(features))):
+        assert _same(features, copied)
+        assert not any(array.flags.writeable for array in (copied.nodes, copied._indices, copied._counts))
+    table, permutations = again.lengths.survival.table, again.lengths.permutations(2)
+    assert not table.flags.writeable
+    assert not permutations.flags.writeable
+    gram = pickle.loads(pickle.dumps(features)).gram(grf.PowerSeries(modulation=[1.0, 0.5]))
+    np.testing.assert_array_equal(gram, features.gram(grf.PowerSeries(modulation=[1.0, 0.5])))
+
+
+def test_arrays_of_the_caller_stay_writable(weighted_graph):
+    nodes, table, permutation = np.array([1, 0]), np.array([1.0, 0.5]), np.array([1, 0])
+    law = grf.SigmaCoupled(grf.Survival(table), grf.Coupling(permutation))
+    features = grf.sample_features(weighted_graph, grf.RandomWalks(2, law), nodes=nodes, seed=0)
+    for array in (nodes, table, permutation):
+        array[0] = 0
+    assert features.nodes.tolist() == [1, 0]
+    assert law.survival.table.tolist() == [1.0, 0.5]
 
 
 def test_the_longest_walks_that_never_leave_their_node_are_counted_whole():

@@ -409,6 +409,11 @@ class SigmaCoupled(_Halting):
     def group(self) -> int:
         return self.coupling.n_walkers
 
+    def __repr__(self) -> str:
+        key = None if isinstance(self.p_halt, Survival) else _nearest_shipped(self.p_halt)
+        own = key is None or shipped_coupling(float(key)) != self.coupling
+        return f"SigmaCoupled({self.p_halt!r}{f', {self.coupling!r}' if own else ''})"
+
     def permutations(self, n_walks: int) -> np.ndarray:
         return self.coupling.permutations
 
@@ -463,17 +468,26 @@ def _shipped() -> dict[str, Any]:
     return table
 
 
+def _nearest_shipped(p_halt: float) -> str | None:
+    """The key of the shipped coupling nearest to a p_halt, None where none is near."""
+    keys = list(_shipped()["couplings"])
+    grid = np.array([float(key) for key in keys])
+    if not grid.min() - 0.025 <= p_halt <= grid.max() + 0.025:
+        return None
+    return keys[int(np.abs(grid - p_halt).argmin())]
+
+
 def shipped_coupling(p_halt: float) -> Coupling:
     """The coupling that is shipped for the p_halt nearest to the one given, within .05 to .9."""
     table = _shipped()
-    grid = np.array([float(key) for key in table["couplings"]])
     p_halt = _checks.number("p_halt", p_halt)
-    if not grid.min() - 0.025 <= p_halt <= grid.max() + 0.025:
+    key = _nearest_shipped(p_halt)
+    if key is None:
+        low, *_, high = sorted(map(float, table["couplings"]))
         raise ValueError(
-            f"`p_halt` must be in [{grid.min():g}, {grid.max():g}] for a shipped permutation, got {p_halt:g}; "
+            f"`p_halt` must be in [{low:g}, {high:g}] for a shipped permutation, got {p_halt:g}; "
             "learn one with graphrf.learn_coupling(p_halt=...)"
         )
-    key = list(table["couplings"])[int(np.abs(grid - p_halt).argmin())]
     record = table["couplings"][key]
     return Coupling(
         permutations=np.array(record["permutation"]),

@@ -87,6 +87,17 @@ def test_every_shipped_permutation_is_one_and_lowers_its_cost():
         grf.SigmaCoupled(0.97)
 
 
+def test_the_repr_of_a_sigma_coupled_law_tells_a_coupling_that_is_not_the_shipped_one():
+    assert (
+        repr(grf.SigmaCoupled(0.12)) == repr(grf.SigmaCoupled(0.12, shipped_coupling(0.1))) == "SigmaCoupled(0.12)"
+    )
+    own = "Coupling(2 walkers, order 2, given)"
+    assert repr(grf.SigmaCoupled(0.1, Coupling([1, 0]))) == f"SigmaCoupled(0.1, {own})"
+    assert repr(grf.SigmaCoupled(0.97, Coupling([1, 0]))) == f"SigmaCoupled(0.97, {own})"
+    table = Survival([1.0, 0.5])
+    assert repr(grf.SigmaCoupled(table, Coupling([1, 0]))) == f"SigmaCoupled({table!r}, {own})"
+
+
 def test_couplings_go_to_json_and_back(tmp_path):
     coupling = Coupling([[2, 0, 1], [1, 2, 0]], p_halt=0.2, solver="linear", cost_before=2.0, cost_after=1.0)
     assert coupling.n_walkers == 3

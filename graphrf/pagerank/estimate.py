@@ -148,6 +148,7 @@ def pagerank(
             )
     seed = check_seed(seed)
     threads = thread_count(n_threads)
+    _checks.flag("progress", progress)
 
     mean = batches.BatchMean(graph.n_nodes)
     n_steps = 0

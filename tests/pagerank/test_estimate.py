@@ -262,6 +262,7 @@ def test_a_single_batch_has_no_standard_error() -> None:
         ({"n_batches": 17}, ValueError, "`n_batches` must be at most 16.*raise `n_walks`"),
         ({"seed": -1}, ValueError, "`seed` must be in"),
         ({"n_threads": 0}, ValueError, "`n_threads` must be at least 1"),
+        ({"progress": "yes"}, TypeError, "`progress` must be True or False, got str 'yes'"),
         ({"personalization": {}}, ValueError, "`personalization` must have a positive value, got zeros only"),
         ({"personalization": [0] * 7}, ValueError, "must have a positive value"),
         ({"personalization": [1, 2]}, ValueError, r"`personalization` must have shape \(7,\), got \(2,\)"),

@@ -271,17 +271,20 @@ class Features:
 
         Notes
         -----
-        Cost: the sparse product of the two row sets, and the dense result.
+        Cost: the matrices of the rows asked for, their sparse product, and the dense result.
         """
         right_features = self if other is None else other
         if other is not None:
             self._check_other(other)
-        left_rows = self._row_numbers("rows", rows)
-        right_rows = right_features._row_numbers("cols", cols)
-        left = right = self.matrix_from_modulation(self._coefficients(kernel))
-        if other is not None:
-            right = other.matrix_from_modulation(other._coefficients(kernel))
-        left, right = left[left_rows], right[right_rows]
+        left_set = self if rows is None else self._take_rows(self._row_numbers("rows", rows))
+        right_set = right_features
+        if cols is not None:
+            right_set = right_features._take_rows(right_features._row_numbers("cols", cols))
+        f = self._coefficients(kernel)
+        left = left_set.matrix_from_modulation(f)
+        if right_set is left_set:
+            return np.asarray((left @ left.T).toarray())
+        right = right_set.matrix_from_modulation(f if other is None else other._coefficients(kernel))
         return np.asarray((left @ right.T).toarray())
 
     def take(self, nodes: Any) -> Features:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 
 from graphrf import _checks
+from graphrf._memory import available_memory
 from graphrf._threads import ordered_map, thread_count
 from graphrf.features import Features
 from graphrf.graph import Graph
@@ -169,21 +169,6 @@ def _check_memory(
             f"but `memory_limit` is {limit / 2**30:.3g} GiB; lower n_walks, raise p_halt, pass fewer `nodes`, or "
             "use the exact series (graphrf.apply_kernel), which stores nothing"
         )
-
-
-def available_memory() -> int | None:
-    """Bytes of memory that this process can still take, or None if the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def _bar(total: int, shown: bool) -> Any:

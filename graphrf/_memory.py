@@ -1,0 +1,40 @@
+"""How much memory this process can still take."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_MEMINFO = Path("/proc/meminfo")
+# Limit and use of the control group that a container runs in (version 2, then version 1).
+_CGROUPS = (
+    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
+    (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
+)
+
+
+def available_memory() -> int | None:
+    """Bytes that this process can still take: of the machine and of its container; None if nothing says so."""
+    known = [size for size in (_machine(), *(_container(*paths) for paths in _CGROUPS)) if size is not None]
+    return min(known) if known else None
+
+
+def _machine() -> int | None:
+    try:
+        for line in _MEMINFO.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _container(limit: Path, used: Path) -> int | None:
+    """What is left to a control group, or None where there is no limit ("max")."""
+    try:
+        return max(0, int(limit.read_text()) - int(used.read_text()))
+    except (OSError, ValueError):
+        return None

@@ -136,9 +136,9 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
     211 s by the series (.839); 1,493 of the 1,572 faces of a mesh, 3 s by the series.
 
     The named kernels use the normalized Laplacian, whose smoothest function is the root of the degrees. Where
-    weights or degrees vary, as on roads, compare `Diffusion(laplacian="combinatorial")`, whose smoothest is constant, by
-    `log_marginal_likelihood_`: speeds in San Jose, 260 of 325 sensors observed, means of 3 splits: -1051 against
-    -1069, root mean square error 11.6 against 12.8.
+    weights or degrees vary, as on roads, compare `Diffusion(laplacian="combinatorial")`, whose smoothest is
+    constant, by `log_marginal_likelihood_`. Speeds in San Jose, 260 of 325 sensors observed, means of 3 splits:
+    -1051 against -1069, root mean square error 11.6 against 12.8.
 
     Observations at one node are joined: c of them act as one with noise s / c. Isolated nodes and other components
     are legal: without observations they keep the prior.

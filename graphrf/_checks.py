@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -55,6 +56,14 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"`{name}` must be True or False, got {describe(value)}")
     return bool(value)
+
+
+def path(name: str, value: Any) -> str:
+    """`value` as the text of a path."""
+    try:
+        return os.fsdecode(os.fspath(value))
+    except TypeError:
+        raise TypeError(f"`{name}` must be a path, got {describe(value)}") from None
 
 
 def choice(name: str, value: Any, options: Iterable[str]) -> str:

@@ -181,3 +181,12 @@ class Kernel:
         for name in names:
             checked = _checks.number(name, getattr(self, name), low=0, include_low=False)
             object.__setattr__(self, name, checked)
+
+
+def require_kernel(kernel: Any) -> Kernel:
+    """`kernel`, once it is known to be a `Kernel`: the check at the door of all that takes one."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(
+            f"`kernel` must be a graphrf kernel such as Diffusion(lengthscale=2.0), got {_checks.describe(kernel)}"
+        )
+    return kernel

@@ -228,8 +228,14 @@ class Features:
 
     def torch(self, kernel: _Kernel, *, device: str = "cpu") -> torch.Tensor:
         """The feature matrix as a torch sparse CSR tensor on a device; needs the extra `gp`."""
-        import torch
-
+        try:
+            import torch
+        except ImportError as error:
+            raise ImportError("Features.torch needs torch: pip install 'graphrf[gp]'") from error
+        try:
+            torch.device(device)
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(f"`device` must be a torch device such as 'cpu' or 'cuda', got {device!r}") from error
         matrix = self.matrix_from_modulation(self._coefficients(kernel))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
@@ -328,7 +334,7 @@ class Features:
         arrays = {name: getattr(self, f"_{name}") for name in _ARRAYS}
         if self._degrees is None:
             del arrays["degrees"]
-        with atomic_write(path) as file:
+        with atomic_write(_checks.path("path", path)) as file:
             np.savez(file, record=np.frombuffer(json.dumps(record).encode(), np.uint8), nodes=self.nodes, **arrays)
 
     # -- inside ----------------------------------------------------------------------------------
@@ -439,10 +445,25 @@ def load_features(path: str | os.PathLike[str]) -> Features:
     ------
     FileNotFoundError, ValueError
         If there is no such file, or it is not a whole file of features.
+
+    Examples
+    --------
+    >>> import os, tempfile, graphrf as grf
+    >>> features = grf.sample_features(grf.from_edges([0, 1], [1, 2]), grf.RandomWalks(n_walks=4), seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     features.save(os.path.join(folder, "features.npz"))
+    ...     again = grf.load_features(os.path.join(folder, "features.npz"))
+    >>> again.n_steps == features.n_steps
+    True
     """
+    path = _checks.path("path", path)
     try:
         # Opened here, because np.load leaves a broken file open.
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError("it is no .npz archive, or not a whole one")
+            file.seek(0)
+            archive = np.load(file, allow_pickle=False)
             record = json.loads(bytes(archive["record"]).decode())
             if record.pop("format") != _FORMAT:
                 raise ValueError("another format")
@@ -454,9 +475,7 @@ def load_features(path: str | os.PathLike[str]) -> Features:
     except FileNotFoundError:
         raise FileNotFoundError(f"`path` must be a file written by Features.save, got none at {path}") from None
     except (ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"`path` must be a whole file written by Features.save, got {os.fspath(path)!r}: {error}"
-        ) from error
+        raise ValueError(f"`path` must be a whole file written by Features.save, got {path!r}: {error}") from error
 
 
 def _check_record(features: Features) -> None:

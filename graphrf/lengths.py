@@ -67,8 +67,13 @@ class Survival:
         _checks.finite("table", table)
         if table[0] != 1.0:
             raise ValueError(f"`table` must begin with S(0) = 1, got {table[0]:g}")
-        if (np.diff(table) > 0).any() or table[-1] < 0:
-            raise ValueError("`table` must not increase and must stay at least 0")
+        rises = np.flatnonzero(np.diff(table) > 0)
+        if rises.size or table[-1] < 0:
+            k = int(rises[0]) + 1 if rises.size else table.size - 1
+            after = f" after {table[k - 1]:g}" if rises.size else ""
+            raise ValueError(
+                f"`table` must not increase and must stay at least 0, got S({k}) = {table[k]:g}{after}"
+            )
         table = np.round(table / _RESOLUTION) * _RESOLUTION
         table = table[: int(np.count_nonzero(table))]
         if table.size - 1 > LONGEST_WALK:
@@ -233,8 +238,16 @@ class Coupling:
 
     @classmethod
     def load(cls, path: str | Path) -> Coupling:
-        """Read a file that `save` wrote."""
-        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        """Read a file that `save` wrote; `FileNotFoundError` or `ValueError` if there is none."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"`path` must be a file written by Coupling.save, got none at {path}"
+            ) from None
+        except (UnicodeDecodeError, IsADirectoryError) as error:
+            raise ValueError(f"`path` must be a file written by Coupling.save, got {path}: {error}") from None
+        return cls.from_json(text)
 
     def __repr__(self) -> str:
         return f"Coupling({self.n_walkers} walkers, order {self.order}, {self.solver})"
@@ -305,6 +318,12 @@ class IID(_Halting):
         Probability of ending before each step; the mean length is (1 - p) / p.
 
     Source: the paper, Sec. 4 and App. C.1.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> round(grf.IID(0.1).survival.mean_length, 9)    # (1 - p) / p
+    9.0
     """
 
     rule = Rule.INDEPENDENT
@@ -322,6 +341,12 @@ class Antithetic(_Halting):
     p_halt : float in (0, 1), or Survival
 
     Source: the paper, App. C.2 (Reid et al., NeurIPS 2023).
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.RandomWalks(n_walks=8, lengths=grf.Antithetic(0.1)).lengths.group
+    2
     """
 
     rule = Rule.ANTITHETIC
@@ -430,6 +455,13 @@ class Truncated(LengthLaw):
     ----------
     max_length : int
         Number of steps, at least 0.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> kernel = grf.Diffusion(lengthscale=2.0)
+    >>> grf.Truncated(kernel.truncation_length(1e-3))
+    Truncated(5)
     """
 
     max_length: int

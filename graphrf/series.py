@@ -20,6 +20,7 @@ import scipy.fft
 import scipy.sparse as sp
 
 from graphrf import _checks
+from graphrf._kernel import require_kernel
 from graphrf.graph import LAPLACIANS, Graph
 from graphrf.kernels import Kernel
 
@@ -88,6 +89,14 @@ def apply_root(
     Roots that are singular at the end of the spectrum (`InverseCosine`, `PStepRandomWalk` with few odd steps
     at alpha = 2) converge like 1 / d or so: at the default tolerance they are refused, with the tolerance that
     `max_degree` reaches.
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> pair = grf.from_edges([0], [1])
+    >>> draw = grf.apply_root(pair, grf.Diffusion(lengthscale=1.0), np.random.default_rng(0).standard_normal(2))
+    >>> draw.shape
+    (2,)
     """
     return _apply(graph, kernel, v, tol, max_degree, root=True)
 
@@ -118,6 +127,7 @@ def kernel_block(
     -----
     Time: as `apply_kernel` on min(distinct rows, distinct cols) vectors.
     """
+    require_kernel(kernel).check_graph(graph)
     row_nodes = graph.positions(rows, argument="rows")
     col_nodes = graph.positions(cols, argument="cols")
     expansion = _expansion(graph, kernel, tol, max_degree, root=False)
@@ -162,7 +172,7 @@ def mean_variance(
         `value` and `stderr`.
     """
     n_probes = _checks.integer("n_probes", n_probes, low=2)
-    scale = kernel.check_graph(graph)
+    scale = require_kernel(kernel).check_graph(graph)
     if graph.n_nodes <= _LARGEST_EXACT_TRACE:
         eigenvalues = np.linalg.eigvalsh(graph.laplacian(kernel.laplacian == "normalized").toarray())
         eigenvalues = np.clip(eigenvalues, 0.0, 2 * scale)
@@ -405,6 +415,7 @@ class _Expansion(NamedTuple):
 
 
 def _apply(graph: Graph, kernel: Kernel, v: Any, tol: float, max_degree: int, root: bool) -> np.ndarray:
+    require_kernel(kernel).check_graph(graph)
     array = np.asarray(v)
     if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or array.shape[0] != graph.n_nodes:
         n = graph.n_nodes

@@ -218,6 +218,20 @@ def test_files_that_are_not_whole_are_refused(tmp_path, features):
         grf.load_features(path)
 
 
+def test_paths_and_devices_that_are_none_are_refused(tmp_path, features):
+    text = tmp_path / "edges.csv"
+    text.write_text("1,2\n")
+    with pytest.raises(ValueError, match=r"no \.npz archive"):
+        grf.load_features(text)
+    with pytest.raises(TypeError, match="`path` must be a path, got NoneType None"):
+        grf.load_features(None)
+    with pytest.raises(TypeError, match="`path` must be a path"):
+        features.save(3.5)
+    pytest.importorskip("torch", reason="the extra `gp` is not installed")
+    with pytest.raises(ValueError, match="torch device such as 'cpu'"):
+        features.torch(KERNEL, device="foo")
+
+
 def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features):
     path = tmp_path / "features.npz"
     features.save(path)

@@ -32,7 +32,7 @@ def test_mean_length_of_the_geometric_law_is_one_minus_p_over_p():
         ([], "shape"),
         ([[1.0]], "shape"),
         ([0.9, 0.5], "begin with"),
-        ([1.0, 0.5, 0.6], "not increase"),
+        ([1.0, 0.5, 0.6], r"not increase .* got S\(2\) = 0.6 after 0.5"),
         ([1.0, -0.1], "at least 0"),
         ([1.0, np.nan], "finite"),
         (np.ones(65_536), "at most 65534 steps"),
@@ -129,6 +129,11 @@ def test_things_that_are_no_permutation_are_refused():
     for bad in ([0, 0], [1, 2], [[0, 1], [1, 1]]):
         with pytest.raises(ValueError, match="once in every row"):
             Coupling(bad)
+
+
+def test_absent_coupling_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"written by Coupling\.save, got none at"):
+        Coupling.load(tmp_path / "absent.json")
 
 
 def test_van_der_corput_order_is_a_permutation_whose_runs_are_spread():

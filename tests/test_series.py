@@ -210,3 +210,13 @@ def test_threads_that_share_a_factor_get_their_own_modulation() -> None:
         assert len(results) > 4
         for result in results:
             np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("door", ["apply_kernel", "apply_root", "kernel_block", "mean_variance"])
+def test_things_that_are_no_kernel_or_no_graph_are_refused_at_the_door(karate, door):
+    function = getattr(series, door)
+    rest = (np.ones(34),) if door.startswith("apply") else ()
+    with pytest.raises(TypeError, match="`kernel` must be a graphrf kernel"):
+        function(karate, "diffusion", *rest)
+    with pytest.raises(TypeError, match=r"`graph` must be a graphrf\.Graph"):
+        function(np.eye(34), Diffusion(1.0), *rest)

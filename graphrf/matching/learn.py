@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphrf import _checks
+from graphrf._kernel import require_kernel
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel, RegularizedLaplacian
 from graphrf.lengths import Coupling, Survival
@@ -91,7 +92,7 @@ def learn_coupling(
     else:
         graph_name = repr(graph)
     kernel = RegularizedLaplacian(1.0, 2) if kernel is None else kernel
-    scale = kernel.check_graph(graph)
+    scale = require_kernel(kernel).check_graph(graph)
     modulation = kernel.modulation(survival.table.size, scale=None if kernel.laplacian == "normalized" else scale)
     coefficients = tile_modulations(modulation, survival, order)
     if pairs is None:

@@ -10,7 +10,7 @@ from graphrf import _checks
 from graphrf._memory import available_memory
 from graphrf._threads import ordered_map, thread_count
 from graphrf.features import Features
-from graphrf.graph import Graph
+from graphrf.graph import Graph, require_graph
 from graphrf.sampling.philox import check_seed
 from graphrf.sampling.random_walks import PreparedWalks, RandomWalks
 from graphrf.sampling.record import Joined, record_bytes
@@ -91,8 +91,7 @@ def sample_features(
     >>> features.matrix(grf.Diffusion(lengthscale=1.0)).shape
     (34, 34)
     """
-    if not isinstance(graph, Graph):
-        raise TypeError(f"`graph` must be a graphrf.Graph, got {_checks.describe(graph)}; see graphrf.load_graph")
+    require_graph(graph)
     sampler = RandomWalks() if sampler is None else sampler
     if not hasattr(sampler, "prepare"):
         raise TypeError(
@@ -102,6 +101,7 @@ def sample_features(
         _checks.choice("engine", engine, ("numba",))
     _checks.choice("device", device, ("cpu",))
     _checks.choice("dtype", np.dtype(dtype).name, ("float32", "float64"))
+    _checks.flag("progress", progress)
     sources = graph.positions(nodes)
     if sources.size == 0:
         raise ValueError("`nodes` must hold at least one node, got none")

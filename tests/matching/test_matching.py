@@ -127,8 +127,10 @@ def test_learned_couplings_record_how_they_were_found(graph):
         ({"n_walkers": 3}, "n_walkers"),
         ({"p_halt": 1.0}, "p_halt"),
         ({"pairs": 0}, "pairs"),
+        ({"kernel": "diffusion"}, "`kernel` must be a graphrf kernel"),
+        ({"graph": np.eye(3)}, "`graph` must be a graphrf.Graph"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         grf.learn_coupling(**arguments)

@@ -228,7 +228,7 @@ class Stratified(_Halting):
     The random rotation R leaves every walk's law unchanged, and the m lengths of a source fall into the m
     quantiles one by one. Nothing is learned, and any number of walks is coupled at once. pi is the van der
     Corput order, in which every run of consecutive walks has well-spread lengths: stratified directions send such
-    runs along one edge (measured on a 30 x 30 grid with 64 walks: Gram error 5 to 11 % below a random order,
+    runs along one edge (measured on a 30 x 30 grid with 64 walks: Gram error 3 to 9 % below a random order,
     no difference on social graphs; `benchmarks/stratified_order.py`).
 
     Parameters

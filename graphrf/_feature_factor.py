@@ -64,7 +64,7 @@ class FeatureFactor:
         features = self._features
         x = np.ascontiguousarray(np.asarray(x).reshape(features.n_nodes, -1))
         y = np.ascontiguousarray(np.asarray(y).reshape(features.shape[0], -1))
-        load = 1.0 / (features._survival * max(features.n_walks, 1))
+        load = 1.0 / (features._survival * features.n_walks)
         sums = step_products(
             features._indptr, features._indices, features._visit_ptr, features._visits_per_entry,
             features._steps, features._counts, features.nodes, features._degree_roots(), x, y, load.size,

@@ -7,6 +7,7 @@ import os
 import warnings
 import zipfile
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -96,7 +97,6 @@ class Features:
         survival: np.ndarray,
         degrees: np.ndarray | None,
         n_walks: int,
-        n_steps: int,
         laplacian: str,
         scale: float,
         complete: bool,
@@ -107,7 +107,6 @@ class Features:
         self.nodes = nodes
         self.n_nodes = n_nodes
         self.n_walks = n_walks
-        self.n_steps = n_steps
         self.laplacian = laplacian
         self.seed = seed
         self.dtype = dtype
@@ -141,6 +140,11 @@ class Features:
         """Number of (node, visited node) pairs."""
         return int(self._indices.size)
 
+    @cached_property
+    def n_steps(self) -> int:
+        """Steps of these rows' walks: every step, and every start, left one visit."""
+        return int(self._counts.sum()) - self.n_walks * self.nodes.size
+
     @property
     def nbytes(self) -> int:
         """Memory of the stored arrays in bytes (degrees, which belong to the graph, not counted)."""
@@ -165,10 +169,9 @@ class Features:
         return int(self._survival.size - 1)
 
     def __repr__(self) -> str:
-        walks = f"{self.n_walks} walks a node, " if self.n_walks else ""
         return (
-            f"Features({self.shape[0]} nodes of {self.n_nodes}, {walks}{self.n_steps:.4g} steps, "
-            f"{self.nnz:.4g} non-zeros, {self.nbytes / 2**20:.3g} MiB)"
+            f"Features({self.shape[0]} nodes of {self.n_nodes}, {self.n_walks} walks a node, "
+            f"{self.n_steps:.4g} steps, {self.nnz:.4g} non-zeros, {self.nbytes / 2**20:.3g} MiB)"
         )
 
     # -- matrices --------------------------------------------------------------------------------
@@ -212,7 +215,7 @@ class Features:
         modulation = np.asarray(modulation, dtype=np.float64)
         load = np.zeros(self._survival.size)
         used = min(load.size, modulation.size)
-        load[:used] = modulation[:used] / (self._survival[:used] * max(self.n_walks, 1))
+        load[:used] = modulation[:used] / (self._survival[:used] * self.n_walks)
         root = self._degree_roots()
         data = np.empty(self.nnz, dtype=self.dtype)
 
@@ -323,7 +326,6 @@ class Features:
             "format": _FORMAT,
             "n_nodes": self.n_nodes,
             "n_walks": self.n_walks,
-            "n_steps": self.n_steps,
             "laplacian": self.laplacian,
             "scale": self._scale,
             "complete": self._complete,
@@ -424,7 +426,7 @@ class Features:
 
     def _replaced(self, **changes: Any) -> Features:
         state = {name: getattr(self, f"_{name}") for name in (*_ARRAYS, "scale", "complete")}
-        for name in ("nodes", "n_nodes", "n_walks", "n_steps", "laplacian", "seed", "dtype", "description"):
+        for name in ("nodes", "n_nodes", "n_walks", "laplacian", "seed", "dtype", "description"):
             state[name] = getattr(self, name)
         return Features(**{**state, **changes})
 
@@ -482,7 +484,8 @@ def _check_record(features: Features) -> None:
     """Raise ValueError unless the arrays of a file fit each other, so that no loop reads beyond them."""
     n, visits = features.nodes.size, features._steps.size
     consistent = (
-        features._indptr.shape == features._visit_ptr.shape == (n + 1,)
+        features.n_walks >= 1
+        and features._indptr.shape == features._visit_ptr.shape == (n + 1,)
         and features._indices.shape == features._visits_per_entry.shape
         and features._counts.shape == (visits,)
         and all(

@@ -96,8 +96,43 @@ class Diffusion(Kernel):
         return np.asarray(np.exp(-0.25 * self.lengthscale**2 * eigenvalues))
 
 
+class _InversePower(Kernel):
+    r"""K = (c I + t L)^-q: what the regularized Laplacian and the Matérn kernel share.
+
+    .. math:: \alpha_r = (c + s t)^{-q} \frac{(q)_r}{r!} a^r, \; a = \frac{s t}{c + s t};
+              \quad f_r \text{ the same with } q/2 \text{ for } q.
+    """
+
+    @property
+    def _coefficients(self) -> tuple[float, float, float]:
+        """c, t and q."""
+        raise NotImplementedError
+
+    def _series(self, n: int, scale: float, share: float) -> np.ndarray:
+        c, t, q = self._coefficients
+        return np.asarray(c ** (-share * q) * _power_series.negative_binomial(n, share * q, scale * t / c))
+
+    def _taylor(self, n: int, scale: float) -> np.ndarray:
+        return self._series(n, scale, 1.0)
+
+    def _modulation(self, n: int, scale: float) -> np.ndarray:
+        return self._series(n, scale, 0.5)
+
+    def _tail(self, length: int, scale: float) -> float:
+        c, t, q = self._coefficients
+        return c ** (-0.5 * q) * _power_series.negative_binomial_tail(length, 0.5 * q, scale * t / c)
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        c, t, q = self._coefficients
+        return np.asarray((c + t * eigenvalues) ** -q)
+
+    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        c, t, q = self._coefficients
+        return np.asarray((c + t * eigenvalues) ** (-0.5 * q))
+
+
 @dataclass(frozen=True, repr=False)
-class RegularizedLaplacian(Kernel):
+class RegularizedLaplacian(_InversePower):
     r"""The (power of the) regularized Laplacian kernel.
 
     .. math:: K = (I + \ell^2 L)^{-p}, \quad \alpha_r = (1+b)^{-p} \frac{(p)_r}{r!} a^r, \;
@@ -133,33 +168,19 @@ class RegularizedLaplacian(Kernel):
     def hyperparameters(self) -> dict[str, float]:
         return {"lengthscale": self.lengthscale, "power": self.power}
 
-    def _odds(self, scale: float) -> float:
-        return scale * self.lengthscale**2
-
-    def _taylor(self, n: int, scale: float) -> np.ndarray:
-        return _power_series.negative_binomial(n, self.power, self._odds(scale))
-
-    def _modulation(self, n: int, scale: float) -> np.ndarray:
-        return _power_series.negative_binomial(n, self.power / 2, self._odds(scale))
+    @property
+    def _coefficients(self) -> tuple[float, float, float]:
+        return 1.0, self.lengthscale**2, self.power
 
     def _jacobian(self, n: int, scale: float) -> np.ndarray:
-        half, odds = self.power / 2, self._odds(scale)
+        half, odds = self.power / 2, scale * self.lengthscale**2
         in_lengthscale = (np.arange(n) - half * odds) * (2 / (self.lengthscale * (1 + odds)))
         in_power = 0.5 * (_power_series.harmonic(n, half) - math.log1p(odds))
         return self._modulation(n, scale)[:, None] * np.stack([in_lengthscale, in_power], axis=1)
 
-    def _tail(self, length: int, scale: float) -> float:
-        return _power_series.negative_binomial_tail(length, self.power / 2, self._odds(scale))
-
-    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
-        return np.asarray((1 + self.lengthscale**2 * eigenvalues) ** -self.power)
-
-    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
-        return np.asarray((1 + self.lengthscale**2 * eigenvalues) ** (-self.power / 2))
-
 
 @dataclass(frozen=True, repr=False)
-class Matern(Kernel):
+class Matern(_InversePower):
     r"""The Matérn kernel on a graph.
 
     .. math:: K = \left(\kappa I + L\right)^{-\nu}, \; \kappa = \frac{2\nu}{\ell^2}, \quad
@@ -200,34 +221,18 @@ class Matern(Kernel):
         return {"nu": self.nu, "lengthscale": self.lengthscale}
 
     @property
-    def _kappa(self) -> float:
-        return 2 * self.nu / self.lengthscale**2
-
-    def _taylor(self, n: int, scale: float) -> np.ndarray:
-        return self._kappa**-self.nu * _power_series.negative_binomial(n, self.nu, scale / self._kappa)
-
-    def _modulation(self, n: int, scale: float) -> np.ndarray:
-        half = self.nu / 2
-        return self._kappa**-half * _power_series.negative_binomial(n, half, scale / self._kappa)
+    def _coefficients(self) -> tuple[float, float, float]:
+        return 2 * self.nu / self.lengthscale**2, 1.0, self.nu
 
     def _jacobian(self, n: int, scale: float) -> np.ndarray:
         # log f_r = -(q + r) log(kappa + s) + r log s + log (q)_r / r!, q = nu / 2
-        half, kappa = self.nu / 2, self._kappa
+        kappa, _, nu = self._coefficients
+        half = nu / 2
         in_log_kappa = -(half + np.arange(n)) * (kappa / (kappa + scale))
         in_half = _power_series.harmonic(n, half) - math.log(kappa + scale)
-        in_nu = in_log_kappa / self.nu + 0.5 * in_half
+        in_nu = in_log_kappa / nu + 0.5 * in_half
         in_lengthscale = in_log_kappa * (-2 / self.lengthscale)
         return self._modulation(n, scale)[:, None] * np.stack([in_nu, in_lengthscale], axis=1)
-
-    def _tail(self, length: int, scale: float) -> float:
-        half = self.nu / 2
-        return self._kappa**-half * _power_series.negative_binomial_tail(length, half, scale / self._kappa)
-
-    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
-        return np.asarray((self._kappa + eigenvalues) ** -self.nu)
-
-    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
-        return np.asarray((self._kappa + eigenvalues) ** (-self.nu / 2))
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -37,7 +39,7 @@ def _from_expected_counts(graph: grf.Graph, length: int) -> Features:
         nodes=np.arange(graph.n_nodes), n_nodes=graph.n_nodes, indptr=np.array(indptr), indices=np.array(indices),
         visit_ptr=np.array(visit_ptr), visits_per_entry=np.array(per_entry), steps=np.array(steps),
         counts=np.array(counts), survival=np.ones(length + 1), degrees=graph.degrees, n_walks=n_walks,
-        n_steps=0, laplacian="normalized", scale=1.0, complete=False, seed=0, dtype=np.dtype("float64"),
+        laplacian="normalized", scale=1.0, complete=False, seed=0, dtype=np.dtype("float64"),
         description={},
     )  # fmt: skip
 
@@ -85,6 +87,8 @@ def test_take_gives_the_rows_in_the_order_asked(features):
     phi = features.matrix(KERNEL).toarray()
     np.testing.assert_array_equal(some.matrix(KERNEL).toarray(), phi[[4, 1, 4]])
     assert some.nodes.tolist() == [4, 1, 4]
+    assert some.n_steps == 2 * features.take([4]).n_steps + features.take([1]).n_steps
+    assert sum(features.take([node]).n_steps for node in range(8)) == features.n_steps
     with pytest.raises(ValueError, match="among the sampled nodes, got 0"):
         some.take([0])
 
@@ -248,6 +252,10 @@ def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features
         np.savez(path, **{**arrays, name: value})
         with pytest.raises(ValueError, match="contradict"):
             grf.load_features(path)
+    record = json.loads(arrays["record"].tobytes()) | {"n_walks": 0}
+    np.savez(path, **{**arrays, "record": np.frombuffer(json.dumps(record).encode(), np.uint8)})
+    with pytest.raises(ValueError, match="contradict"):
+        grf.load_features(path)
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path, features, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,6 @@ class Trained(NamedTuple):
         The log marginal likelihood of the observations that training saw.
     converged : bool
         Whether the optimiser says so.
-    evaluations : int
     """
 
     kernel: Kernel
@@ -55,7 +55,6 @@ class Trained(NamedTuple):
     noise: float
     value: float
     converged: bool
-    evaluations: int
     point: np.ndarray
 
 
@@ -97,32 +96,23 @@ def train(
     return search.run(start)
 
 
+@dataclass
 class _Search:
-    def __init__(
-        self,
-        gram: Gram,
-        observations: Observations,
-        kernel: Kernel,
-        names: Sequence[str],
-        bounds: dict[str, tuple[float, float]],
-        output_scale: float | None,
-        noise: float | None,
-        divisor: Divisor,
-        with_mean: bool,
-    ) -> None:
-        self._gram = gram
-        self._observations = observations
-        self._kernel = kernel
-        self._names = tuple(names)
-        self._bounds = bounds
-        self._output_scale = output_scale
-        self._noise = noise
-        self._divisor = divisor
-        self._with_mean = with_mean
-        self._unit = spread(observations, with_mean)
-        self._logged = np.array([bounds[name][0] > 0 for name in self._names], dtype=bool)
-        self._last: tuple[tuple[float, ...], tuple[float, np.ndarray, float]] | None = None
-        self._evaluations = 0
+    """The search of `train`, whose arguments these are."""
+
+    gram: Gram
+    observations: Observations
+    kernel: Kernel
+    names: Sequence[str]
+    bounds: dict[str, tuple[float, float]]
+    output_scale: float | None
+    noise: float | None
+    divisor: Divisor
+    with_mean: bool
+
+    def __post_init__(self) -> None:
+        self._unit = spread(self.observations, self.with_mean)
+        self._logged = np.array([self.bounds[name][0] > 0 for name in self.names], dtype=bool)
 
     def run(self, start: np.ndarray | None = None) -> Trained:
         box = self._box()
@@ -143,17 +133,17 @@ class _Search:
                 "singular to rounding; raise `noise`"
             )
         kernel, scale, noise = self._model(best)
-        divisor, _ = self._divisor(kernel, (), self._gram(kernel, ())[0], [])
-        return Trained(kernel, scale / divisor, noise, value, converged, self._evaluations, best)
+        divisor, _ = self.divisor(kernel, (), self.gram(kernel, ())[0], [])
+        return Trained(kernel, scale / divisor, noise, value, converged, best)
 
     # -- vectors of parameters ---------------------------------------------------------------------
 
     def _box(self) -> list[tuple[float, float]]:
         box = [
-            tuple(math.log(end) if logged else end for end in self._bounds[name])
-            for name, logged in zip(self._names, self._logged, strict=True)
+            tuple(math.log(end) if logged else end for end in self.bounds[name])
+            for name, logged in zip(self.names, self._logged, strict=True)
         ]
-        for fixed, spread_range in ((self._output_scale, _SCALE_RANGE), (self._noise, _NOISE_RANGE)):
+        for fixed, spread_range in ((self.output_scale, _SCALE_RANGE), (self.noise, _NOISE_RANGE)):
             if fixed is None:
                 box.append(tuple(math.log(end * self._unit) for end in spread_range))
         return box  # type: ignore[return-value]
@@ -161,42 +151,42 @@ class _Search:
     def _model(self, vector: np.ndarray) -> tuple[Kernel, float, float]:
         """Kernel, output scale and noise of a vector of parameters."""
         values = list(vector)
-        n = len(self._names)
+        n = len(self.names)
         own = np.where(self._logged, np.exp(np.where(self._logged, vector[:n], 0.0)), vector[:n])
-        kernel = self._kernel
+        kernel = self.kernel
         if n:
             # Rounding in exp(log(bound)) may step over a bound.
             clipped = {
-                name: float(np.clip(x, *self._bounds[name])) for name, x in zip(self._names, own, strict=True)
+                name: float(np.clip(x, *self.bounds[name])) for name, x in zip(self.names, own, strict=True)
             }
             kernel = kernel.replace(**clipped)
         rest = values[n:]
-        scale = math.exp(rest.pop(0)) if self._output_scale is None else self._output_scale
-        noise = math.exp(rest.pop(0)) if self._noise is None else self._noise
+        scale = math.exp(rest.pop(0)) if self.output_scale is None else self.output_scale
+        noise = math.exp(rest.pop(0)) if self.noise is None else self.noise
         return kernel, scale, noise
 
     def _starts(self) -> list[np.ndarray]:
         """The best few points of a coarse grid over lengthscale and noise; the kernel as given is one of them."""
-        own = self._kernel.hyperparameters
+        own = self.kernel.hyperparameters
         given = {
-            name: own[name] if not logged else float(np.clip(own[name], *self._bounds[name]))
-            for name, logged in zip(self._names, self._logged, strict=True)
+            name: own[name] if not logged else float(np.clip(own[name], *self.bounds[name]))
+            for name, logged in zip(self.names, self._logged, strict=True)
         }
         candidates = [given]
         if "lengthscale" in given:
-            low, high = self._bounds["lengthscale"]
+            low, high = self.bounds["lengthscale"]
             grid = np.geomspace(max(low, min(0.5, high)), high, _GRID_LENGTHSCALES)
             candidates += [{**given, "lengthscale": float(value)} for value in grid]
-        ratios = _GRID_NOISE if self._noise is None else (0.1,)
+        ratios = _GRID_NOISE if self.noise is None else (0.1,)
         points = []
         for values, ratio in itertools.product(candidates, ratios):
             vector = [
                 math.log(values[name]) if logged else values[name]
-                for name, logged in zip(self._names, self._logged, strict=True)
+                for name, logged in zip(self.names, self._logged, strict=True)
             ]
-            if self._output_scale is None:
+            if self.output_scale is None:
                 vector.append(math.log(self._unit))
-            if self._noise is None:
+            if self.noise is None:
                 vector.append(math.log(ratio * self._unit))
             points.append(np.array(vector))
         if len(points) == 1:
@@ -205,7 +195,7 @@ class _Search:
         # The best point of each of the best lengthscales: two starts that share one end in one place.
         starts: list[np.ndarray] = []
         for k in np.argsort(values_there, kind="stable"):
-            n = len(self._names)
+            n = len(self.names)
             if all(not np.array_equal(points[k][:n], start[:n]) for start in starts) or not n:
                 starts.append(points[k])
             if len(starts) == _N_STARTS:
@@ -215,29 +205,28 @@ class _Search:
     # -- the objective -----------------------------------------------------------------------------
 
     def _negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
-        self._evaluations += 1
         kernel, scale, noise = self._model(vector)
-        names = self._names if gradient else ()
-        matrix, changes = self._gram(kernel, names)
-        divisor, slopes = self._divisor(kernel, names, matrix, changes)
+        names = self.names if gradient else ()
+        matrix, changes = self.gram(kernel, names)
+        divisor, slopes = self.divisor(kernel, names, matrix, changes)
         if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
             return _IMPOSSIBLE, np.zeros(vector.size)
         matrix = matrix / divisor
         changes = [(change - slope * matrix) / divisor for change, slope in zip(changes, slopes, strict=True)]
         try:
             result = log_marginal_likelihood(
-                matrix, self._observations, scale=scale, noise=noise, with_mean=self._with_mean,
+                matrix, self.observations, scale=scale, noise=noise, with_mean=self.with_mean,
                 derivatives=changes,
             )  # fmt: skip
         except np.linalg.LinAlgError:
             return _IMPOSSIBLE, np.zeros(vector.size)
         if not gradient:
             return -result.value, np.zeros(vector.size)
-        own = np.array([kernel.hyperparameters[name] for name in self._names])
+        own = np.array([kernel.hyperparameters[name] for name in self.names])
         slope = list(result.parameters * np.where(self._logged, own, 1.0))
-        if self._output_scale is None:
+        if self.output_scale is None:
             slope.append(result.log_scale)
-        if self._noise is None:
+        if self.noise is None:
             slope.append(result.log_noise)
         return -result.value, -np.array(slope)
 

@@ -108,7 +108,7 @@ class PreparedWalks:
 
     def sample(self, sources: np.ndarray) -> Block:
         """The visits of the walks from `sources`; runs without the interpreter lock."""
-        rows, visits, nodes, per_entry, steps, counts, n_entries, n_visits, n_steps = walk_block(
+        rows, visits, nodes, per_entry, steps, counts, n_entries, n_visits = walk_block(
             *self._transitions,
             sources,
             self.sampler.n_walks,
@@ -119,9 +119,7 @@ class PreparedWalks:
             self._key,
             self._capacity(sources.size),
         )
-        return Block(
-            rows, visits, nodes[:n_entries], per_entry[:n_entries], steps[:n_visits], counts[:n_visits], n_steps
-        )
+        return Block(rows, visits, nodes[:n_entries], per_entry[:n_entries], steps[:n_visits], counts[:n_visits])
 
     def describe(self) -> dict[str, Any]:
         """The sampler's settings, for the record that features keep."""

@@ -19,7 +19,6 @@ class Block(NamedTuple):
     visits_per_entry: np.ndarray
     steps: np.ndarray
     counts: np.ndarray
-    n_steps: int
 
     @property
     def n_rows(self) -> int:
@@ -55,7 +54,6 @@ class Joined:
         self._indptr = np.zeros(n_rows + 1, np.int64)
         self._visit_ptr = np.zeros(n_rows + 1, np.int64)
         self._rows = 0
-        self.n_steps = 0
 
     def append(self, block: Block) -> None:
         """Copy the next block to its place."""
@@ -74,7 +72,6 @@ class Joined:
                     arrays[name] = array
                 array[start:stop] = getattr(block, name)
         self._rows = end
-        self.n_steps += block.n_steps
 
     def arrays(self) -> dict[str, Any]:
         """The finished arrays, trimmed, by the names that `Features` gives them."""

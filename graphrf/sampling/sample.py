@@ -125,7 +125,6 @@ def sample_features(
         survival=prepared.survival.table,
         degrees=prepared.degrees,
         n_walks=prepared.sampler.n_walks,
-        n_steps=joined.n_steps,
         laplacian=prepared.sampler.laplacian,
         scale=prepared.scale,
         complete=prepared.survival.is_complete,

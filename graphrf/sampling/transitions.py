@@ -21,11 +21,6 @@ class Transitions(NamedTuple):
     indices: np.ndarray
     cumulative: np.ndarray
 
-    @property
-    def nbytes(self) -> int:
-        """Memory of the arrays in bytes."""
-        return int(self.indptr.nbytes + self.indices.nbytes + self.cumulative.nbytes)
-
 
 def transitions(adjacency: sp.csr_array) -> Transitions:
     """The walk arrays of a canonical CSR adjacency with positive weights; O(nnz).

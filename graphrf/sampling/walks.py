@@ -321,7 +321,6 @@ def walk_block(  # type: ignore[no-untyped-def]
     visits_per_entry : uint16, how many (step, count) pairs belong to each of them
     steps, counts : uint16, those pairs, steps ascending
     n_entries, n_visits : int, how much of these buffers is used
-    n_steps : int, steps walked in all
     """
     n_rows = sources.size
     entries_per_row = np.empty(n_rows, np.int64)
@@ -340,7 +339,6 @@ def walk_block(  # type: ignore[no-untyped-def]
     places = np.empty(256, np.int64)
     n_entries = 0
     n_visits = 0
-    n_steps = 0
     for row in range(n_rows):
         source = uint64(sources[row])
         draw_lengths(source, rule, survival, permutations, key, lengths)
@@ -349,7 +347,6 @@ def walk_block(  # type: ignore[no-untyped-def]
         for j in range(n_walks):
             total += lengths[j]
             longest = max(longest, lengths[j])
-        n_steps += total
         most = total + 1
         if stratified:  # writes one visit for each (node, step)
             most = min(most, 1 + longest * (indptr.size - 1))
@@ -394,7 +391,7 @@ def walk_block(  # type: ignore[no-untyped-def]
             n_visits += 1
         entries_per_row[row] = n_entries - first_entry
         visits_per_row[row] = n_visits - first_visit
-    return entries_per_row, visits_per_row, nodes, visits_per_entry, steps, counts, n_entries, n_visits, n_steps
+    return entries_per_row, visits_per_row, nodes, visits_per_entry, steps, counts, n_entries, n_visits
 
 
 @njit(nogil=True)

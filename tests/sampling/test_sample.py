@@ -9,7 +9,7 @@ import graphrf as grf
 from graphrf.lengths import LONGEST_WALK
 from graphrf.sampling import record
 from graphrf.sampling.random_walks import PreparedWalks
-from graphrf.sampling.walks import walk_block
+from graphrf.sampling.walks import draw_lengths, walk_block
 from tests.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
@@ -51,7 +51,11 @@ def test_every_walk_leaves_one_visit_a_step_and_visits_are_merged(weighted_graph
     features = grf.sample_features(weighted_graph, grf.RandomWalks(10, law), seed=2)
     counts, steps = features._counts.astype(int), features._steps
     assert counts[steps == 0].sum() == 10 * 8
-    assert counts.sum() == features.n_steps + 10 * 8
+    drawn = np.empty(10, np.int64)
+    for source in range(8):
+        table, permutations = law.survival.table, law.permutations(10)
+        draw_lengths(np.uint64(source), int(law.rule), table, permutations, np.uint64(2), drawn)
+        assert features.take([source]).n_steps == drawn.sum()
     for row in range(8):
         visits = slice(features._visit_ptr[row], features._visit_ptr[row + 1])
         entries = slice(features._indptr[row], features._indptr[row + 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from graphrf._demo_parts import GramPart, GramRow, InterpolationPart, PageRankPart, PageRankRow, Part
@@ -43,6 +44,14 @@ def section(part: Part) -> Section:
     return _pagerank(part)
 
 
+def _compared(baseline: GramRow, sigma: GramRow) -> str:
+    """What sigma coupling does to the error, if it is more than twice the standard error of the difference."""
+    noise = 2 * math.hypot(baseline.stderr, sigma.stderr)
+    if abs(baseline.error - sigma.error) <= noise:
+        return "Sigma coupling of the lengths alone makes no difference beyond the noise here."
+    return f"Sigma coupling of the lengths alone divides the error by {baseline.error / sigma.error:.2f}."
+
+
 def _kernel(part: GramPart) -> Section:
     source, baseline = part.source, part.rows[0]
     best = min(part.rows, key=lambda row: row.error)
@@ -71,7 +80,7 @@ def _kernel(part: GramPart) -> Section:
         f"have {baseline.error / best.error:.1f} times less error than independent walks, with {best.steps:.0f} "
         f"steps a node instead of {baseline.steps:.0f}."
     )
-    coupled = f"Sigma coupling of the lengths alone divides the error by {baseline.error / sigma.error:.2f}."
+    coupled = _compared(baseline, sigma)
     if part.p_halt < 0.3:
         coupled += " Couplings of lengths matter more where walks end early (--p-halt 0.3)."
     return Section(

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from graphrf import _demo_words, datasets, demo, report
-from graphrf._demo_parts import GramPart, InterpolationPart, PageRankPart, Settings
+from graphrf._demo_parts import GramPart, GramRow, InterpolationPart, PageRankPart, Settings
+from graphrf._demo_words import _compared
 
 SETTINGS = Settings(n_walks=8, repeats=12, seed=3)
 
@@ -214,3 +215,11 @@ def test_command_gives_the_settings_again():
 
 def test_every_kind_of_part_has_a_name_in_json():
     assert set(report._KINDS) == {GramPart, InterpolationPart, PageRankPart}
+
+
+def test_a_difference_within_the_noise_is_not_called_one():
+    def row(error):
+        return GramRow("iid", "independent", 16, error=error, stderr=0.01, steps=1.0, nonzeros=1.0, seconds=1.0)
+
+    assert "no difference beyond the noise" in _compared(row(0.50), row(0.51))
+    assert "divides the error by 1.25" in _compared(row(0.50), row(0.40))

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from graphrf.loaders import load_graph as load_graph
     from graphrf.matching.learn import learn_coupling as learn_coupling
     from graphrf.pagerank import pagerank as pagerank
+    from graphrf.sampling.auto_lengths import AutoLengths as AutoLengths
+    from graphrf.sampling.powers import CompressedPowers as CompressedPowers
+    from graphrf.sampling.powers import CutPowers as CutPowers
+    from graphrf.sampling.powers import ExactPowers as ExactPowers
     from graphrf.sampling.random_walks import RandomWalks as RandomWalks
     from graphrf.sampling.sample import sample_features as sample_features
     from graphrf.series import apply_kernel as apply_kernel
@@ -50,8 +54,12 @@ if TYPE_CHECKING:
 # Public name -> the module that defines it. The one list: `__all__`, `dir` and loading follow from it.
 _HOME = {
     "Antithetic": "lengths",
+    "AutoLengths": "sampling.auto_lengths",
+    "CompressedPowers": "sampling.powers",
     "Coupling": "lengths",
+    "CutPowers": "sampling.powers",
     "Diffusion": "kernels",
+    "ExactPowers": "sampling.powers",
     "Features": "features",
     "Graph": "graph",
     "GraphGPRegressor": "gp.regression",

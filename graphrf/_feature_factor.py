@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FeatureFactor:
-    r"""The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from the visits at step k.
+    r"""The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from the visits (or powers) at step k.
 
     Products use the sparse matrix of the last modulation, which is kept. Cost: O(visits) for a new modulation,
     O(nnz) a column for `apply` and `apply_t`, O(nnz p + visits) for `grad_f`.

@@ -1,4 +1,4 @@
-"""The compiled loops over the visits of features."""
+"""The compiled loops over the visits of features; `counts` are uint16 of walks, float32 of powers."""
 
 from __future__ import annotations
 

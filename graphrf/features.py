@@ -1,4 +1,4 @@
-"""Graph random features: the step-resolved record of walks, its matrices and Gram matrices."""
+"""Graph random features: the step-resolved record of walks or powers, its matrices and Gram matrices."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HeavyTailWarning(UserWarning):
 
 
 class TruncationWarning(UserWarning):
-    """Walks end before the kernel's series does: estimates are biased by a stated amount."""
+    """Walks or powers end before the kernel's series, or rows are cut: a bias of a stated size."""
 
 
 class _Kernel(Protocol):
@@ -46,15 +46,18 @@ class _Kernel(Protocol):
 
 
 class Features:
-    r"""Sparse random features of graph nodes, kept as visit counts so that any kernel can be applied later.
+    r"""Sparse features of graph nodes, kept step by step so that any kernel can be applied later.
 
-    Row i of the feature matrix is
+    Row i of the feature matrix is, of random walks,
 
     .. math:: \phi(i)_v = \frac{1}{m} \sqrt{\frac{d_i}{d_v}} \sum_k \frac{f_k}{S(k)} \, c_{ivk},
 
     where c_ivk is the number of the m walks from node i that stand on v after k steps, S(k) the probability
     that a walk gets that far, f the kernel's modulation, and d the degrees (all equal for the combinatorial
     Laplacian). E[phi(i) . phi(j)] = K_ij for i != j. Only the counts are stored; f, S and d enter when used.
+
+    Of powers (`ExactPowers`, `CutPowers`, `CompressedPowers`) it is phi(i) = sum_k f_k x_k, x_k being W^k e_i or an
+    estimate of it, and the values of x_k are stored in the place of counts, in float32.
 
     Made by `graphrf.sample_features` and `graphrf.load_features`; not meant to be constructed by hand.
 
@@ -68,17 +71,17 @@ class Features:
     n_nodes : int
         N, the number of nodes of the graph, and of columns.
     n_walks : int
-        m, walks from each node.
+        m, walks from each node; 1 for powers.
     n_steps : int
-        Steps walked in all.
+        Steps walked in all; for powers, multiply-adds: edges read.
     nnz : int
-        Stored (node, visited node) pairs: the non-zeros of every feature matrix.
+        Stored (node, reached node) pairs: the non-zeros of every feature matrix.
     nbytes : int
         Memory of the record in bytes.
     seed : int
-        What the walks were drawn with.
+        What the samples were drawn with.
     laplacian : str
-        Whose walk matrix was walked: "normalized" or "combinatorial".
+        Whose walk matrix was used: "normalized" or "combinatorial".
     description : dict
         What made these features (the sampler's settings), for the record.
     """
@@ -103,6 +106,8 @@ class Features:
         seed: int,
         dtype: np.dtype[Any],
         description: Mapping[str, Any],
+        work: np.ndarray | None = None,
+        dropped: np.ndarray | None = None,
     ) -> None:
         self.nodes = nodes
         self.n_nodes = n_nodes
@@ -122,12 +127,20 @@ class Features:
         self._scale = scale
         # Whether the law of lengths reaches every step that matters (no fixed end, as Truncated has).
         self._complete = complete
+        # Of powers: multiply-adds of each row, shape (n,); of cut ones, norms of what was dropped of each x_k.
+        self._work = work
+        self._dropped = dropped
         self._freeze()
 
     def _freeze(self) -> None:
         """Make the record read-only; loops are compiled for read-only arrays alone."""
-        for name in ("nodes", "_indptr", "_indices", "_visit_ptr", "_visits_per_entry", "_steps", "_counts"):
-            getattr(self, name).setflags(write=False)
+        for array in (self.nodes, *self._stored()):
+            array.setflags(write=False)
+
+    def _stored(self) -> list[np.ndarray]:
+        """The arrays of the record, besides the nodes."""
+        arrays = (getattr(self, f"_{name}") for name in (*_RECORD, *_OF_POWERS))
+        return [array for array in arrays if array is not None]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -142,21 +155,15 @@ class Features:
 
     @cached_property
     def n_steps(self) -> int:
-        """Steps of these rows' walks: every step, and every start, left one visit."""
+        """Steps of these rows' walks, where every step and every start left one visit; multiply-adds of powers."""
+        if self._work is not None:
+            return int(self._work.sum())
         return int(self._counts.sum()) - self.n_walks * self.nodes.size
 
     @property
     def nbytes(self) -> int:
         """Memory of the stored arrays in bytes (degrees, which belong to the graph, not counted)."""
-        arrays = (
-            self._indptr,
-            self._indices,
-            self._visit_ptr,
-            self._visits_per_entry,
-            self._steps,
-            self._counts,
-        )
-        return int(sum(array.nbytes for array in arrays) + self.nodes.nbytes)
+        return int(sum(array.nbytes for array in self._stored()) + self.nodes.nbytes)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -165,14 +172,22 @@ class Features:
 
     @property
     def max_length(self) -> int:
-        """The longest step that the law of lengths allows."""
+        """The longest step that the law of lengths allows, or the highest power."""
         return int(self._survival.size - 1)
 
     def __repr__(self) -> str:
+        how = f"{self.n_walks} walks a node, {self.n_steps:.4g} steps"
+        if self._of_powers:
+            how = f"powers up to {self.max_length}, {self.n_steps:.4g} multiply-adds"
         return (
-            f"Features({self.shape[0]} nodes of {self.n_nodes}, {self.n_walks} walks a node, "
-            f"{self.n_steps:.4g} steps, {self.nnz:.4g} non-zeros, {self.nbytes / 2**20:.3g} MiB)"
+            f"Features({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.nnz:.4g} non-zeros, "
+            f"{self.nbytes / 2**20:.3g} MiB)"
         )
+
+    @property
+    def _of_powers(self) -> bool:
+        """Whether these are values of powers, not visits of walks."""
+        return self._work is not None
 
     # -- matrices --------------------------------------------------------------------------------
 
@@ -182,14 +197,15 @@ class Features:
         Parameters
         ----------
         kernel : Kernel
-            Any kernel of the Laplacian that was walked.
+            Any kernel of the features' Laplacian.
         n_threads : int, optional
             Default: the cores at hand. The result does not depend on it.
 
         Returns
         -------
         scipy.sparse.csr_array, shape (n, N), of the features' dtype. Its index arrays are shared by all
-        kernels and read-only.
+        kernels and read-only. Powers are stored in float32, so that float64 matrices of them are as accurate as
+        float32.
 
         Raises
         ------
@@ -262,7 +278,8 @@ class Features:
         r"""An estimate of the Gram matrix K[rows, cols], dense.
 
         Without `other` it is Phi Phi^T: symmetric, positive semi-definite, unbiased off the diagonal; its
-        diagonal is too large by the features' variance (14 to 20 % of K_ii with 8 walks), a hidden nugget. With
+        diagonal is too large by the features' variance (14 to 20 % of K_ii with 8 walks; 0 for exact and cut
+        powers), a hidden nugget. With
         an independent set of features `other` it is Phi Phi'^T: unbiased everywhere, but neither symmetric nor
         positive: for estimates and for measuring errors, never as a Gaussian process's covariance.
 
@@ -305,15 +322,39 @@ class Features:
         return FeatureFactor(self, n_threads=n_threads)
 
     def truncation_error(self, kernel: _Kernel) -> float:
-        r"""A bound on the error of E[Phi] E[Phi]^T that the walks' largest length causes, in operator norm.
+        r"""A bound on the error of E[Phi] E[Phi]^T in operator norm: of the largest length, and of what was cut.
 
-        With tau = sum_{k > L} |f_k| and A = sum_k |f_k|, F is off by at most tau and K = F F^T by
-        tau (2 A - tau), with equality for f >= 0 on a normalised Laplacian.
+        With A = sum_k |f_k| and tau = sum_{k > L} |f_k|, F is off by at most tau beyond the largest length L, and
+        K = F F^T by tau (2 A - tau), with equality for f >= 0 on a normalised Laplacian. `CutPowers` drop a part
+        Delta of F_L, whose rows have norms of at most delta_i = sum_k |f_k| `dropped`_ik; since
+        F_L F_L^T - Phi Phi^T = F_L Delta^T + Delta F_L^T - Delta Delta^T, they add
+
+        .. math:: \delta (2 (A - \tau) + \delta), \qquad \delta^2 = \sum_i \delta_i^2 \ge \|\Delta\|_2^2.
+
+        Rounding of the powers to float32 is not counted.
         """
         self._check_kernel(kernel)
         tail = kernel.modulation_tail(self.max_length, scale=self._scale)
         total = kernel.modulation_tail(-1, scale=self._scale)
-        return float(tail * (2 * total - tail))
+        cut = float(np.linalg.norm(self._cut_errors(kernel)))
+        return float(tail * (2 * total - tail) + cut * (2 * (total - tail) + cut))
+
+    def row_errors(self, kernel: _Kernel) -> np.ndarray:
+        r"""Bounds on the Euclidean distance of each row of E[Phi] from that of F, shape (n,), float64.
+
+        .. math:: \sum_{k > L} |f_k| + \sum_{k \le L} |f_k| \, \text{dropped}_{ik},
+
+        where dropped_ik is the norm of what `CutPowers` dropped of W^k e_i, and 0 for all other samplers.
+        """
+        self._check_kernel(kernel)
+        return self._cut_errors(kernel) + kernel.modulation_tail(self.max_length, scale=self._scale)
+
+    def _cut_errors(self, kernel: _Kernel) -> np.ndarray:
+        """Bounds on the norm of what was cut from each row of F_L."""
+        if self._dropped is None:
+            return np.zeros(self.nodes.size)
+        f = kernel.modulation(self._survival.size, scale=self._scale)
+        return np.asarray(self._dropped @ np.abs(f))
 
     # -- files -----------------------------------------------------------------------------------
 
@@ -334,8 +375,7 @@ class Features:
             "description": self.description,
         }
         arrays = {name: getattr(self, f"_{name}") for name in _ARRAYS}
-        if self._degrees is None:
-            del arrays["degrees"]
+        arrays = {name: array for name, array in arrays.items() if array is not None}
         with atomic_write(_checks.path("path", path)) as file:
             np.savez(file, record=np.frombuffer(json.dumps(record).encode(), np.uint8), nodes=self.nodes, **arrays)
 
@@ -362,14 +402,21 @@ class Features:
             bound = kernel.modulation_tail(-1, scale=self._scale) ** 2
             error = self.truncation_error(kernel)
             if error > 0.1 * bound:
-                warnings.warn(
-                    f"walks of {self.max_length} steps cut the series of {kernel!r}: the Gram matrix is off by "
-                    f"up to {error:.3g} (its bound is {bound:.3g}); kernel.truncation_length(tol) gives a "
-                    "sufficient length for Truncated(max_length)",
-                    TruncationWarning,
-                    stacklevel=3,
-                )
+                warnings.warn(self._truncation_words(kernel, error, bound), TruncationWarning, stacklevel=3)
         return f
+
+    def _truncation_words(self, kernel: _Kernel, error: float, bound: float) -> str:
+        what = f"powers up to {self.max_length}" if self._of_powers else f"walks of {self.max_length} steps"
+        way_out = "kernel.truncation_length(tol) gives a sufficient length for Truncated(max_length)"
+        if self._of_powers:
+            way_out = "kernel.truncation_length(tol) gives a sufficient max_length"
+        if self._dropped is not None:
+            what += " and rows cut to a budget"
+            way_out += ", and features.row_errors(kernel) what a larger budget would save"
+        return (
+            f"{what} cut the series of {kernel!r}: the Gram matrix is off by up to {error:.3g} (its bound is "
+            f"{bound:.3g}); {way_out}"
+        )
 
     def _check_kernel(self, kernel: _Kernel) -> None:
         for needed in ("laplacian", "modulation", "modulation_tail"):
@@ -377,8 +424,9 @@ class Features:
                 raise TypeError(f"`kernel` must be a graphrf kernel, got {_checks.describe(kernel)}")
         if kernel.laplacian != self.laplacian:
             raise ValueError(
-                f"`kernel` must be of the {self.laplacian} Laplacian, whose walks these are, got one of the "
-                f"{kernel.laplacian} Laplacian; sample with RandomWalks(laplacian={kernel.laplacian!r})"
+                f"`kernel` must be of the {self.laplacian} Laplacian, whose "
+                f"{'powers' if self._of_powers else 'walks'} these are, got one of the {kernel.laplacian} "
+                f"Laplacian; sample with laplacian={kernel.laplacian!r}"
             )
 
     def _check_other(self, other: Features) -> None:
@@ -389,7 +437,7 @@ class Features:
         if other.seed == self.seed:
             raise ValueError(
                 f"`other` must be drawn with another seed, both have {self.seed}: equal seeds give dependent "
-                "walks and a biased estimate"
+                "samples and a biased estimate"
             )
 
     def _row_numbers(self, argument: str, nodes: Any) -> np.ndarray:
@@ -422,6 +470,8 @@ class Features:
             visits_per_entry=self._visits_per_entry[entries],
             steps=self._steps[visits],
             counts=self._counts[visits],
+            work=None if self._work is None else self._work[rows],
+            dropped=None if self._dropped is None else self._dropped[rows],
         )
 
     def _replaced(self, **changes: Any) -> Features:
@@ -435,9 +485,9 @@ class Features:
         return np.zeros(0) if self._degrees is None else np.sqrt(self._degrees)
 
 
-_ARRAYS = (
-    "indptr", "indices", "visit_ptr", "visits_per_entry", "steps", "counts", "survival", "degrees",
-)  # fmt: skip
+_RECORD = ("indptr", "indices", "visit_ptr", "visits_per_entry", "steps", "counts")
+_OF_POWERS = ("work", "dropped")
+_ARRAYS = (*_RECORD, "survival", "degrees", *_OF_POWERS)
 
 
 def load_features(path: str | os.PathLike[str]) -> Features:
@@ -496,6 +546,9 @@ def _check_record(features: Features) -> None:
         and _within(features.nodes, features.n_nodes)
         and _within(features._steps, features._survival.size)
         and (features._degrees is None or features._degrees.shape == (features.n_nodes,))
+        and features._counts.dtype == (np.uint16 if features._work is None else np.float32)
+        and (features._work is None or features._work.shape == (n,))
+        and (features._dropped is None or features._dropped.shape == (n, features._survival.size))
     )
     if consistent:
         per_entry = features._visits_per_entry.astype(np.int64)

@@ -305,7 +305,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
             gram = FactorGram(features.factor(n_threads=self.n_threads), self._scale)
             trained = self._train(gram, kernel, names, subset, longest, start)
             kernel, start = trained.kernel, trained.point
-            length = sampler.lengths.survival.max_length
+            length = sampler.survival.max_length
             needed = min(walk_choice.steps_needed(kernel, self._scale), walk_choice.LONGEST)
             if given or needed <= length:
                 break
@@ -370,7 +370,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
             length = series_length(self.kernel_, self._scale, _SERIES_TAIL)
             rows = SeriesRows(self.graph, self.kernel_.laplacian, length)
         else:
-            length = self.sampler_.lengths.survival.max_length
+            length = self.sampler_.survival.max_length
             rows = WalkRows(self.graph, self.sampler_, self.seed_, self.n_threads)
         error = walk_choice.truncation_error(self.kernel_, length, self._scale)
         self.truncation_error_ = error / self.mean_variance_

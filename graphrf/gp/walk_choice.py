@@ -32,8 +32,8 @@ def steps_needed(kernel: Kernel, scale: float) -> int:
 
 
 def serves(sampler: Any, scale: float) -> Callable[[Kernel], bool]:
-    """Whether a sampler's walks are long enough, and do not end too early, for a kernel."""
-    survival = sampler.lengths.survival
+    """Whether a sampler's walks (or powers) are long enough, and do not end too early, for a kernel."""
+    survival = sampler.survival
     if not survival.is_complete:
         return lambda kernel: steps_needed(kernel, scale) <= survival.max_length
 

@@ -33,6 +33,7 @@ class Use(IntEnum):
     POOL_STOP = 3
     POOL_DEAL = 4
     BATCH = 5
+    COMPRESS = 6
 
 
 def check_seed(seed: int | None, name: str = "seed") -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from graphrf import _checks
 from graphrf.graph import LAPLACIANS, Graph
-from graphrf.lengths import LengthLaw, Rule, Stratified
+from graphrf.lengths import LengthLaw, Rule, Stratified, Survival
 from graphrf.sampling.record import Block
 from graphrf.sampling.transitions import Transitions, transitions
 from graphrf.sampling.walks import walk_block
@@ -17,6 +18,19 @@ from graphrf.sampling.walks import walk_block
 DIRECTIONS = ("independent", "stratified")
 # Counts of visits are stored in 16 bits.
 _MOST_WALKS = 65_535
+
+
+class LengthChoice(ABC):
+    """Contract of `lengths` that depend on the graph, such as `AutoLengths`: they choose a law for it."""
+
+    @property
+    @abstractmethod
+    def laplacian(self) -> str:
+        """Whose walks the law is chosen for."""
+
+    @abstractmethod
+    def law(self, graph: Graph, sampler: RandomWalks) -> LengthLaw:
+        """The law for a sampler's walks on a graph: a deterministic function of both."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +45,9 @@ class RandomWalks:
     ----------
     n_walks : int
         m, walks from each node, 1 to 65,535; even for laws that couple pairs.
-    lengths : LengthLaw
-        `Stratified(0.1)` by default; `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`.
+    lengths : LengthLaw or LengthChoice
+        `Stratified(0.1)` by default; `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`; or `AutoLengths(kernel)`,
+        which chooses a law for each graph (`resolved`).
     directions : {"stratified", "independent"}
         Whether the walks of one node that stand together leave by systematic sampling over the neighbours
         (fewer walks repeat each other) or independently (as in the paper).
@@ -51,38 +66,69 @@ class RandomWalks:
     """
 
     n_walks: int = 32
-    lengths: LengthLaw = Stratified(0.1)  # noqa: RUF009 (it is immutable)
+    lengths: LengthLaw | LengthChoice = Stratified(0.1)  # noqa: RUF009 (it is immutable)
     directions: str = field(default="stratified", kw_only=True)
     laplacian: str = field(default="normalized", kw_only=True)
 
     def __post_init__(self) -> None:
         _checks.integer("n_walks", self.n_walks, low=1, high=_MOST_WALKS)
-        if not isinstance(self.lengths, LengthLaw):
+        if not isinstance(self.lengths, LengthLaw | LengthChoice):
             raise TypeError(
-                "`lengths` must be a law such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1) or "
-                f"Truncated(8), got {_checks.describe(self.lengths)}"
+                "`lengths` must be a law such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1), Truncated(8) or "
+                f"AutoLengths(kernel), got {_checks.describe(self.lengths)}"
             )
         _checks.choice("directions", self.directions, DIRECTIONS)
         _checks.choice("laplacian", self.laplacian, LAPLACIANS)
-        self.lengths.check_walks(self.n_walks)
+        if isinstance(self.lengths, LengthLaw):
+            self.lengths.check_walks(self.n_walks)
+        elif self.lengths.laplacian != self.laplacian:
+            raise ValueError(
+                f"`lengths` must be chosen for walks of the {self.laplacian} Laplacian, got {self.lengths!r} for "
+                f"those of the {self.lengths.laplacian} one; pass laplacian={self.lengths.laplacian!r}"
+            )
+
+    @property
+    def survival(self) -> Survival:
+        """The survival table of `lengths`; of a `LengthChoice`, only once it is `resolved`."""
+        if not isinstance(self.lengths, LengthLaw):
+            raise ValueError(f"{self.lengths!r} has a table for each graph: use sampler.resolved(graph).survival")
+        return self.lengths.survival
+
+    def resolved(self, graph: Graph) -> RandomWalks:
+        """This sampler with the law of lengths that a `LengthChoice` makes for the graph; else itself."""
+        if isinstance(self.lengths, LengthLaw):
+            return self
+        return replace(self, lengths=self.lengths.law(graph, self))
 
     def prepare(self, graph: Graph, seed: int) -> PreparedWalks:
         """The arrays that the engine reads, for one graph and seed."""
-        return PreparedWalks(self, graph, seed)
+        return PreparedWalks(self.resolved(graph), graph, seed)
 
 
 class PreparedWalks:
-    """A sampler bound to a graph and a seed: a pure function from source nodes to their visits."""
+    """A resolved sampler bound to a graph and a seed: a pure function from source nodes to their visits."""
+
+    counts_dtype = np.dtype(np.uint16)
+    row_bytes = 0
+    remedy = "lower n_walks, raise p_halt"
 
     def __init__(self, sampler: RandomWalks, graph: Graph, seed: int) -> None:
         graph.require_undirected("a kernel's features")
+        law = sampler.lengths
+        assert isinstance(law, LengthLaw)
         self.sampler = sampler
-        self.survival = sampler.lengths.survival
+        self.law = law
+        self.survival = law.survival
         self.scale = graph.laplacian_scale(sampler.laplacian)
         self.degrees = _load_degrees(graph) if sampler.laplacian == "normalized" else None
         self._transitions: Transitions = transitions(graph.walk_adjacency(sampler.laplacian))
         self._key = np.uint64(seed)
-        self._permutations = sampler.lengths.permutations(sampler.n_walks)
+        self._permutations = law.permutations(sampler.n_walks)
+
+    @property
+    def n_walks(self) -> int:
+        """Walks from each node."""
+        return self.sampler.n_walks
 
     @property
     def visits_per_row(self) -> float:
@@ -112,7 +158,7 @@ class PreparedWalks:
             *self._transitions,
             sources,
             self.sampler.n_walks,
-            int(self.sampler.lengths.rule),
+            int(self.law.rule),
             self.survival.table,
             self._permutations,
             self.sampler.directions == "stratified",
@@ -127,8 +173,8 @@ class PreparedWalks:
         return {
             "sampler": type(sampler).__name__,
             "n_walks": sampler.n_walks,
-            "lengths": repr(sampler.lengths),
-            "rule": Rule(sampler.lengths.rule).name.lower(),
+            "lengths": repr(self.law),
+            "rule": Rule(self.law.rule).name.lower(),
             "directions": sampler.directions,
         }
 

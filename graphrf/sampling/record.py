@@ -1,4 +1,4 @@
-"""The record of visits: what an engine returns for a block of rows, and how blocks are joined."""
+"""The record by node and step: what an engine returns for a block of rows, and how blocks are joined."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ import numpy as np
 
 # Room beyond the expected size, in shares of it and in elements; memory that stays untouched costs nothing.
 _SPARE, _SLACK = 1.1, 65_536
+_COUNTS = np.dtype(np.uint16)
 
 
 class Block(NamedTuple):
-    """The visits of a block of rows, merged by (node, step); see `walk_block`."""
+    """The visits of a block of rows, merged by (node, step), or the values of its powers.
+
+    See `walk_block` and `power_block`. Powers come with their multiply-adds, int64, shape (rows,), and cut ones
+    with the norms of what was dropped, float32, shape (rows, steps).
+    """
 
     entries_per_row: np.ndarray
     visits_per_row: np.ndarray
@@ -19,6 +24,8 @@ class Block(NamedTuple):
     visits_per_entry: np.ndarray
     steps: np.ndarray
     counts: np.ndarray
+    work: np.ndarray | None = None
+    dropped: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -26,10 +33,10 @@ class Block(NamedTuple):
         return int(self.entries_per_row.size)
 
 
-def record_bytes(n_rows: int, n_entries: int, n_visits: int) -> int:
-    """Memory of a record: 4 bytes a visit, 6 or 10 an entry, 20 or 24 a row."""
+def record_bytes(n_rows: int, n_entries: int, n_visits: int, count_bytes: int = 2) -> int:
+    """Memory of a record: 4 bytes a visit (6 a value of powers), 6 or 10 an entry, 20 or 24 a row."""
     index = 4 if n_entries < 2**31 else 8
-    return 4 * n_visits + (2 + index) * n_entries + (8 + index) * (n_rows + 1) + 8 * n_rows
+    return (2 + count_bytes) * n_visits + (2 + index) * n_entries + (8 + index) * (n_rows + 1) + 8 * n_rows
 
 
 class Joined:
@@ -40,7 +47,9 @@ class Joined:
     grow.
     """
 
-    def __init__(self, n_rows: int, n_nodes: int, expected: tuple[int, int]) -> None:
+    def __init__(
+        self, n_rows: int, n_nodes: int, expected: tuple[int, int], counts_dtype: np.dtype[Any] = _COUNTS
+    ) -> None:
         entries, visits = (int(_SPARE * size) + _SLACK for size in expected)
         self._wide = max(entries, n_nodes) >= 2**31
         self._entries: dict[str, np.ndarray] = {
@@ -49,8 +58,9 @@ class Joined:
         }
         self._visits: dict[str, np.ndarray] = {
             "steps": np.empty(visits, np.uint16),
-            "counts": np.empty(visits, np.uint16),
+            "counts": np.empty(visits, counts_dtype),
         }
+        self._per_row: dict[str, np.ndarray] = {}
         self._indptr = np.zeros(n_rows + 1, np.int64)
         self._visit_ptr = np.zeros(n_rows + 1, np.int64)
         self._rows = 0
@@ -71,6 +81,12 @@ class Joined:
                     array = np.concatenate([array[:start], np.empty(stop // 2 + stop - start, array.dtype)])
                     arrays[name] = array
                 array[start:stop] = getattr(block, name)
+        for name in ("work", "dropped"):
+            values = getattr(block, name)
+            if values is not None:
+                if name not in self._per_row:
+                    self._per_row[name] = np.empty((self._indptr.size - 1, *values.shape[1:]), values.dtype)
+                self._per_row[name][self._rows : end] = values
         self._rows = end
 
     def arrays(self) -> dict[str, Any]:
@@ -85,4 +101,4 @@ class Joined:
                 array.resize(size, refcheck=False)
         # scipy wants both index arrays of one type.
         indptr = self._indptr.astype(self._entries["indices"].dtype)
-        return {"indptr": indptr, "visit_ptr": self._visit_ptr, **self._entries, **self._visits}
+        return {"indptr": indptr, "visit_ptr": self._visit_ptr, **self._entries, **self._visits, **self._per_row}

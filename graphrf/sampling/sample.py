@@ -11,8 +11,9 @@ from graphrf._memory import available_memory
 from graphrf._threads import ordered_map, thread_count
 from graphrf.features import Features
 from graphrf.graph import Graph, require_graph
+from graphrf.sampling.contract import Prepared, Sampler
 from graphrf.sampling.philox import check_seed
-from graphrf.sampling.random_walks import PreparedWalks, RandomWalks
+from graphrf.sampling.random_walks import RandomWalks
 from graphrf.sampling.record import Joined, record_bytes
 
 # A block is this many visits: large enough that Python's share is nothing, small enough for smooth progress
@@ -23,7 +24,7 @@ _PILOT_ROWS = 256
 
 def sample_features(
     graph: Graph,
-    sampler: RandomWalks | None = None,
+    sampler: Sampler | None = None,
     *,
     nodes: Any = None,
     seed: int | None = None,
@@ -34,22 +35,24 @@ def sample_features(
     memory_limit: int | None = None,
     progress: bool = False,
 ) -> Features:
-    r"""Walk from every node and record the visits: features for any kernel of the walked Laplacian.
+    r"""Sample rows of F = sum_k f_k W^k, step by step: features for any kernel of the sampler's Laplacian.
+
+    Random walks record their visits, powers of the walk matrix their values:
 
     .. math:: \phi(i) = \frac1m \sum_{j=1}^m \sum_{k \le l_j} \frac{f_k}{S(k)}
-              \sqrt{\frac{d_i}{d_{x_k}}}\, e_{x_k}, \qquad E[\phi(i) \cdot \phi(j)] = K_{ij} \; (i \ne j).
+              \sqrt{\frac{d_i}{d_{x_k}}}\, e_{x_k} \quad\text{or}\quad \phi(i) = \sum_k f_k x_k,
+              \qquad E[\phi(i) \cdot \phi(j)] = K_{ij} \; (i \ne j).
 
-    The modulation f enters later (`Features.matrix`), so one set of walks serves all kernels and
-    hyperparameters.
+    The modulation f enters later (`Features.matrix`), so one sample serves all kernels and hyperparameters.
 
     Parameters
     ----------
     graph : Graph
         Undirected.
-    sampler : RandomWalks, optional
+    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         Default: `RandomWalks(n_walks=32)`.
     nodes : array_like of int positions or str names, optional
-        The nodes to walk from, in the order of the rows. Default: all.
+        The nodes to sample, in the order of the rows. Default: all.
     seed : int in [0, 2^63), optional
         None draws one, which the result records. A given seed gives the same bits on any number of threads and
         for any choice of other nodes.
@@ -62,7 +65,7 @@ def sample_features(
     dtype : {"float32", "float64"}
         Of the matrices that will be made from the features.
     memory_limit : int, optional
-        Bytes that the result and the walks under way may take. Default: the memory that is available now.
+        Bytes that the result and the blocks under way may take. Default: the memory that is available now.
     progress : bool
         Show a progress bar on standard error.
 
@@ -80,8 +83,8 @@ def sample_features(
 
     Notes
     -----
-    Cost: O(n m (mean length + 1)) time. Memory: 4 bytes for each distinct (source, node, step) and 6 more for
-    each distinct (source, node), plus 20 bytes a source.
+    Cost of walks: O(n m (mean length + 1)) time. Memory: 4 bytes for each distinct (source, node, step), 6 for
+    powers, and 6 more for each distinct (source, node), plus 20 bytes a source.
 
     Examples
     --------
@@ -113,8 +116,8 @@ def sample_features(
     _check_memory(prepared, sources, (0, 0), working, memory_limit)  # the pilot below needs the room of a block
     expected = _expected_size(prepared, sources, blocks[0].size)
     _check_memory(prepared, sources, expected, working, memory_limit)
-    joined = Joined(sources.size, graph.n_nodes, expected)
-    with _bar(sources.size, progress) as bar:
+    joined = Joined(sources.size, graph.n_nodes, expected, prepared.counts_dtype)
+    with _bar(sources.size, progress, type(sampler).__name__.lower()) as bar:
         for block in ordered_map(prepared.sample, blocks, threads):
             joined.append(block)
             bar.update(block.n_rows)
@@ -124,7 +127,7 @@ def sample_features(
         **joined.arrays(),
         survival=prepared.survival.table,
         degrees=prepared.degrees,
-        n_walks=prepared.sampler.n_walks,
+        n_walks=prepared.n_walks,
         laplacian=prepared.sampler.laplacian,
         scale=prepared.scale,
         complete=prepared.survival.is_complete,
@@ -141,10 +144,10 @@ def _blocks(sources: np.ndarray, visits_per_row: float, threads: int) -> list[np
     return [sources[start : start + rows] for start in range(0, sources.size, rows)]
 
 
-def _expected_size(prepared: PreparedWalks, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
+def _expected_size(prepared: Prepared, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
     """About how many entries and visits the record will have.
 
-    From a pilot of at most a few hundred sources, whose walks are among those that will be drawn. Few sources
+    From a pilot of at most a few hundred sources, whose samples are among those that will be drawn. Few sources
     are not worth one: what they can have at most serves as well.
     """
     if sources.size < 16 * _PILOT_ROWS:
@@ -157,20 +160,21 @@ def _expected_size(prepared: PreparedWalks, sources: np.ndarray, block_rows: int
 
 
 def _check_memory(
-    prepared: PreparedWalks, sources: np.ndarray, expected: tuple[int, int], working: int, memory_limit: int | None
+    prepared: Prepared, sources: np.ndarray, expected: tuple[int, int], working: int, memory_limit: int | None
 ) -> None:
     """Raise MemoryError if a record of the expected size and the blocks under way will not fit."""
     limit = available_memory() if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
-    needed = record_bytes(sources.size, *expected) + working
+    record = record_bytes(sources.size, *expected, prepared.counts_dtype.itemsize)
+    needed = record + sources.size * prepared.row_bytes + working
     if limit is not None and needed > limit:
         raise MemoryError(
             f"features of {sources.size} nodes with {prepared.sampler!r} need about {needed / 2**30:.3g} GiB, "
-            f"but `memory_limit` is {limit / 2**30:.3g} GiB; lower n_walks, raise p_halt, pass fewer `nodes`, or "
+            f"but `memory_limit` is {limit / 2**30:.3g} GiB; {prepared.remedy}, pass fewer `nodes`, or "
             "use the exact series (graphrf.apply_kernel), which stores nothing"
         )
 
 
-def _bar(total: int, shown: bool) -> Any:
+def _bar(total: int, shown: bool, what: str) -> Any:
     from tqdm import tqdm
 
-    return tqdm(total=total, disable=not shown, desc="walks", unit=" nodes", unit_scale=True)
+    return tqdm(total=total, disable=not shown, desc=what, unit=" nodes", unit_scale=True)

@@ -1,0 +1,78 @@
+"""What makes a sampler: the contract between `sample_features` and the ways to sample."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from graphrf.graph import Graph
+from graphrf.lengths import Survival
+from graphrf.sampling.record import Block
+
+
+class Sampler(Protocol):
+    """Settings of a way to estimate rows of F = sum_k f_k W^k: `RandomWalks`, `CompressedPowers` and its kin.
+
+    A class with these two attributes and this method can be passed wherever they can.
+    """
+
+    @property
+    def laplacian(self) -> str:
+        """Whose kernels the features will serve: "normalized" or "combinatorial"."""
+        ...
+
+    @property
+    def survival(self) -> Survival:
+        """S(k), by which what is recorded at step k is divided; its end says how long walks are."""
+        ...
+
+    def prepare(self, graph: Graph, seed: int) -> Prepared:
+        """The sampler bound to a graph and a seed."""
+        ...
+
+
+class Prepared(Protocol):
+    r"""A sampler bound to a graph and a seed: a function from source nodes to their records.
+
+    A record holds c_ivk for source i, node v and step k, such that
+    E[c_ivk] sqrt(d_i / d_v) / (n_walks S(k)) = (W^k)_iv, with d = `degrees`, or without the root where that is None.
+    A source's record depends on the seed and the source, not on other sources; `sample` may run in threads.
+    """
+
+    sampler: Any
+    survival: Survival
+    scale: float
+    degrees: np.ndarray | None
+    # The type of c_ivk, uint16 or float32; bytes of a row beside the record; and what to lower, in words, when
+    # memory does not suffice.
+    counts_dtype: np.dtype[Any]
+    row_bytes: int
+    remedy: str
+
+    @property
+    def n_walks(self) -> int:
+        """What counts are divided by."""
+        ...
+
+    @property
+    def visits_per_row(self) -> float:
+        """Expected work of a row: what sizes blocks."""
+        ...
+
+    @property
+    def merged_per_row(self) -> tuple[float, float]:
+        """Entries (nodes) and values (nodes and steps) of a row, expected or at most."""
+        ...
+
+    def working_bytes(self, n_rows: int) -> int:
+        """Memory that `sample` takes for a block of rows."""
+        ...
+
+    def sample(self, sources: np.ndarray) -> Block:
+        """The record of `sources`."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """The sampler's settings, in types that JSON knows."""
+        ...

@@ -1,0 +1,373 @@
+"""The compiled loops of the power samplers on CPUs: sparse products, compression, and the record of a row.
+
+One pass over a block of sources, without the interpreter lock. All entries of W, and so all values, are positive.
+Nodes carry the numbers of a narrow order (see `relabelled`) while powers are taken, so that what lies together in
+the graph lies together in memory and in the systematic sampling, and their own numbers in the record.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, uint64
+
+from graphrf.sampling.philox import Use, philox, unit
+
+_USE_COMPRESS = np.uint64(Use.COMPRESS)
+_U0 = np.uint64(0)
+_U1 = np.uint64(1)
+_LOW6 = np.uint64(63)
+_S6, _S12, _S18 = np.uint64(6), np.uint64(12), np.uint64(18)
+# 2 generates the residues of 67, so a word with a single bit set is known by its remainder.
+_PRIME = np.uint64(67)
+_PLACE = np.zeros(67, np.int64)
+for _bit in range(64):
+    _PLACE[(1 << _bit) % 67] = _bit
+# Norms of what was dropped are rounded up to float32.
+_UP = 1.0 + 2.0**-23
+
+
+# -- ordered sets of nodes: a bitmap under two levels of summaries --------------------------------------------
+
+
+@njit(inline="always")
+def _insert(node, low, middle, top):  # type: ignore[no-untyped-def]
+    """Put a node into the set."""
+    word = uint64(node)
+    low[np.int64(word >> _S6)] |= _U1 << (word & _LOW6)
+    middle[np.int64(word >> _S12)] |= _U1 << ((word >> _S6) & _LOW6)
+    top[np.int64(word >> _S18)] |= _U1 << ((word >> _S12) & _LOW6)
+
+
+@njit(inline="always")
+def _lowest(word):  # type: ignore[no-untyped-def]
+    """The place of the lowest bit set in a word that is not zero."""
+    return _PLACE[np.int64((word & (~word + _U1)) % _PRIME)]
+
+
+@njit(nogil=True)
+def _drain(low, middle, top, nodes, first):  # type: ignore[no-untyped-def]
+    """Empty the set into nodes[first:], ascending; returns the end. O(its size + N / 2^18)."""
+    n = first
+    for t in range(top.size):
+        top_word = top[t]
+        top[t] = _U0
+        while top_word != _U0:
+            m = (t << 6) + _lowest(top_word)
+            top_word &= top_word - _U1
+            middle_word = middle[m]
+            middle[m] = _U0
+            while middle_word != _U0:
+                place = (m << 6) + _lowest(middle_word)
+                middle_word &= middle_word - _U1
+                word = low[place]
+                low[place] = _U0
+                while word != _U0:
+                    nodes[n] = (place << 6) + _lowest(word)
+                    word &= word - _U1
+                    n += 1
+    return n
+
+
+# -- powers --------------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True)
+def _product(indptr, indices, weights, nodes, values, first, last, dense):  # type: ignore[no-untyped-def]
+    """Add W x to `dense`, x being nodes[first:last] with their values; the nodes reached follow from `last` on.
+
+    Returns their end.
+    """
+    n = last
+    for i in range(first, last):
+        node = np.int64(nodes[i])
+        value = values[i]
+        for edge in range(indptr[node], indptr[node + 1]):
+            to = indices[edge]
+            share = value * weights[edge]
+            before = dense[to]
+            nodes[n] = to
+            n += (before == 0.0) & (share > 0.0)
+            dense[to] = before + share
+    return n
+
+
+@njit(nogil=True)
+def keep_largest(nodes, values, first, last, budget):  # type: ignore[no-untyped-def]
+    """Move to the front what compression keeps exactly; returns the end of it, and the sum of the rest.
+
+    With m places left and a rest that sums to S, an entry y of the rest is kept when y m >= S. Keeping one lowers
+    S / m, so all that pass one threshold may be kept before it is computed anew: the same set results as by
+    keeping the largest, one at a time.
+    """
+    while True:
+        total = 0.0
+        largest = 0.0
+        for i in range(first, last):
+            total += values[i]
+            largest = max(largest, values[i])
+        if largest * budget < total or budget == 0:
+            return first, total
+        kept = first
+        for i in range(first, last):
+            value = values[i]
+            if value * budget >= total:
+                node = nodes[i]
+                nodes[i] = nodes[kept]
+                values[i] = values[kept]
+                nodes[kept] = node
+                values[kept] = value
+                kept += 1
+        budget -= kept - first
+        first = kept
+
+
+@njit(nogil=True)
+def pick(nodes, values, first, last, total, n_picks, u):  # type: ignore[no-untyped-def]
+    """Systematic sampling of nodes[first:last], exactly `n_picks` of them, moved to the front of the range.
+
+    Entry i is picked when a point (u + j) total / n_picks, j = 0, 1, ..., falls into its stretch of the running
+    sum of values: with probability n_picks y_i / total, and then it stands for total / n_picks. Rounding is not
+    allowed to change the number of picks.
+    """
+    gap = total / n_picks if n_picks else 0.0
+    point = u * gap
+    running = 0.0
+    end = first + n_picks
+    place = first
+    for i in range(first, last):
+        if place == end:
+            break
+        running += values[i]
+        if running > point or last - i <= end - place:
+            nodes[place] = nodes[i]
+            place += 1
+            point = (u + (place - first)) * gap
+    for i in range(first, place):
+        values[i] = gap
+
+
+@njit(nogil=True)
+def _compress(nodes, values, first, last, budget, u, dense, low, middle, top):  # type: ignore[no-untyped-def]
+    """Reduce the entries [first, last) to `budget` without bias; `dense` holds their values, and is cleared."""
+    kept, total = keep_largest(nodes, values, first, last, budget)
+    for i in range(first, kept):
+        dense[nodes[i]] = 0.0
+    for i in range(kept, last):
+        _insert(nodes[i], low, middle, top)
+    _drain(low, middle, top, nodes, kept)
+    for i in range(kept, last):
+        node = nodes[i]
+        values[i] = dense[node]
+        dense[node] = 0.0
+    pick(nodes, values, kept, last, total, first + budget - kept, u)
+
+
+@njit(nogil=True)
+def _powers(  # type: ignore[no-untyped-def]
+    indptr, indices, weights, start, source, budget, key, dense, low, middle, top, ends, nodes, values
+):
+    """The powers x_k = W^k e_start, compressed to `budget` entries after every product.
+
+    x_k is nodes[ends[k] : ends[k + 1]] with their values; `ends` has room for one more than the powers. Returns
+    the buffers, which may have grown, and the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
+    """
+    nodes[0] = start
+    values[0] = 1.0
+    ends[0] = 0
+    ends[1] = 1
+    work = 0
+    for k in range(1, ends.size - 1):
+        first = ends[k - 1]
+        last = ends[k]
+        edges = 0
+        for i in range(first, last):
+            node = np.int64(nodes[i])
+            edges += np.int64(indptr[node + 1] - indptr[node])
+        work += edges
+        most = last + min(edges, dense.size) + 1
+        if most > nodes.size:
+            nodes = grown(nodes, last, 2 * most)
+            values = grown(values, last, 2 * most)
+        end = _product(indptr, indices, weights, nodes, values, first, last, dense)
+        if end - last <= budget:
+            for i in range(last, end):
+                node = nodes[i]
+                values[i] = dense[node]
+                dense[node] = 0.0
+            ends[k + 1] = end
+        else:
+            for i in range(last, end):
+                values[i] = dense[nodes[i]]
+            w0, w1, _, _ = philox(source, uint64(k), _U0, _USE_COMPRESS, key)
+            _compress(nodes, values, last, end, budget, unit(w0, w1), dense, low, middle, top)
+            ends[k + 1] = last + budget
+    return nodes, values, work
+
+
+# -- the record ----------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True)
+def _drop_smallest(found, n, keep, dense, tally):  # type: ignore[no-untyped-def]
+    """Mark by -1 in `tally` all but the `keep` largest of found[:n] by `dense`; the lower node wins a tie."""
+    scores = np.empty(n)
+    for i in range(n):
+        scores[i] = dense[found[i]]
+    least = np.partition(scores, n - keep)[n - keep]
+    ties = keep
+    for i in range(n):
+        ties -= scores[i] > least
+    for i in range(n):
+        if scores[i] < least:
+            tally[found[i]] = -1
+        elif scores[i] == least:
+            if ties == 0:
+                tally[found[i]] = -1
+            else:
+                ties -= 1
+
+
+@njit(nogil=True, cache=True)
+def power_block(  # type: ignore[no-untyped-def]
+    indptr, indices, weights, order, rank, dense, tally, low, middle, top,
+    sources, max_length, budget, keep, key, capacity,
+):  # fmt: skip
+    """The powers W^k e_i of every source, as a record by (node, step).
+
+    Parameters
+    ----------
+    indptr, indices, weights : the CSR walk matrix W, in the order of the loops
+    order, rank : int, the node at each place of that order, and the place of each node
+    dense, tally, low, middle, top : `scratch` memory, all zeros, and zeros again at the end
+    sources : int64, shape (n,)
+    max_length : int, the largest k
+    budget : int, entries that x_k is compressed to
+    keep : int, nodes of the finished row that are kept
+    key : uint64, the seed
+    capacity : int, values to make room for at first; buffers grow when it does not suffice
+
+    Returns
+    -------
+    entries_per_row, values_per_row : int64, shape (n,)
+    work : int64, shape (n,), multiply-adds
+    dropped : float32, shape (n, max_length + 1), Euclidean norm of what was dropped of
+        each x_k; no rows where `keep` drops none
+    found : uint32, the nodes of each row, ascending within it
+    per_entry : uint16, how many (step, value) pairs belong to each of them
+    steps, counts : uint16, float32, those pairs, steps ascending
+    n_entries, n_values : int, how much of these buffers is used
+    """
+    n_rows = sources.size
+    entries_per_row = np.empty(n_rows, np.int64)
+    values_per_row = np.empty(n_rows, np.int64)
+    work = np.empty(n_rows, np.int64)
+    cuts = keep < dense.size
+    dropped = np.zeros((n_rows if cuts else 0, max_length + 1), np.float32)
+    found = np.empty(capacity, np.uint32)
+    per_entry = np.empty(capacity, np.uint16)
+    steps = np.empty(capacity, np.uint16)
+    counts = np.empty(capacity, np.float32)
+    ends = np.zeros(max_length + 2, np.int64)
+    nodes = np.empty(1024, np.int64)
+    values = np.empty(1024)
+    n_entries = 0
+    n_values = 0
+    for row in range(n_rows):
+        nodes, values, work[row] = _powers(
+            indptr, indices, weights, rank[sources[row]], uint64(sources[row]), budget, key,
+            dense, low, middle, top, ends, nodes, values,
+        )  # fmt: skip
+        n = ends[max_length + 1]
+        if n_values + n > steps.size:
+            room = max(2 * steps.size, n_values + n)
+            steps = grown(steps, n_values, room)
+            counts = grown(counts, n_values, room)
+        if n_entries + n > found.size:
+            room = max(2 * found.size, n_entries + n)
+            found = grown(found, n_entries, room)
+            per_entry = grown(per_entry, n_entries, room)
+        # Values of each node: counted, then every one goes to its place, in the order of nodes and steps.
+        for i in range(n):
+            node = order[nodes[i]]
+            nodes[i] = node
+            if tally[node] == 0:
+                _insert(node, low, middle, top)
+            tally[node] += 1
+        last_entry = _drain(low, middle, top, found, n_entries)
+        if last_entry - n_entries > keep:
+            for i in range(n):
+                dense[nodes[i]] += values[i]
+            _drop_smallest(found[n_entries:last_entry], last_entry - n_entries, keep, dense, tally)
+            for i in range(n_entries, last_entry):
+                dense[found[i]] = 0.0
+        place = n_values
+        entry = n_entries
+        for i in range(n_entries, last_entry):
+            node = found[i]
+            count = tally[node]
+            if count > 0:
+                found[entry] = node
+                per_entry[entry] = np.uint16(count)
+                tally[node] = place
+                place += count
+                entry += 1
+        for k in range(max_length + 1):
+            lost = 0.0
+            for i in range(ends[k], ends[k + 1]):
+                node = nodes[i]
+                to = tally[node]
+                if to < 0:
+                    lost += values[i] * values[i]
+                else:
+                    steps[to] = np.uint16(k)
+                    counts[to] = np.float32(values[i])
+                    tally[node] = to + 1
+            if cuts:
+                dropped[row, k] = np.float32(np.sqrt(lost) * _UP)
+        for i in range(n):
+            tally[nodes[i]] = 0
+        entries_per_row[row] = entry - n_entries
+        values_per_row[row] = place - n_values
+        n_entries = entry
+        n_values = place
+    return entries_per_row, values_per_row, work, dropped, found, per_entry, steps, counts, n_entries, n_values
+
+
+@njit(nogil=True, cache=True)
+def exact_size(indptr, indices, start, max_length):  # type: ignore[no-untyped-def]
+    """Nodes, values (nodes and steps) and multiply-adds of the exact powers of one source, without making them."""
+    n_nodes = indptr.size - 1
+    last_step = np.full(n_nodes, -1, np.int32)
+    here = np.empty(n_nodes, np.int64)
+    there = np.empty(n_nodes, np.int64)
+    here[0] = start
+    last_step[start] = 0
+    n = 1
+    n_found = 1
+    n_values = 1
+    work = 0
+    for k in range(1, max_length + 1):
+        reached = 0
+        for i in range(n):
+            node = here[i]
+            work += np.int64(indptr[node + 1] - indptr[node])
+            for edge in range(indptr[node], indptr[node + 1]):
+                to = indices[edge]
+                if last_step[to] != k:
+                    n_found += last_step[to] < 0
+                    last_step[to] = k
+                    there[reached] = to
+                    reached += 1
+        here, there = there, here
+        n = reached
+        n_values += n
+    return n_found, n_values, work
+
+
+@njit(nogil=True)
+def grown(array, used, room):  # type: ignore[no-untyped-def]
+    """A larger copy of a buffer, of which `used` elements matter."""
+    larger = np.empty(room, array.dtype)
+    for i in range(used):
+        larger[i] = array[i]
+    return larger

@@ -1,0 +1,127 @@
+"""The example scripts: what they measure with is right, and each runs on a small setting."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """Imports a script by its name, as its neighbours do."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    return importlib.import_module
+
+
+def run(script: str, *options: str) -> list[list[str]]:
+    """The words of every line that a script printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / script, *options], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def test_relative_errors_are_those_of_dense_matrices(example, karate):
+    kernel = grf.RegularizedLaplacian(1.0, 2)
+    exact = kernel.dense(karate)
+    walks = grf.RandomWalks(2, grf.SigmaCoupled(0.3), directions="independent")
+    errors = example("gram_error").relative_errors(karate, kernel, exact, walks, range(3, 6))
+    for seed, error in zip(range(3, 6), errors, strict=True):
+        gram = grf.sample_features(karate, walks, seed=seed).gram(kernel)
+        assert error == pytest.approx(np.linalg.norm(gram - exact) / np.linalg.norm(exact), rel=1e-5)
+
+
+def test_the_error_of_a_ratio_of_means_heeds_dependence(example):
+    ratio_and_error = example("gram_error").ratio_and_error
+    rng = np.random.default_rng(0)
+    reference, noise = rng.normal(10, 1, 4_000), rng.normal(0, 1, 4_000)
+    assert ratio_and_error(0.9 * reference, reference) == pytest.approx((0.9, 0.0))
+    ratio, error = ratio_and_error(8 + noise, reference)
+    # Independent: relative variances add.
+    assert ratio == pytest.approx(0.8, abs=5 * error)
+    assert error == pytest.approx(0.8 * np.hypot(1 / 8, 1 / 10) / 4_000**0.5, rel=0.1)
+
+
+def test_cayley_distance_counts_transpositions(example):
+    cayley_distance = example("linear_against_exhaustive").cayley_distance
+    identity = np.arange(6)
+    assert cayley_distance(identity, identity) == 0
+    assert cayley_distance(identity, np.array([0, 4, 2, 3, 1, 5])) == 1
+    assert cayley_distance(identity, np.roll(identity, 1)) == 5
+    assert cayley_distance(np.roll(identity, 1), np.roll(identity, 2)) == 5
+    assert cayley_distance(identity, identity[::-1]) == 3
+
+
+def test_permutations_that_couple_lengths_alike_have_tied_distance_zero(example):
+    tied_distance = example("linear_against_exhaustive").tied_distance
+    cycle = np.array([1, 2, 3, 4, 5, 0])
+    assert tied_distance(cycle, np.argsort(cycle), 0.1) == 0  # the inverse; tiles all differ at .1
+    two_cycles = np.array([1, 2, 0, 4, 5, 3])
+    assert tied_distance(two_cycles, np.array([1, 2, 0, 5, 3, 4]), 0.1) == 0  # one cycle reversed
+    # At .5 the first three of six tiles hold only length 0.
+    exchanged = np.array([2, 1, 3, 4, 5, 0])
+    assert tied_distance(cycle, exchanged, 0.5) == 0
+    assert tied_distance(cycle, exchanged, 0.1) == 1
+    assert tied_distance(np.arange(6), cycle, 0.1) == 5
+
+
+def test_the_quadratic_objective_is_eq_55_averaged_over_all_node_pairs(example, karate):
+    objective = example("linear_against_exhaustive").quadratic_objective
+    order, p_halt, permutation = 4, 0.3, np.array([2, 3, 1, 0])
+    walk_matrix = karate.walk_matrix("normalized").toarray()
+    modulation = grf.RegularizedLaplacian(1.0, 2).modulation(80)
+    tiles = np.zeros((order, *walk_matrix.shape))  # psi^(q) of every node, by definition
+    for k in range(80):
+        survival = (1 - p_halt) ** k
+        reached = np.clip(np.arange(1, order + 1) - order * (1 - survival), 0, 1)
+        power = np.linalg.matrix_power(walk_matrix, k)
+        tiles += reached[:, None, None] * modulation[k] / survival * power
+    sums = tiles + tiles[permutation]
+    direct = sum(np.sum((a @ b.T) ** 2) for a in sums for b in sums) / karate.n_nodes
+    eigenvalues = np.linalg.eigvalsh(walk_matrix)
+    assert objective(permutation, eigenvalues, p_halt) == pytest.approx(direct, rel=1e-9)
+
+
+def test_gram_error_prints_a_row_for_every_p_halt_and_draws(tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    picture = tmp_path / "errors.png"
+    rows = run("gram_error.py", "--graphs", "karate", "--repeats", "150", "--out", str(picture))[3:]
+    assert [row[:3] for row in rows] == [["karate", f"{p:g}", "150"] for p in (0.1, 0.2, 0.3, 0.4, 0.5)]
+    independent = [float(row[3]) for row in rows]
+    assert independent == sorted(independent)  # shorter walks, larger errors
+    ratio, error = float(rows[2][10]), float(rows[2][12])
+    assert ratio + 2 * error < 1  # sigma-coupled at .3: the paper's claim
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_linear_against_exhaustive_prints_a_row_for_every_order_and_draws(tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    picture = tmp_path / "orders.svg"
+    options = ("--graph", "karate", "--orders", "3", "6", "--repeats", "20", "--out", str(picture))
+    rows = run("linear_against_exhaustive.py", *options)[3:]
+    assert [row[0] for row in rows] == ["3", "4", "5", "6"]
+    for *_, distance, tied, objective in rows:
+        assert int(tied) <= int(distance)
+        assert float(objective) >= 0.999999  # nothing is below the best of all permutations
+    assert "<svg" in picture.read_text(encoding="utf-8")
+
+
+def test_the_shipped_permutations_are_as_good_as_those_the_script_learns(tmp_path):
+    path = tmp_path / "permutations.json"
+    run("learn_permutations.py", str(path))
+    learned = json.loads(path.read_text(encoding="utf-8"))["couplings"]
+    assert len(learned) == 18
+    for p_halt, record in learned.items():
+        shipped = grf.SigmaCoupled(float(p_halt)).coupling
+        assert shipped.cost_after == pytest.approx(record["cost_after"], rel=1e-9)

@@ -318,7 +318,7 @@ def _interpolated(
         n_predicted=hidden.size,
         noise=noise,
         predictive=predictive,
-        sampler=f"{sampler.n_walks} a node, of at most {sampler.lengths.survival.max_length} steps",
+        sampler=f"{sampler.n_walks} a node, of at most {sampler.survival.max_length} steps",
         rows=tuple(rows),
         hyperparameters={
             **model.kernel_.hyperparameters,

@@ -34,7 +34,12 @@ class Coupling:
     objective, solver, kernel, graph : str
         What was minimised, how, for which kernel, on which graph.
     cost_before, cost_after : float
-        The objective for independent tiles (its mean over permutations) and for these permutations.
+        What the solver minimised (`graphrf.learn_coupling` says what that is), for independent tiles and for these
+        permutations.
+    law : str
+        The law of lengths where it was given by a survival table and `p_halt` is None.
+    pairs, projections, seed : int or None
+        The settings of `graphrf.learn_coupling`.
     """
 
     permutations: np.ndarray
@@ -45,6 +50,10 @@ class Coupling:
     graph: str = ""
     cost_before: float = math.nan
     cost_after: float = math.nan
+    law: str = ""
+    pairs: int | None = None
+    projections: int | None = None
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         permutations = np.atleast_2d(np.array(self.permutations))
@@ -107,16 +116,7 @@ class Coupling:
             raise ValueError(f"a coupling must be JSON text: {error}") from None
         if not isinstance(record, dict) or record.pop("format", None) != "graphrf coupling 1":
             raise ValueError('a coupling must be a JSON object with "format": "graphrf coupling 1"')
-        known = {
-            "permutations",
-            "p_halt",
-            "objective",
-            "solver",
-            "kernel",
-            "graph",
-            "cost_before",
-            "cost_after",
-        }
+        known = {field.name for field in fields(cls)}
         if set(record) - known or "permutations" not in record:
             raise ValueError(f"a coupling must have the keys {sorted(known)}, got {sorted(record)}")
         for key in ("cost_before", "cost_after"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from graphrf import _checks
@@ -9,12 +11,23 @@ from graphrf._kernel import require_kernel
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel, RegularizedLaplacian
 from graphrf.lengths import Coupling, Survival
-from graphrf.matching.linear import pair_cost, solve_linear, spectral_cost
+from graphrf.matching.exhaustive import LARGEST_ORDER, solve_exhaustive
+from graphrf.matching.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
+from graphrf.matching.multiway import multiway_cost, solve_multiway
+from graphrf.matching.pagerank_cost import pagerank_cost
+from graphrf.matching.projection import projected_form, projection_candidates
+from graphrf.matching.quadratic import QuadraticCost, local_search, pair_form, spectral_form
 from graphrf.matching.quantiles import tile_modulations, tile_products, tile_spectra
 from graphrf.matching.spectrum import density_of_states
 
-SOLVERS = ("linear",)
-OBJECTIVES = ("gram",)
+SOLVERS = ("linear", "quadratic", "projection", "exhaustive")
+OBJECTIVES = ("gram", "pagerank")
+
+_LARGEST_QUADRATIC = 100  # its terms take order^2 floats some ten to fifty times
+_CANDIDATES = 100
+# Starts of the local search beside the linear solution.
+_PROJECTED_STARTS = 4
+_RANDOM_STARTS = 4
 
 
 def learn_coupling(
@@ -27,51 +40,92 @@ def learn_coupling(
     objective: str = "gram",
     n_walkers: int = 2,
     pairs: int | None = None,
+    projections: int | None = None,
     seed: int | None = None,
 ) -> Coupling:
-    r"""The permutation that couples the lengths of two walks so that kernel estimates vary least.
+    r"""Permutations that couple the lengths of walks so that estimates from them vary least.
 
-    The unit interval of each walk's uniform is cut into `order` tiles, the direction-averaged features psi^(q)
-    of every tile are computed exactly, and tiles of the two walks are matched to minimise
+    The unit interval of each walk's uniform is cut into `order` tiles, and tile q of one walker is matched to tile
+    sigma(q) of the other. The direction-averaged features psi^(q) of every tile are computed exactly (Eq. 54 of
+    the paper), and what is minimised is, averaged over node pairs (i, j),
 
-    .. math:: \sum_q \Big[ (\psi^{(q)} + \psi^{(\sigma(q))})_i \cdot (\psi^{(q)} + \psi^{(\sigma(q))})_j \Big]^2
+    .. math::
+        \text{Eq. 56:}\quad & \sum_q \big[ (\psi^{(q)} + \psi^{(\sigma(q))})_i
+            \cdot (\psi^{(q)} + \psi^{(\sigma(q))})_j \big]^2, \\
+        \text{Eq. 55:}\quad & \sum_q \sum_r \big[ (\psi^{(q)} + \psi^{(\sigma(q))})_i
+            \cdot (\psi^{(r)} + \psi^{(\sigma(r))})_j \big]^2.
 
-    averaged over node pairs (i, j) (Eq. 56 of the paper). The mean over all pairs depends on the graph only
-    through the spectrum of its walk matrix, so it costs no more on a large graph than its density of states.
+    The mean over all pairs (i = j included) depends on the graph only through the spectrum of its walk matrix, so
+    learning for a graph costs no more than its density of states, whatever its size.
 
     Parameters
     ----------
     graph : Graph, optional
-        Default: an Erdos-Renyi graph of 100 nodes with edge probability 0.1, as in the paper (which does not
-        give the probability).
+        Undirected for the objective "gram". Default: an Erdos-Renyi graph of 100 nodes with edge probability 0.1,
+        as in the paper (which does not give the probability).
     kernel : Kernel, optional
-        Default: the 2-regularised Laplacian kernel with lengthscale 1, as in the paper.
+        Default: the 2-regularised Laplacian kernel with lengthscale 1, as in the paper. None for PageRank.
     p_halt : float in (0, 1), or Survival
         The law of lengths.
     order : int
-        Number of tiles, at least 2; 30 in the paper for Gram matrices, 50 for Gaussian processes.
-    solver : {"linear"}
-        Hungarian algorithm on Eq. 56.
-    objective : {"gram"}
-        What shall vary least: the Gram matrix.
+        Number of tiles, from 2 to 1,000 (100 for "quadratic" and "projection", 9 for "exhaustive"); in the paper
+        30 for Gram matrices, 50 for Gaussian processes, 10 for PageRank.
+    solver : {"linear", "quadratic", "projection", "exhaustive"}
+        - "linear": minimises Eq. 56, by the Hungarian algorithm. With more than two walkers its full sum,
+          sum_q [(sum of all walkers' tiles)_i . (the same)_j]^2, by assigning one walker at a time.
+        - "quadratic": minimises Eq. 55, by exchanging two images at a time, from the linear solution, four
+          candidates of "projection" and four random permutations (with `pairs`, without those candidates).
+        - "projection": judges by Eq. 55 the 100 candidates that Hungarian algorithms on random projections find
+          (Lemma C.2 of the paper). As a theorem the lemma does not hold as printed: a matching of least weight
+          minimises a signed sum and not its size, and the vectors that it wants apart are nearly parallel. So it
+          is a heuristic; the one difference is that the projections g = h h^T keep all weights at least 0.
+        - "exhaustive": minimises Eq. 55 over all permutations; the reference for the others.
+    objective : {"gram", "pagerank"}
+        What shall vary least: the Gram matrix, or PageRank scores from end points, whose exact summed variance is
+        linear in sigma (Eq. 82 of the paper; solver "linear").
     n_walkers : int
-        2.
+        How many walks are coupled with each other, 2 to 64; more than 2, which the paper leaves open, with the
+        solver "linear" and the objective "gram". The number of walks of a sampler must be a multiple of it.
     pairs : int, optional
-        Average over so many random node pairs instead of all.
+        Average over so many random node pairs instead of all, exactly for each: for two walkers, the objective
+        "gram", and the solvers "linear", "quadratic" and "exhaustive".
+    projections : int, optional
+        With the solver "quadratic": search on an estimate of Eq. 55 by so many random projections, the paper's
+        Johnson-Lindenstrauss route (Eq. 62). There is no need of it, since the exact form is as small and faster;
+        and it is noisy: the estimate's relative variance is (2 + 6 tr B^4 / (tr B^2)^2) / projections with
+        B = sum_q (h_q + h_sigma(q))(W)^2, so that 1 % may take 80,000. The costs that are recorded are exact.
     seed : int, optional
-        For `pairs`, and for the probes of the density of states on graphs of more than 1,000 nodes. The default
-        is 0, since the result is an optimum and not a sample.
+        For random pairs, sources, starts and projections, and for the probes of the density of states on graphs of
+        more than 1,000 nodes. The default is 0, since the result is an optimum and not a sample.
 
     Returns
     -------
     Coupling
-        With the objective before (for independent tiles) and after.
+        Permutations of shape (n_walkers - 1, order), the settings, and what the solver minimised (Eq. 56 for
+        "linear", Eq. 55 for the other three, Eq. 82 for PageRank) as a sum over tiles: `cost_after` for these
+        permutations, `cost_before` for tiles that every walker draws independently.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments out of range, settings that do not go together, a directed graph with a kernel.
 
     Notes
     -----
-    Cost: O(N^3) up to 1,000 nodes, beyond that 480 sparse products; O(order^3) for the matching.
+    Which solver? "linear". In the true relative error of the Gram matrix from two walks, exact and with the
+    variance of directions that both equations leave out (`benchmarks/coupling_solvers.py`: five graphs, p_halt .1,
+    .3 and .5, orders 8 and 30), all solvers reach the same value to five digits in all 120 settings with the
+    2-regularised Laplacian, diffusion (lengthscales 1 and 2) and Matern kernels. It is also the least that a search
+    on the true error finds, and what plain reversal, sigma(q) = n + 1 - q, reaches: .1 to 1.5 % below that of
+    independent lengths at p_halt .1, .8 to 10 % at .3, 3 to 13 % at .5. Only for modulations with large negative
+    terms did the solvers differ, by up to .7 % of the error and in either direction.
 
-    Source: the paper (Reid et al. 2024), Sec. 4.1 and App. C.3.
+    Cost: O(N^3) for the spectrum up to 1,000 nodes, beyond that 480 sparse products (60 on graphs of more than
+    half a million nodes) and memory for four vectors of N floats; with `pairs`, 2 K sparse products with as many
+    columns. Then O(order^3) for "linear"; for "quadratic" O(order^2 R) a step and some `order` steps a start,
+    where R, about 10 for all pairs, is the rank of Eq. 55 as a quadratic form; order! R for "exhaustive".
+
+    Source: the paper (Reid et al. 2024), Sec. 4.1, App. C.3 and C.3.1, and App. E for PageRank.
 
     Examples
     --------
@@ -80,39 +134,148 @@ def learn_coupling(
     >>> coupling.cost_after < coupling.cost_before
     True
     >>> law = grf.SigmaCoupled(coupling)
+    >>> grf.learn_coupling(p_halt=0.3, order=8, n_walkers=4).permutations.shape
+    (3, 8)
     """
-    _checks.integer("order", order, low=2, high=1_000)
+    order = _checks.integer("order", order, low=2, high=1_000)
     _checks.choice("solver", solver, SOLVERS)
     _checks.choice("objective", objective, OBJECTIVES)
-    _checks.integer("n_walkers", n_walkers, low=2, high=2)
+    n_walkers = _checks.integer("n_walkers", n_walkers, low=2, high=64)
+    pairs = None if pairs is None else _checks.integer("pairs", pairs, low=1)
+    projections = None if projections is None else _checks.integer("projections", projections, low=1)
+    seed = 0 if seed is None else _checks.integer("seed", seed, low=0)
+    _check_together(order, solver, objective, n_walkers, kernel, pairs, projections)
     survival = p_halt if isinstance(p_halt, Survival) else Survival.geometric(p_halt)
-    rng = np.random.default_rng(0 if seed is None else _checks.integer("seed", seed, low=0))
+    rng = np.random.default_rng(seed)
     if graph is None:
         graph, graph_name = erdos_renyi(100, 0.1), "Erdos-Renyi, 100 nodes, edge probability 0.1"
     else:
         graph_name = repr(graph)
-    kernel = RegularizedLaplacian(1.0, 2) if kernel is None else kernel
-    scale = require_kernel(kernel).check_graph(graph)
-    modulation = kernel.modulation(survival.table.size, scale=None if kernel.laplacian == "normalized" else scale)
-    coefficients = tile_modulations(modulation, survival, order)
-    if pairs is None:
-        points, weights = density_of_states(graph, kernel.laplacian, rng)
-        cost = spectral_cost(tile_spectra(coefficients, points), weights)
+    if objective == "pagerank":
+        found = _match_linear(pagerank_cost(graph, survival, order, rng=rng))
     else:
-        pairs = _checks.integer("pairs", pairs, low=1)
-        ends = rng.integers(0, graph.n_nodes, (2, pairs))
-        cost = pair_cost(tile_products(coefficients, graph.walk_matrix(kernel.laplacian), ends[0], ends[1]))
-    permutation = solve_linear(cost)
+        kernel = RegularizedLaplacian(1.0, 2) if kernel is None else kernel
+        scale = require_kernel(kernel).check_graph(graph)
+        scale_given = None if kernel.laplacian == "normalized" else scale
+        coefficients = tile_modulations(kernel.modulation(survival.table.size, scale_given), survival, order)
+        if pairs is None:
+            points, weights = density_of_states(graph, kernel.laplacian, rng)
+            found = _match_spectra(
+                tile_spectra(coefficients, points), weights, solver, n_walkers, projections, rng
+            )
+        else:
+            ends = rng.integers(0, graph.n_nodes, (2, pairs))
+            products = tile_products(coefficients, graph.walk_matrix(kernel.laplacian), ends[0], ends[1])
+            found = _match_pairs(products, coefficients, solver, rng)
     return Coupling(
-        permutations=permutation[None, :],
+        permutations=found.permutations,
         p_halt=None if isinstance(p_halt, Survival) else float(p_halt),
         objective=objective,
         solver=solver,
-        kernel=repr(kernel),
+        kernel="" if kernel is None else repr(kernel),
         graph=graph_name,
-        cost_before=float(cost.sum() / order),
-        cost_after=float(cost[np.arange(order), permutation].sum()),
+        cost_before=found.before,
+        cost_after=found.after,
+        law=repr(p_halt) if isinstance(p_halt, Survival) else "",
+        pairs=pairs,
+        projections=projections,
+        seed=seed,
     )
+
+
+class _Found(NamedTuple):
+    """Permutations, shape (n_walkers - 1, order), with their cost and that of independent tiles."""
+
+    permutations: np.ndarray
+    before: float
+    after: float
+
+
+def _match_linear(cost: np.ndarray) -> _Found:
+    permutation = solve_linear(cost)
+    return _Found(permutation[None, :], float(cost.sum() / len(cost)), linear_cost(cost, permutation))
+
+
+def _match_pairs(products: np.ndarray, coefficients: np.ndarray, solver: str, rng: np.random.Generator) -> _Found:
+    """Tiles matched on the mean over sampled pairs."""
+    linear = _match_linear(pair_cost(products))
+    if solver == "linear":
+        return linear
+    cost = pair_form(products, coefficients)
+    if solver == "exhaustive":
+        return _judged(cost, solve_exhaustive(cost))
+    return _judged(cost, local_search(cost, _with_random(linear.permutations, rng)))
+
+
+def _match_spectra(
+    spectra: np.ndarray,
+    weights: np.ndarray,
+    solver: str,
+    n_walkers: int,
+    projections: int | None,
+    rng: np.random.Generator,
+) -> _Found:
+    """Tiles matched on the mean over all pairs, which the spectrum of W gives."""
+    if n_walkers > 2:
+        permutations = solve_multiway(spectra, weights, n_walkers, rng=rng)
+        after = multiway_cost(spectra, weights, permutations)
+        return _Found(permutations, independent_cost(spectra, weights, n_walkers), after)
+    linear = _match_linear(spectral_cost(spectra, weights))
+    if solver == "linear":
+        return linear
+    cost = spectral_form(spectra, weights)
+    if solver == "exhaustive":
+        return _judged(cost, solve_exhaustive(cost))
+    if solver == "projection":
+        candidates = projection_candidates(spectra, weights, _CANDIDATES, rng)
+        return _judged(cost, candidates[cost(candidates).argmin()])
+    projected = projection_candidates(spectra, weights, _PROJECTED_STARTS, rng)
+    starts = _with_random(np.concatenate([linear.permutations, projected]), rng)
+    searched = cost if projections is None else projected_form(spectra, weights, projections, rng)
+    return _judged(cost, local_search(searched, starts))
+
+
+def _judged(cost: QuadraticCost, permutation: np.ndarray) -> _Found:
+    return _Found(permutation[None, :], cost.independent, float(cost(permutation)))
+
+
+def _with_random(starts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """`starts` and a few random permutations."""
+    return np.concatenate([starts, [rng.permutation(starts.shape[1]) for _ in range(_RANDOM_STARTS)]])
+
+
+def _check_together(
+    order: int,
+    solver: str,
+    objective: str,
+    n_walkers: int,
+    kernel: Kernel | None,
+    pairs: int | None,
+    projections: int | None,
+) -> None:
+    """Raise `ValueError` for settings that are legal by themselves and not together."""
+    if objective == "pagerank":
+        if solver != "linear":
+            raise ValueError(
+                f"`solver` must be 'linear' for the objective 'pagerank', got {solver!r}: it is exact"
+            )
+        if kernel is not None:
+            raise ValueError(f"`kernel` must be None for the objective 'pagerank', got {kernel!r}")
+    if n_walkers > 2:
+        if solver != "linear":
+            raise ValueError(f"`solver` must be 'linear' for more than two walkers, got {solver!r}")
+        if objective != "gram":
+            raise ValueError(f"`objective` must be 'gram' for more than two walkers, got {objective!r}")
+    if pairs is not None and (objective != "gram" or n_walkers > 2 or solver == "projection" or projections):
+        raise ValueError(
+            f"`pairs` must be None, got {pairs}: the objective 'pagerank', more than two walkers, the solver "
+            "'projection' and `projections` take the mean over all pairs"
+        )
+    if projections is not None and solver != "quadratic":
+        raise ValueError(f"`projections` must be None unless the solver is 'quadratic', got {projections}")
+    most = {"linear": 1_000, "exhaustive": LARGEST_ORDER}.get(solver, _LARGEST_QUADRATIC)
+    if order > most:
+        raise ValueError(f"`order` must be at most {most} for the solver {solver!r}, got {order}")
 
 
 def erdos_renyi(n_nodes: int, probability: float, seed: int = 0) -> Graph:

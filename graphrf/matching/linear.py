@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
@@ -13,7 +15,11 @@ def spectral_cost(spectra: np.ndarray, weights: np.ndarray) -> np.ndarray:
     [(psi^(a) + psi^(b))_i . (psi^(a) + psi^(b))_j]^2 is this sum (up to the constant N) follows from
     ||(h_a + h_b)(W)^2||_F^2 being the sum of fourth powers of eigenvalues.
     """
-    return np.einsum("abp,p->ab", (spectra[:, None, :] + spectra[None, :, :]) ** 4, weights)
+    # The binomial expansion: five matrix products, and no array of order^2 times the number of points.
+    cost = np.zeros((spectra.shape[0],) * 2)
+    for power in range(5):
+        cost += math.comb(4, power) * ((weights * spectra**power) @ (spectra ** (4 - power)).T)
+    return cost
 
 
 def pair_cost(products: np.ndarray) -> np.ndarray:
@@ -26,3 +32,17 @@ def pair_cost(products: np.ndarray) -> np.ndarray:
 def solve_linear(cost: np.ndarray) -> np.ndarray:
     """The permutation sigma that minimises sum_q cost[q, sigma(q)], O(n^3)."""
     return linear_sum_assignment(cost)[1]
+
+
+def linear_cost(cost: np.ndarray, permutation: np.ndarray) -> float:
+    """sum_q cost[q, sigma(q)]."""
+    return float(cost[np.arange(permutation.size), permutation].sum())
+
+
+def independent_cost(spectra: np.ndarray, weights: np.ndarray, n_walkers: int) -> float:
+    """Eq. 56 for walkers with independent tiles: `order` times the mean fourth power of their sum."""
+    one = [(spectra**power).mean(axis=0) for power in range(5)]
+    total = one
+    for _ in range(n_walkers - 1):  # raw moments of a sum of independent parts
+        total = [sum(math.comb(k, i) * total[i] * one[k - i] for i in range(k + 1)) for k in range(5)]
+    return float(spectra.shape[0] * (weights @ total[4]))

@@ -1,4 +1,6 @@
+import dataclasses
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -7,9 +9,11 @@ import scipy.sparse as sp
 import graphrf as grf
 from graphrf.lengths import Survival
 from graphrf.matching.learn import erdos_renyi
-from graphrf.matching.linear import pair_cost, solve_linear, spectral_cost
+from graphrf.matching.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
+from graphrf.matching.pagerank_cost import pagerank_cost
 from graphrf.matching.quantiles import tile_modulations, tile_products, tile_spectra, tile_survival
 from graphrf.matching.spectrum import density_of_states
+from tests.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
@@ -107,6 +111,139 @@ def test_sampled_pairs_average_to_the_mean_over_all(graph):
     assert abs(sampled.cost_before - each.mean()) < 5 * each.std() / np.sqrt(2000)
 
 
+def test_lanczos_gives_the_cost_of_the_dense_spectrum_on_a_large_graph():
+    graph = erdos_renyi(2000, 0.004, seed=1)
+    survival = Survival.geometric(0.3)
+    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, 20)
+    eigenvalues = np.linalg.eigvalsh(graph.walk_matrix().toarray())
+    dense = spectral_cost(tile_spectra(coefficients, eigenvalues), np.full(2000, 1 / 2000))
+    best = linear_cost(dense, solve_linear(dense))
+    coupling = grf.learn_coupling(graph, KERNEL, p_halt=0.3, order=20)
+    assert coupling.cost_after == pytest.approx(best, rel=0.01)
+    assert coupling.cost_before == pytest.approx(dense.sum() / 20, rel=0.01)
+    # Beside its own record, the coupling is as good: its cost by the dense spectrum.
+    gain = dense.sum() / 20 - best
+    assert linear_cost(dense, coupling.permutation) - best <= 0.01 * gain
+    # One probe, as on a graph of a million nodes, finds it too.
+    points, weights = density_of_states(graph, "normalized", np.random.default_rng(1), n_probes=1)
+    few = solve_linear(spectral_cost(tile_spectra(coefficients, points), weights))
+    assert linear_cost(dense, few) - best <= 0.01 * gain
+
+
+def test_independent_cost_is_the_mean_over_all_choices_of_tiles():
+    rng = np.random.default_rng(0)
+    spectra, weights = rng.standard_normal((4, 6)), rng.random(6)
+    for walkers in (1, 2, 3):
+        choices = np.array(list(itertools.product(range(4), repeat=walkers)))
+        sums = spectra[choices].sum(axis=1)
+        assert independent_cost(spectra, weights, walkers) == pytest.approx(
+            4 * (sums**4 @ weights).mean(), rel=1e-12
+        )
+    assert independent_cost(spectra, weights, 2) == pytest.approx(spectral_cost(spectra, weights).sum() / 4)
+
+
+def _walk_features(graph, node, modulation, table, low, high, weigh):
+    """draw(round, n): features of n simulated walks from `node` whose uniforms lie in [low, high)."""
+    adjacency = graph.adjacency
+    degrees = np.diff(adjacency.indptr)
+
+    def draw(stage, n):
+        rng = np.random.default_rng([9, stage])
+        uniform = low + (high - low) * rng.random(n)
+        # The length is the number of k >= 1 with S(k) > 1 - u, short walks first.
+        lengths = (table[None, 1:] > 1 - uniform[:, None]).sum(axis=1)
+        features, at = np.zeros((n, graph.n_nodes)), np.full(n, node)
+        for k in range(int(lengths.max()) + 1):
+            alive = np.flatnonzero(lengths >= k)
+            load = np.sqrt(degrees[node] / degrees[at[alive]]) / (table[k] if weigh else 1.0)
+            features[alive, at[alive]] += modulation[k] * load
+            at = adjacency.indices[adjacency.indptr[at] + (rng.random(n) * degrees[at]).astype(int)]
+        return features
+
+    return draw
+
+
+@pytest.mark.parametrize("tile", [0, 2, 3])
+def test_tile_averages_agree_with_simulated_walks(karate, tile):
+    """The Monte-Carlo version that the paper uses, for psi^(q) of one node; dropping 1 / S(k) is found."""
+    order, node, survival = 4, 2, Survival.geometric(0.3)
+    table = survival.table
+    modulation = KERNEL.modulation(table.size)
+    walk = karate.walk_matrix()
+    coefficients = tile_modulations(modulation, survival, order)
+    exact, power = np.zeros(karate.n_nodes), np.eye(karate.n_nodes)[node]
+    for weight in coefficients[tile]:
+        exact += weight * power
+        power = walk @ power
+    leading = np.linalg.eigh(walk.toarray())[1][:, -3:]
+    directions = np.column_stack([np.sqrt(karate.degrees), 1 / np.sqrt(karate.degrees), leading])
+    for weigh in (True, False):
+        features = _walk_features(karate, node, modulation, table, tile / order, (tile + 1) / order, weigh)
+
+        def draw(stage, n, features=features):
+            return features(stage, n) @ directions
+
+        if weigh or tile == 0:  # the first tile holds only walks of length 0
+            assert_unbiased(draw, exact @ directions, n0=20_000)
+        else:
+            with pytest.raises(AssertionError, match="biased"):
+                assert_unbiased(draw, exact @ directions, n0=20_000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "equation"),
+    [
+        ({}, 56),
+        ({"solver": "quadratic"}, 55),
+        ({"solver": "projection"}, 55),
+        ({"solver": "exhaustive"}, 55),
+        ({"pairs": 30, "solver": "quadratic"}, 55),
+        ({"n_walkers": 3}, 56),
+    ],
+)
+def test_recorded_costs_are_those_of_the_equation_that_the_solver_minimises(graph, arguments, equation):
+    order = 6
+    survival = Survival.geometric(0.4)
+    coupling = grf.learn_coupling(graph, KERNEL, p_halt=0.4, order=order, seed=3, **arguments)
+    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, order)
+    walk = graph.walk_matrix().toarray()
+    psi = sum(c[:, None, None] * np.linalg.matrix_power(walk, k) for k, c in enumerate(coefficients.T))
+    rows = np.arange(graph.n_nodes)
+    sources, targets = (rows.repeat(rows.size), np.tile(rows, rows.size))
+    scale = rows.size  # the mean over all pairs is recorded but for a factor N
+    if "pairs" in arguments:
+        sources, targets = np.random.default_rng(3).integers(0, graph.n_nodes, (2, 30))
+        scale = 1
+
+    def mean_square(left, right):
+        return np.mean(np.einsum("pi,pi->p", left[sources], right[targets]) ** 2) * scale
+
+    tiles = np.vstack([np.arange(order), coupling.permutations])
+    sums = psi[tiles].sum(axis=0)
+    choices = np.array(list(itertools.product(range(order), repeat=coupling.n_walkers)))
+    free = psi[choices].sum(axis=1)
+    if equation == 56:
+        after = sum(mean_square(s, s) for s in sums)
+        before = order * np.mean([mean_square(s, s) for s in free])
+    else:
+        after = sum(mean_square(a, b) for a, b in itertools.product(sums, repeat=2))
+        before = order**2 * np.mean([mean_square(a, b) for a, b in itertools.product(free, repeat=2)])
+    assert coupling.cost_after == pytest.approx(after, rel=1e-10)
+    assert coupling.cost_before == pytest.approx(before, rel=1e-10)
+    assert coupling.cost_after < coupling.cost_before
+
+
+def test_pagerank_couplings_minimise_eq_82_on_directed_graphs_too():
+    rng = np.random.default_rng(2)
+    graph = grf.Graph(rng.random((9, 9)) < 0.3, directed=True)
+    coupling = grf.learn_coupling(graph, p_halt=0.2, order=5, objective="pagerank")
+    cost = pagerank_cost(graph, Survival.geometric(0.2), 5, rng=rng)
+    best = min(linear_cost(cost, np.array(sigma)) for sigma in itertools.permutations(range(5)))
+    assert coupling.cost_after == pytest.approx(best, rel=1e-12)
+    assert coupling.cost_before == pytest.approx(cost.sum() / 5, rel=1e-12)
+    assert (coupling.objective, coupling.kernel) == ("pagerank", "")
+
+
 def test_learned_couplings_record_how_they_were_found(graph):
     coupling = grf.learn_coupling(graph, grf.Diffusion(1.0), p_halt=0.5, order=10)
     assert coupling.order == 10
@@ -119,14 +256,65 @@ def test_learned_couplings_record_how_they_were_found(graph):
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        {"solver": "linear", "pairs": 20, "seed": 7},
+        {"solver": "quadratic", "projections": 50},
+        {"solver": "projection"},
+        {"solver": "exhaustive", "p_halt": Survival([1.0, 0.5, 0.25])},
+        {"n_walkers": 4},
+        {"objective": "pagerank"},
+    ],
+)
+def test_records_of_every_solver_go_to_json_and_back(graph, arguments):
+    coupling = grf.learn_coupling(graph, order=5, **arguments)
+    again = grf.Coupling.from_json(coupling.to_json())
+    for field in dataclasses.fields(coupling):
+        if field.name != "permutations":
+            assert getattr(again, field.name) == getattr(coupling, field.name), field.name
+    np.testing.assert_array_equal(again.permutations, coupling.permutations)
+    for key, value in arguments.items():
+        if key != "p_halt":
+            assert getattr(again, key) == value
+    assert again.seed == arguments.get("seed", 0)
+    assert (again.law != "") == ("p_halt" in arguments)
+    assert not math.isnan(again.cost_before)
+    assert np.array_equal(grf.learn_coupling(graph, order=5, **arguments).permutations, coupling.permutations)
+
+
+def test_walks_come_in_groups_as_large_as_the_coupling():
+    coupling = grf.learn_coupling(order=5, n_walkers=3)
+    assert grf.RandomWalks(n_walks=6, lengths=grf.SigmaCoupled(coupling)).lengths.group == 3
+    with pytest.raises(ValueError, match="multiple of 3"):
+        grf.RandomWalks(n_walks=4, lengths=grf.SigmaCoupled(coupling))
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"order": 1}, "order"),
+        ({"order": 10, "solver": "exhaustive"}, "`order` must be at most 9 for the solver 'exhaustive', got 10"),
+        ({"order": 101, "solver": "quadratic"}, "`order` must be at most 100"),
         ({"solver": "magic"}, "'linear'"),
         ({"objective": "speed"}, "'gram'"),
-        ({"n_walkers": 3}, "n_walkers"),
+        ({"n_walkers": 1}, "n_walkers"),
+        ({"n_walkers": 3, "solver": "quadratic"}, "`solver` must be 'linear' for more than two walkers"),
+        ({"n_walkers": 3, "objective": "pagerank"}, "`objective` must be 'gram' for more than two walkers"),
+        ({"n_walkers": 3, "pairs": 9}, "`pairs` must be None, got 9"),
+        (
+            {"objective": "pagerank", "solver": "quadratic"},
+            "`solver` must be 'linear' for the objective 'pagerank'",
+        ),
+        ({"objective": "pagerank", "kernel": KERNEL}, "`kernel` must be None for the objective 'pagerank'"),
+        ({"objective": "pagerank", "pairs": 9}, "`pairs` must be None, got 9"),
+        ({"objective": "pagerank", "graph": np.eye(3)}, "`graph` must be a graphrf.Graph"),
+        ({"solver": "projection", "pairs": 9}, "`pairs` must be None, got 9"),
+        ({"solver": "quadratic", "projections": 9, "pairs": 9}, "`pairs` must be None, got 9"),
+        ({"projections": 9}, "`projections` must be None unless the solver is 'quadratic', got 9"),
+        ({"solver": "quadratic", "projections": 0}, "projections"),
         ({"p_halt": 1.0}, "p_halt"),
         ({"pairs": 0}, "pairs"),
+        ({"seed": -1}, "seed"),
         ({"kernel": "diffusion"}, "`kernel` must be a graphrf kernel"),
         ({"graph": np.eye(3)}, "`graph` must be a graphrf.Graph"),
     ],

@@ -290,6 +290,8 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         """
         given = self.sampler is not None
         sampler: Any = self.sampler
+        if isinstance(sampler, RandomWalks):
+            sampler = sampler.resolved(self.graph)  # once: the kernel that is trained does not change its lengths
         if not given:
             first = walk_choice.FIRST_LENGTH if names else walk_choice.steps_needed(kernel, self._scale)
             sampler = walk_choice.default_walks(kernel.laplacian, min(first, walk_choice.LONGEST))

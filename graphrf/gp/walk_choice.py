@@ -34,15 +34,15 @@ def steps_needed(kernel: Kernel, scale: float) -> int:
 def serves(sampler: Any, scale: float) -> Callable[[Kernel], bool]:
     """Whether a sampler's walks (or powers) are long enough, and do not end too early, for a kernel."""
     survival = sampler.survival
-    if not survival.is_complete:
-        return lambda kernel: steps_needed(kernel, scale) <= survival.max_length
 
-    def harmless(kernel: Kernel) -> bool:
+    def fits(kernel: Kernel) -> bool:
+        if not survival.is_complete and steps_needed(kernel, scale) > survival.max_length:
+            return False
         squares = np.square(kernel.modulation(survival.table.size, scale))
         # f may underflow to 0 throughout where the lengthscale is far beyond these walks
         return 0 < float((squares / survival.table).sum()) <= _HEAVY * float(squares.sum())
 
-    return harmless
+    return fits
 
 
 def truncation_error(kernel: Kernel, length: int, scale: float) -> float:

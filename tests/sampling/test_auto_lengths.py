@@ -275,3 +275,17 @@ def test_errors_at_the_door(karate):
 def test_slow_kernels_are_cut_at_max_length(karate):
     table = grf.AutoLengths(grf.InverseCosine(), max_length=40).survival(karate, n_walks=4)
     assert table.max_length == 40
+
+
+def test_a_gaussian_process_takes_the_lengths_once(grid):
+    """The regressor keeps the resolved sampler, and with many walks agrees with the exact series."""
+    kernel = grf.Diffusion(lengthscale=2.0)
+    rng = np.random.default_rng(0)
+    nodes, y = rng.choice(grid.n_nodes, 40, replace=False), rng.standard_normal(40)
+    sampler = grf.RandomWalks(512, grf.AutoLengths(kernel))
+    settings = {"kernel": kernel, "output_scale": 1.0, "noise": 0.1, "seed": 3}
+    walks = grf.GraphGPRegressor(grid, sampler=sampler, **settings).fit(nodes, y)
+    exact = grf.GraphGPRegressor(grid, method="series", **settings).fit(nodes, y)
+    assert walks.sampler_ == sampler.resolved(grid)
+    difference = walks.predict() - exact.predict()
+    assert np.sqrt(np.mean(difference**2)) < 0.05 * np.std(exact.predict())

@@ -56,8 +56,8 @@ class Features:
     that a walk gets that far, f the kernel's modulation, and d the degrees (all equal for the combinatorial
     Laplacian). E[phi(i) . phi(j)] = K_ij for i != j. Only the counts are stored; f, S and d enter when used.
 
-    Of powers (`ExactPowers`, `CutPowers`, `CompressedPowers`) it is phi(i) = sum_k f_k x_k, x_k being W^k e_i or an
-    estimate of it, and the values of x_k are stored in the place of counts, in float32.
+    Of powers (`ExactPowers`, `CutPowers`, `CompressedPowers`) it is phi(i) = sum_k f_k x_k, x_k being W^k e_i or
+    an estimate of it, and the values of x_k are stored in the place of counts, in float32.
 
     Made by `graphrf.sample_features` and `graphrf.load_features`; not meant to be constructed by hand.
 

@@ -36,7 +36,7 @@ class Prepared(Protocol):
     r"""A sampler bound to a graph and a seed: a function from source nodes to their records.
 
     A record holds c_ivk for source i, node v and step k, such that
-    E[c_ivk] sqrt(d_i / d_v) / (n_walks S(k)) = (W^k)_iv, with d = `degrees`, or without the root where that is None.
+    E[c_ivk] sqrt(d_i / d_v) / (n_walks S(k)) = (W^k)_iv with d = `degrees`, without the root where that is None.
     A source's record depends on the seed and the source, not on other sources; `sample` may run in threads.
     """
 

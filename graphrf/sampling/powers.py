@@ -217,14 +217,12 @@ def relabelled(graph: Graph, laplacian: str) -> _Matrix:
     of_graph = _relabelled.setdefault(graph, {})
     if laplacian not in of_graph:
         walk = graph.walk_matrix(laplacian)
-        order = np.asarray(reverse_cuthill_mckee(sp.csr_matrix(walk), symmetric_mode=True)).astype(np.int64)
+        order = np.asarray(reverse_cuthill_mckee(sp.csr_matrix(walk), symmetric_mode=True)).astype(np.uint32)
         rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
+        rank[order] = np.arange(order.size, dtype=np.uint32)
         walk = sp.csr_array(walk[order][:, order])
         walk.sort_indices()
-        index_type = np.int32 if walk.nnz < 2**31 else np.int64
-        indptr, indices = (array.astype(index_type, copy=False) for array in (walk.indptr, walk.indices))
-        matrix = _Matrix(indptr, indices, walk.data, order, rank)
+        matrix = _Matrix(walk.indptr.astype(np.int64), walk.indices.astype(np.uint32), walk.data, order, rank)
         for array in matrix:
             array.setflags(write=False)
         of_graph[laplacian] = matrix

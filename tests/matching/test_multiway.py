@@ -1,0 +1,252 @@
+"""Couplings of many walkers: cost against dense features, solver against all permutations, exact marginals."""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+import graphrf as grf
+from graphrf.lengths import Survival
+from graphrf.matching import multiway
+from graphrf.matching.learn import erdos_renyi
+from graphrf.matching.linear import solve_linear, spectral_cost
+from graphrf.matching.multiway import multiway_cost, solve_multiway
+from graphrf.matching.quantiles import tile_modulations, tile_spectra
+from graphrf.matching.spectrum import density_of_states
+from graphrf.sampling import walks
+from tests.sequential import assert_unbiased
+
+KERNEL = grf.RegularizedLaplacian(1.0, 2)
+KERNELS = [KERNEL, grf.Diffusion(1.5)]
+
+
+def spectra_of(order, p_halt=0.3, kernel=KERNEL, n_nodes=40):
+    """h_q at the eigenvalues of a random graph, and their weights."""
+    survival = Survival.geometric(p_halt)
+    coefficients = tile_modulations(kernel.modulation(survival.table.size), survival, order)
+    graph = erdos_renyi(n_nodes, 0.2, seed=1)
+    points, weights = density_of_states(graph, "normalized", np.random.default_rng(0))
+    return tile_spectra(coefficients, points), weights
+
+
+def least_possible(spectra, weights, n_walkers):
+    """The cost of a sum of walkers that does not vary with q: Jensen's bound."""
+    return spectra.shape[0] * float((n_walkers * spectra.mean(axis=0)) ** 4 @ weights)
+
+
+def with_identity(permutations):
+    return np.vstack([np.arange(permutations.shape[1]), permutations])
+
+
+def test_the_cost_is_the_sum_over_all_node_pairs_of_squared_products_of_dense_features():
+    survival, order, graph = Survival.geometric(0.4), 4, erdos_renyi(12, 0.3, seed=2)
+    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, order)
+    walk = graph.walk_matrix().toarray()
+    powers = [np.linalg.matrix_power(walk, k) for k in range(coefficients.shape[1])]
+    psi = np.einsum("qk,kij->qij", coefficients, powers)
+    permutations = np.array([[2, 0, 3, 1], [1, 3, 0, 2]])
+    dense = 0.0
+    for q, i, j in itertools.product(range(order), range(12), range(12)):
+        total = sum(psi[row[q]] for row in with_identity(permutations))
+        dense += (total[i] @ total[j]) ** 2
+    points, weights = density_of_states(graph, "normalized", np.random.default_rng(0))
+    cost = multiway_cost(tile_spectra(coefficients, points), weights, permutations)
+    assert cost * graph.n_nodes == pytest.approx(dense, rel=1e-12)
+
+
+@pytest.mark.parametrize("p_halt", [0.1, 0.5])
+def test_for_two_walkers_the_solution_is_the_linear_one(p_halt):
+    spectra, weights = spectra_of(30, p_halt)
+    cost = spectral_cost(spectra, weights)
+    best = cost[np.arange(30), solve_linear(cost)].sum()
+    permutations = solve_multiway(spectra, weights, 2, rng=np.random.default_rng(0))
+    assert permutations.shape == (1, 30)
+    assert multiway_cost(spectra, weights, permutations) == pytest.approx(best, rel=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("p_halt", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("seed", range(5))
+def test_three_walkers_of_order_four_gain_what_the_best_of_all_576_pairs_gains(kernel, p_halt, seed):
+    spectra, weights = spectra_of(4, p_halt, kernel)
+    pairs = itertools.product(itertools.permutations(range(4)), repeat=2)
+    costs = [multiway_cost(spectra, weights, np.array(pair)) for pair in pairs]
+    found = multiway_cost(spectra, weights, solve_multiway(spectra, weights, 3, rng=np.random.default_rng(seed)))
+    best, mean = min(costs), np.mean(costs)
+    assert len(costs) == 576
+    assert best * (1 - 1e-12) <= found <= 1.01 * best
+    assert mean - found >= 0.99 * (mean - best) > 0
+
+
+@pytest.mark.parametrize("n_walkers", [3, 5, 8])
+def test_no_walker_can_be_matched_better(n_walkers):
+    spectra, weights = spectra_of(12)
+    permutations = solve_multiway(spectra, weights, n_walkers, rng=np.random.default_rng(1))
+    found = multiway_cost(spectra, weights, permutations)
+    tiles = with_identity(permutations)
+    for walker in range(n_walkers):
+        others = spectra[np.delete(tiles, walker, axis=0)].sum(axis=0)
+        cost = np.einsum("qbp,p->qb", (others[:, None, :] + spectra[None, :, :]) ** 4, weights)
+        assert cost[linear_sum_assignment(cost)].sum() >= found * (1 - 1e-9)
+
+
+def test_matching_never_raises_the_cost(monkeypatch):
+    spectra, weights = spectra_of(10)
+    costs = []
+    exact = multiway._cost
+    monkeypatch.setattr(multiway, "_cost", lambda *arguments: costs.append(exact(*arguments)) or costs[-1])
+    for seed in range(5):
+        costs.clear()
+        rng = np.random.default_rng(seed)
+        tiles = np.stack([rng.permutation(10) for _ in range(6)])
+        start = exact(spectra[tiles].sum(axis=0), weights)
+        end = multiway._descend(tiles, spectra, weights)
+        assert (np.diff(costs) <= 1e-12 * start).all()
+        assert len(costs) > 6
+        assert end < start
+        assert end == pytest.approx(exact(spectra[tiles].sum(axis=0), weights), rel=1e-12)
+
+
+def test_restarts_only_help_and_a_state_of_the_generator_fixes_the_result():
+    spectra, weights = spectra_of(9, 0.3)
+    by_restarts = [
+        multiway_cost(
+            spectra, weights, solve_multiway(spectra, weights, 4, rng=np.random.default_rng(3), restarts=n)
+        )
+        for n in (0, 2, 10)
+    ]
+    assert by_restarts[0] >= by_restarts[1] >= by_restarts[2]
+    one, again = (solve_multiway(spectra, weights, 4, rng=np.random.default_rng(7)) for _ in range(2))
+    np.testing.assert_array_equal(one, again)
+
+
+@pytest.mark.parametrize("n_walkers", [3, 4, 8])
+def test_cyclic_shifts_of_as_many_tiles_as_walkers_reach_the_least_possible_cost(n_walkers):
+    spectra, weights = spectra_of(n_walkers)
+    shifts = (np.arange(n_walkers) + np.arange(1, n_walkers)[:, None]) % n_walkers
+    bound = least_possible(spectra, weights, n_walkers)
+    assert multiway_cost(spectra, weights, shifts) == pytest.approx(bound, rel=1e-12)
+    found = multiway_cost(
+        spectra, weights, solve_multiway(spectra, weights, n_walkers, rng=np.random.default_rng(0))
+    )
+    assert bound * (1 - 1e-12) <= found < 1.02 * bound
+
+
+@pytest.mark.parametrize("n_walkers", [2, 4, 16])
+def test_at_order_thirty_the_cost_falls_close_to_the_least_possible(n_walkers):
+    spectra, weights = spectra_of(30)
+    rng = np.random.default_rng(0)
+    bound = least_possible(spectra, weights, n_walkers)
+    found = multiway_cost(spectra, weights, solve_multiway(spectra, weights, n_walkers, rng=rng))
+    random = np.array([rng.permutation(30) for _ in range(n_walkers - 1)])
+    assert bound <= found
+    assert found - bound < 0.2 / (n_walkers - 1) * (multiway_cost(spectra, weights, random) - bound)
+
+
+def integrated_survival(monkeypatch, permutations, survival):
+    """P(length >= k) of every walker, the engine's uniforms integrated over its tiles and all breakpoints."""
+    n_walkers, order = permutations.shape[0] + 1, permutations.shape[1]
+    cuts = np.unique(np.r_[0.0, (survival.table * order) % 1.0, 1.0])
+    state = SimpleNamespace(x=0.0, word=np.uint64(0))
+    monkeypatch.setattr(walks, "philox", lambda *counter: (np.uint64(0), np.uint64(0), state.word, np.uint64(0)))
+    monkeypatch.setattr(walks, "unit", lambda *words: state.x)
+    monkeypatch.setattr(walks, "uint64", np.uint64)
+    lengths = np.empty(n_walkers, np.int64)
+    reached = np.zeros((n_walkers, survival.table.size))
+    for tile in range(order):
+        state.word = np.uint64(-((-tile << 32) // order))  # the least word that falls into the tile
+        for low, high in itertools.pairwise(cuts):
+            state.x = (low + high) / 2
+            walks.draw_lengths.py_func(
+                np.uint64(0), int(grf.SigmaCoupled.rule), survival.table, permutations, np.uint64(0), lengths
+            )
+            for walker, length in enumerate(lengths):
+                reached[walker, : length + 1] += (high - low) / order
+    return reached
+
+
+@pytest.mark.parametrize(
+    "survival",
+    [Survival.geometric(0.3), Survival([1.0, 1.0, 0.55, 0.25, 0.25, 0.1])],
+    ids=["geometric", "plateaus"],
+)
+@pytest.mark.parametrize("n_walkers", [3, 4])
+def test_every_walker_has_the_laws_marginal_exactly(monkeypatch, survival, n_walkers):
+    spectra, weights = spectra_of(7)
+    permutations = solve_multiway(spectra, weights, n_walkers, rng=np.random.default_rng(0))
+    for row in permutations:
+        assert sorted(row) == list(range(7))
+    reached = integrated_survival(monkeypatch, permutations, survival)
+    np.testing.assert_allclose(reached, np.tile(survival.table, (n_walkers, 1)), rtol=0, atol=1e-12)
+    broken = np.array(permutations)
+    broken[1, 0] = broken[1, 1]
+    off = np.abs(integrated_survival(monkeypatch, broken, survival) - survival.table).max(axis=1)
+    assert off[2] > 0.01
+    assert np.delete(off, 2).max() < 1e-12
+
+
+def four_walkers(graph, permutations, directions):
+    """Draws of projections of Phi and of the Gram matrix without its diagonal, and their means."""
+    law = grf.SigmaCoupled(0.2, grf.Coupling(np.tile(np.arange(permutations.shape[1]), (3, 1))))
+    object.__setattr__(law.coupling, "permutations", permutations)  # past the check of the marginals
+    sampler = grf.RandomWalks(4, law, directions=directions)
+    f = KERNEL.modulation(law.survival.table.size)
+    walk = graph.walk_matrix().toarray()
+    root = sum(f[k] * np.linalg.matrix_power(walk, k) for k in range(f.size))
+    degree = np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
+    modes = np.linalg.eigh(walk)[1]
+    left = np.stack([1 / degree, degree, degree, modes[:, -2], modes[:, 0]])
+    right = np.stack([degree, degree, 1 / degree, modes[:, -2], modes[:, 0]])
+
+    def project(phi):
+        gram = phi @ phi.T
+        np.fill_diagonal(gram, 0.0)
+        return np.concatenate([np.einsum("pi,ij,pj->p", left, matrix, right) for matrix in (phi, gram)])
+
+    def draw(index, n):
+        return np.stack([
+            project(
+                grf.sample_features(graph, sampler, seed=index * 10**6 + i, n_threads=1, dtype="float64")
+                .matrix(KERNEL)
+                .toarray()
+            )
+            for i in range(n)
+        ])  # fmt: skip
+
+    return draw, project(root)
+
+
+@pytest.fixture(scope="module")
+def permutations_of_four():
+    spectra, weights = spectra_of(10, 0.2)
+    return solve_multiway(spectra, weights, 4, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("directions", ["independent", "stratified"])
+def test_features_and_gram_of_four_coupled_walkers_are_unbiased(weighted_graph, permutations_of_four, directions):
+    draw, truth = four_walkers(weighted_graph, permutations_of_four, directions)
+    assert_unbiased(draw, truth, n0=800)
+
+
+@pytest.mark.parametrize("directions", ["independent", "stratified"])
+def test_a_tile_that_one_of_four_walkers_draws_twice_is_noticed(weighted_graph, permutations_of_four, directions):
+    broken = np.array(permutations_of_four)
+    broken[1, broken[1].argmax()] = 0  # its longest walks are replaced by more of its shortest
+    draw, truth = four_walkers(weighted_graph, broken, directions)
+    with pytest.raises(AssertionError, match="biased"):
+        assert_unbiased(draw, truth, n0=800)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"n_walkers": 1}, ValueError, "`n_walkers` must be at least 2, got 1"),
+        ({"n_walkers": 2.0}, TypeError, "`n_walkers` must be an integer"),
+        ({"n_walkers": 3, "restarts": -1}, ValueError, "`restarts` must be at least 0"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        solve_multiway(np.ones((3, 1)), np.ones(1), rng=np.random.default_rng(0), **arguments)

@@ -16,6 +16,8 @@ import scipy.sparse as sp
 
 from graphrf.lengths import Survival
 
+_BLOCK_FLOATS = 2**24
+
 
 def tile_survival(survival: Survival, order: int) -> np.ndarray:
     """w_q(k) = P(length >= k | tile q), shape (order, K + 1); its mean over tiles is S(k)."""
@@ -45,14 +47,29 @@ def tile_products(
     r"""psi^(a)_i . psi^(b)_j for pairs (i, j) = zip(sources, targets), shape (n_pairs, order, order).
 
     Since W is symmetric, psi^(a)_i . psi^(b)_j = sum_{k,l} c_a(k) c_b(l) (W^{k+l})_ij: one column of powers of W
-    for each source, whatever the order. Cost: 2 K sparse products with n_pairs columns.
+    for each source, whatever the order. Cost: 2 K sparse products with n_pairs columns, taken in blocks of about
+    16 million floats.
     """
+    n, order = walk_matrix.shape[0], coefficients.shape[0]
+    products = np.empty((sources.size, order, order))
+    width = max(1, _BLOCK_FLOATS // n)
+    for first in range(0, sources.size, width):
+        block = slice(first, first + width)
+        products[block] = _block_products(coefficients, walk_matrix, sources[block], targets[block])
+    return products
+
+
+def _block_products(
+    coefficients: np.ndarray, walk_matrix: sp.csr_array, sources: np.ndarray, targets: np.ndarray
+) -> np.ndarray:
     length = coefficients.shape[1]
+    columns = np.arange(sources.size)
     powers = np.empty((sources.size, 2 * length - 1))
     vectors = np.zeros((walk_matrix.shape[0], sources.size))
-    vectors[sources, np.arange(sources.size)] = 1.0
+    vectors[sources, columns] = 1.0
     for k in range(powers.shape[1]):
-        powers[:, k] = vectors[targets, np.arange(sources.size)]
-        vectors = walk_matrix @ vectors
+        powers[:, k] = vectors[targets, columns]
+        if k + 1 < powers.shape[1]:
+            vectors = walk_matrix @ vectors
     hankel = powers[:, np.arange(length)[:, None] + np.arange(length)]
     return np.asarray(coefficients @ hankel @ coefficients.T)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.lengths import Survival
+from graphrf.matching import quantiles
 from graphrf.matching.learn import erdos_renyi
 from graphrf.matching.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
 from graphrf.matching.pagerank_cost import pagerank_cost
@@ -99,6 +100,15 @@ def test_the_density_of_states_integrates_functions_on_large_graphs(laplacian):
     eigenvalues = np.linalg.eigvalsh(graph.walk_matrix(laplacian).toarray())
     for power in (2, 4, 6):
         assert weights @ points**power == pytest.approx(np.mean(eigenvalues**power), rel=0.03)
+
+
+def test_products_of_many_pairs_are_made_in_blocks(graph, monkeypatch):
+    survival = Survival.geometric(0.4)
+    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, 4)
+    ends = np.random.default_rng(0).integers(0, graph.n_nodes, (2, 7))
+    whole = tile_products(coefficients, graph.walk_matrix(), *ends)
+    monkeypatch.setattr(quantiles, "_BLOCK_FLOATS", 3 * graph.n_nodes)
+    np.testing.assert_allclose(tile_products(coefficients, graph.walk_matrix(), *ends), whole, rtol=1e-13)
 
 
 def test_sampled_pairs_average_to_the_mean_over_all(graph):

@@ -4,8 +4,7 @@ One pass over a block of sources, without the interpreter lock. All entries of W
 Nodes carry the numbers of a narrow order (see `relabelled`) while powers are taken, so that what lies together in
 the graph lies together in memory and in the systematic sampling, and their own numbers in the record.
 
-Subscripts are unsigned, which spares the test for negative ones, and what data decide is added, not branched on: twice
-as fast together.
+Subscripts are unsigned, which spares the test for negative ones, and what data decide is added, not branched on.
 """
 
 from __future__ import annotations

@@ -87,6 +87,7 @@ def test_the_learned_permutation_lowers_the_error_on_the_karate_club(karate):
     probability = survival.table - np.append(survival.table[1:], 0.0)
     iid = exact_error(karate, survival, np.outer(probability, probability))
     assert iid == pytest.approx(0.012294, abs=1e-6)
+    assert predicted_error(karate, survival, np.arange(10)[::-1]) == pytest.approx(0.010842, abs=1e-6)
     permutation = solve_linear(pagerank_cost(karate, survival, 10, rng=rng()))
     assert predicted_error(karate, survival, permutation) == pytest.approx(0.010392, abs=1e-6)
 

@@ -116,12 +116,14 @@ def draw(results: dict[str, dict[tuple[str, float], np.ndarray]], path: str) -> 
         ax.set_title(name, fontsize=9)
         finish(ax)
     lower.supxlabel("halting probability", fontsize=9)
-    lower.supylabel("error relative to independent walks", fontsize=9)
+    lower.supylabel("error / independent walks", fontsize=9)
     figure.savefig(path, dpi=110)
 
 
 def draw_absolute(ax: Axes, name: str, errors: dict[tuple[str, float], np.ndarray]) -> None:
     """Figure 3 of the paper: errors of one graph, the permutations above."""
+    from matplotlib.ticker import MaxNLocator
+
     lines = {law: np.array([mean_and_error(errors[law, p]) for p in P_HALT]) for law in LAWS}
     for number, law in enumerate(LAWS):
         draw_line(ax, lines[law], number, LABELS[law])
@@ -141,8 +143,10 @@ def draw_absolute(ax: Axes, name: str, errors: dict[tuple[str, float], np.ndarra
     ax.set_title(f"{name}: error of the Gram matrix, and the permutations of the five probabilities", fontsize=9)
     ax.set_xlabel("halting probability", fontsize=9)
     ax.set_ylabel("relative Frobenius error", fontsize=9)
-    ax.legend(frameon=False, fontsize=8.5, loc="lower right")
     finish(ax)
+    # No ticks beside the permutations.
+    ax.set_yticks([tick for tick in MaxNLocator(6).tick_values(low, high) if low <= tick <= high])
+    ax.figure.legend(loc="outside lower center", ncols=len(LAWS), frameon=False, fontsize=8.5)
 
 
 def draw_line(ax: Axes, values: np.ndarray, number: int, label: str | None = None) -> None:

@@ -186,8 +186,9 @@ def main() -> None:
     orders = range(options.orders[0], options.orders[1] + 1)
     rows = compare(graph, options.p_halt, orders, options.pairs, options.repeats, options.seed)
     if options.out:
-        title = f"{options.graph}, two walks, halting probability {options.p_halt:g}"
-        draw(rows, title if options.pairs is None else f"{title}, learned from {options.pairs} pairs", options.out)
+        learned = f"{options.pairs or 'all'} node pair{'' if options.pairs == 1 else 's'}"
+        title = f"{options.graph}, halting probability {options.p_halt:g}, objectives of {learned}"
+        draw(rows, title, options.out)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,14 @@ def test_expected_counts_give_the_truncated_series_exactly():
     assert error == pytest.approx(features.truncation_error(KERNEL), rel=1e-9)
 
 
+def test_row_errors_of_walks_are_the_tail_beyond_the_longest(karate):
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(3)), nodes=[3, 5], seed=0)
+    tail = KERNEL.modulation(200)[4:].sum()
+    np.testing.assert_allclose(features.row_errors(KERNEL), [tail, tail], rtol=1e-9)
+    with pytest.raises(TypeError, match="graphrf kernel"):
+        features.row_errors("diffusion")
+
+
 def test_gram_is_the_product_of_the_rows(features):
     phi = features.matrix(KERNEL).toarray()
     np.testing.assert_allclose(features.gram(KERNEL), phi @ phi.T, atol=1e-14)

@@ -103,15 +103,15 @@ def keep_largest(nodes, values, first, last, budget):  # type: ignore[no-untyped
     """
     end = uint64(last)
     start = uint64(first)
-    while True:
-        total = 0.0
-        largest = 0.0
-        for i in range(start, end):
-            total += values[i]
-            largest = max(largest, values[i])
-        if largest * budget < total or budget == 0:
-            return np.int64(start), total
+    total = 0.0
+    largest = 0.0
+    for i in range(start, end):
+        total += values[i]
+        largest = max(largest, values[i])
+    while largest * budget >= total and budget > 0:
         kept = start
+        rest = 0.0
+        largest = 0.0
         for i in range(start, end):
             node = nodes[i]
             value = values[i]
@@ -119,9 +119,15 @@ def keep_largest(nodes, values, first, last, budget):  # type: ignore[no-untyped
             values[i] = values[kept]
             nodes[kept] = node
             values[kept] = value
-            kept += uint64(value * budget >= total)
+            stays = value * budget < total
+            value *= stays
+            rest += value
+            largest = max(largest, value)
+            kept += uint64(not stays)
         budget -= np.int64(kept - start)
         start = kept
+        total = rest
+    return np.int64(start), total
 
 
 @njit(nogil=True)

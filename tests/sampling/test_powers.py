@@ -16,6 +16,7 @@ from tests.sampling.test_sample import _draws, _projections, _same, _truth
 from tests.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
+SIGNED = grf.PowerSeries(modulation=[1.0, -0.5, 0.3, -0.2])
 SAMPLERS = [grf.ExactPowers(5), grf.CutPowers(4, 5), grf.CompressedPowers(3, 5)]
 LAPLACIANS = ["normalized", "combinatorial"]
 
@@ -178,8 +179,8 @@ def test_exact_powers_are_the_series(weighted_graph, plain_graph, karate, which,
         grf.CutPowers(graph.n_nodes, 9, laplacian=laplacian),
     ):
         features = grf.sample_features(graph, sampler, seed=0, dtype="float64")
-        np.testing.assert_allclose(features.matrix_from_modulation(
-            kernel.modulation(10, scale=graph.laplacian_scale(laplacian))).toarray(), expected, atol=1e-7)  # fmt: skip
+        f = kernel.modulation(10, scale=graph.laplacian_scale(laplacian))
+        np.testing.assert_allclose(features.matrix_from_modulation(f).toarray(), expected, atol=1e-7)
 
 
 def test_powers_of_nothing_but_loops_and_of_no_steps(weighted_graph):
@@ -284,14 +285,12 @@ def test_the_unbiasedness_test_notices_a_threshold_that_is_not_recomputed(recomp
 
 
 @pytest.mark.parametrize("laplacian", LAPLACIANS)
-@pytest.mark.parametrize(
-    "kernel", [grf.Diffusion(1.0), KERNEL, grf.PowerSeries(modulation=[1.0, -0.5, 0.3, -0.2])]
-)
+@pytest.mark.parametrize("kernel", [grf.Diffusion(1.0), KERNEL, SIGNED])
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
 def test_the_bound_of_cut_powers_holds_and_says_something(grid, karate, weighted_graph, kernel, laplacian):
     if laplacian == "combinatorial":
         if isinstance(kernel, grf.PowerSeries):
-            kernel = grf.PowerSeries(modulation=[1.0, -0.5, 0.3, -0.2], laplacian=laplacian)
+            kernel = grf.PowerSeries(modulation=SIGNED.modulation(4), laplacian=laplacian)
         else:
             kernel = type(kernel)(0.3, laplacian=laplacian)
     for graph, budget in ((grid, 20), (karate, 16), (weighted_graph, 3)):
@@ -430,8 +429,8 @@ def test_nodes_far_apart_are_kept_in_order():
     assert exact.nnz > 2_000
     assert 700 <= compressed.nnz <= 1_401
     walk = both.walk_matrix()
-    np.testing.assert_array_equal(exact._indices, np.unique(np.concatenate([[0], walk[[0]].indices,
-                                                                            (walk[[0]] @ walk).indices])))  # fmt: skip
+    reached = np.concatenate([[0], walk[[0]].indices, (walk[[0]] @ walk).indices])
+    np.testing.assert_array_equal(exact._indices, np.unique(reached))
 
 
 @pytest.mark.parametrize(

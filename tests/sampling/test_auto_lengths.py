@@ -102,10 +102,10 @@ def test_the_variance_of_features_is_what_the_two_formulas_say(weighted_graph, l
         return squares
 
     n = weighted_graph.n_nodes
-    assert_unbiased(draw, [n * (variance + size)], n0=800)
-    other = (np.sum(nu / table.table) - size) / 4 if lengths == "stratified" else variance * 0.8
+    assert_unbiased(draw, [n * (variance + size)], n0=400)
+    other = (np.sum(nu / table.table) - size) / 4 if lengths == "stratified" else variance * 0.6
     with pytest.raises(AssertionError, match="biased"):
-        assert_unbiased(draw, [n * (other + size)], n0=800)
+        assert_unbiased(draw, [n * (other + size)], n0=400)
 
 
 def _numerical(gain, variance):

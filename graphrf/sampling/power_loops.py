@@ -241,7 +241,7 @@ def _drop_smallest(found, n, keep, dense, tally):  # type: ignore[no-untyped-def
 @njit(nogil=True, cache=True)
 def power_block(  # type: ignore[no-untyped-def]
     indptr, indices, weights, order, rank, dense, tally, low, middle, top,
-    sources, max_length, budget, keep, key, capacity,
+    sources, max_length, budget, keep, scores, key, capacity,
 ):  # fmt: skip
     """The powers W^k e_i of every source, as a record by (node, step).
 
@@ -253,7 +253,8 @@ def power_block(  # type: ignore[no-untyped-def]
     sources : int64, shape (n,)
     max_length : int, the largest k
     budget : int, entries that x_k is compressed to
-    keep : int, nodes of the finished row that are kept
+    keep : int, nodes of the finished row that are kept: those with the largest sums of scores[k] x_k(v)
+    scores : float64, shape (max_length + 1,)
     key : uint64, the seed
     capacity : int, values to make room for at first; buffers grow when it does not suffice
 
@@ -305,8 +306,9 @@ def power_block(  # type: ignore[no-untyped-def]
             tally[node] += 1
         last_entry = _drain(low, middle, top, found, n_entries)
         if last_entry - n_entries > keep:
-            for i in range(n):
-                dense[nodes[i]] += values[i]
+            for k in range(max_length + 1):
+                for i in range(ends[k], ends[k + 1]):
+                    dense[nodes[i]] += scores[k] * values[i]
             _drop_smallest(found[n_entries:last_entry], last_entry - n_entries, keep, dense, tally)
             for i in range(n_entries, last_entry):
                 dense[found[i]] = 0.0

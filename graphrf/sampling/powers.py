@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from graphrf import _checks
 from graphrf.graph import LAPLACIANS, Graph
+from graphrf.kernels import Kernel
 from graphrf.lengths import LONGEST_WALK, Survival
 from graphrf.sampling.power_loops import exact_size, power_block
 from graphrf.sampling.record import Block
@@ -73,7 +74,8 @@ class ExactPowers:
 class CutPowers:
     r"""Exact powers, of which each row keeps only its `budget` largest nodes: deterministic, with a stated bias.
 
-    The nodes v of row i with the largest sum_k x_k(v) stay, x_k = W^k e_i: a choice that needs no kernel. The norm
+    The nodes v of row i with the largest sum_k x_k(v) stay, x_k = W^k e_i: a choice that needs no kernel. With
+    `kernel` it is sum_k |f_k| x_k(v), so that for that kernel, if f >= 0, the largest entries of F_i stay. The norm
     of what was dropped is recorded for each row and step, so that `Features.row_errors(kernel)` and
     `Features.truncation_error(kernel)` are bounds that hold.
 
@@ -83,6 +85,8 @@ class CutPowers:
         Nodes kept in each row, at least 1.
     max_length : int
         L, the highest power, 0 to 65,534.
+    kernel : Kernel, optional
+        Whose rows are to lose least; the features serve all kernels of the Laplacian nevertheless.
     laplacian : {"normalized", "combinatorial"}
         Whose kernels the features will serve.
 
@@ -103,10 +107,20 @@ class CutPowers:
 
     budget: int
     max_length: int
+    kernel: Kernel | None = field(default=None, kw_only=True)
     laplacian: str = field(default="normalized", kw_only=True)
 
     def __post_init__(self) -> None:
         _check(self)
+        if self.kernel is None:
+            return
+        if not isinstance(self.kernel, Kernel):
+            raise TypeError(f"`kernel` must be a graphrf kernel, got {_checks.describe(self.kernel)}")
+        if self.kernel.laplacian != self.laplacian:
+            raise ValueError(
+                f"`kernel` must be of the {self.laplacian} Laplacian, as the powers, got {self.kernel!r}; pass "
+                f"laplacian={self.kernel.laplacian!r}"
+            )
 
     @property
     def survival(self) -> Survival:
@@ -257,6 +271,7 @@ class PreparedPowers:
         # The multiply-adds, and the norms of what is cut.
         self.row_bytes = 8 + (4 * self.survival.table.size if self._keep < n_nodes else 0)
         self._matrix = relabelled(graph, sampler.laplacian)
+        self._scores = _scores(sampler, self.scale)
         self._key = np.uint64(seed)
 
     @property
@@ -313,6 +328,7 @@ class PreparedPowers:
             self.survival.max_length,
             self._budget,
             self._keep,
+            self._scores,
             self._key,
             self._capacity(sources.size),
         )
@@ -329,4 +345,15 @@ class PreparedPowers:
 
     def describe(self) -> dict[str, Any]:
         """The sampler's settings, for the record that features keep."""
-        return {"sampler": type(self.sampler).__name__, **asdict(self.sampler)}
+        settings = {name: value for name, value in vars(self.sampler).items() if name != "kernel"}
+        if isinstance(self.sampler, CutPowers) and self.sampler.kernel is not None:
+            settings["kernel"] = repr(self.sampler.kernel)
+        return {"sampler": type(self.sampler).__name__, **settings}
+
+
+def _scores(sampler: ExactPowers | CutPowers | CompressedPowers, scale: float) -> np.ndarray:
+    """What each power counts when a row's largest nodes are chosen."""
+    size = sampler.max_length + 1
+    if isinstance(sampler, CutPowers) and sampler.kernel is not None:
+        return np.abs(sampler.kernel.modulation(size, scale))
+    return np.ones(size)

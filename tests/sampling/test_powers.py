@@ -323,6 +323,21 @@ def test_cut_powers_keep_the_largest_sums(grid):
         assert exact[row, kept].min() >= exact[row, ~kept].max() - 1e-6
 
 
+def test_cut_powers_with_a_kernel_keep_the_largest_entries_of_its_root(grid, tmp_path):
+    kernel = grf.Diffusion(1.0)
+    exact = grf.sample_features(grid, grf.ExactPowers(16)).matrix(kernel).toarray()
+    features = grf.sample_features(grid, grf.CutPowers(9, 16, kernel=kernel))
+    cut = features.matrix_from_modulation(kernel.modulation(17)).toarray()
+    for row in range(144):
+        kept = cut[row] > 0
+        assert kept.sum() == 9
+        assert exact[row, kept].min() >= exact[row, ~kept].max() - 1e-6
+    features.save(tmp_path / "cut.npz")
+    assert grf.load_features(tmp_path / "cut.npz").description == features.description
+    without = grf.sample_features(grid, grf.CutPowers(9, 16))
+    assert np.linalg.norm(features.row_errors(kernel)) < np.linalg.norm(without.row_errors(kernel))
+
+
 def test_cut_powers_warn_when_the_cut_matters(grid, recwarn):
     grf.sample_features(grid, grf.CutPowers(60, 8)).matrix(grf.Diffusion(0.5))
     assert not recwarn.list
@@ -440,6 +455,8 @@ def test_nodes_far_apart_are_kept_in_order():
         (lambda: grf.CompressedPowers(2.5, 8), TypeError, "`budget`"),
         (lambda: grf.CutPowers(-1, 8), ValueError, "`budget`"),
         (lambda: grf.CutPowers(4, -1), ValueError, "`max_length`"),
+        (lambda: grf.CutPowers(4, 2, kernel="diffusion"), TypeError, "graphrf kernel"),
+        (lambda: grf.CutPowers(4, 2, kernel=KERNEL, laplacian="combinatorial"), ValueError, "as the powers"),
         (lambda: grf.ExactPowers(2**16), ValueError, "`max_length`"),
         (lambda: grf.ExactPowers(4, laplacian="random"), ValueError, "'normalized', 'combinatorial'"),
     ],

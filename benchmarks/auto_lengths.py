@@ -8,7 +8,8 @@ the end, the geometric mean over all graphs and kernels of each law's error over
 smallest and the largest ratio.
 
 Measured over the 16 cases (geometric mean, smallest, largest): AutoLengths .42, .17, .70; Truncated(tol 1e-3) .56,
-.07, .95; Stratified(0.2) .72, .42, 1.30; "1 to 6, then x 0.8" .88, .75, .98; min(1, (6/k)^2) 1.02, .87, 1.12. The
+.07, .95; Stratified(0.2) .72, .42, 1.30; "1 to 6, then x 0.8" .88, .75, .98; "1 to 4, then x 0.8" .60, .02, 1.07;
+"1 to 4, then x 0.85" .79, .22, .97; min(1, (6/k)^2) 1.02, .87, 1.12. The
 mesh's degrees are nearly all 3: 96 walks (Truncated, Diffusion(1): .07) or 36 do far better there than 109 or 32,
 because directions are stratified and 3 divides them.
 """

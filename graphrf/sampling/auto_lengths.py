@@ -47,7 +47,8 @@ class AutoLengths(LengthChoice):
     at equal n_walks, and spend what is saved on more walks. Measured at equal steps on four graphs with four
     kernels (`benchmarks/auto_lengths.py`): 0.17 to 0.70 of the Gram error of Stratified(0.1), and 0.6 to 0.8 of
     that of Truncated(kernel.truncation_length(1e-3)), but for one case, the faces of a mesh with the shortest
-    kernel (3.5). Nearly all degrees are 3 there, and numbers of walks that 3 divides often do far better than others.
+    kernel (3.5). Nearly all degrees are 3 there, and numbers of walks that 3 divides often do far better than
+    others.
 
     Parameters
     ----------

@@ -75,8 +75,8 @@ class CutPowers:
     r"""Exact powers, of which each row keeps only its `budget` largest nodes: deterministic, with a stated bias.
 
     The nodes v of row i with the largest sum_k x_k(v) stay, x_k = W^k e_i: a choice that needs no kernel. With
-    `kernel` it is sum_k |f_k| x_k(v), so that for that kernel, if f >= 0, the largest entries of F_i stay. The norm
-    of what was dropped is recorded for each row and step, so that `Features.row_errors(kernel)` and
+    `kernel` it is sum_k |f_k| x_k(v), so that for that kernel, if f >= 0, the largest entries of F_i stay.
+    The norm of what was dropped is recorded for each row and step, so that `Features.row_errors(kernel)` and
     `Features.truncation_error(kernel)` are bounds that hold.
 
     Parameters

@@ -1,8 +1,8 @@
 """The compiled loops of the power samplers on CPUs: sparse products, compression, and the record of a row.
 
 One pass over a block of sources, without the interpreter lock. All entries of W, and so all values, are positive.
-Nodes carry the numbers of a narrow order (see `relabelled`) while powers are taken, so that what lies together in
-the graph lies together in memory and in the systematic sampling, and their own numbers in the record.
+Nodes carry the numbers of another order (see `relabelled`) while powers are taken, so that what is alike lies
+together in the systematic sampling, and their own numbers in the record.
 
 Subscripts are unsigned, which spares the test for negative ones, and what data decide is added, not branched on.
 """
@@ -73,24 +73,109 @@ def _drain(low, middle, top, nodes, first):  # type: ignore[no-untyped-def]
 # -- powers --------------------------------------------------------------------------------------------------
 
 
+@njit(inline="always")
+def _spread(node, value, indptr, indices, weights, dense, nodes, n):  # type: ignore[no-untyped-def]
+    """Add value times the row of a node to `dense`; nodes reached first go to nodes[n:]. Returns their end."""
+    for edge in range(uint64(indptr[node]), uint64(indptr[node + _U1])):
+        to = indices[edge]
+        share = value * weights[edge]
+        before = dense[to]
+        nodes[n] = to
+        n += uint64((before == 0.0) & (share > 0.0))
+        dense[to] = before + share
+    return n
+
+
 @njit(nogil=True)
 def _product(indptr, indices, weights, nodes, values, first, last, dense):  # type: ignore[no-untyped-def]
-    """Add W x to `dense`, x being nodes[first:last] with their values; the nodes reached follow from `last` on.
+    """Add the product with x to `dense`, x being nodes[first:last] with their values, the whole of every row.
 
-    Returns their end.
+    The nodes reached follow from `last` on; returns their end.
     """
     n = uint64(last)
     for i in range(uint64(first), uint64(last)):
-        node = uint64(nodes[i])
-        value = values[i]
-        for edge in range(uint64(indptr[node]), uint64(indptr[node + _U1])):
-            to = indices[edge]
-            share = value * weights[edge]
-            before = dense[to]
-            nodes[n] = to
-            n += uint64((before == 0.0) & (share > 0.0))
-            dense[to] = before + share
+        n = _spread(uint64(nodes[i]), values[i], indptr, indices, weights, dense, nodes, n)
     return np.int64(n)
+
+
+@njit(inline="always")
+def _is_read_whole(degree, mass, unit_mass):  # type: ignore[no-untyped-def]
+    """Whether a node of this mass has its row read whole: half its edges or more would be picked."""
+    return degree * unit_mass <= 2.0 * mass
+
+
+@njit(nogil=True)
+def product_within(  # type: ignore[no-untyped-def]
+    indptr, indices, weights, cumulative, nodes, values, first, last, n_picks, u, dense
+):
+    """As `_product`, but of heavy rows and light entries a sample: an unbiased product for about `n_picks` reads.
+
+    Entry i puts the mass y_i = x_i (sum of its row) on its neighbours. Where a fair share of the picks is half
+    its edges or more, the row is read whole. The rest is sampled systematically over all its edges in turn, each
+    edge with probability proportional to its mass, and every pick stands for the same mass. Returns the end of
+    the nodes reached, and the number of edges read or picked, at most 3 n_picks + 1.
+    """
+    total = 0.0
+    for i in range(uint64(first), uint64(last)):
+        total += values[i] * cumulative[uint64(indptr[uint64(nodes[i]) + _U1]) - _U1]
+    unit_mass = total / n_picks
+    rest = 0.0
+    n = uint64(last)
+    work = 0
+    for i in range(uint64(first), uint64(last)):
+        node = uint64(nodes[i])
+        degree = np.int64(indptr[node + _U1]) - np.int64(indptr[node])
+        mass = values[i] * cumulative[uint64(indptr[node + _U1]) - _U1]
+        if _is_read_whole(degree, mass, unit_mass):
+            n = _spread(node, values[i], indptr, indices, weights, dense, nodes, n)
+            work += degree
+        else:
+            rest += mass
+    n_sampled = np.int64(np.ceil(rest / unit_mass))
+    if n_sampled == 0:
+        return np.int64(n), work
+    gap = rest / n_sampled
+    point = u * gap
+    running = 0.0
+    done = 0
+    latest = uint64(first)
+    for i in range(uint64(first), uint64(last)):
+        node = uint64(nodes[i])
+        low = uint64(indptr[node])
+        high = uint64(indptr[node + _U1]) - _U1
+        mass = values[i] * cumulative[high]
+        if _is_read_whole(np.int64(high + _U1 - low), mass, unit_mass):
+            continue
+        end = running + mass
+        latest = i
+        while point < end and done < n_sampled:
+            n = _land(low, high, (point - running) / values[i], gap, indices, cumulative, dense, nodes, n)
+            done += 1
+            point += gap
+        running = end
+    while done < n_sampled:  # rounding does not lose a pick
+        node = uint64(nodes[latest])
+        high = uint64(indptr[node + _U1]) - _U1
+        n = _land(uint64(indptr[node]), high, cumulative[high], gap, indices, cumulative, dense, nodes, n)
+        done += 1
+    return np.int64(n), work + n_sampled
+
+
+@njit(inline="always")
+def _land(low, high, x, mass, indices, cumulative, dense, nodes, n):  # type: ignore[no-untyped-def]
+    """Put mass on the neighbour among edges low .. high whose stretch of the row's running sum holds x."""
+    while low < high:
+        middle = (low + high) >> _U1
+        if x < cumulative[middle]:
+            high = middle
+        else:
+            low = middle + _U1
+    to = indices[low]
+    before = dense[to]
+    nodes[n] = to
+    n += uint64(before == 0.0)
+    dense[to] = before + mass
+    return n
 
 
 @njit(nogil=True)
@@ -175,10 +260,26 @@ def _compress(nodes, values, first, last, budget, u, dense, low, middle, top):  
 
 @njit(nogil=True)
 def _powers(  # type: ignore[no-untyped-def]
-    indptr, indices, weights, start, source, budget, key, dense, low, middle, top, ends, nodes, values
+    indptr,
+    indices,
+    weights,
+    cumulative,
+    start,
+    source,
+    budgets,
+    picks,
+    key,
+    dense,
+    low,
+    middle,
+    top,
+    ends,
+    nodes,
+    values,
 ):
-    """The powers x_k = W^k e_start, compressed to `budget` entries after every product.
+    """The powers x_k of e_start, compressed to budgets[k] entries after every product.
 
+    A product reads about `picks` budgets[k] edges where its rows have more, and all of them where `picks` is 0.
     x_k is nodes[ends[k] : ends[k + 1]] with their values; `ends` has room for one more than the powers. Returns
     the buffers, which may have grown, and the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
     """
@@ -190,16 +291,36 @@ def _powers(  # type: ignore[no-untyped-def]
     for k in range(1, ends.size - 1):
         first = ends[k - 1]
         last = ends[k]
+        budget = budgets[k]
         edges = 0
         for i in range(uint64(first), uint64(last)):
             node = uint64(nodes[i])
             edges += np.int64(indptr[node + _U1]) - np.int64(indptr[node])
-        work += edges
-        most = last + min(edges, dense.size) + 1
+        whole = picks == 0 or edges <= 2 * picks * budget
+        reads = edges if whole else min(edges, 3 * picks * budget + 1)
+        most = last + min(reads, dense.size) + 1
         if most > nodes.size:
             nodes = grown(nodes, last, 2 * most)
             values = grown(values, last, 2 * most)
-        end = _product(indptr, indices, weights, nodes, values, first, last, dense)
+        w0, w1, w2, w3 = philox(source, uint64(k), _U0, _USE_COMPRESS, key)
+        if whole:
+            end = _product(indptr, indices, weights, nodes, values, first, last, dense)
+            work += edges
+        else:
+            end, reads = product_within(
+                indptr,
+                indices,
+                weights,
+                cumulative,
+                nodes,
+                values,
+                first,
+                last,
+                picks * budget,
+                unit(w2, w3),
+                dense,
+            )
+            work += reads
         if end - last <= budget:
             for i in range(uint64(last), uint64(end)):
                 node = nodes[i]
@@ -209,7 +330,6 @@ def _powers(  # type: ignore[no-untyped-def]
         else:
             for i in range(uint64(last), uint64(end)):
                 values[i] = dense[nodes[i]]
-            w0, w1, _, _ = philox(source, uint64(k), _U0, _USE_COMPRESS, key)
             _compress(nodes, values, last, end, budget, unit(w0, w1), dense, low, middle, top)
             ends[k + 1] = last + budget
     return nodes, values, work
@@ -240,21 +360,19 @@ def _drop_smallest(found, n, keep, dense, tally):  # type: ignore[no-untyped-def
 
 @njit(nogil=True, cache=True)
 def power_block(  # type: ignore[no-untyped-def]
-    indptr, indices, weights, order, rank, dense, tally, low, middle, top,
-    sources, max_length, budget, keep, scores, key, capacity,
+    indptr, indices, weights, cumulative, level, load, order, rank, dense, tally, low, middle, top,
+    sources, budgets, picks, keep, key, capacity,
 ):  # fmt: skip
     """The powers W^k e_i of every source, as a record by (node, step).
 
     Parameters
     ----------
-    indptr, indices, weights : the CSR walk matrix W, indices unsigned, in the order of the loops
-    order, rank : uint32, the node at each place of that order, and the place of each node
-    dense, tally, low, middle, top : `scratch` memory, all zeros, and zeros again at the end
+    indptr, indices, weights, cumulative, level, load, order, rank : what `relabelled` makes of the walk matrix
+    dense, tally, low, middle, top : scratch memory, all zeros, and zeros again at the end
     sources : int64, shape (n,)
-    max_length : int, the largest k
-    budget : int, entries that x_k is compressed to
-    keep : int, nodes of the finished row that are kept: those with the largest sums of scores[k] x_k(v)
-    scores : float64, shape (max_length + 1,)
+    budgets : int64, shape (max_length + 1,), entries that each x_k is compressed to
+    picks : int, edges that a product reads for every place of the budget; 0 for all
+    keep : int, nodes of the finished row that are kept: those with the largest sum_k (W^k)_iv
     key : uint64, the seed
     capacity : int, values to make room for at first; buffers grow when it does not suffice
 
@@ -266,9 +384,11 @@ def power_block(  # type: ignore[no-untyped-def]
         each x_k; no rows where `keep` drops none
     found : uint32, the nodes of each row, ascending within it
     per_entry : uint16, how many (step, value) pairs belong to each of them
-    steps, counts : uint16, float32, those pairs, steps ascending
+    steps, counts : uint16, float32, those pairs, steps ascending; a value is (W^k)_iv sqrt(d_v / d_i), the
+        probability of a walk
     n_entries, n_values : int, how much of these buffers is used
     """
+    max_length = budgets.size - 1
     n_rows = sources.size
     entries_per_row = np.empty(n_rows, np.int64)
     values_per_row = np.empty(n_rows, np.int64)
@@ -286,9 +406,10 @@ def power_block(  # type: ignore[no-untyped-def]
     n_values = 0
     for row in range(n_rows):
         nodes, values, work[row] = _powers(
-            indptr, indices, weights, rank[sources[row]], uint64(sources[row]), budget, key,
+            indptr, indices, weights, cumulative, rank[sources[row]], uint64(sources[row]), budgets, picks, key,
             dense, low, middle, top, ends, nodes, values,
         )  # fmt: skip
+        own = level[sources[row]]
         n = ends[max_length + 1]
         if n_values + n > steps.size:
             room = max(2 * steps.size, n_values + n)
@@ -306,9 +427,8 @@ def power_block(  # type: ignore[no-untyped-def]
             tally[node] += 1
         last_entry = _drain(low, middle, top, found, n_entries)
         if last_entry - n_entries > keep:
-            for k in range(max_length + 1):
-                for i in range(ends[k], ends[k + 1]):
-                    dense[nodes[i]] += scores[k] * values[i]
+            for i in range(n):
+                dense[nodes[i]] += values[i] * (own / level[nodes[i]])
             _drop_smallest(found[n_entries:last_entry], last_entry - n_entries, keep, dense, tally)
             for i in range(n_entries, last_entry):
                 dense[found[i]] = 0.0
@@ -329,10 +449,10 @@ def power_block(  # type: ignore[no-untyped-def]
                 node = nodes[i]
                 to = tally[node]
                 if to < 0:
-                    lost += values[i] * values[i]
+                    lost += (values[i] * (own / level[node])) ** 2
                 else:
                     steps[uint64(to)] = np.uint16(k)
-                    counts[uint64(to)] = np.float32(values[i])
+                    counts[uint64(to)] = np.float32(values[i] * (load[node] / load[sources[row]]))
                     tally[node] = to + 1
             if cuts:
                 dropped[row, k] = np.float32(np.sqrt(lost) * _UP)

@@ -12,12 +12,12 @@ from graphrf import _checks
 from graphrf.graph import LAPLACIANS, Graph
 from graphrf.lengths import LengthLaw, Rule, Stratified, Survival
 from graphrf.sampling.record import Block
-from graphrf.sampling.transitions import Transitions, transitions
+from graphrf.sampling.transitions import Transitions, load_degrees, transitions
 from graphrf.sampling.walks import walk_block
 
 DIRECTIONS = ("independent", "stratified")
 # Counts of visits are stored in 16 bits.
-_MOST_WALKS = 65_535
+MOST_WALKS = 65_535
 
 
 class LengthChoice(ABC):
@@ -71,7 +71,7 @@ class RandomWalks:
     laplacian: str = field(default="normalized", kw_only=True)
 
     def __post_init__(self) -> None:
-        _checks.integer("n_walks", self.n_walks, low=1, high=_MOST_WALKS)
+        _checks.integer("n_walks", self.n_walks, low=1, high=MOST_WALKS)
         if not isinstance(self.lengths, LengthLaw | LengthChoice):
             raise TypeError(
                 "`lengths` must be a law such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1), Truncated(8) or "
@@ -120,7 +120,7 @@ class PreparedWalks:
         self.law = law
         self.survival = law.survival
         self.scale = graph.laplacian_scale(sampler.laplacian)
-        self.degrees = _load_degrees(graph) if sampler.laplacian == "normalized" else None
+        self.degrees = load_degrees(graph) if sampler.laplacian == "normalized" else None
         self._transitions: Transitions = transitions(graph.walk_adjacency(sampler.laplacian))
         self._key = np.uint64(seed)
         self._permutations = law.permutations(sampler.n_walks)
@@ -177,8 +177,3 @@ class PreparedWalks:
             "rule": Rule(self.law.rule).name.lower(),
             "directions": sampler.directions,
         }
-
-
-def _load_degrees(graph: Graph) -> np.ndarray:
-    """Degrees for the loads sqrt(d_i / d_v); an isolated node never leaves itself, so 1 does for it."""
-    return np.where(graph.degrees > 0, graph.degrees, 1.0)

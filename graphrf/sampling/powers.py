@@ -160,10 +160,10 @@ class CompressedPowers:
     systematic sampling is that of degrees, by factors of 2, and within these reverse Cuthill-McKee, which puts
     nodes near each other side by side.
 
-    *Products.* Rows of W are read whole as long as these have at most 2 `budget` edges together. Else `budget` edges
-    are picked by systematic sampling, by their mass, from all rows in turn, but for those rows of which half the edges
-    or more would be picked: they are read whole. So a node with many neighbours costs no more than what it
-    carries is worth.
+    *Products.* Rows of W are read whole as long as these have at most 2 `budget` edges together. Else `budget`
+    edges are picked by systematic sampling, by their mass, from all rows in turn, but for those rows of which half
+    the edges or more would be picked: they are read whole. So a node with many neighbours costs no more than what
+    it carries is worth.
 
     Time a node: at most 3 `budget` + 1 edges for each power, and what they reach is sorted in linear time.
     Memory: 6 bytes for each distinct (source, node, step), at most the sum of the budgets. Values are computed in

@@ -33,8 +33,8 @@ class Matrix(NamedTuple):
     """The walk matrix as the loops read it, in an order of the nodes that suits them.
 
     CSR arrays (indices unsigned) with weights W_uv level_v / level_u and their running sums in each row; the
-    levels d^LEVEL of the nodes, and the loads d^(1/2 - LEVEL): values times load_v / load_i are probabilities. Both
-    are 1 for the combinatorial Laplacian. The node at each place of the order, and the place of each node.
+    levels d^LEVEL of the nodes, and the loads d^(1/2 - LEVEL): values times load_v / load_i are probabilities.
+    Both are 1 for the combinatorial Laplacian. The node at each place of the order, and the place of each node.
     """
 
     indptr: np.ndarray

@@ -1,7 +1,8 @@
 """Make the permutations that are shipped with graphrf: one for each p_halt of .05, .10, ..., .90.
 
 As in the paper (Reid et al. 2024, Sec. 4.2): an Erdos-Renyi graph of 100 nodes, order 30, the 2-regularised
-Laplacian kernel, the Hungarian algorithm, costs averaged over all node pairs. Run it to write the file anew:
+Laplacian kernel, the Hungarian algorithm, costs averaged over all node pairs. A permutation and its inverse tie,
+as do tiles that hold the same lengths, and rounding decides: a file made anew may hold others of the same cost.
 
     python examples/learn_permutations.py graphrf/permutations.json
 """

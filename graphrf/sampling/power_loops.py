@@ -113,7 +113,8 @@ def product_within(  # type: ignore[no-untyped-def]
     Entry i puts the mass y_i = x_i (sum of its row) on its neighbours. Where a fair share of the picks is half
     its edges or more, the row is read whole. The rest is sampled systematically over all its edges in turn, each
     edge with probability proportional to its mass, and every pick stands for the same mass. Returns the end of
-    the nodes reached, and the number of edges read or picked, at most 3 n_picks + 1.
+    the nodes reached, and the number of edges read or picked, at most 2 n_picks + 1: whole rows have at most 2 edges
+    for each of their picks.
     """
     total = 0.0
     for i in range(uint64(first), uint64(last)):
@@ -297,7 +298,7 @@ def _powers(  # type: ignore[no-untyped-def]
             node = uint64(nodes[i])
             edges += np.int64(indptr[node + _U1]) - np.int64(indptr[node])
         whole = picks == 0 or edges <= 2 * picks * budget
-        reads = edges if whole else min(edges, 3 * picks * budget + 1)
+        reads = edges if whole else min(edges, 2 * picks * budget + 1)
         most = last + min(reads, dense.size) + 1
         if most > nodes.size:
             nodes = grown(nodes, last, 2 * most)

@@ -165,7 +165,7 @@ class CompressedPowers:
     the edges or more would be picked: they are read whole. So a node with many neighbours costs no more than what
     it carries is worth.
 
-    Time a node: at most 3 `budget` + 1 edges for each power, and what they reach is sorted in linear time.
+    Time a node: at most 2 `budget` + 1 edges for each power, and what they reach is sorted in linear time.
     Memory: 6 bytes for each distinct (source, node, step), at most the sum of the budgets. Values are computed in
     float64 and stored in float32, also when the features' dtype is float64.
 

@@ -2,62 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
-import zipfile
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf import _checks
+from graphrf import _checks, _feature_bounds
+from graphrf._feature_bounds import FeatureKernel
+from graphrf._feature_bounds import HeavyTailWarning as HeavyTailWarning
+from graphrf._feature_bounds import TruncationWarning as TruncationWarning
 from graphrf._feature_factor import FeatureFactor
+from graphrf._feature_files import ARRAYS, OF_POWERS, RECORD, SETTINGS, read_features, write_features
 from graphrf._feature_loops import fill_values
-from graphrf._files import atomic_write
+from graphrf._feature_rows import gathered, row_blocks, row_numbers
 from graphrf._threads import ordered_map, thread_count
 
 if TYPE_CHECKING:
     import torch
 
-_FORMAT = "graphrf features 1"
-# Features of a kernel are warned about when their bound on the variance is this many times that without
-# termination; 5 separates harmless laws (below 2 in practice) from those that ruin a Gaussian process (9, 1e4).
-_HEAVY = 5.0
-
-
-class HeavyTailWarning(UserWarning):
-    """The law of lengths ends walks too early for the kernel: estimates have a huge or infinite variance."""
-
-
-class TruncationWarning(UserWarning):
-    """Walks or powers end before the kernel's series, or rows are cut: a bias of a stated size."""
-
-
-class _Kernel(Protocol):
-    """What features need of a kernel (`graphrf.kernels.Kernel`)."""
-
-    @property
-    def laplacian(self) -> str: ...
-    def modulation(self, n: int, scale: float | None = None) -> np.ndarray: ...
-    def modulation_tail(self, length: int, scale: float | None = None) -> float: ...
+# Samplers that draw nothing, by the name in a description: independent of any other features.
+_DETERMINISTIC = ("CutPowers", "ExactPowers")
 
 
 class Features:
     r"""Sparse features of graph nodes, kept step by step so that any kernel can be applied later.
 
-    Row i of the feature matrix is, of random walks,
+    Row i of the feature matrix is
 
     .. math:: \phi(i)_v = \frac{1}{m} \sqrt{\frac{d_i}{d_v}} \sum_k \frac{f_k}{S(k)} \, c_{ivk},
 
-    where c_ivk is the number of the m walks from node i that stand on v after k steps, S(k) the probability
-    that a walk gets that far, f the kernel's modulation, and d the degrees (all equal for the combinatorial
-    Laplacian). E[phi(i) . phi(j)] = K_ij for i != j. Only the counts are stored; f, S and d enter when used.
-
-    Of powers (`ExactPowers`, `CutPowers`, `CompressedPowers`) it is phi(i) = sum_k f_k x_k, x_k being W^k e_i or
-    an estimate of it, and the values of x_k are stored in the place of counts, in float32.
+    where f is the kernel's modulation and d the degrees (all equal for the combinatorial Laplacian). Of random
+    walks, c_ivk is the number of the m walks from node i that stand on v after k steps, in uint16, and S(k) the
+    probability that a walk gets that far. Of powers (`ExactPowers`, `CutPowers`, `CompressedPowers`) it is the
+    probability of a walk from i to stand on v after k steps, or an estimate of it, in float32, and m = S(k) = 1.
+    Only c is stored; f, S and d enter when used. E[phi(i) . phi(j)] = K_ij for i != j (`CutPowers`: but for
+    `truncation_error`).
 
     Made by `graphrf.sample_features` and `graphrf.load_features`; not meant to be constructed by hand.
 
@@ -139,7 +122,7 @@ class Features:
 
     def _stored(self) -> list[np.ndarray]:
         """The arrays of the record, besides the nodes."""
-        arrays = (getattr(self, f"_{name}") for name in (*_RECORD, *_OF_POWERS))
+        arrays = (getattr(self, f"_{name}") for name in (*RECORD, *OF_POWERS))
         return [array for array in arrays if array is not None]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -189,9 +172,14 @@ class Features:
         """Whether these are values of powers, not visits of walks."""
         return self._work is not None
 
+    @property
+    def _is_random(self) -> bool:
+        """Whether the seed played a part."""
+        return self.description.get("sampler") not in _DETERMINISTIC
+
     # -- matrices --------------------------------------------------------------------------------
 
-    def matrix(self, kernel: _Kernel, *, n_threads: int | None = None) -> sp.csr_array:
+    def matrix(self, kernel: FeatureKernel, *, n_threads: int | None = None) -> sp.csr_array:
         r"""The feature matrix Phi of a kernel, K being about Phi Phi^T.
 
         Parameters
@@ -222,9 +210,9 @@ class Features:
 
         Notes
         -----
-        Cost: O(visits) time, nnz floats of memory.
+        Cost: O(visits) time, nnz floats of memory; of cut powers once more for their bound.
         """
-        return self.matrix_from_modulation(self._coefficients(kernel), n_threads=n_threads)
+        return self.matrix_from_modulation(_feature_bounds.served_modulation(self, kernel), n_threads=n_threads)
 
     def matrix_from_modulation(self, modulation: np.ndarray, *, n_threads: int | None = None) -> sp.csr_array:
         """The feature matrix of a modulation given as a vector; what is missing at its end counts as zero."""
@@ -241,11 +229,11 @@ class Features:
                 self._steps, self._counts, load, self.nodes, root, data,
             )  # fmt: skip
 
-        for _ in ordered_map(fill, _row_blocks(self._indptr), thread_count(n_threads)):
+        for _ in ordered_map(fill, row_blocks(self._indptr), thread_count(n_threads)):
             pass
         return sp.csr_array((data, self._indices, self._indptr), shape=self.shape)
 
-    def torch(self, kernel: _Kernel, *, device: str = "cpu") -> torch.Tensor:
+    def torch(self, kernel: FeatureKernel, *, device: str = "cpu") -> torch.Tensor:
         """The feature matrix as a torch sparse CSR tensor on a device; needs the extra `gp`."""
         try:
             import torch
@@ -255,7 +243,7 @@ class Features:
             torch.device(device)
         except (RuntimeError, TypeError) as error:
             raise ValueError(f"`device` must be a torch device such as 'cpu' or 'cuda', got {device!r}") from error
-        matrix = self.matrix_from_modulation(self._coefficients(kernel))
+        matrix = self.matrix_from_modulation(_feature_bounds.served_modulation(self, kernel))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
             return torch.sparse_csr_tensor(
@@ -269,7 +257,7 @@ class Features:
 
     def gram(
         self,
-        kernel: _Kernel,
+        kernel: FeatureKernel,
         *,
         rows: Any = None,
         cols: Any = None,
@@ -279,9 +267,9 @@ class Features:
 
         Without `other` it is Phi Phi^T: symmetric, positive semi-definite, unbiased off the diagonal; its
         diagonal is too large by the features' variance (14 to 20 % of K_ii with 8 walks; 0 for exact and cut
-        powers), a hidden nugget. With
-        an independent set of features `other` it is Phi Phi'^T: unbiased everywhere, but neither symmetric nor
-        positive: for estimates and for measuring errors, never as a Gaussian process's covariance.
+        powers), a hidden nugget. With an independent set of features `other` it is Phi Phi'^T: unbiased
+        everywhere, but neither symmetric nor positive: for estimates and for measuring errors, never as a Gaussian
+        process's covariance.
 
         Parameters
         ----------
@@ -289,7 +277,8 @@ class Features:
         rows, cols : array_like of int, optional
             Node positions among `nodes`. Default: all.
         other : Features, optional
-            Features of the same graph, drawn with another seed.
+            Features of the same graph, drawn with another seed unless one of the two is of `ExactPowers` or
+            `CutPowers`, which draw nothing.
 
         Returns
         -------
@@ -302,59 +291,78 @@ class Features:
         right_features = self if other is None else other
         if other is not None:
             self._check_other(other)
-        left_set = self if rows is None else self._take_rows(self._row_numbers("rows", rows))
+        left_set = self if rows is None else self._take_rows(row_numbers("rows", rows, self.nodes))
         right_set = right_features
         if cols is not None:
-            right_set = right_features._take_rows(right_features._row_numbers("cols", cols))
-        f = self._coefficients(kernel)
+            right_set = right_features._take_rows(row_numbers("cols", cols, right_features.nodes))
+        f = _feature_bounds.served_modulation(self, kernel)
         left = left_set.matrix_from_modulation(f)
         if right_set is left_set:
             return np.asarray((left @ left.T).toarray())
-        right = right_set.matrix_from_modulation(f if other is None else other._coefficients(kernel))
+        right = right_set.matrix_from_modulation(
+            f if other is None else _feature_bounds.served_modulation(other, kernel)
+        )
         return np.asarray((left @ right.T).toarray())
 
     def take(self, nodes: Any) -> Features:
         """The features of some of the nodes (positions), in the order given; repeats are allowed."""
-        return self._take_rows(self._row_numbers("nodes", nodes))
+        return self._take_rows(row_numbers("nodes", nodes, self.nodes))
 
     def factor(self, *, n_threads: int | None = None) -> FeatureFactor:
         """The `Factor` of these features, for inference: F(f) with P_k from the counts at step k."""
         return FeatureFactor(self, n_threads=n_threads)
 
-    def truncation_error(self, kernel: _Kernel) -> float:
+    def truncation_error(self, kernel: FeatureKernel) -> float:
         r"""A bound on the error of E[Phi] E[Phi]^T in operator norm: of the largest length, and of what was cut.
 
         With A = sum_k |f_k| and tau = sum_{k > L} |f_k|, F is off by at most tau beyond the largest length L, and
         K = F F^T by tau (2 A - tau), with equality for f >= 0 on a normalised Laplacian. `CutPowers` drop a part
-        Delta of F_L, whose rows have norms of at most delta_i = sum_k |f_k| `dropped`_ik; since
-        F_L F_L^T - Phi Phi^T = F_L Delta^T + Delta F_L^T - Delta Delta^T, they add
+        Delta of F_L = Phi + Delta. Neither F_L nor Phi has a norm above A_L = A - tau, so that
+        F_L F_L^T - Phi Phi^T = F_L Delta^T + Delta Phi^T adds 2 A_L |Delta|_2 at most, where
 
-        .. math:: \delta (2 (A - \tau) + \delta), \qquad \delta^2 = \sum_i \delta_i^2 \ge \|\Delta\|_2^2.
+        .. math:: \|\Delta\|_2 \le \min\Big(
+                  \big(\sum_i \delta_i^2\big)^{1/2}, \; \big(\max_i r_i \, \max_v c_v\big)^{1/2} \Big).
 
-        Rounding of the powers to float32 is not counted.
+        The first is the Frobenius norm, delta_i = sum_k |f_k| dropped_ik: the smaller one for few rows. The second
+        is Schur's test with the weights sqrt(d), which W leaves as they are (combinatorial: 1); it does not grow
+        with the graph. Entries of W are >= 0, and sum_{k <= L} |f_k| W^k has the weighted mass A_L in every row
+        and every column, of which what was cut has
+
+        .. math:: r_i = A_L - \sum_{v, k} |f_k| \, c_{ivk}, \qquad
+                  c_v = A_L - \sum_{i, k} |f_k| \, c_{ivk} \frac{d_i}{d_v}.
+
+        Where not all nodes are rows, c_v counts what the others would have in column v as cut, too: it still
+        bounds, but then the test falls only like the root of r. Of a repeated node one row counts. Rounding to
+        float32 is included where rows are cut, and not elsewhere.
+
+        Notes
+        -----
+        Cost: O(n + L); of cut powers that of `matrix`.
+
+        Source of the test: J. Schur, "Bemerkungen zur Theorie der beschränkten Bilinearformen mit unendlich vielen
+        Veränderlichen", Journal für die reine und angewandte Mathematik 140 (1911).
+
+        Examples
+        --------
+        >>> import networkx as nx, numpy as np, graphrf as grf
+        >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(8, 8)))
+        >>> kernel = grf.RegularizedLaplacian(1.0, 2)
+        >>> features = grf.sample_features(graph, grf.CutPowers(budget=24, max_length=8))
+        >>> error = np.linalg.norm(features.gram(kernel) - kernel.dense(graph), 2)
+        >>> bool(error <= features.truncation_error(kernel))
+        True
         """
-        self._check_kernel(kernel)
-        tail = kernel.modulation_tail(self.max_length, scale=self._scale)
-        total = kernel.modulation_tail(-1, scale=self._scale)
-        cut = float(np.linalg.norm(self._cut_errors(kernel)))
-        return float(tail * (2 * total - tail) + cut * (2 * (total - tail) + cut))
+        return _feature_bounds.truncation_error(self, kernel)
 
-    def row_errors(self, kernel: _Kernel) -> np.ndarray:
+    def row_errors(self, kernel: FeatureKernel) -> np.ndarray:
         r"""Bounds on the Euclidean distance of each row of E[Phi] from that of F, shape (n,), float64.
 
         .. math:: \sum_{k > L} |f_k| + \sum_{k \le L} |f_k| \, \text{dropped}_{ik},
 
-        where dropped_ik is the norm of what `CutPowers` dropped of W^k e_i, and 0 for all other samplers.
+        where dropped_ik is the norm of what `CutPowers` dropped of W^k e_i, and 0 for all other samplers. Rounding
+        to float32 is not included.
         """
-        self._check_kernel(kernel)
-        return self._cut_errors(kernel) + kernel.modulation_tail(self.max_length, scale=self._scale)
-
-    def _cut_errors(self, kernel: _Kernel) -> np.ndarray:
-        """Bounds on the norm of what was cut from each row of F_L."""
-        if self._dropped is None:
-            return np.zeros(self.nodes.size)
-        f = kernel.modulation(self._survival.size, scale=self._scale)
-        return np.asarray(self._dropped @ np.abs(f))
+        return _feature_bounds.row_errors(self, kernel)
 
     # -- files -----------------------------------------------------------------------------------
 
@@ -363,105 +371,24 @@ class Features:
 
         The degrees go along, so the file can be used without the graph.
         """
-        record = {
-            "format": _FORMAT,
-            "n_nodes": self.n_nodes,
-            "n_walks": self.n_walks,
-            "laplacian": self.laplacian,
-            "scale": self._scale,
-            "complete": self._complete,
-            "seed": self.seed,
-            "dtype": self.dtype.name,
-            "description": self.description,
-        }
-        arrays = {name: getattr(self, f"_{name}") for name in _ARRAYS}
-        arrays = {name: array for name, array in arrays.items() if array is not None}
-        with atomic_write(_checks.path("path", path)) as file:
-            np.savez(file, record=np.frombuffer(json.dumps(record).encode(), np.uint8), nodes=self.nodes, **arrays)
+        write_features(path, self._state())
 
     # -- inside ----------------------------------------------------------------------------------
-
-    def _coefficients(self, kernel: _Kernel) -> np.ndarray:
-        """The kernel's modulation up to the longest step, once kernel and law are known to fit.
-
-        Warnings point at the caller of the public method that calls this.
-        """
-        self._check_kernel(kernel)
-        f = kernel.modulation(self._survival.size, scale=self._scale)
-        plain = float(np.sum(f * f))
-        heavy = float(np.sum(f * f / self._survival))
-        if heavy > _HEAVY * plain:
-            warnings.warn(
-                f"these walks end too early for {kernel!r}: sum f_k^2 / S(k) = {heavy:.3g} against "
-                f"{plain:.3g} without termination, so that estimates have a huge variance; use a smaller "
-                "p_halt, Truncated(max_length), or the exact series (graphrf.apply_kernel, method='series')",
-                HeavyTailWarning,
-                stacklevel=3,
-            )
-        if not self._complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
-            bound = kernel.modulation_tail(-1, scale=self._scale) ** 2
-            error = self.truncation_error(kernel)
-            if error > 0.1 * bound:
-                warnings.warn(self._truncation_words(kernel, error, bound), TruncationWarning, stacklevel=3)
-        return f
-
-    def _truncation_words(self, kernel: _Kernel, error: float, bound: float) -> str:
-        what = f"powers up to {self.max_length}" if self._of_powers else f"walks of {self.max_length} steps"
-        way_out = "kernel.truncation_length(tol) gives a sufficient length for Truncated(max_length)"
-        if self._of_powers:
-            way_out = "kernel.truncation_length(tol) gives a sufficient max_length"
-        if self._dropped is not None:
-            what += " and rows cut to a budget"
-            way_out += ", and features.row_errors(kernel) what a larger budget would save"
-        return (
-            f"{what} cut the series of {kernel!r}: the Gram matrix is off by up to {error:.3g} (its bound is "
-            f"{bound:.3g}); {way_out}"
-        )
-
-    def _check_kernel(self, kernel: _Kernel) -> None:
-        for needed in ("laplacian", "modulation", "modulation_tail"):
-            if not hasattr(kernel, needed):
-                raise TypeError(f"`kernel` must be a graphrf kernel, got {_checks.describe(kernel)}")
-        if kernel.laplacian != self.laplacian:
-            raise ValueError(
-                f"`kernel` must be of the {self.laplacian} Laplacian, whose "
-                f"{'powers' if self._of_powers else 'walks'} these are, got one of the {kernel.laplacian} "
-                f"Laplacian; sample with laplacian={kernel.laplacian!r}"
-            )
 
     def _check_other(self, other: Features) -> None:
         if not isinstance(other, Features):
             raise TypeError(f"`other` must be Features, got {_checks.describe(other)}")
         if other.n_nodes != self.n_nodes or other.laplacian != self.laplacian or other._scale != self._scale:
             raise ValueError("`other` must be features of the same graph and Laplacian")
-        if other.seed == self.seed:
+        if other.seed == self.seed and self._is_random and other._is_random:
             raise ValueError(
                 f"`other` must be drawn with another seed, both have {self.seed}: equal seeds give dependent "
                 "samples and a biased estimate"
             )
 
-    def _row_numbers(self, argument: str, nodes: Any) -> np.ndarray:
-        """Row numbers of nodes given by position."""
-        if nodes is None:
-            return np.arange(self.nodes.size)
-        wanted = np.asarray(nodes)
-        if wanted.dtype.kind not in "iu" or wanted.ndim > 1:
-            raise TypeError(
-                f"`{argument}` must be integer node positions of shape (n,), got {_checks.describe(wanted)}; "
-                "graph.index(...) turns names into positions"
-            )
-        wanted = np.atleast_1d(wanted).astype(np.int64)
-        order = np.argsort(self.nodes, kind="stable")
-        found = np.searchsorted(self.nodes, wanted, sorter=order)
-        found = order[np.minimum(found, self.nodes.size - 1)]
-        missing = self.nodes[found] != wanted
-        if missing.any():
-            raise ValueError(f"`{argument}` must be among the sampled nodes, got {int(wanted[missing][0])}")
-        return found
-
     def _take_rows(self, rows: np.ndarray) -> Features:
-        entries, indptr = _gather(self._indptr, rows)
-        visits, visit_ptr = _gather(self._visit_ptr, rows)
+        entries, indptr = gathered(self._indptr, rows)
+        visits, visit_ptr = gathered(self._visit_ptr, rows)
         return self._replaced(
             nodes=self.nodes[rows],
             indptr=indptr,
@@ -475,19 +402,16 @@ class Features:
         )
 
     def _replaced(self, **changes: Any) -> Features:
-        state = {name: getattr(self, f"_{name}") for name in (*_ARRAYS, "scale", "complete")}
-        for name in ("nodes", "n_nodes", "n_walks", "laplacian", "seed", "dtype", "description"):
-            state[name] = getattr(self, name)
-        return Features(**{**state, **changes})
+        return Features(**{**self._state(), **changes})
+
+    def _state(self) -> dict[str, Any]:
+        """What the constructor takes."""
+        public = vars(self)
+        return {name: public[name] if name in public else public[f"_{name}"] for name in (*ARRAYS, *SETTINGS)}
 
     def _degree_roots(self) -> np.ndarray:
         """sqrt(d) of every node, or an empty array where all loads are 1."""
         return np.zeros(0) if self._degrees is None else np.sqrt(self._degrees)
-
-
-_RECORD = ("indptr", "indices", "visit_ptr", "visits_per_entry", "steps", "counts")
-_OF_POWERS = ("work", "dropped")
-_ARRAYS = (*_RECORD, "survival", "degrees", *_OF_POWERS)
 
 
 def load_features(path: str | os.PathLike[str]) -> Features:
@@ -508,71 +432,4 @@ def load_features(path: str | os.PathLike[str]) -> Features:
     >>> again.n_steps == features.n_steps
     True
     """
-    path = _checks.path("path", path)
-    try:
-        # Opened here, because np.load leaves a broken file open.
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError("it is no .npz archive, or not a whole one")
-            file.seek(0)
-            archive = np.load(file, allow_pickle=False)
-            record = json.loads(bytes(archive["record"]).decode())
-            if record.pop("format") != _FORMAT:
-                raise ValueError("another format")
-            arrays = {name: archive[name] for name in (*_ARRAYS, "nodes") if name in archive}
-        record["dtype"] = np.dtype(record["dtype"])
-        features = Features(**{"degrees": None, **record, **arrays})
-        _check_record(features)
-        return features
-    except FileNotFoundError:
-        raise FileNotFoundError(f"`path` must be a file written by Features.save, got none at {path}") from None
-    except (ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"`path` must be a whole file written by Features.save, got {path!r}: {error}") from error
-
-
-def _check_record(features: Features) -> None:
-    """Raise ValueError unless the arrays of a file fit each other, so that no loop reads beyond them."""
-    n, visits = features.nodes.size, features._steps.size
-    consistent = (
-        features.n_walks >= 1
-        and features._indptr.shape == features._visit_ptr.shape == (n + 1,)
-        and features._indices.shape == features._visits_per_entry.shape
-        and features._counts.shape == (visits,)
-        and all(
-            bool((np.diff(ptr) >= 0).all()) and int(ptr[0]) == 0 and int(ptr[-1]) == size
-            for ptr, size in ((features._indptr, features.nnz), (features._visit_ptr, visits))
-        )
-        and _within(features._indices, features.n_nodes)
-        and _within(features.nodes, features.n_nodes)
-        and _within(features._steps, features._survival.size)
-        and (features._degrees is None or features._degrees.shape == (features.n_nodes,))
-        and features._counts.dtype == (np.uint16 if features._work is None else np.float32)
-        and (features._work is None or features._work.shape == (n,))
-        and (features._dropped is None or features._dropped.shape == (n, features._survival.size))
-    )
-    if consistent:
-        per_entry = features._visits_per_entry.astype(np.int64)
-        starts = np.concatenate([[0], np.cumsum(per_entry)])
-        consistent = np.array_equal(starts[features._indptr], features._visit_ptr)
-    if not consistent:
-        raise ValueError("its arrays contradict each other")
-
-
-def _within(array: np.ndarray, end: int) -> bool:
-    return array.ndim == 1 and (array.size == 0 or (int(array.min()) >= 0 and int(array.max()) < end))
-
-
-def _gather(pointer: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries of CSR rows in the order given, and the row pointer of the result."""
-    sizes = np.diff(pointer)[rows].astype(np.int64)
-    ends = np.cumsum(sizes)
-    within = np.arange(int(ends[-1]) if ends.size else 0) - np.repeat(ends - sizes, sizes)
-    entries = np.repeat(pointer[rows].astype(np.int64), sizes) + within
-    return entries, np.concatenate([[0], ends]).astype(pointer.dtype)
-
-
-def _row_blocks(indptr: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of rows with about a million entries each."""
-    n = indptr.size - 1
-    size = max(1, int(n * 1_000_000 / max(int(indptr[-1]), 1)))
-    return [(start, min(start + size, n)) for start in range(0, n, size)]
+    return Features(**read_features(path))

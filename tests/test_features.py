@@ -1,5 +1,6 @@
 import json
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,29 +19,23 @@ def features(weighted_graph):
     return grf.sample_features(weighted_graph, grf.RandomWalks(16, grf.Stratified(0.2)), seed=3, dtype="float64")
 
 
-def _from_expected_counts(graph: grf.Graph, length: int) -> Features:
-    """Features whose counts are the exact expected ones of 2^length walks of fixed length."""
-    n_walks = 2**length
-    transition = graph.adjacency.toarray() / graph.degrees[:, None]
-    powers = [np.linalg.matrix_power(transition, k) * n_walks for k in range(length + 1)]
-    indptr, indices, visit_ptr, per_entry, steps, counts = [0], [], [0], [], [], []
-    for row in range(graph.n_nodes):
-        for column in range(graph.n_nodes):
-            here = [(k, round(power[row, column])) for k, power in enumerate(powers) if power[row, column] > 0]
-            assert all(power[row, column] == int(power[row, column]) for power in powers)
-            if here:
-                indices.append(column)
-                per_entry.append(len(here))
-                steps += [k for k, _ in here]
-                counts += [count for _, count in here]
-        indptr.append(len(indices))
-        visit_ptr.append(len(steps))
+def _features_by_hand(graph, counts, *, nodes=None, laplacian="normalized", **settings) -> Features:
+    """Features from dense counts c[k, i, v]."""
+    nodes = np.arange(graph.n_nodes) if nodes is None else np.asarray(nodes)
+    counts = counts[:, nodes]
+    entries = counts.any(axis=0)
+    rows, columns = np.nonzero(entries)
+    values = counts[:, rows, columns].T
+    per_entry = np.count_nonzero(values, axis=1)
+    indptr = np.concatenate([[0], np.cumsum(entries.sum(axis=1))])
+    degrees = np.where(graph.degrees > 0, graph.degrees, 1.0) if laplacian == "normalized" else None
     return Features(
-        nodes=np.arange(graph.n_nodes), n_nodes=graph.n_nodes, indptr=np.array(indptr), indices=np.array(indices),
-        visit_ptr=np.array(visit_ptr), visits_per_entry=np.array(per_entry), steps=np.array(steps),
-        counts=np.array(counts), survival=np.ones(length + 1), degrees=graph.degrees, n_walks=n_walks,
-        laplacian="normalized", scale=1.0, complete=False, seed=0, dtype=np.dtype("float64"),
-        description={},
+        nodes=nodes, n_nodes=graph.n_nodes, indptr=indptr.astype(np.int32), indices=columns.astype(np.int32),
+        visit_ptr=np.concatenate([[0], np.cumsum(per_entry)])[indptr],
+        visits_per_entry=per_entry.astype(np.uint16), steps=np.nonzero(values)[1].astype(np.uint16),
+        counts=values[values != 0], survival=np.ones(len(counts)), degrees=degrees, laplacian=laplacian,
+        scale=graph.laplacian_scale(laplacian), complete=False, seed=0, dtype=np.dtype("float64"),
+        **{"n_walks": 1, "description": {}, **settings},
     )  # fmt: skip
 
 
@@ -48,7 +43,10 @@ def test_expected_counts_give_the_truncated_series_exactly():
     # On a path all transition probabilities are powers of 1/2, so expected counts are integers.
     path = grf.Graph(sp.diags_array([np.ones(3)] * 2, offsets=[-1, 1]))
     length = 6
-    features = _from_expected_counts(path, length)
+    transition = path.adjacency.toarray() / path.degrees[:, None]
+    counts = np.stack([np.linalg.matrix_power(transition, k) * 2**length for k in range(length + 1)])
+    assert (counts == counts.astype(np.uint16)).all()
+    features = _features_by_hand(path, counts.astype(np.uint16), n_walks=2**length)
     f = KERNEL.modulation(length + 1)
     walk = path.walk_matrix().toarray()
     expected = sum(f[k] * np.linalg.matrix_power(walk, k) for k in range(length + 1))
@@ -56,6 +54,112 @@ def test_expected_counts_give_the_truncated_series_exactly():
     error = np.linalg.norm(features.gram(KERNEL) - KERNEL.dense(path), 2)
     # Equality for positive modulations, whose worst eigenvalue, 1, is in the spectrum.
     assert error == pytest.approx(features.truncation_error(KERNEL), rel=1e-9)
+
+
+def _cut_powers(graph, kept, **settings) -> Features:
+    """Powers of which only the entries `kept`, boolean of shape (L + 1, N, N), remain."""
+    laplacian = settings.get("laplacian", "normalized")
+    walk = graph.walk_matrix(laplacian).toarray()
+    powers = np.stack([np.linalg.matrix_power(walk, k) for k in range(len(kept))])
+    roots = (
+        np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
+        if laplacian == "normalized"
+        else np.ones(len(walk))
+    )
+    nodes = settings.get("nodes", np.arange(graph.n_nodes))
+    return _features_by_hand(
+        graph, np.where(kept, powers * roots / roots[:, None], 0).astype(np.float32),
+        work=np.ones(len(nodes), np.int64),
+        dropped=np.linalg.norm(np.where(kept, 0, powers), axis=2).T[nodes].astype(np.float32), **settings,
+    )  # fmt: skip
+
+
+def _kernel(signed: bool, laplacian: str):
+    if signed:
+        return grf.PowerSeries(modulation=[0.5, -0.3, 0.2, 0.1, -0.05], laplacian=laplacian)
+    return grf.RegularizedLaplacian(1.0 if laplacian == "normalized" else 0.2, 2, laplacian=laplacian)
+
+
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+@pytest.mark.parametrize("signed", [False, True])
+def test_the_bound_of_cut_rows_holds_whatever_is_cut(weighted_graph, karate, laplacian, signed):
+    kernel = _kernel(signed, laplacian)
+    rng = np.random.default_rng(0)
+    for graph in (weighted_graph, karate):
+        n = graph.n_nodes
+        exact = kernel.dense(graph)
+        # Almost nothing, half, almost all; at random, in whole columns and near the node alone.
+        patterns = [np.broadcast_to(rng.random((n, n)) < share, (9, n, n)) for share in (0.02, 0.5, 0.98, 1.0)]
+        patterns += [np.broadcast_to(rng.random(n) < share, (9, n, n)) for share in (0.5, 0.9)]
+        patterns += [np.broadcast_to(np.eye(n, dtype=bool), (9, n, n)), rng.random((9, n, n)) < 0.5]
+        for kept in patterns:
+            for nodes in (np.arange(n), rng.choice(n, 5, replace=False), np.array([n // 2])):
+                features = _cut_powers(graph, kept, laplacian=laplacian, nodes=nodes)
+                gram = features.matrix_from_modulation(kernel.modulation(9, graph.laplacian_scale(laplacian)))
+                error = np.linalg.norm((gram @ gram.T).toarray() - exact[np.ix_(nodes, nodes)], 2)
+                assert error <= features.truncation_error(kernel)
+
+
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+def test_the_bound_of_cut_rows_is_tight_where_whole_powers_are_cut(weighted_graph, karate, laplacian):
+    # The modulation is positive and 1 an eigenvalue of W, so that what is cut has the norm of its coefficients.
+    # Any other weights in the masses would miss it: degrees differ.
+    kernel = grf.PowerSeries(modulation=[0.5, 0.3, 0.2, 0.1], laplacian=laplacian)
+    for graph in (weighted_graph, karate):
+        kept = np.zeros((4, graph.n_nodes, graph.n_nodes), bool)
+        kept[:2] = True
+        features = _cut_powers(graph, kept, laplacian=laplacian)
+        assert features.truncation_error(kernel) == pytest.approx(2 * 1.1 * 0.3, rel=1e-5)
+        # The Frobenius norm alone is far larger.
+        assert np.linalg.norm(features.row_errors(kernel)) > 1.2 * 0.3
+        # Other rows could be anything: their share of the columns counts as cut.
+        some = features.take([1])
+        schur = np.sqrt(0.3 * 1.1)
+        assert some.truncation_error(kernel) == pytest.approx(
+            2.2 * min(schur, float(some.row_errors(kernel)[0])), rel=1e-5
+        )
+
+
+@pytest.mark.parametrize("which", ["row", "column"])
+def test_the_bound_of_cut_rows_needs_rows_and_columns(which):
+    # In a complete graph one row, or column, of W has the norm 15^-1/2, and all its entries are 1/15.
+    graph = grf.Graph(np.ones((16, 16)) - np.eye(16))
+    kept = np.ones((2, 16, 16), bool)
+    if which == "row":
+        kept[1, 3] = False
+    else:
+        kept[1, :, 3] = False
+    kernel = grf.PowerSeries(modulation=[0.1, 1.0])
+    bound = _cut_powers(graph, kept).truncation_error(kernel)
+    assert bound == pytest.approx(2 * 1.1 * 15**-0.5, rel=1e-5)
+
+
+def test_a_repeated_row_counts_once_in_the_bound(karate):
+    kept = np.broadcast_to(np.random.default_rng(1).random((34, 34)) < 0.7, (5, 34, 34))
+    features = _cut_powers(karate, kept)
+    assert features.take([3, 8, 3]).truncation_error(KERNEL) == features.take([3, 8]).truncation_error(KERNEL)
+
+
+def test_the_bound_of_cut_rows_does_not_grow_with_the_graph(recwarn):
+    kernel = grf.Diffusion(4.0)
+    total = kernel.modulation_tail(-1)
+    bounds, rows = {}, {}
+    for side in (20, 60):
+        graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(side, side)))
+        features = grf.sample_features(graph, grf.CutPowers(64, 11), dtype="float64")
+        features.matrix(kernel)
+        bounds[side] = features.truncation_error(kernel)
+        rows[side] = np.linalg.norm(features.row_errors(kernel) - kernel.modulation_tail(11))
+        if side == 20:
+            error = np.linalg.norm(features.gram(kernel) - kernel.dense(graph), 2)
+            assert bounds[side] / 3 < error <= bounds[side]
+    assert bounds[60] == pytest.approx(bounds[20], rel=0.02)
+    assert not recwarn.list
+    # The Frobenius norm grows like the root of the nodes, and would have warned.
+    assert rows[60] > 2.5 * rows[20]
+    assert 2 * total * rows[60] > 0.1 * total**2
+    with pytest.warns(TruncationWarning, match="rows cut to a budget"):
+        grf.sample_features(graph, grf.CutPowers(16, 11)).matrix(kernel)
 
 
 def test_row_errors_of_walks_are_the_tail_beyond_the_longest(karate):
@@ -82,6 +186,20 @@ def test_gram_of_two_sets_uses_both_and_refuses_the_same_seed(weighted_graph, fe
         features.gram(KERNEL, other=features)
     with pytest.raises(TypeError, match="`other` must be Features"):
         features.gram(KERNEL, other=other.matrix(KERNEL))
+
+
+def test_gram_of_two_sets_of_one_seed_is_fine_where_one_draws_nothing(weighted_graph, features):
+    kernel = grf.PowerSeries(modulation=[0.5, 0.3, 0.2])
+    phi = features.matrix(kernel).toarray()
+    for sampler in (grf.ExactPowers(2), grf.CutPowers(8, 2)):
+        exact = grf.sample_features(weighted_graph, sampler, seed=3, dtype="float64")
+        rows = exact.matrix(kernel).toarray()
+        np.testing.assert_allclose(features.gram(kernel, other=exact), phi @ rows.T, atol=1e-14)
+        np.testing.assert_allclose(exact.gram(kernel, other=features), rows @ phi.T, atol=1e-14)
+        np.testing.assert_allclose(exact.gram(kernel, other=exact), kernel.dense(weighted_graph), atol=1e-6)
+    compressed = grf.sample_features(weighted_graph, grf.CompressedPowers(2, 2), seed=3)
+    with pytest.raises(ValueError, match="another seed"):
+        features.gram(kernel, other=compressed)
 
 
 def test_isolated_nodes_have_the_kernel_at_one(weighted_graph, features):
@@ -260,6 +378,9 @@ def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features
         np.savez(path, **{**arrays, name: value})
         with pytest.raises(ValueError, match="contradict"):
             grf.load_features(path)
+    np.savez(path, **{name: array for name, array in arrays.items() if name != "degrees"})
+    with pytest.raises(ValueError, match="contradict"):
+        grf.load_features(path)
     record = json.loads(arrays["record"].tobytes()) | {"n_walks": 0}
     np.savez(path, **{**arrays, "record": np.frombuffer(json.dumps(record).encode(), np.uint8)})
     with pytest.raises(ValueError, match="contradict"):

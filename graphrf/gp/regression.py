@@ -21,6 +21,7 @@ from graphrf.gp.training import Trained
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 from graphrf.matching.spectrum import density_of_states
+from graphrf.sampling.contract import Sampler
 from graphrf.sampling.philox import check_seed
 from graphrf.sampling.random_walks import RandomWalks
 from graphrf.sampling.sample import sample_features
@@ -67,7 +68,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         "series": the exact K, by sparse products. "walks": Phi Phi^T of one set of sampled features throughout,
         whose diagonal is larger than K's by the features' variance, a nugget that `fit` takes into account
         when it trains. "auto": the rule under Notes.
-    sampler : RandomWalks, optional
+    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "walks". Default: 64 stratified walks of fixed length, lengthened until they hold the trained kernel's
         series but for a thousandth of sum |f_k| (K is off by at most 0.2 %).
     normalize : bool
@@ -115,11 +116,11 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         Relative residual of the solve.
     mean_variance_ : float
         \bar k, or 1 with `normalize=False`.
-    sampler_ : RandomWalks or None
+    sampler_ : the sampler of the posterior, or None
     truncation_error_ : float
         Bound on the error of the prior covariance, in operator norm and units of the output scale, that the
         walks' largest length causes; of the series below 1e-9, unless its kernel's root decays slowly
-        (`InverseCosine`: it is cut after 20,000 terms).
+        (`InverseCosine`: it is cut after 20,000 terms). What `CutPowers` drop is not in it.
     seed_ : int
     n_observations_, n_observed_nodes_ : int
 
@@ -165,7 +166,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         *,
         kernel: Kernel | str = "diffusion",
         method: str = "auto",
-        sampler: RandomWalks | None = None,
+        sampler: Sampler | None = None,
         normalize: bool = True,
         mean: str = "constant",
         output_scale: float | None = None,
@@ -235,7 +236,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         positions = self.graph.positions(nodes)
         values, self._single = checked_targets(y, positions.size)
         self.seed_ = check_seed(self.seed)
-        self.sampler_: RandomWalks | None = None
+        self.sampler_: Any = None
         rng = np.random.default_rng(self.seed_)
         observations = Observations.of(positions, values)
         self._scale = kernel.check_graph(self.graph)

@@ -36,13 +36,19 @@ class Prepared(Protocol):
     r"""A sampler bound to a graph and a seed: a function from source nodes to their records.
 
     A record holds c_ivk for source i, node v and step k, such that
-    E[c_ivk] sqrt(d_i / d_v) / (n_walks S(k)) = (W^k)_iv with d = `degrees`, without the root where that is None.
+
+    .. math:: \frac{E[c_{ivk}]}{m \, S(k)} \sqrt{\frac{d_i}{d_v}} = (W^k)_{iv}, \qquad m = \text{n_walks},
+
+    so c_ivk / (m S(k)) estimates the probability that a random walk from i stands on v after k steps: of walks c
+    counts those that do, of powers it is that probability, with m = S(k) = 1. d = `degrees`, all > 0, for the
+    normalised Laplacian; for the combinatorial one W itself holds the probabilities, and `degrees` is None.
     A source's record depends on the seed and the source, not on other sources; `sample` may run in threads.
     """
 
     sampler: Any
     survival: Survival
     scale: float
+    # d of every node, an isolated one having any positive number; None for the combinatorial Laplacian.
     degrees: np.ndarray | None
     # The type of c_ivk, uint16 or float32; bytes of a row beside the record; and what to lower, in words, when
     # memory does not suffice.
@@ -70,7 +76,11 @@ class Prepared(Protocol):
         ...
 
     def sample(self, sources: np.ndarray) -> Block:
-        """The record of `sources`."""
+        """The record of `sources`.
+
+        Powers come with their multiply-adds. Where a row's nodes were left out, the others being exact, they come
+        with the Euclidean norm of what that took from each row of W^k (not of the probabilities).
+        """
         ...
 
     def describe(self) -> dict[str, Any]:

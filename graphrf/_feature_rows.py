@@ -1,0 +1,48 @@
+"""Rows of features: found by their nodes, gathered, and parted into blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphrf import _checks
+
+# Entries of a block of rows.
+_BLOCK = 1_000_000
+
+
+def row_numbers(argument: str, wanted: Any, nodes: np.ndarray) -> np.ndarray:
+    """The first rows that belong to the nodes wanted, given by position; None wants all rows."""
+    if wanted is None:
+        return np.arange(nodes.size)
+    wanted = np.asarray(wanted)
+    if wanted.dtype.kind not in "iu" or wanted.ndim > 1:
+        raise TypeError(
+            f"`{argument}` must be integer node positions of shape (n,), got {_checks.describe(wanted)}; "
+            "graph.index(...) turns names into positions"
+        )
+    wanted = np.atleast_1d(wanted).astype(np.int64)
+    order = np.argsort(nodes, kind="stable")
+    found = np.searchsorted(nodes, wanted, sorter=order)
+    found = order[np.minimum(found, nodes.size - 1)]
+    missing = nodes[found] != wanted
+    if missing.any():
+        raise ValueError(f"`{argument}` must be among the sampled nodes, got {int(wanted[missing][0])}")
+    return np.asarray(found)
+
+
+def gathered(pointer: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Entries of CSR rows in the order given, and the row pointer of the result."""
+    sizes = np.diff(pointer)[rows].astype(np.int64)
+    ends = np.cumsum(sizes)
+    within = np.arange(int(ends[-1]) if ends.size else 0) - np.repeat(ends - sizes, sizes)
+    entries = np.repeat(pointer[rows].astype(np.int64), sizes) + within
+    return entries, np.concatenate([[0], ends]).astype(pointer.dtype)
+
+
+def row_blocks(indptr: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of rows with about a million entries each."""
+    n = indptr.size - 1
+    size = max(1, int(n * _BLOCK / max(int(indptr[-1]), 1)))
+    return [(start, min(start + size, n)) for start in range(0, n, size)]

@@ -113,8 +113,8 @@ def product_within(  # type: ignore[no-untyped-def]
     Entry i puts the mass y_i = x_i (sum of its row) on its neighbours. Where a fair share of the picks is half
     its edges or more, the row is read whole. The rest is sampled systematically over all its edges in turn, each
     edge with probability proportional to its mass, and every pick stands for the same mass. Returns the end of
-    the nodes reached, and the number of edges read or picked, at most 2 n_picks + 1: whole rows have at most 2 edges
-    for each of their picks.
+    the nodes reached, and the number of edges read or picked: at most 2 n_picks + 1, as rows that are read whole
+    have at most 2 edges for each pick of their share.
     """
     total = 0.0
     for i in range(uint64(first), uint64(last)):

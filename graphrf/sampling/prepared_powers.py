@@ -119,12 +119,14 @@ class PreparedPowers:
         self.remedy = remedy
         n_nodes = graph.n_nodes
         self._compresses = budgets is not None
-        self._budgets = np.full(max_length + 1, n_nodes) if budgets is None else np.minimum(budgets, n_nodes)
+        self._matrix = relabelled(graph, sampler.laplacian)
+        # Budgets beyond the nodes still decide how many edges are read.
+        most = self._matrix.indices.size
+        self._budgets = np.full(max_length + 1, n_nodes) if budgets is None else np.minimum(budgets, most)
         self._picks = picks
         self._keep = n_nodes if keep is None else min(keep, n_nodes)
         # The multiply-adds, and the norms of what is cut.
         self.row_bytes = 8 + (4 * (max_length + 1) if self._keep < n_nodes else 0)
-        self._matrix = relabelled(graph, sampler.laplacian)
         self._key = np.uint64(seed)
 
     @property
@@ -142,7 +144,7 @@ class PreparedPowers:
         """Nodes and values of a row, and values before it is cut."""
         n_powers, n_nodes = float(self.survival.table.size), self._matrix.order.size
         if self._compresses:
-            values = 1.0 + float(self._budgets[1:].sum())
+            values = 1.0 + float(np.minimum(self._budgets[1:], n_nodes).sum())
             return min(values, float(n_nodes)), values, values
         sizes = []
         work = 0

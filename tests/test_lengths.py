@@ -1,4 +1,5 @@
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -24,6 +25,72 @@ def test_entries_are_multiples_of_the_resolution_so_that_uniforms_meet_them_exac
 
 def test_mean_length_of_the_geometric_law_is_one_minus_p_over_p():
     assert Survival.geometric(0.2).mean_length == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("free_steps", [0, 1, 4])
+def test_free_steps_shift_the_geometric_table_and_its_mean(free_steps):
+    survival = Survival.geometric(0.2, free_steps=free_steps)
+    np.testing.assert_array_equal(survival.table[:free_steps], 1.0)
+    np.testing.assert_array_equal(survival.table[free_steps:], Survival.geometric(0.2).table)
+    assert survival.mean_length == pytest.approx(free_steps + 4.0)
+    assert survival.is_complete
+
+
+@pytest.mark.parametrize("law", [grf.IID, grf.Antithetic, grf.Stratified])
+def test_no_walk_ends_within_its_free_steps(law):
+    graph = grf.from_edges(np.arange(30), (np.arange(30) + 1) % 30)  # a cycle: all loads are 1 / S(k)
+    sampler = grf.RandomWalks(4, law(Survival.geometric(0.7, free_steps=3)))
+    features = grf.sample_features(graph, sampler, seed=0, dtype="float64")
+    alive = [features.matrix_from_modulation(np.eye(5)[k]).sum(axis=1) for k in range(5)]
+    np.testing.assert_allclose(alive[:4], 1.0, rtol=1e-12)
+    assert not np.allclose(alive[4], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("free_steps", "error", "message"),
+    [
+        (-1, ValueError, "`free_steps` must be"),
+        (1.5, TypeError, "`free_steps` must be an integer"),
+        (True, TypeError, "`free_steps` must be an integer"),
+        (65_400, ValueError, r"within 65534 steps, got 0.1 after 65400 free steps, with walks of up to 65748"),
+    ],
+)
+def test_illegal_free_steps_are_refused(free_steps, error, message):
+    with pytest.raises(error, match=message):
+        Survival.geometric(0.1, free_steps=free_steps)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Survival.geometric(0.1)",
+        "Survival.geometric(0.2, free_steps=4)",
+        "Survival.geometric(0.0007)",
+        "Survival.geometric(0.999999, free_steps=1)",
+        "Survival.geometric(0.333333333333)",
+    ],
+)
+def test_the_repr_of_a_geometric_table_makes_it_again(text):
+    survival = eval(text)
+    assert repr(survival) == text
+    assert repr(grf.Stratified(survival)) == f"Stratified({text})"
+    assert repr(pickle.loads(pickle.dumps(survival))) == text
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [1.0],
+        [1.0, 1.0, 1.0],
+        [1.0, 0.5],
+        [1.0, 2.0**-53],
+        Survival.geometric(0.2, free_steps=4).table[:-1],
+        Survival.geometric(0.2).table * np.r_[1.0, 1.0, 0.999, np.ones(162)],
+        Survival.geometric(1 / 3).table,  # needs more digits than are shown
+    ],
+)
+def test_the_repr_of_another_table_tells_its_size_only(table):
+    assert repr(Survival(table)).startswith(f"Survival({len(table)} entries, mean length")
 
 
 @pytest.mark.parametrize(

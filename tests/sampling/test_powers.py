@@ -8,20 +8,37 @@ import pytest
 
 import graphrf as grf
 from graphrf.features import TruncationWarning
-from graphrf.sampling import record
+from graphrf.sampling import prepared_powers, record
 from graphrf.sampling.philox import Use, philox, unit
-from graphrf.sampling.power_loops import keep_largest, pick, power_block
-from graphrf.sampling.powers import PreparedPowers, relabelled
+from graphrf.sampling.power_loops import keep_largest, pick, power_block, product_within
+from graphrf.sampling.powers import PICKS
+from graphrf.sampling.prepared_powers import PreparedPowers, node_order, relabelled
+from graphrf.sampling.transitions import load_degrees
 from tests.sampling.test_sample import _draws, _projections, _same, _truth
 from tests.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 SIGNED = grf.PowerSeries(modulation=[1.0, -0.5, 0.3, -0.2])
-SAMPLERS = [grf.ExactPowers(5), grf.CutPowers(4, 5), grf.CompressedPowers(3, 5)]
+FALLING = grf.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
+SAMPLERS = [
+    grf.ExactPowers(5),
+    grf.CutPowers(4, 5),
+    grf.CompressedPowers(3, 5),
+    grf.CompressedPowers(4, lengths=FALLING),
+]
 LAPLACIANS = ["normalized", "combinatorial"]
 
 
+def _hub():
+    """Two nodes with many neighbours, which share some, and a path between the others; weights of all sizes."""
+    rng = np.random.default_rng(3)
+    src, dst = [0] * 11 + [1] * 7 + list(range(2, 13)), [*range(1, 12), *range(6, 13), *range(3, 14)]
+    return grf.from_edges(np.array(src), np.array(dst), rng.exponential(size=len(src)))
+
+
 # -- an oracle in plain Python ---------------------------------------------------------------------------------
+#
+# States are pairs (nodes, values), in the order in which the loops hold them and with the loops' numbers of nodes.
 
 
 def _keep(y, m, recompute=True):
@@ -39,6 +56,17 @@ def _keep(y, m, recompute=True):
     return kept, m - len(kept), total - y[kept].sum()
 
 
+def _systematic(masses, n, u):
+    """Places of n points (u + j) total / n in the running sum of the masses."""
+    points = (u + np.arange(n)) * masses.sum() / n
+    return np.minimum(np.searchsorted(np.cumsum(masses), points, side="right"), masses.size - 1)
+
+
+def _breaks(masses, n):
+    """The uniforms, in [0, 1], at which systematic sampling of n changes its picks."""
+    return np.unique(np.concatenate([[0.0, 1.0], np.mod(np.cumsum(masses) * n / masses.sum(), 1.0)]))
+
+
 def _compressed(y, m, u, recompute=True):
     """C(y) for a given uniform, dense; y in the order of the systematic sampling."""
     support = np.flatnonzero(y)
@@ -48,78 +76,209 @@ def _compressed(y, m, u, recompute=True):
     result = np.zeros_like(y)
     result[kept] = y[kept]
     if left:
-        others = [i for i in support if i not in kept]
-        points = (u + np.arange(left)) * rest / left
-        picked = np.searchsorted(np.cumsum(y[others]), points, side="right")
-        result[np.array(others)[np.minimum(picked, len(others) - 1)]] = rest / left
+        others = np.array([i for i in support if i not in kept])
+        result[others[_systematic(y[others], left, u)]] = rest / left
     return result
 
 
-def _outcomes(y, m, recompute=True):
-    """Every (probability, C(y)) : uniforms between two break points give the same picks."""
-    if np.count_nonzero(y) <= m:
-        return [(1.0, y)]
-    kept, left, rest = _keep(y, m, recompute)
-    if not left:
-        return [(1.0, _compressed(y, m, 0.5, recompute))]
-    ends = np.cumsum(np.delete(y, kept)) * left / rest
-    breaks = np.unique(np.concatenate([[0.0, 1.0], np.mod(ends, 1.0)]))
-    return [(b - a, _compressed(y, m, (a + b) / 2, recompute)) for a, b in itertools.pairwise(breaks)]
+def _sum(masses):
+    """In turn, as the loops add: ties are decided by rounding."""
+    return np.cumsum(masses)[-1] if len(masses) else 0.0
 
 
-def _expected_powers(walk, start, m, steps):
-    """E[x_k] for k = 0 .. steps, by enumeration of all picks."""
-    states = [(1.0, np.eye(walk.shape[0])[start])]
-    means = [states[0][1]]
-    for _ in range(steps):
-        states = [(p * q, after) for p, x in states for q, after in _outcomes(walk @ x, m)]
-        means.append(sum(p * x for p, x in states))
-    return means
+def _parted(matrix, nodes, values, n_picks):
+    """The entries whose rows are read whole; the edges (from, to, mass) of all others in turn, and their picks."""
+    row = [slice(*matrix.indptr[v : v + 2]) for v in nodes]
+    masses = np.array([x * _sum(matrix.weights[edges]) for x, edges in zip(values, row, strict=True)])
+    degrees = np.array([edges.stop - edges.start for edges in row])
+    share = _sum(masses) / n_picks
+    whole = degrees * share <= 2 * masses
+    others = [
+        (v, to, x * w)
+        for v, x, edges, reads in zip(nodes, values, row, whole, strict=True)
+        for to, w in zip(matrix.indices[edges], matrix.weights[edges], strict=True)
+        if not reads
+    ]
+    return whole, others, int(np.ceil(_sum(masses[~whole]) / share))
 
 
-def _in_order(graph, laplacian="normalized"):
-    """The dense walk matrix in the order of the loops, and that order."""
-    order = relabelled(graph, laplacian).order.astype(int)
-    return graph.walk_matrix(laplacian).toarray()[np.ix_(order, order)], order
+def _product(matrix, nodes, values, n_picks, u):
+    """The product with x = (nodes, values), its nodes in the order in which they are reached; edges read.
+
+    With n_picks = 0 every row is read whole.
+    """
+    whole, others, n_sampled = np.ones(len(nodes), bool), [], 0
+    if n_picks:
+        whole, others, n_sampled = _parted(matrix, nodes, values, n_picks)
+    y, work = {}, n_sampled
+    for v, x in zip(nodes[whole], values[whole], strict=True):
+        edges = slice(*matrix.indptr[v : v + 2])
+        work += edges.stop - edges.start
+        for to, w in zip(matrix.indices[edges], matrix.weights[edges], strict=True):
+            y[to] = y.get(to, 0.0) + x * w
+    if n_sampled:
+        masses = np.array([mass for _, _, mass in others])
+        for place in _systematic(masses, n_sampled, u):
+            to = others[place][1]
+            y[to] = y.get(to, 0.0) + masses.sum() / n_sampled
+    return np.array(list(y), np.uint32), np.array(list(y.values())), work
 
 
-@pytest.mark.parametrize("budget", [1, 2, 3, 4])
-@pytest.mark.parametrize("laplacian", LAPLACIANS)
-def test_compressed_powers_are_exactly_unbiased(weighted_graph, laplacian, budget):
-    walk, _ = _in_order(weighted_graph, laplacian)
-    for start in range(8):
-        for k, mean in enumerate(_expected_powers(walk, start, budget, 4)):
-            np.testing.assert_allclose(mean, np.linalg.matrix_power(walk, k)[start], rtol=0, atol=1e-12)
+def _is_whole(matrix, nodes, budget):
+    return np.diff(matrix.indptr)[nodes].sum() <= 2 * PICKS * budget
 
 
-def test_a_threshold_that_is_not_recomputed_is_biased():
-    y = np.array([10.0, 6.0, 1.0, 1.0, 1.0, 1.0])
-    right, wrong = (sum(p * x for p, x in _outcomes(y, 3, recompute)) for recompute in (True, False))
-    np.testing.assert_allclose(right, y, atol=1e-13)
-    assert wrong[1] == pytest.approx(5.0)  # an inclusion probability of 1.2, of which one pick is had
+def _step(matrix, nodes, values, budget, u_product, u_compress):
+    """C(product), and the edges read."""
+    n_picks = 0 if _is_whole(matrix, nodes, budget) else PICKS * budget
+    nodes, values, work = _product(matrix, nodes, values, n_picks, u_product)
+    if nodes.size <= budget:
+        return nodes, values, work
+    y = np.zeros(matrix.order.size)
+    y[nodes] = values
+    y = _compressed(y, budget, u_compress)
+    # What is kept comes first, as `keep_largest` leaves it (which entries these are is tested below).
+    kept, _ = keep_largest(nodes, values, 0, nodes.size, budget)
+    after = np.concatenate([nodes[:kept], np.setdiff1d(np.flatnonzero(y), nodes[:kept])]).astype(np.uint32)
+    return after, y[after], work
+
+
+def _uniforms(source, step, seed):
+    """Of compression, and of the product."""
+    counter = (np.uint64(word) for word in (source, step, 0, int(Use.COMPRESS)))
+    words = [np.uint64(word) for word in philox(*counter, np.uint64(seed))]
+    return unit(*words[:2]), unit(*words[2:])
 
 
 @pytest.mark.parametrize("laplacian", LAPLACIANS)
 @pytest.mark.parametrize("budget", [1, 2, 3])
-def test_the_loops_do_what_the_oracle_does_with_the_same_uniforms(weighted_graph, grid, laplacian, budget):
-    for graph in (weighted_graph, grid):
-        walk, order = _in_order(graph, laplacian)
+def test_the_loops_do_what_the_oracle_does_with_the_same_uniforms(weighted_graph, karate, laplacian, budget):
+    seed, n_sampled = 7, 0
+    for graph in (weighted_graph, karate, _hub()):
+        matrix = relabelled(graph, laplacian)
         sampler = grf.CompressedPowers(budget, 6, laplacian=laplacian)
-        features = grf.sample_features(graph, sampler, seed=7, dtype="float64")
-        powers = [features.matrix_from_modulation(np.eye(7)[k]).toarray() for k in range(7)]
-        for source in range(0, graph.n_nodes, 5):
-            x = (order == source).astype(float)
+        features = grf.sample_features(graph, sampler, seed=seed, dtype="float64")
+        of_step = [features.matrix_from_modulation(np.eye(7)[k]).toarray() for k in range(7)]
+        for source in range(0, graph.n_nodes, 3):
+            nodes, values, work = matrix.rank[[source]], np.ones(1), 0
             for k in range(1, 7):
-                words = _uniform(source, k, 7)
-                x = _compressed(walk @ x, budget, words)
-                expected = np.empty_like(x)
-                expected[order] = x
-                np.testing.assert_allclose(powers[k][source], expected, rtol=1e-6, atol=0)
+                n_sampled += not _is_whole(matrix, nodes, budget)
+                u_compress, u_product = _uniforms(source, k, seed)
+                nodes, values, edges = _step(matrix, nodes, values, budget, u_product, u_compress)
+                work += edges
+                expected = np.zeros(graph.n_nodes)
+                there = matrix.order[nodes]
+                expected[there] = values * matrix.level[source] / matrix.level[there]
+                np.testing.assert_allclose(of_step[k][source], expected, rtol=1e-6, atol=0)
+            assert features.take([source]).n_steps == work
+    assert n_sampled > 20
 
 
-def _uniform(source, step, seed):
-    w0, w1, _, _ = philox(*(np.uint64(word) for word in (source, step, 0, int(Use.COMPRESS))), np.uint64(seed))
-    return unit(np.uint64(w0), np.uint64(w1))
+def _outcomes_of_product(matrix, nodes, values, budget):
+    """Every (probability, nodes, values) that the loops' product of a state can have."""
+    if _is_whole(matrix, nodes, budget):
+        return [(1.0, *_product(matrix, nodes, values, 0, 0.0)[:2])]
+    _, others, n_sampled = _parted(matrix, nodes, values, PICKS * budget)
+    breaks = _breaks(np.array([mass for _, _, mass in others]), n_sampled) if n_sampled else [0.0, 1.0]
+    outcomes = []
+    for a, b in itertools.pairwise(breaks):
+        outcomes.append((b - a, *_loop_product(matrix, nodes, values, PICKS * budget, (a + b) / 2)[:2]))
+    return outcomes
+
+
+def _loop_product(matrix, nodes, values, n_picks, u):
+    """`product_within`, with the number of edges that it reads."""
+    n, size = nodes.size, matrix.order.size
+    buffer, dense = np.zeros(n + 2 * n_picks + 2, np.uint32), np.zeros(size)
+    buffer[:n] = nodes
+    loop = (*matrix[:4], buffer, np.ascontiguousarray(values), 0, n, n_picks, u, dense)
+    end, work = product_within(*loop)
+    assert np.count_nonzero(dense) == np.unique(buffer[n:end]).size == end - n
+    return buffer[n:end], dense[buffer[n:end]], work
+
+
+def _outcomes_of_compression(y, budget):
+    """Every (probability, C(y)) that the loops can make of a dense y."""
+    support = np.flatnonzero(y).astype(np.uint32)
+    if support.size <= budget:
+        return [(1.0, y)]
+    nodes, values = support.copy(), y[support]
+    kept, total = keep_largest(nodes, values, 0, nodes.size, budget)
+    rest = np.sort(nodes[kept:])
+    breaks = _breaks(y[rest], budget - kept) if kept < budget else [0.0, 1.0]
+    outcomes = []
+    for a, b in itertools.pairwise(breaks):
+        nodes[kept:] = rest
+        values[kept:] = y[rest]
+        pick(nodes, values, kept, nodes.size, total, budget - kept, (a + b) / 2)
+        after = np.zeros_like(y)
+        after[nodes[:budget]] = values[:budget]
+        outcomes.append((b - a, after))
+    return outcomes
+
+
+def _dense(matrix):
+    """The matrix of the loops: x_k = x_{k-1} M."""
+    rows = np.repeat(np.arange(matrix.order.size), np.diff(matrix.indptr))
+    dense = np.zeros((matrix.order.size,) * 2)
+    dense[rows, matrix.indices] = matrix.weights
+    return dense
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 4])
+@pytest.mark.parametrize("laplacian", LAPLACIANS)
+@pytest.mark.parametrize("which", ["weighted", "hub"])
+def test_a_step_is_exactly_unbiased_from_any_state(weighted_graph, which, laplacian, budget):
+    # By induction, E[x_k] = W^k e_i. Uniforms between two break points give the same picks.
+    graph = weighted_graph if which == "weighted" else _hub()
+    matrix = relabelled(graph, laplacian)
+    walk = _dense(matrix)
+    rng = np.random.default_rng(0)
+    n_sampled = n_mixed = 0
+    for start in range(graph.n_nodes):
+        nodes, values = matrix.rank[[start]], np.ones(1)
+        for _ in range(4):
+            x = np.zeros(graph.n_nodes)
+            x[nodes] = values
+            mean = np.zeros_like(x)
+            products = _outcomes_of_product(matrix, nodes, values, budget)
+            for p, reached, masses in products:
+                y = np.zeros_like(x)
+                y[reached] = masses
+                mean += sum(p * q * after for q, after in _outcomes_of_compression(y, budget))
+            np.testing.assert_allclose(mean, x @ walk, rtol=0, atol=1e-12)
+            if len(products) > 1:
+                n_sampled += 1
+                n_mixed += _parted(matrix, nodes, values, PICKS * budget)[0].any()
+            nodes, values, _ = _step(matrix, nodes, values, budget, *rng.random(2))
+    if which == "hub":
+        assert n_sampled > 5
+        assert n_mixed or budget < 3
+
+
+@pytest.mark.parametrize("laplacian", LAPLACIANS)
+def test_values_of_the_loops_are_powers_of_w_at_another_level(weighted_graph, laplacian):
+    matrix = relabelled(weighted_graph, laplacian)
+    order = matrix.order.astype(int)
+    level = load_degrees(weighted_graph) ** 0.25 if laplacian == "normalized" else np.ones(8)
+    walk = weighted_graph.walk_matrix(laplacian).toarray() * level / level[:, None]
+    np.testing.assert_allclose(_dense(matrix), walk[np.ix_(order, order)], rtol=1e-15)
+    np.testing.assert_array_equal(matrix.rank[order], np.arange(8))
+
+
+def test_the_order_is_one_of_all_nodes(grid, karate):
+    for graph in (grid, karate):
+        assert sorted(node_order(graph.walk_matrix(), load_degrees(graph))) == list(range(graph.n_nodes))
+
+
+def test_a_threshold_that_is_not_recomputed_is_biased():
+    y = np.array([10.0, 6.0, 1.0, 1.0, 1.0, 1.0])
+    for recompute, second in ((True, 6.0), (False, 5.0)):
+        kept, left, _ = _keep(y, 3, recompute)
+        breaks = _breaks(np.delete(y, kept), left)
+        mean = sum((b - a) * _compressed(y, 3, (a + b) / 2, recompute) for a, b in itertools.pairwise(breaks))
+        # Else: an inclusion probability of 1.2, of which one pick is had.
+        assert mean[1] == pytest.approx(second)
 
 
 def test_batches_of_kept_entries_are_those_kept_one_at_a_time():
@@ -149,6 +308,27 @@ def test_rounding_never_changes_the_number_of_picks(u):
         assert (values[:m] == values[0]).all()
 
 
+@pytest.mark.parametrize("u", [0.0, 0.3, 1 - 2.0**-53])
+def test_rounding_never_changes_the_number_of_picks_of_a_product(u):
+    # A pick more or less would change the sum by its mass.
+    matrix = relabelled(_hub(), "normalized")
+    rng = np.random.default_rng(2)
+    rows = np.add.reduceat(matrix.weights, matrix.indptr[:-1])
+    n_sampled = 0
+    for _ in range(200):
+        nodes = rng.permutation(14)[: rng.integers(1, 14)].astype(np.uint32)
+        values = rng.exponential(size=nodes.size) ** rng.integers(1, 6)
+        n_picks = int(rng.integers(1, 12))
+        reached, masses, work = _loop_product(matrix, nodes, values, n_picks, u)
+        expected = _product(matrix, nodes, values, n_picks, u)
+        np.testing.assert_array_equal(reached, expected[0])
+        np.testing.assert_allclose(masses, expected[1], rtol=1e-12)
+        assert work == expected[2] <= 2 * n_picks + 1
+        assert masses.sum() == pytest.approx(values @ rows[nodes], rel=1e-13)
+        n_sampled += not _parted(matrix, nodes, values, n_picks)[0].all()
+    assert n_sampled > 100
+
+
 # -- through the front -----------------------------------------------------------------------------------------
 
 
@@ -175,12 +355,20 @@ def test_exact_powers_are_the_series(weighted_graph, plain_graph, karate, which,
     expected = _series(graph, kernel, 9)
     for sampler in (
         grf.ExactPowers(9, laplacian=laplacian),
-        grf.CompressedPowers(graph.n_nodes, 9, laplacian=laplacian),
+        grf.CompressedPowers(graph.walk_matrix(laplacian).nnz // 2 + 1, 9, laplacian=laplacian),
         grf.CutPowers(graph.n_nodes, 9, laplacian=laplacian),
     ):
         features = grf.sample_features(graph, sampler, seed=0, dtype="float64")
         f = kernel.modulation(10, scale=graph.laplacian_scale(laplacian))
         np.testing.assert_allclose(features.matrix_from_modulation(f).toarray(), expected, atol=1e-7)
+
+
+def test_a_budget_of_half_the_edges_leaves_nothing_to_chance(karate):
+    edges = karate.walk_matrix().nnz
+    exact = grf.sample_features(karate, grf.ExactPowers(4))
+    for seed in (0, 1):
+        assert _same(exact, grf.sample_features(karate, grf.CompressedPowers(edges // 2, 4), seed=seed))
+    assert not _same(exact, grf.sample_features(karate, grf.CompressedPowers(edges // 2 - 8, 4), seed=0))
 
 
 def test_powers_of_nothing_but_loops_and_of_no_steps(weighted_graph):
@@ -210,7 +398,7 @@ def test_the_same_seed_gives_the_same_bits_on_any_threads_and_block_of_nodes(gri
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 def test_rows_are_ascending_by_node_and_step_and_keep_the_budget(grid, sampler):
     features = grf.sample_features(grid, sampler, seed=2)
-    budget = getattr(sampler, "budget", grid.n_nodes)
+    budgets = getattr(sampler, "budgets", np.full(6, grid.n_nodes))
     for row in range(0, 144, 7):
         values = slice(features._visit_ptr[row], features._visit_ptr[row + 1])
         entries = slice(features._indptr[row], features._indptr[row + 1])
@@ -218,9 +406,9 @@ def test_rows_are_ascending_by_node_and_step_and_keep_the_budget(grid, sampler):
         assert (np.diff(columns) > 0).all()
         pairs = list(zip(np.repeat(columns, features._visits_per_entry[entries]), steps, strict=True))
         assert pairs == sorted(set(pairs))
-        assert (np.bincount(steps) <= budget).all()
+        assert (np.bincount(steps, minlength=6) <= budgets).all()
         if isinstance(sampler, grf.CutPowers):
-            assert columns.size == budget
+            assert columns.size == sampler.budget
     assert features._counts.dtype == np.float32
     assert (features._counts > 0).all()
 
@@ -230,18 +418,59 @@ def test_work_counts_the_edges_read(grid):
     features = grf.sample_features(grid, grf.ExactPowers(2), nodes=[0, 70], seed=0)
     neighbours = [grid.adjacency.indices[grid.adjacency.indptr[v] : grid.adjacency.indptr[v + 1]] for v in (0, 70)]
     assert features.n_steps == sum(degrees[v] + degrees[n].sum() for v, n in zip((0, 70), neighbours, strict=True))
-    compressed = grf.sample_features(grid, grf.CompressedPowers(1, 10), nodes=[70], seed=0)
-    assert compressed.n_steps <= 40
+    for budget in (1, 3):
+        compressed = grf.sample_features(grid, grf.CompressedPowers(budget, 10), nodes=[70], seed=0)
+        assert compressed.n_steps <= 10 * (2 * budget + 1)
 
 
-@pytest.mark.parametrize("budget", [1, 3])
-@pytest.mark.parametrize("which", ["weighted", "plain", "combinatorial"])
+def test_a_node_with_many_neighbours_costs_no_more_than_the_budget():
+    n = 10_001
+    star = grf.from_edges(np.zeros(n - 1, int), np.arange(1, n))
+    exact = grf.sample_features(star, grf.ExactPowers(8), nodes=[0, 5])
+    assert exact.n_steps == 15 * (n - 1) + 1
+    for source in (0, 5):
+        features = grf.sample_features(star, grf.CompressedPowers(16, 8), nodes=[source], seed=0)
+        assert features.n_steps <= 8 * (2 * 16 + 1)
+        # Every second step all is at the centre; what is sampled of its neighbours sums to what it should.
+        for k in range(9):
+            row = features.matrix_from_modulation(np.eye(9)[k]) @ np.sqrt(star.degrees)
+            assert row[0] == pytest.approx(np.sqrt(star.degrees[source]), rel=1e-5)
+
+
+def test_budgets_follow_the_table():
+    sampler = grf.CompressedPowers(10, lengths=grf.Survival([1.0, 0.7, 0.3, 0.3, 0.01]))
+    np.testing.assert_array_equal(sampler.budgets, [10, 7, 3, 3, 1])
+    np.testing.assert_array_equal(grf.CompressedPowers(10, 3).budgets, [10] * 4)
+    np.testing.assert_array_equal(sampler.survival.table, np.ones(5))
+
+
+def test_a_choice_of_lengths_becomes_a_table_for_each_graph(grid, karate):
+    sampler = grf.CompressedPowers(16, lengths=grf.AutoLengths(KERNEL))
+    with pytest.raises(ValueError, match="resolved"):
+        _ = sampler.budgets
+    for graph in (grid, karate):
+        resolved = sampler.resolved(graph)
+        walks = grf.RandomWalks(16, grf.AutoLengths(KERNEL)).resolved(graph)
+        assert resolved.lengths == walks.survival
+        assert resolved.budgets[1] > resolved.budgets[-1]
+        assert resolved.resolved(graph) is resolved
+        assert _same(grf.sample_features(graph, sampler, seed=1), grf.sample_features(graph, resolved, seed=1))
+    assert "Survival" in grf.sample_features(grid, sampler, nodes=[0], seed=1).description["lengths"]
+    flat = grf.RegularizedLaplacian(0.3, 2, laplacian="combinatorial")
+    combinatorial = grf.CompressedPowers(4, lengths=grf.AutoLengths(flat), laplacian="combinatorial")
+    assert grf.sample_features(grid, combinatorial, seed=0).laplacian == "combinatorial"
+    assert grf.ExactPowers(3).resolved(grid) == grf.ExactPowers(3)
+    assert grf.CutPowers(2, 3).resolved(grid) == grf.CutPowers(2, 3)
+
+
+@pytest.mark.parametrize("budgets", [{"budget": 1, "max_length": 5}, {"budget": 4, "lengths": FALLING}], ids=str)
+@pytest.mark.parametrize("which", ["weighted", "plain", "hub", "combinatorial"])
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
-def test_features_and_gram_of_compressed_powers_are_unbiased(which, budget):
-    graph = _irregular(weighted=which != "plain")
+def test_features_and_gram_of_compressed_powers_are_unbiased(which, budgets):
+    graph = _hub() if which == "hub" else _irregular(weighted=which != "plain")
     laplacian = "combinatorial" if which == "combinatorial" else "normalized"
     kernel = grf.RegularizedLaplacian(0.5 if which == "combinatorial" else 1.0, 2, laplacian=laplacian)
-    sampler = grf.CompressedPowers(budget, 5, laplacian=laplacian)
+    sampler = grf.CompressedPowers(**budgets, laplacian=laplacian)
     left, right, root = _projections(graph, kernel, sampler.survival)
     draw = _draws(graph, sampler, kernel, left, right)
     assert_unbiased(draw, _truth(left, right, root), n0=400)
@@ -249,7 +478,7 @@ def test_features_and_gram_of_compressed_powers_are_unbiased(which, budget):
 
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
 def test_the_unbiasedness_test_notices_lost_weight():
-    # What the picks stand for, 3 % too little.
+    # 3 % of all entries but the diagonal.
     sampler = grf.CompressedPowers(3, 5)
     graph = _irregular(weighted=True)
     left, right, root = _projections(graph, KERNEL, sampler.survival)
@@ -259,6 +488,26 @@ def test_the_unbiasedness_test_notices_lost_weight():
 
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(_draws(graph, sampler, KERNEL, left, right, change), _truth(left, right, root), n0=1000)
+
+
+@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
+def test_the_unbiasedness_test_notices_picks_that_stand_for_too_little(monkeypatch):
+    # Running sums of which 2 % are missing change nothing but the mass of a pick: which rows are read whole, and
+    # which edges are picked of the others, follows from their ratios.
+    def light(graph, laplacian):
+        matrix = relabelled(graph, laplacian)
+        cumulative = 0.98 * matrix.cumulative
+        cumulative.setflags(write=False)
+        return matrix._replace(cumulative=cumulative)
+
+    monkeypatch.setattr(prepared_powers, "relabelled", light)
+    graph = _hub()
+    exact = grf.sample_features(graph, grf.CompressedPowers(graph.n_edges, 5), seed=0)
+    assert _same(exact, grf.sample_features(graph, grf.ExactPowers(5)))
+    sampler = grf.CompressedPowers(4, lengths=FALLING)
+    left, right, root = _projections(graph, KERNEL, sampler.survival)
+    with pytest.raises(AssertionError, match="biased"):
+        assert_unbiased(_draws(graph, sampler, KERNEL, left, right), _truth(left, right, root), n0=1000)
 
 
 @pytest.mark.parametrize("recompute", [True, False])
@@ -321,21 +570,6 @@ def test_cut_powers_keep_the_largest_sums(grid):
         assert kept.sum() == 9
         np.testing.assert_array_equal(cut[row, kept], exact[row, kept])
         assert exact[row, kept].min() >= exact[row, ~kept].max() - 1e-6
-
-
-def test_cut_powers_with_a_kernel_keep_the_largest_entries_of_its_root(grid, tmp_path):
-    kernel = grf.Diffusion(1.0)
-    exact = grf.sample_features(grid, grf.ExactPowers(16)).matrix(kernel).toarray()
-    features = grf.sample_features(grid, grf.CutPowers(9, 16, kernel=kernel))
-    cut = features.matrix_from_modulation(kernel.modulation(17)).toarray()
-    for row in range(144):
-        kept = cut[row] > 0
-        assert kept.sum() == 9
-        assert exact[row, kept].min() >= exact[row, ~kept].max() - 1e-6
-    features.save(tmp_path / "cut.npz")
-    assert grf.load_features(tmp_path / "cut.npz").description == features.description
-    without = grf.sample_features(grid, grf.CutPowers(9, 16))
-    assert np.linalg.norm(features.row_errors(kernel)) < np.linalg.norm(without.row_errors(kernel))
 
 
 def test_cut_powers_warn_when_the_cut_matters(grid, recwarn):
@@ -401,6 +635,10 @@ def test_sizes_of_exact_rows_are_foreseen(grid):
         (grf.ExactPowers(20), "lower max_length, take CompressedPowers or CutPowers"),
         (grf.CutPowers(200, 20), "lower budget or max_length"),
         (grf.CompressedPowers(200, 20), "lower budget or max_length"),
+        (
+            grf.CompressedPowers(200, lengths=grf.Survival(np.linspace(1, 0.5, 30))),
+            "lower budget(?! or max_length)",
+        ),
     ],
     ids=repr,
 )
@@ -455,8 +693,18 @@ def test_nodes_far_apart_are_kept_in_order():
         (lambda: grf.CompressedPowers(2.5, 8), TypeError, "`budget`"),
         (lambda: grf.CutPowers(-1, 8), ValueError, "`budget`"),
         (lambda: grf.CutPowers(4, -1), ValueError, "`max_length`"),
-        (lambda: grf.CutPowers(4, 2, kernel="diffusion"), TypeError, "graphrf kernel"),
-        (lambda: grf.CutPowers(4, 2, kernel=KERNEL, laplacian="combinatorial"), ValueError, "as the powers"),
+        (lambda: grf.CompressedPowers(4), ValueError, "`max_length` and `lengths`"),
+        (lambda: grf.CompressedPowers(4, 8, lengths=FALLING), ValueError, "`max_length` and `lengths`"),
+        (lambda: grf.CompressedPowers(4, 2.5), TypeError, "`max_length`"),
+        (lambda: grf.CompressedPowers(4, lengths=grf.Stratified(0.1)), TypeError, "a Survival table"),
+        (lambda: grf.CompressedPowers(4, lengths=0.1), TypeError, "a Survival table"),
+        (
+            lambda: grf.CompressedPowers(4, lengths=grf.AutoLengths(KERNEL), laplacian="combinatorial"),
+            ValueError,
+            "pass laplacian='normalized'",
+        ),
+        (lambda: grf.CompressedPowers(4, 8, laplacian="random"), ValueError, "'normalized', 'combinatorial'"),
+        (lambda: grf.CompressedPowers(4, lengths=grf.AutoLengths(KERNEL)).survival, ValueError, "resolved"),
         (lambda: grf.ExactPowers(2**16), ValueError, "`max_length`"),
         (lambda: grf.ExactPowers(4, laplacian="random"), ValueError, "'normalized', 'combinatorial'"),
     ],
@@ -486,6 +734,12 @@ def test_a_gaussian_process_takes_powers(grid):
     trained = grf.GraphGPRegressor(grid, sampler=grf.CompressedPowers(64, 16), seed=0).fit(nodes, y)
     assert trained.method_ == "walks"
     assert trained.kernel_.truncation_length(1e-2) <= 16
+    lengths = grf.AutoLengths(grf.Diffusion(4.0))
+    chosen = grf.GraphGPRegressor(grid, sampler=grf.CompressedPowers(64, lengths=lengths), seed=0)
+    chosen.fit(nodes, y)
+    assert isinstance(chosen.sampler_.lengths, grf.Survival)
+    assert chosen.kernel_.truncation_length(1e-2) <= chosen.sampler_.budgets.size
     mean = trained.predict()
     truth = np.sin(np.arange(144) // 12 / 3.0) + np.cos(np.arange(144) % 12 / 3.0)
     assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.3
+    assert np.sqrt(np.mean((chosen.predict() - truth) ** 2)) < 0.3

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from graphrf.loaders import load_graph as load_graph
     from graphrf.matching.learn import learn_coupling as learn_coupling
     from graphrf.pagerank import pagerank as pagerank
+    from graphrf.products import ProductFeatures as ProductFeatures
+    from graphrf.products import sample_product as sample_product
     from graphrf.sampling.auto_lengths import AutoLengths as AutoLengths
     from graphrf.sampling.powers import CompressedPowers as CompressedPowers
     from graphrf.sampling.powers import CutPowers as CutPowers
@@ -72,6 +74,7 @@ _HOME = {
     "Matern": "kernels",
     "PStepRandomWalk": "kernels",
     "PowerSeries": "kernels",
+    "ProductFeatures": "products",
     "RandomWalks": "sampling.random_walks",
     "RegularizedLaplacian": "kernels",
     "SigmaCoupled": "lengths",
@@ -89,6 +92,7 @@ _HOME = {
     "load_graph": "loaders",
     "pagerank": "pagerank",
     "sample_features": "sampling.sample",
+    "sample_product": "products",
 }
 _ROOMS = ("datasets", "gp")
 

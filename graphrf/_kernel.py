@@ -56,6 +56,13 @@ class Kernel:
     def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         raise NotImplementedError
 
+    def _nth_root(self, n: int) -> Kernel:
+        """R with R^n = K, n > 1."""
+        raise ValueError(
+            f"`kernel` must have a root R with R^{n} = K in closed form, which {self!r} has not; Diffusion, "
+            "RegularizedLaplacian and Matern have one for every n, PStepRandomWalk where n divides its steps"
+        )
+
     def _check_scale(self, scale: float) -> None:
         """Raise `ValueError` where the hyperparameters do not fit the scale."""
 
@@ -99,6 +106,40 @@ class Kernel:
             else:
                 high = middle
         return high
+
+    def root(self, n: int) -> Kernel:
+        r"""The kernel R with R^n = K, on the same Laplacian: what each of n factors of a product estimates.
+
+        ================================== ================================================
+        `Diffusion(l)`                     `Diffusion(l / sqrt(n))`
+        `RegularizedLaplacian(l, p)`       `RegularizedLaplacian(l, p / n)`
+        `Matern(nu, l)`                    `Matern(nu / n, l / sqrt(n))`, kappa being the same
+        `PStepRandomWalk(alpha, p)`        `PStepRandomWalk(alpha, p / n)`, where n divides p
+        ================================== ================================================
+
+        R is positive semi-definite, as K is, and has an F of its own: F_R^n = F, the symmetric root of K. So
+        `kernel.root(2)` is F seen as a kernel.
+
+        Parameters
+        ----------
+        n : int
+            At least 1; 1 gives the kernel itself.
+
+        Raises
+        ------
+        ValueError
+            If the kernel has no such root in closed form. A root of `PStepRandomWalk` with an odd number of
+            steps needs a larger alpha on the combinatorial Laplacian than one with an even number: that is
+            checked when the scale or graph is known.
+
+        Examples
+        --------
+        >>> import graphrf as grf
+        >>> grf.Diffusion(lengthscale=8.0).root(4)
+        Diffusion(lengthscale=4.0)
+        """
+        n = _checks.integer("n", n, low=1)
+        return self if n == 1 else self._nth_root(n)
 
     # -- spectra and dense matrices --------------------------------------------------------------
 

@@ -95,6 +95,9 @@ class Diffusion(Kernel):
     def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         return np.asarray(np.exp(-0.25 * self.lengthscale**2 * eigenvalues))
 
+    def _nth_root(self, n: int) -> Diffusion:
+        return self.replace(lengthscale=self.lengthscale / math.sqrt(n))
+
 
 class _InversePower(Kernel):
     r"""K = (c I + t L)^-q: what the regularized Laplacian and the Matérn kernel share.
@@ -172,6 +175,9 @@ class RegularizedLaplacian(_InversePower):
     def _coefficients(self) -> tuple[float, float, float]:
         return 1.0, self.lengthscale**2, self.power
 
+    def _nth_root(self, n: int) -> RegularizedLaplacian:
+        return self.replace(power=self.power / n)
+
     def _jacobian(self, n: int, scale: float) -> np.ndarray:
         half, odds = self.power / 2, scale * self.lengthscale**2
         in_lengthscale = (np.arange(n) - half * odds) * (2 / (self.lengthscale * (1 + odds)))
@@ -223,6 +229,9 @@ class Matern(_InversePower):
     @property
     def _coefficients(self) -> tuple[float, float, float]:
         return 2 * self.nu / self.lengthscale**2, 1.0, self.nu
+
+    def _nth_root(self, n: int) -> Matern:
+        return self.replace(nu=self.nu / n, lengthscale=self.lengthscale / math.sqrt(n))
 
     def _jacobian(self, n: int, scale: float) -> np.ndarray:
         # log f_r = -(q + r) log(kappa + s) + r log s + log (q)_r / r!, q = nu / 2
@@ -335,6 +344,11 @@ class PStepRandomWalk(Kernel):
         if self.steps % 2:  # rounding may put an eigenvalue above alpha
             base = np.maximum(base, 0.0)
         return np.asarray(base ** (self.steps / 2))
+
+    def _nth_root(self, n: int) -> PStepRandomWalk:
+        if self.steps % n:
+            raise ValueError(f"`n` must divide the {self.steps} steps of {self!r}, got {n}")
+        return self.replace(steps=self.steps // n)
 
 
 def _largest_eigenvalue(graph: Graph) -> float:

@@ -288,6 +288,56 @@ def test_bad_arguments_are_named(make, message: str) -> None:
         make()
 
 
+def _rooted() -> list:
+    cases = []
+    for name in LAPLACIANS:
+        s = GRAPH.laplacian_scale(name)
+        cases += [
+            (Diffusion(1.3, laplacian=name), Diffusion(1.3 / 3**0.5, laplacian=name), 3),
+            (RegularizedLaplacian(0.7, 2.0, laplacian=name), RegularizedLaplacian(0.7, 0.4, laplacian=name), 5),
+            (Matern(1.5, 2.0, laplacian=name), Matern(0.75, 2**0.5, laplacian=name), 2),
+            (PStepRandomWalk(2.1 * s, 6, laplacian=name), PStepRandomWalk(2.1 * s, 2, laplacian=name), 3),
+            (PStepRandomWalk(2.1 * s, 4, laplacian=name), PStepRandomWalk(2.1 * s, 1, laplacian=name), 4),
+        ]
+    return [pytest.param(*case, id=f"{case[0]!r}, {case[2]}") for case in cases]
+
+
+@pytest.mark.parametrize(("kernel", "root", "n"), _rooted())
+def test_the_power_of_a_root_is_the_kernel(kernel: Kernel, root: Kernel, n: int) -> None:
+    found = kernel.root(n)
+    assert type(found) is type(root)
+    assert found.laplacian == kernel.laplacian
+    assert found.hyperparameters == pytest.approx(root.hyperparameters, rel=1e-14)
+    exact = kernel.dense(GRAPH)
+    for dense, expected in ((found.dense(GRAPH), exact), (found.dense_root(GRAPH), kernel.dense_root(GRAPH))):
+        error = np.abs(np.linalg.matrix_power(dense, n) - expected).max()
+        assert error < 1e-10 * np.abs(expected).max()
+    # of an isolated node, whose eigenvalue is 0
+    assert found.dense(GRAPH)[34, 34] ** n == pytest.approx(exact[34, 34], rel=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [Diffusion(2.0), InverseCosine(), PowerSeries(taylor=[1.0, 0.5])])
+def test_the_first_root_of_any_kernel_is_itself(kernel: Kernel) -> None:
+    assert kernel.root(1) is kernel
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: InverseCosine().root(2), r"R\^2 = K in closed form, which InverseCosine\(\) has not"),
+        (lambda: PowerSeries(taylor=[1.0, 0.5]).root(3), "Diffusion, RegularizedLaplacian and Matern"),
+        (lambda: LearnedModulation(1, [1.0, 0.5]).root(2), "PStepRandomWalk where n divides"),
+        (lambda: PStepRandomWalk(3.0, 4).root(3), "`n` must divide the 4 steps .* got 3"),
+        (lambda: Diffusion().root(0), "`n` must be at least 1, got 0"),
+        # Even steps need alpha >= the largest eigenvalue, odd ones alpha >= 2 c.
+        (lambda: PStepRandomWalk(C, 2, laplacian="combinatorial").root(2).dense(GRAPH), "take even `steps`"),
+    ],
+)
+def test_kernels_without_a_root_say_which_have_one(make, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
 def test_dense_refuses_graphs_that_are_too_large() -> None:
     import scipy.sparse as sp
 

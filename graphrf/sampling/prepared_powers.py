@@ -61,21 +61,15 @@ class _Scratch(NamedTuple):
 _relabelled: weakref.WeakKeyDictionary[Graph, dict[str, Matrix]] = weakref.WeakKeyDictionary()
 
 
-def node_order(walk: sp.csr_array, degrees: np.ndarray) -> np.ndarray:
-    """The nodes by their degrees, by factors of 2, and within these in reverse Cuthill-McKee order."""
-    narrow = np.asarray(reverse_cuthill_mckee(sp.csr_matrix(walk), symmetric_mode=True))
-    return narrow[np.argsort(np.floor(np.log2(degrees[narrow])), kind="stable")]
-
-
 def relabelled(graph: Graph, laplacian: str) -> Matrix:
-    """The walk matrix in the order of the loops, kept as long as the graph lives; O(nnz) the first time."""
+    """The walk matrix in reverse Cuthill-McKee order, kept as long as the graph lives; O(nnz) the first time."""
     of_graph = _relabelled.setdefault(graph, {})
     if laplacian not in of_graph:
         degrees = load_degrees(graph)
         flat = laplacian == "combinatorial"
         level, load = (np.ones_like(degrees) if flat else degrees**power for power in (LEVEL, 0.5 - LEVEL))
         walk = graph.walk_matrix(laplacian)
-        order = node_order(walk, degrees).astype(np.uint32)
+        order = reverse_cuthill_mckee(sp.csr_matrix(walk), symmetric_mode=True).astype(np.uint32)
         rank = np.empty_like(order)
         rank[order] = np.arange(order.size, dtype=np.uint32)
         walk = sp.csr_array(sp.diags_array(1.0 / level) @ walk @ sp.diags_array(level))[order][:, order]

@@ -120,6 +120,19 @@ class Survival:
             )
         return cls((1.0 - p_halt) ** np.maximum(np.arange(last + 1) - free_steps, 0))
 
+    def cut(self, max_length: int) -> Survival:
+        """This law without what lies beyond `max_length` steps (at least 0): S(k) = 0 there.
+
+        Walks that would be longer end there, so features lack the powers beyond (`Features.truncation_error`).
+
+        Examples
+        --------
+        >>> import graphrf as grf
+        >>> grf.Survival.geometric(0.5).cut(3).table
+        array([1.   , 0.5  , 0.25 , 0.125])
+        """
+        return Survival(self.table[: _checks.integer("max_length", max_length, low=0) + 1])
+
     @property
     def max_length(self) -> int:
         """The longest possible walk, in steps."""
@@ -148,9 +161,15 @@ class Survival:
         free_steps = int(np.count_nonzero(self.table == 1.0)) - 1
         if free_steps < self.max_length:  # is it a geometric one, of a p_halt that can be written down?
             p_halt = float(f"{1.0 - self.table[free_steps + 1]:.12g}")
-            fits = p_halt < 1.0 and free_steps + _last_step(p_halt) == self.max_length
-            if fits and self == Survival.geometric(p_halt, free_steps):
-                return f"Survival.geometric({p_halt!r}{f', free_steps={free_steps}' if free_steps else ''})"
+            last = free_steps + _last_step(p_halt) if p_halt < 1.0 else 0
+            if self.max_length <= last <= LONGEST_WALK:
+                whole = Survival.geometric(p_halt, free_steps)
+                if np.array_equal(self.table, whole.table[: self.table.size]):
+                    cut = f".cut({self.max_length})" if self.max_length < whole.max_length else ""
+                    free = f", free_steps={free_steps}" if free_steps else ""
+                    # Two or three entries are rather a table that somebody wrote down.
+                    if not cut or self.max_length - free_steps > 2:
+                        return f"Survival.geometric({p_halt!r}{free}){cut}"
         return f"Survival({self.table.size} entries, mean length {self.mean_length:.4g})"
 
 

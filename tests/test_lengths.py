@@ -84,7 +84,7 @@ def test_the_repr_of_a_geometric_table_makes_it_again(text):
         [1.0, 1.0, 1.0],
         [1.0, 0.5],
         [1.0, 2.0**-53],
-        Survival.geometric(0.2, free_steps=4).table[:-1],
+        Survival.geometric(0.2, free_steps=4).table[:7],  # an end after two entries is no pattern
         Survival.geometric(0.2).table * np.r_[1.0, 1.0, 0.999, np.ones(162)],
         Survival.geometric(1 / 3).table,  # needs more digits than are shown
     ],
@@ -210,3 +210,15 @@ def test_van_der_corput_order_is_a_permutation_whose_runs_are_spread():
     order = van_der_corput_order(64)
     for start in range(0, 64, 8):
         np.testing.assert_array_equal(np.sort(order[start : start + 8] // 8), np.arange(8))
+
+
+@pytest.mark.parametrize("table", [Survival.geometric(0.1), Survival.geometric(0.2, free_steps=4)])
+def test_a_cut_table_is_the_beginning_of_the_whole_one_and_its_repr_says_so(table):
+    cut = table.cut(12)
+    np.testing.assert_array_equal(cut.table, table.table[:13])
+    assert not cut.is_complete
+    assert repr(cut) == f"{table!r}.cut(12)"
+    assert eval(repr(cut), {"Survival": Survival}) == cut
+    assert table.cut(10_000) == table
+    with pytest.raises(ValueError, match="`max_length` must be"):
+        table.cut(-1)

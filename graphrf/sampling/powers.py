@@ -12,6 +12,8 @@ from graphrf.lengths import LONGEST_WALK, LengthLaw, Survival
 from graphrf.sampling.prepared_powers import PreparedPowers
 from graphrf.sampling.random_walks import MOST_WALKS, LengthChoice, RandomWalks
 
+# Budgets for kernels of which nothing is known (benchmarks/default_sampler.py).
+_BUDGETS = Survival.geometric(0.1).cut(48)
 # Edges that a product samples for every place of the budget (benchmarks/compression.py).
 PICKS = 1
 
@@ -142,11 +144,12 @@ class CompressedPowers:
     budget : int
         Entries of each x_k, at least 1: what the walkers of one node are to `RandomWalks`.
     max_length : int, optional
-        L, the highest power, 0 to 65,534. Give this or `lengths`.
+        L, the highest power, 0 to 65,534, all with the same budget. This or `lengths`, or neither.
     lengths : Survival or LengthChoice, optional
         Budgets that fall with the step: x_k keeps ceil(budget S(k)) entries, and L is the end of the table. Any
-        table serves without bias. `AutoLengths(kernel)` makes one for each graph (`resolved`), and with it the
-        error is lowest for its operations and non-zeros (`benchmarks/efficiency.py`).
+        table serves without bias; the default, Survival.geometric(0.1).cut(48), suits many kernels.
+        `AutoLengths(kernel)` makes one for each graph (`resolved`), and with it the error is lowest for its
+        operations and non-zeros (`benchmarks/efficiency.py`).
     laplacian : {"normalized", "combinatorial"}
         Whose kernels the features will serve.
 
@@ -157,8 +160,7 @@ class CompressedPowers:
     y / S, and gives each drawn the value S / m. Size is measured as (d_v / d_i)^(1/4) (W^k)_iv, halfway between
     an entry of W^k and a walk's probability: the first has the least variance for short kernels, the second
     preserves the slow modes that long kernels live on (`benchmarks/compression.py`). The order of the
-    systematic sampling is that of degrees, by factors of 2, and within these reverse Cuthill-McKee, which puts
-    nodes near each other side by side.
+    systematic sampling is reverse Cuthill-McKee, which puts nodes near each other side by side.
 
     *Products.* Rows of W are read whole as long as these have at most 2 `budget` edges together. Else `budget`
     edges are picked by systematic sampling, by their mass, from all rows in turn, but for those rows of which half
@@ -185,7 +187,7 @@ class CompressedPowers:
     True
     """
 
-    budget: int
+    budget: int = 32
     max_length: int | None = None
     lengths: Survival | LengthChoice | None = field(default=None, kw_only=True)
     laplacian: str = field(default="normalized", kw_only=True)
@@ -193,21 +195,28 @@ class CompressedPowers:
     def __post_init__(self) -> None:
         _checks.integer("budget", self.budget, low=1)
         _checks.choice("laplacian", self.laplacian, LAPLACIANS)
-        if (self.max_length is None) == (self.lengths is None):
-            raise ValueError("one of `max_length` and `lengths` must be given, and not both")
         if self.max_length is not None:
             _check_length(self.max_length)
-        elif isinstance(self.lengths, LengthChoice):
+            if self.lengths is not None:
+                raise ValueError(
+                    "`max_length` and `lengths` must not both be given: the table of `lengths` has an end"
+                )
+        if isinstance(self.lengths, LengthChoice):
             if self.lengths.laplacian != self.laplacian:
                 raise ValueError(
                     f"`lengths` must be chosen for the {self.laplacian} Laplacian, got {self.lengths!r}; pass "
                     f"laplacian={self.lengths.laplacian!r}"
                 )
-        elif not isinstance(self.lengths, Survival):
+        elif not isinstance(self.lengths, Survival | None):
             raise TypeError(
                 "`lengths` must be a Survival table or a choice of one such as AutoLengths(kernel), got "
                 f"{_checks.describe(self.lengths)}"
             )
+
+    def __repr__(self) -> str:
+        given = {"max_length": self.max_length, "lengths": self.lengths, "laplacian": self.laplacian}
+        words = [f"{name}={value!r}" for name, value in given.items() if value not in (None, "normalized")]
+        return f"CompressedPowers({', '.join([f'budget={self.budget}', *words])})"
 
     @property
     def survival(self) -> Survival:
@@ -219,10 +228,11 @@ class CompressedPowers:
         """Entries that x_k is compressed to, k = 0, 1, ..., int64."""
         if self.max_length is not None:
             return np.full(self.max_length + 1, self.budget)
-        if not isinstance(self.lengths, Survival):
-            raise ValueError(f"{self.lengths!r} has a table for each graph: use sampler.resolved(graph)")
+        lengths = _BUDGETS if self.lengths is None else self.lengths
+        if not isinstance(lengths, Survival):
+            raise ValueError(f"{lengths!r} has a table for each graph: use sampler.resolved(graph)")
         # A table is rounded to 2^-53, which is not to cost a place.
-        return np.ceil(self.budget * self.lengths.table - 1e-9).astype(np.int64)
+        return np.ceil(self.budget * lengths.table - 1e-9).astype(np.int64)
 
     def resolved(self, graph: Graph) -> CompressedPowers:
         """This sampler with the table that a `LengthChoice` makes for the graph; else itself."""

@@ -49,7 +49,7 @@ class RandomWalks:
         `Stratified(0.1)` by default; `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`; or `AutoLengths(kernel)`,
         which chooses a law for each graph (`resolved`). The default serves kernels of short and long range alike:
         Stratified(Survival.geometric(0.2, free_steps=4)) has 0.6 to 0.9 of its Gram error at equal steps for short
-        kernels, and 2.3 to 49 times its error for RegularizedLaplacian(3, 2) (`benchmarks/default_lengths.py`).
+        kernels, and 2.3 to 49 times its error for RegularizedLaplacian(3, 2) (`benchmarks/default_sampler.py`).
     directions : {"stratified", "independent"}
         Whether the walks of one node that stand together leave by systematic sampling over the neighbours
         (fewer walks repeat each other) or independently (as in the paper).

@@ -306,7 +306,7 @@ def test_the_memory_asked_for_is_that_of_merged_visits():
 
 
 def test_the_memory_of_a_record_is_what_is_foreseen(weighted_graph):
-    features = grf.sample_features(weighted_graph, nodes=[0, 3, 3], seed=0)
+    features = grf.sample_features(weighted_graph, grf.RandomWalks(), nodes=[0, 3, 3], seed=0)
     visits = features._steps.size
     assert features.nbytes == record.record_bytes(3, features.nnz, visits)
     assert features.nbytes == 4 * visits + 6 * features.nnz + 20 * 3 + 12
@@ -377,7 +377,7 @@ def test_progress_goes_to_standard_error(weighted_graph, capsys):
     grf.sample_features(weighted_graph, seed=0, progress=True)
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "walks" in captured.err
+    assert "features" in captured.err
 
 
 def test_repr_tells_the_sizes(weighted_graph):

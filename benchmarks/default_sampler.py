@@ -1,6 +1,6 @@
-"""Which law of lengths that knows no kernel should be the default of RandomWalks?
+"""Which sampler that knows no kernel should be the default, and which law of lengths that of RandomWalks?
 
-    python benchmarks/default_lengths.py [graph ...]
+    python benchmarks/default_sampler.py [graph ...]
 
 The laws were seen on other graphs (`auto_lengths.py`; the last one, a mixture, was picked among 19 on football,
 karate, cora and mesh-idler-riser); they are judged here on nine, each with six kernels, at about 288 and about 96
@@ -63,6 +63,8 @@ def half_and_half(p_long: float, p_short: float, free_steps: int) -> grf.Surviva
 
 
 REFERENCE = "Stratified(0.1)"
+# Powers with budgets that fall like this law, in place of walks.
+COMPRESSED = "compressed powers"
 LAWS = {
     REFERENCE: grf.Survival.geometric(0.1),
     "Stratified(0.2)": grf.Survival.geometric(0.2),
@@ -71,6 +73,7 @@ LAWS = {
     "4 free, then 0.2": grf.Survival.geometric(0.2, free_steps=4),
     "6 free, then 0.2": grf.Survival.geometric(0.2, free_steps=6),
     "2 free, .09 or .25": half_and_half(0.09, 0.25, free_steps=2),
+    COMPRESSED: grf.Survival.geometric(0.1).cut(48),
 }
 STEPS = (288, 96)
 ROWS = 300
@@ -100,6 +103,8 @@ def measure(
         for n_walks in (m - 1, m, m + 1):
             for seed in seeds:
                 sampler = grf.RandomWalks(n_walks, grf.Stratified(survival))
+                if law == COMPRESSED:
+                    sampler = grf.CompressedPowers(n_walks, lengths=survival)
                 features = grf.sample_features(graph, sampler, seed=seed)
                 size.append((features.n_steps / graph.n_nodes, features.nnz / graph.n_nodes))
                 for kernel, block in exact.items():
@@ -123,6 +128,8 @@ def print_heavy_tails() -> None:
     print("\nlargest lengthscale (in steps of 0.1) before HeavyTailWarning")
     print(f"{'':<20}" + "".join(f"{family:>28}" for family in families))
     for law, survival in LAWS.items():
+        if law == COMPRESSED:  # their values are not divided by S
+            continue
         features = grf.sample_features(edge, grf.RandomWalks(2, grf.Stratified(survival)), seed=0)
         line = f"{law:<20}"
         for family in families.values():

@@ -418,7 +418,9 @@ def _vectors(argument: str, value: Any, n: int) -> np.ndarray:
 def _multiplied(matrices: tuple[sp.csr_array, ...], rows: np.ndarray | None = None) -> sp.csr_array:
     """The product of matrices, or some of its rows."""
     first = matrices[0] if rows is None else matrices[0][rows]
-    return reduce(lambda product, factor: product @ factor, matrices[1:], first)
+    product = reduce(lambda product, factor: product @ factor, matrices[1:], first)
+    product.sort_indices()  # makes Gram matrices symmetric to the last bit
+    return product
 
 
 def _dense_product(left: sp.csr_array, right: sp.csr_array) -> np.ndarray:

@@ -23,7 +23,6 @@ from graphrf.kernels import Kernel
 from graphrf.matching.spectrum import density_of_states
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.philox import check_seed
-from graphrf.sampling.random_walks import RandomWalks
 from graphrf.sampling.sample import sample_features
 from graphrf.series import kernel_block, mean_variance
 
@@ -291,7 +290,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         """
         given = self.sampler is not None
         sampler: Any = self.sampler
-        if isinstance(sampler, RandomWalks):
+        if hasattr(sampler, "resolved"):
             sampler = sampler.resolved(self.graph)  # once: the kernel that is trained does not change its lengths
         if not given:
             first = walk_choice.FIRST_LENGTH if names else walk_choice.steps_needed(kernel, self._scale)

@@ -1,6 +1,6 @@
 """Which sampler gives the least error for its cost, and when does exact algebra win?
 
-    python benchmarks/efficiency.py --out out/efficiency            # the ten graphs below: about half an hour
+    python benchmarks/efficiency.py --out out/efficiency            # the ten graphs below, in about half an hour
     python benchmarks/efficiency.py --graphs cora mesh-idler-riser
 
 For every graph and kernel, the error of explicit feature rows Phi (relative Frobenius error of Phi Phi^T, on the
@@ -183,8 +183,8 @@ def measured(case: Case, repeats: int, sizes: tuple[int, ...]) -> Iterator[Row |
         "iid, p .1": (1, lambda m: paper(m, grf.IID(0.1))),
         "stratified both, p .1": (1, lambda m: grf.RandomWalks(m, grf.Stratified(0.1))),
         "stratified, truncated": (1, lambda m: grf.RandomWalks(m, grf.Truncated(length))),
-        "default of RandomWalks": (1, lambda m: grf.RandomWalks(m)),
         "walks, auto": (1, lambda m: grf.RandomWalks(m, grf.AutoLengths(kernel))),
+        "compressed (the default)": (1, lambda b: grf.CompressedPowers(b)),
         "compressed": (1, lambda b: grf.CompressedPowers(b, length)),
         "compressed, auto": (1, lambda b: grf.CompressedPowers(b, lengths=grf.AutoLengths(kernel))),
         "cut": (1, lambda b: grf.CutPowers(b, length)),
@@ -221,11 +221,11 @@ def cases(names: list[str], kernels: list[str]) -> Iterator[Case]:
 
 def table(rows: list[Row]) -> str:
     """The rows of one case."""
-    lines = [f"{'method':<46} {'setting':<12} {'error':>18} {'operations':>11} {'non-zeros':>10} {'seconds':>8}"]
+    lines = [f"{'method':<48} {'setting':<10} {'error':>18} {'operations':>11} {'non-zeros':>10} {'seconds':>8}"]
     for row in rows:
         error = f"{row.error:.4g} +- {row.stderr:.1g}" if row.stderr else f"{row.error:.4g}"
         lines.append(
-            f"{row.method:<46} {row.setting:<12} {error:>18} {row.operations:>11,.0f} {row.nonzeros:>10,.1f} "
+            f"{row.method:<48} {row.setting:<10} {error:>18} {row.operations:>11,.0f} {row.nonzeros:>10,.1f} "
             f"{row.seconds:>8.3f}"
         )
     return "\n".join(lines)

@@ -13,9 +13,10 @@ changed at a time:
     walks             RandomWalks with AutoLengths(kernel) and as many steps as the shipped powers' operations
 
 Error: relative Frobenius error of Phi Phi^T against the exact kernel, on the rows of 300 random nodes, mean of 3
-seeds; the bias of the powers beyond L is in it (.0009 to .0012 on san-jose). The lines give the shipped error, and
-each other one as a share of it at equal budget. Then geometric means, at equal budget and at equal cost: shares of
-what the shipped choice would reach with as many operations, or non-zeros, by a power law through its three budgets.
+seeds; the bias of ending at L is in it, and is nearly all of it on san-jose for short kernels at budget 64 (.0012
+and .0009). The lines give the shipped error, and each other one as a share of it at equal budget. Then geometric
+means, at equal budget and at equal cost: shares of what the shipped choice would reach with as many operations, or
+non-zeros, by a power law through its three budgets.
 
 Measured over the 36 cases (geometric mean of errors at equal budget, smallest, largest; two and a half minutes):
 
@@ -28,10 +29,10 @@ Measured over the 36 cases (geometric mean of errors at equal budget, smallest, 
 
     Orders hardly matter: by degrees 1.01, .99, 1.13; none 1.01, .83, 1.06.
 
-    Falling budgets take .52 of the operations and .63 of the non-zeros: error .57 at equal operations, .65 at equal
-    non-zeros, and below 1 on every graph (.44 to .69) and for every kernel (.44 to .74).
+    Falling budgets take .52 of the operations and .63 of the non-zeros: error .65 at equal non-zeros, .57 at equal
+    operations, where it is below 1 on every graph (.44 to .69) and for every kernel (.44 to .74).
 
-    Walks with the same lengths have 1.3 to 66 times the error of falling budgets at equal operations for the two
+    Walks with the same lengths have 1.3 to 67 times the error of falling budgets at equal operations for the two
     short kernels. For Diffusion(8), where the budget is far smaller than the reach, they win: .61 of that error on
     eu-core, .93 on cora, .85 on the mesh; not on the road graph (2.5).
 """

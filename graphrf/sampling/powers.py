@@ -174,8 +174,8 @@ class CompressedPowers:
     float64 and stored in float32, also when the features' dtype is float64.
 
     *Where walks do better:* for kernels that reach far more nodes than the budget. With `AutoLengths`, as many
-    operations and Diffusion(8), `RandomWalks` have 0.6 of the error on a social graph, 0.9 on citations and a mesh;
-    for shorter kernels, and on roads, 1.3 to 67 times the error (`benchmarks/compression.py`).
+    operations and Diffusion(8), `RandomWalks` have 0.6 of the error on a social graph and 0.9 on a citation graph
+    and a mesh; for shorter kernels, and on roads, 1.3 to 67 times the error (`benchmarks/compression.py`).
 
     Source: Lim and Weare, "Fast randomized iteration", SIAM Review 59 (2017), Sec. 4, with the threshold computed
     anew after every entry kept; the sampled products, the measure of size and the order are our own.

@@ -112,8 +112,9 @@ class Coupling:
         """The coupling that `to_json` wrote; `ValueError` if the text is not one."""
         try:
             record = json.loads(text)
-        except ValueError as error:
-            raise ValueError(f"a coupling must be JSON text: {error}") from None
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"`text` must be a coupling as JSON: {error}") from None
         if not isinstance(record, dict) or record.pop("format", None) != "graphrf coupling 1":
             raise ValueError('a coupling must be a JSON object with "format": "graphrf coupling 1"')
         known = {field.name for field in fields(cls)}

@@ -58,7 +58,12 @@ class Survival:
     table: np.ndarray
 
     def __post_init__(self) -> None:
-        table = np.array(self.table, dtype=np.float64, copy=True)
+        try:
+            table = np.array(self.table, dtype=np.float64, copy=True)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"`table` must be numbers of shape (K + 1,), got {_checks.describe(self.table)}"
+            ) from None
         if table.ndim != 1 or table.size == 0:
             raise ValueError(f"`table` must have shape (K + 1,), got {table.shape}")
         _checks.finite("table", table)

@@ -18,7 +18,7 @@ from graphrf.graph import Graph, require_graph
 from graphrf.kernels import Kernel
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.philox import check_seed
-from graphrf.sampling.sample import sample_features
+from graphrf.sampling.sample import require_sampler, sample_features
 
 # Rows with more than this share of non-zeros are multiplied as dense ones: faster, for up to 2.7 times the memory.
 _FILLED = 0.25
@@ -106,7 +106,7 @@ class ProductFeatures:
 
     def __init__(self, factors: Sequence[Features], *, seed: int | None = None) -> None:
         self.factors = _checked_factors(factors)
-        self.seed = seed
+        self.seed = None if seed is None else check_seed(seed)
 
     # -- sizes -----------------------------------------------------------------------------------
 
@@ -349,6 +349,7 @@ def sample_product(
     [(2, 34), (34, 34), (34, 34)]
     """
     sources = require_graph(graph).positions(nodes)
+    require_sampler(sampler)
     n_factors = _checks.integer("n_factors", n_factors, low=1)
     limit = None if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
     seed = check_seed(seed)

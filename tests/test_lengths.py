@@ -192,6 +192,17 @@ def test_text_that_is_no_coupling_is_refused(text):
         Coupling.from_json(text)
 
 
+def test_what_is_no_text_is_no_coupling():
+    with pytest.raises(TypeError, match="`text` must be a coupling as JSON"):
+        Coupling.from_json(1)
+
+
+@pytest.mark.parametrize("table", ["abc", [1, "x"], [1 + 1j]])
+def test_tables_of_other_things_than_numbers_are_refused(table):
+    with pytest.raises(TypeError, match="`table` must be numbers"):
+        Survival(table)
+
+
 def test_things_that_are_no_permutation_are_refused():
     for bad in ([0, 0], [1, 2], [[0, 1], [1, 1]]):
         with pytest.raises(ValueError, match="once in every row"):

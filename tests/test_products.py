@@ -220,6 +220,7 @@ def test_bad_arguments_of_a_product_are_named(product, call, error, message):
         ({"nodes": []}, ValueError, "at least one node"),
         ({"seed": -1}, ValueError, "`seed`"),
         ({"sampler": "walks"}, TypeError, "`sampler` must be a sampler"),
+        ({"sampler": None}, TypeError, "`sampler` must be a sampler"),
         ({"graph": "karate"}, TypeError, "`graph`"),
         ({"dtype": "int32"}, ValueError, "`dtype`"),
         ({"memory_limit": 0}, ValueError, "`memory_limit`"),

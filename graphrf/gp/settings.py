@@ -11,6 +11,7 @@ from graphrf import _checks
 from graphrf._threads import thread_count
 from graphrf.graph import require_graph
 from graphrf.kernels import Diffusion, Kernel, Matern, RegularizedLaplacian
+from graphrf.sampling.sample import require_sampler
 
 KERNELS = {"diffusion": Diffusion, "matern": Matern, "regularized_laplacian": RegularizedLaplacian}
 METHODS = ("auto", "series", "walks")
@@ -55,10 +56,7 @@ def checked_settings(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
 
 
 def _check_sampler(sampler: Any, method: str, kernel: Kernel) -> None:
-    if not hasattr(sampler, "prepare"):
-        raise TypeError(
-            f"`sampler` must be a sampler such as RandomWalks(n_walks=32), got {_checks.describe(sampler)}"
-        )
+    require_sampler(sampler)
     if method == "series":
         raise ValueError("`sampler` is for method='walks'; the series draws nothing")
     if sampler.laplacian != kernel.laplacian:

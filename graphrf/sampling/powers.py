@@ -138,8 +138,8 @@ class CompressedPowers:
 
     so that E[phi(i)] is row i of F cut at L, and E[phi(i) . phi(j)] = K_ij for i != j as with walks, rows of
     different nodes being independent. Where walkers are few and indivisible, the entries of x_k carry any
-    weight: what is large is kept exactly, so that nothing at all is random while the neighbourhood of i is
-    smaller than the budget.
+    weight: what is large is kept exactly, so that nothing at all is random as long as x_{k-1} has at most 2
+    `budget` edges, and these lead to at most `budget` nodes.
 
     Parameters
     ----------
@@ -238,8 +238,8 @@ class CompressedPowers:
         lengths = _BUDGETS if self.lengths is None else self.lengths
         if not isinstance(lengths, Survival):
             raise ValueError(f"{lengths!r} has a table for each graph: use sampler.resolved(graph)")
-        # A table is rounded to 2^-53, which is not to cost a place.
-        return np.ceil(self.budget * lengths.table - 1e-9).astype(np.int64)
+        # A table is rounded to 2^-53, which is not to cost a place; and no power goes without one.
+        return np.maximum(np.ceil(self.budget * lengths.table - 1e-9), 1.0).astype(np.int64)
 
     def resolved(self, graph: Graph) -> CompressedPowers:
         """This sampler with the table that a `LengthChoice` makes for the graph, or with the default one."""

@@ -193,7 +193,7 @@ class PreparedPowers:
 
     def describe(self) -> dict[str, Any]:
         """The sampler's settings, for the record that features keep."""
-        settings = {
-            name: repr(value) if name == "lengths" else value for name, value in vars(self.sampler).items()
-        }
-        return {"sampler": type(self.sampler).__name__, **{k: v for k, v in settings.items() if v is not None}}
+        settings = {name: value for name, value in vars(self.sampler).items() if value is not None}
+        if "lengths" in settings:
+            settings["lengths"] = repr(settings["lengths"])
+        return {"sampler": type(self.sampler).__name__, **settings}

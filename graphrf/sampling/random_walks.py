@@ -73,11 +73,13 @@ class RandomWalks:
     laplacian: str = field(default="normalized", kw_only=True)
 
     def __post_init__(self) -> None:
-        _checks.integer("n_walks", self.n_walks, low=1, high=MOST_WALKS)
+        n_walks = _checks.integer("n_walks", self.n_walks, low=1, high=MOST_WALKS)
+        object.__setattr__(self, "n_walks", n_walks)  # numpy's integers become Python's, which JSON knows
         if not isinstance(self.lengths, LengthLaw | LengthChoice):
+            way_out = "; pass Stratified(table)" if isinstance(self.lengths, Survival) else ""
             raise TypeError(
                 "`lengths` must be a law such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1), Truncated(8) or "
-                f"AutoLengths(kernel), got {_checks.describe(self.lengths)}"
+                f"AutoLengths(kernel), got {_checks.describe(self.lengths)}{way_out}"
             )
         _checks.choice("directions", self.directions, DIRECTIONS)
         _checks.choice("laplacian", self.laplacian, LAPLACIANS)

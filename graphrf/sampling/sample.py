@@ -96,16 +96,11 @@ def sample_features(
     (34, 34)
     """
     require_graph(graph)
-    sampler = CompressedPowers() if sampler is None else sampler
-    if not hasattr(sampler, "prepare"):
-        raise TypeError(
-            "`sampler` must be a sampler such as CompressedPowers(32) or RandomWalks(32), got "
-            f"{_checks.describe(sampler)}"
-        )
+    sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
     if engine is not None:
         _checks.choice("engine", engine, ("numba",))
     _checks.choice("device", device, ("cpu",))
-    _checks.choice("dtype", np.dtype(dtype).name, ("float32", "float64"))
+    dtype = _checked_dtype(dtype)
     _checks.flag("progress", progress)
     sources = graph.positions(nodes)
     if sources.size == 0:
@@ -134,9 +129,28 @@ def sample_features(
         scale=prepared.scale,
         complete=prepared.survival.is_complete,
         seed=seed,
-        dtype=np.dtype(dtype),
+        dtype=dtype,
         description=prepared.describe(),
     )
+
+
+def require_sampler(sampler: Any) -> Sampler:
+    """`sampler` itself, if it is one and not the class of one."""
+    if isinstance(sampler, type) or not hasattr(sampler, "prepare"):
+        raise TypeError(
+            "`sampler` must be a sampler such as CompressedPowers(32) or RandomWalks(32), got "
+            f"{_checks.describe(sampler)}"
+        )
+    found: Sampler = sampler
+    return found
+
+
+def _checked_dtype(dtype: Any) -> np.dtype[Any]:
+    try:
+        name = str(dtype) if dtype is None else np.dtype(dtype).name  # numpy takes None for float64
+    except TypeError:
+        raise TypeError(f"`dtype` must be 'float32' or 'float64', got {_checks.describe(dtype)}") from None
+    return np.dtype(_checks.choice("dtype", name, ("float32", "float64")))
 
 
 def _blocks(sources: np.ndarray, visits_per_row: float, threads: int) -> list[np.ndarray]:

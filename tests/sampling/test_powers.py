@@ -140,6 +140,15 @@ def test_budgets_follow_the_table():
     np.testing.assert_array_equal(sampler.survival.table, np.ones(5))
 
 
+def test_no_power_goes_without_a_place(karate):
+    # Entries of a table may be as small as 2^-53.
+    sampler = grf.CompressedPowers(4, lengths=grf.Survival.geometric(0.5))
+    assert sampler.budgets.min() == 1
+    features = grf.sample_features(karate, sampler, seed=0)
+    last = features.matrix_from_modulation(np.eye(features.max_length + 1)[-1])
+    np.testing.assert_array_equal((last > 0).sum(axis=1), 1)
+
+
 def test_a_choice_of_lengths_becomes_a_table_for_each_graph(grid, karate):
     sampler = grf.CompressedPowers(16, lengths=grf.AutoLengths(KERNEL))
     with pytest.raises(ValueError, match="resolved"):
@@ -366,11 +375,12 @@ def test_nodes_far_apart_are_kept_in_order():
         (lambda: grf.CompressedPowers(0, 8), ValueError, "`budget`"),
         (lambda: grf.CompressedPowers(2.5, 8), TypeError, "`budget`"),
         (lambda: grf.CutPowers(-1, 8), ValueError, "`budget`"),
+        (lambda: grf.CompressedPowers(2**31, 8), ValueError, "`budget`"),
         (lambda: grf.CutPowers(4, -1), ValueError, "`max_length`"),
         (lambda: grf.CompressedPowers(4, 8, lengths=FALLING), ValueError, "`max_length` and `lengths`"),
         (lambda: grf.CompressedPowers(4, 8, lengths=0.1), ValueError, "`max_length` and `lengths`"),
         (lambda: grf.CompressedPowers(4, 2.5), TypeError, "`max_length`"),
-        (lambda: grf.CompressedPowers(4, lengths=grf.Stratified(0.1)), TypeError, "a Survival table"),
+        (lambda: grf.CompressedPowers(4, lengths=grf.Stratified(0.1)), TypeError, "law.survival"),
         (lambda: grf.CompressedPowers(4, lengths=0.1), TypeError, "a Survival table"),
         (
             lambda: grf.CompressedPowers(4, lengths=grf.AutoLengths(KERNEL), laplacian="combinatorial"),
@@ -386,6 +396,30 @@ def test_nodes_far_apart_are_kept_in_order():
 def test_bad_samplers_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_features_name_the_table_of_the_default_sampler(karate):
+    features = grf.sample_features(karate, grf.CompressedPowers(np.int64(8)), seed=0)
+    assert features.description["lengths"] == "Survival.geometric(0.1).cut(48)"
+    again = grf.CompressedPowers(8, lengths=grf.Survival.geometric(0.1).cut(48))
+    assert _same(features, grf.sample_features(karate, again, seed=0))
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        grf.CompressedPowers(np.int64(8), np.int32(3)),
+        grf.CutPowers(np.int64(8), np.int64(3)),
+        grf.ExactPowers(np.uint8(3)),
+        grf.RandomWalks(np.int64(8)),
+    ],
+    ids=lambda sampler: type(sampler).__name__,
+)
+def test_settings_given_as_numpy_integers_can_be_saved(karate, tmp_path, sampler):
+    features = grf.sample_features(karate, sampler, seed=np.int64(0))
+    features.save(tmp_path / "features.npz")
+    assert grf.load_features(tmp_path / "features.npz").description == features.description
+    assert "np." not in repr(sampler)
 
 
 def test_directed_graphs_are_refused():

@@ -247,6 +247,7 @@ def test_the_error_falls_as_walks_to_the_power_minus_one_half(grid):
     [
         ({"graph": np.eye(3)}, TypeError, "graphrf.Graph"),
         ({"sampler": 32}, TypeError, "RandomWalks"),
+        ({"sampler": grf.RandomWalks}, TypeError, "`sampler` must be a sampler"),
         ({"nodes": [99]}, ValueError, "positions in"),
         ({"nodes": []}, ValueError, "at least one node"),
         ({"seed": -1}, ValueError, "seed"),
@@ -255,6 +256,8 @@ def test_the_error_falls_as_walks_to_the_power_minus_one_half(grid):
         ({"device": "tpu"}, ValueError, "'cpu'"),
         ({"n_threads": 0}, ValueError, "n_threads"),
         ({"dtype": "int32"}, ValueError, "'float32', 'float64'"),
+        ({"dtype": "single float"}, TypeError, "`dtype` must be 'float32' or 'float64'"),
+        ({"dtype": None}, ValueError, "'float32', 'float64'"),
         ({"memory_limit": 0}, ValueError, "memory_limit"),
     ],
 )
@@ -276,6 +279,7 @@ def test_directed_graphs_are_refused():
         ({"n_walks": 2**16}, ValueError, "n_walks"),
         ({"n_walks": 2.0}, TypeError, "n_walks"),
         ({"lengths": 0.1}, TypeError, "IID"),
+        ({"lengths": grf.Survival([1.0, 0.5])}, TypeError, r"pass Stratified\(table\)"),
         ({"directions": "both"}, ValueError, "'independent', 'stratified'"),
         ({"laplacian": "random"}, ValueError, "'normalized', 'combinatorial'"),
     ],

@@ -1,4 +1,6 @@
-"""graphrf: graph random features, scalable Gaussian processes on graphs, and PageRank from coupled walks.
+"""graphrf: graph random features, scalable Gaussian processes on graphs, and PageRank.
+
+From coupled random walks and compressed powers of the walk matrix.
 
 Names are loaded when they are first used, so that `import graphrf` is quick and torch, scikit-learn and
 numba are imported only by the parts that need them.

@@ -11,7 +11,7 @@ import numpy as np
 class Factor(Protocol):
     r"""A matrix F(f) = sum_k f_k P_k with n rows (nodes) and N columns, so that K = F F^T.
 
-    Everything in `graphrf.gp` is written once against these methods. Sparse features of walks
+    Everything in `graphrf.gp` is written once against these methods. Sparse features of walks or powers
     (`Features.factor`) and exact powers of the walk matrix (`SeriesFactor`, where P_k = W^k) implement it.
 
     `f` is a modulation: a vector of coefficients; what is missing at its end counts as zero. Arrays that

@@ -49,7 +49,7 @@ class SeriesRows:
 
 
 class WalkRows:
-    """Sampled rows. A node's walks depend on the seed and the node only, so they can be drawn when needed."""
+    """Sampled rows. A node's row depends on the seed and the node only, so it can be drawn when needed."""
 
     at_once = 32_768
     column_height = 0

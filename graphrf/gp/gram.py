@@ -1,7 +1,7 @@
 r"""Prior covariances among a few nodes as functions of the hyperparameters, with derivatives: for training.
 
 Training evaluates K[S, S] for one set S of nodes and many hyperparameters. What does not depend on them is
-made once: Chebyshev polynomials of the walk matrix for the series, sampled walks for features.
+made once: Chebyshev polynomials of the walk matrix for the series, the samples for features.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         A name stands for the kernel with its default smoothness; its lengthscale is found by training. A `Kernel`
         is the first guess (and the kernel itself with `optimize=False`).
     method : {"auto", "series", "walks"}
-        "series": the exact K, by sparse products. "walks": Phi Phi^T of one set of sampled features throughout,
-        whose diagonal is larger than K's by the features' variance, a nugget that `fit` takes into account
+        "series": the exact K, by sparse products. "walks": Phi Phi^T of one set of features throughout, of
+        walks or what else `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget that `fit` takes into account
         when it trains. "auto": the rule under Notes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "walks". Default: 64 stratified walks of fixed length, lengthened until they hold the trained kernel's
@@ -118,7 +118,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
     sampler_ : the sampler of the posterior, or None
     truncation_error_ : float
         Bound on the error of the prior covariance, in operator norm and units of the output scale, that the
-        walks' largest length causes; of the series below 1e-9, unless its kernel's root decays slowly
+        samples' largest length causes; of the series below 1e-9, unless its kernel's root decays slowly
         (`InverseCosine`: it is cut after 20,000 terms). What `CutPowers` drop is not in it.
     seed_ : int
     n_observations_, n_observed_nodes_ : int
@@ -318,8 +318,8 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         at_end = "lengthscale" in names and kernel.hyperparameters["lengthscale"] > 0.98 * longest
         if at_end and longest < training.LARGEST_LENGTHSCALE:
             warnings.warn(
-                f"the lengthscale stopped at {longest:.3g}, the longest that these walks of at most {length} "
-                "steps can serve: the data ask for more; pass longer walks (`sampler`) or method='series'",
+                f"the lengthscale stopped at {longest:.3g}, the longest that {sampler!r} with at most {length} "
+                "steps can serve: the data ask for more; pass a longer `sampler` or method='series'",
                 UserWarning,
                 stacklevel=3,
             )

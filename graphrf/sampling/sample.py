@@ -50,8 +50,9 @@ def sample_features(
     graph : Graph
         Undirected.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
-        Default: `CompressedPowers(budget=32)`: for as many operations its error is below that of 32 walks
-        (`benchmarks/default_sampler.py`).
+        Default: `CompressedPowers(budget=32)`, which takes about the operations of `RandomWalks(32)`, with 0.25 of
+        their error (geometric mean over nine graphs and six kernels; the worst of these cases 1.11 times it) and
+        1.13 times the non-zeros (`benchmarks/default_sampler.py`).
     nodes : array_like of int positions or str names, optional
         The nodes to sample, in the order of the rows. Default: all.
     seed : int in [0, 2^63), optional
@@ -84,7 +85,7 @@ def sample_features(
 
     Notes
     -----
-    Cost of walks: O(n m (mean length + 1)) time. Memory: 4 bytes for each distinct (source, node, step), 6 for
+    Time: of walks O(n m (mean length + 1)), of powers see the samplers. Memory: 4 bytes for each distinct (source, node, step), 6 for
     powers, and 6 more for each distinct (source, node), plus 20 bytes a source.
 
     Examples

@@ -277,7 +277,7 @@ def test_default_walks_are_as_long_as_the_trained_kernel_needs(big_grid):
 def test_walks_too_short_for_the_data_are_reported(big_grid):
     _, nodes, y = _draw(big_grid, grf.Diffusion(8.0), 200, seed=12, p=4)
     short = grf.RandomWalks(n_walks=16, lengths=grf.Truncated(4))
-    with pytest.warns(UserWarning, match="longer walks"):
+    with pytest.warns(UserWarning, match="a longer `sampler`"):
         gp = grf.GraphGPRegressor(big_grid, method="walks", sampler=short, seed=0).fit(nodes, y)
     assert gp.kernel_.truncation_length(1e-3) <= 4
 

@@ -185,6 +185,8 @@ def main() -> None:
     if options.repeats is not None and options.repeats < 2:
         parser.error("--repeats must be at least 2")
     if options.out:
+        if not options.out.endswith((".png", ".svg")):
+            parser.error(f"--out must be a .png or .svg file, got {options.out}")
         require_matplotlib()
 
     print(f"relative Frobenius error of the Gram matrix, {options.walks} walks, mean +- standard error;")

@@ -179,7 +179,11 @@ def main() -> None:
     options = parser.parse_args()
     if options.repeats < 2:
         parser.error("--repeats must be at least 2")
+    if not 2 <= options.orders[0] <= options.orders[1] <= 9:
+        parser.error("--orders must be FROM and TO with 2 <= FROM <= TO <= 9")
     if options.out:
+        if not options.out.endswith((".png", ".svg")):
+            parser.error(f"--out must be a .png or .svg file, got {options.out}")
         require_matplotlib()
 
     graph = grf.datasets.load(options.graph).graph

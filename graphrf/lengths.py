@@ -43,6 +43,11 @@ class Survival:
     table : array_like, shape (K + 1,)
         S(0) = 1, not increasing, in (0, 1]; no walk is longer than K steps, so S(k) = 0 beyond.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the table is no such thing, or walks could be longer than 65,534 steps.
+
     Notes
     -----
     Entries are rounded to multiples of 2^-53, the resolution of the uniforms that are compared with them,

@@ -65,8 +65,8 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         is the first guess (and the kernel itself with `optimize=False`).
     method : {"auto", "series", "walks"}
         "series": the exact K, by sparse products. "walks": Phi Phi^T of one set of features throughout, of
-        walks or what else `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget that `fit` takes into account
-        when it trains. "auto": the rule under Notes.
+        walks or what else `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget
+        that `fit` takes into account when it trains. "auto": the rule under Notes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "walks". Default: 64 stratified walks of fixed length, lengthened until they hold the trained kernel's
         series but for a thousandth of sum |f_k| (K is off by at most 0.2 %).

@@ -37,6 +37,11 @@ class ExactPowers:
     laplacian : {"normalized", "combinatorial"}
         Whose kernels the features will serve.
 
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments of another kind or out of range.
+
     Notes
     -----
     Time: a multiply-add for each edge at each node of the support of each x_k. Values are computed in float64 and
@@ -90,6 +95,11 @@ class CutPowers:
         L, the highest power, 0 to 65,534.
     laplacian : {"normalized", "combinatorial"}
         Whose kernels the features will serve.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments of another kind or out of range.
 
     Notes
     -----
@@ -154,6 +164,11 @@ class CompressedPowers:
         operations and non-zeros (`benchmarks/efficiency.py`).
     laplacian : {"normalized", "combinatorial"}
         Whose kernels the features will serve.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments of another kind or out of range, and for `max_length` and `lengths` together.
 
     Notes
     -----

@@ -85,8 +85,8 @@ def sample_features(
 
     Notes
     -----
-    Time: of walks O(n m (mean length + 1)), of powers see the samplers. Memory: 4 bytes for each distinct (source, node, step), 6 for
-    powers, and 6 more for each distinct (source, node), plus 20 bytes a source.
+    Time: of walks O(n m (mean length + 1)); of powers see the samplers. Memory: 4 bytes for each distinct (source,
+    node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 bytes a source.
 
     Examples
     --------

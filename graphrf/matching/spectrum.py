@@ -40,17 +40,20 @@ def density_of_states(
     labels = graph.components()
     top = np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0)) if laplacian == "normalized" else np.ones(n)
     squares = np.bincount(labels, top**2)
-    points, weights = [np.ones(1)], [np.array([squares.size / n])]
+    rules = []
     for _ in range(n_probes):
         probe = rng.integers(0, 2, n) * 2.0 - 1.0
         probe -= top * (np.bincount(labels, top * probe) / squares)[labels]
         norm = float(np.linalg.norm(probe))
-        if norm < 1e-9 * np.sqrt(n):  # nothing but isolated nodes
+        if norm < 1e-9 * np.sqrt(n):  # nothing is left where nearly all nodes are isolated
             continue
         diagonal, off = _lanczos(walk_matrix, probe / norm, n_steps)
         ritz, vectors = eigh_tridiagonal(diagonal, off)
+        rules.append((ritz, vectors[0] ** 2))
+    points, weights = [np.ones(1)], [np.array([squares.size / n])]
+    for ritz, shares in rules:
         points.append(ritz)
-        weights.append(vectors[0] ** 2 * (1 - squares.size / n) / n_probes)
+        weights.append(shares * (1 - squares.size / n) / len(rules))
     return np.concatenate(points), np.concatenate(weights)
 
 

@@ -105,7 +105,8 @@ class AutoLengths(LengthChoice):
     unbiased whatever the directions, and never negative.
 
     Cost: two pilots, each of two samples of 512 sources or about a million visits, whichever is less (but at least
-    16 sources), and O(edges) to prepare each sample.
+    16 sources), O(edges) to prepare each sample, and memory for a few matrices of (L + 1)^2 floats, L being the
+    last step of the table.
 
     Source: Rhee and Glynn, "Unbiased estimation with square root convergence for SDE models", Operations Research
     63 (2015), for S without the bound 1 and V without the constant.

@@ -125,7 +125,7 @@ class Survival:
         if last > LONGEST_WALK:
             raise ValueError(
                 f"`p_halt` must let walks end within {LONGEST_WALK} steps, got {p_halt:g} after {free_steps} free "
-                f"steps, with walks of up to {last}; raise it (0.0006 is enough after few free steps), or use "
+                f"steps, with walks of up to {last:.6g}; raise it (0.0006 is enough after few free steps), or use "
                 "Truncated(max_length) or the exact series"
             )
         return cls((1.0 - p_halt) ** np.maximum(np.arange(last + 1) - free_steps, 0))
@@ -410,7 +410,7 @@ class Truncated(LengthLaw):
 
 def _last_step(p_halt: float) -> int:
     """The last k at which (1 - p_halt)^k is not below the resolution."""
-    return math.floor(math.log(_RESOLUTION) / math.log1p(-p_halt))
+    return math.floor(min(math.log(_RESOLUTION) / math.log1p(-p_halt), 1e15))  # the smallest floats overflow
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -197,6 +197,12 @@ def test_what_is_no_text_is_no_coupling():
         Coupling.from_json(1)
 
 
+@pytest.mark.parametrize("p_halt", [1e-20, 5e-324])
+def test_tiny_halting_probabilities_are_refused_briefly(p_halt):
+    with pytest.raises(ValueError, match=r"with walks of up to 1e\+15; raise it"):
+        Survival.geometric(p_halt)
+
+
 @pytest.mark.parametrize("table", ["abc", [1, "x"], [1 + 1j]])
 def test_tables_of_other_things_than_numbers_are_refused(table):
     with pytest.raises(TypeError, match="`table` must be numbers"):

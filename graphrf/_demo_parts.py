@@ -63,6 +63,10 @@ class Source:
     n_edges: int
 
 
+# In place of a law of lengths: no walks, hence no directions, and entries instead of walks.
+COMPRESSED = "compressed powers"
+
+
 @dataclass(frozen=True)
 class GramRow:
     """The error of one law of lengths with one kind of directions; sizes are means for each node."""

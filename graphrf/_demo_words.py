@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from graphrf._demo_parts import GramPart, GramRow, InterpolationPart, PageRankPart, PageRankRow, Part
+from graphrf._demo_parts import COMPRESSED, GramPart, GramRow, InterpolationPart, PageRankPart, PageRankRow, Part
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,16 @@ def _kernel(part: GramPart) -> Section:
     lengths = (
         f"'independent' walks each end with probability {part.p_halt:g} before every step; 'antithetic', "
         "'sigma-coupled' (the paper) and 'stratified' make the lengths of one node's walks differ; 'truncated' "
-        "walks all have the same length."
+        "walks all have the same length. 'compressed powers', the default sampler, has no walks: it follows whole "
+        "distributions, of as many entries as there are walks in the other rows."
     )
     directions = "'stratified' sends the walks of a node that stand together to different neighbours."
     cost = "For each node: the cost in time and in memory. Seconds are for all nodes."
+    what = f"{best.lengths} lengths and {best.directions} directions"
+    if best.lengths == COMPRESSED:
+        what = "powers compressed to as many entries"
     finding = (
-        f"With the same {part.n_walks} walks a node, {best.lengths} lengths and {best.directions} directions "
+        f"With the same {part.n_walks} walks a node, {what} "
         f"have {baseline.error / best.error:.1f} times less error than independent walks, with {best.steps:.0f} "
         f"steps a node instead of {baseline.steps:.0f}."
     )

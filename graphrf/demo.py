@@ -14,6 +14,7 @@ import numpy as np
 
 from graphrf import datasets
 from graphrf._demo_parts import (
+    COMPRESSED,
     GramPart,
     GramRow,
     InterpolationPart,
@@ -32,6 +33,7 @@ from graphrf.kernels import Kernel, RegularizedLaplacian
 from graphrf.lengths import IID, Antithetic, LengthLaw, SigmaCoupled, Stratified, Truncated
 from graphrf.loaders import from_mesh
 from graphrf.pagerank import pagerank, power_iteration
+from graphrf.sampling.powers import CompressedPowers
 from graphrf.sampling.random_walks import DIRECTIONS, RandomWalks
 from graphrf.sampling.sample import sample_features
 from graphrf.series import kernel_block
@@ -170,7 +172,7 @@ class _Truth:
 
 
 def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False) -> GramPart:
-    """Every law of lengths and kind of directions on one graph, against the exact kernel."""
+    """Every law of lengths and kind of directions, and compressed powers, against one exact kernel."""
     graph = _graph_of(data)
     kernel = RegularizedLaplacian(1.0, 2)
     laws: dict[str, LengthLaw] = {
@@ -186,25 +188,32 @@ def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False
         "sigma-coupled lengths (the paper)": ("sigma-coupled", "independent"),
         "stratified lengths and directions": ("stratified", "stratified"),
         "stratified directions, truncated": ("truncated", "stratified"),
+        "compressed powers (the default)": (COMPRESSED, ""),
     }
     m = settings.n_walks
+
+    def sampler_of(law: str, directions: str, size: int) -> RandomWalks | CompressedPowers:
+        if law == COMPRESSED:
+            return CompressedPowers(size)
+        return RandomWalks(size, laws[law], directions=directions)
+
     walks = sorted({max(2, 2 * round(m * factor / 2)) for factor in (0.25, 0.5, 1, 2, 4)})
-    tasks = [(law, directions, m) for law in laws for directions in DIRECTIONS]
+    tasks = [(law, directions, m) for law in laws for directions in DIRECTIONS] + [(COMPRESSED, "", m)]
+    n_rows = len(tasks)
     tasks += [(*case, n) for case in in_figure.values() for n in walks if n != m]
 
     truth = _Truth(graph, kernel, np.random.default_rng(settings.seed))
     done: dict[tuple[str, str, int], GramRow] = {}
     with _bar(len(tasks) * settings.repeats, "kernel", progress) as bar:
-        for law, directions, n_walks in tasks:
-            sampler = RandomWalks(n_walks, laws[law], directions=directions)
-            done[law, directions, n_walks] = _gram_row(law, graph, truth, sampler, settings, bar.update)
+        for task in tasks:
+            done[task] = _gram_row(task, graph, truth, sampler_of(*task), settings, bar.update)
     return GramPart(
         source=_source(data),
         kernel=repr(kernel),
         p_halt=settings.p_halt,
         n_walks=m,
         repeats=settings.repeats,
-        rows=tuple(done[task] for task in tasks[: len(laws) * len(DIRECTIONS)]),
+        rows=tuple(done[task] for task in tasks[:n_rows]),
         curves={label: tuple(done[(*case, n)] for n in walks) for label, case in in_figure.items()},
         compared_rows=truth.rows.size,
         exact_seconds=truth.seconds,
@@ -213,7 +222,12 @@ def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False
 
 
 def _gram_row(
-    law: str, graph: Graph, truth: _Truth, sampler: RandomWalks, settings: Settings, tick: Callable[[], Any]
+    task: tuple[str, str, int],
+    graph: Graph,
+    truth: _Truth,
+    sampler: RandomWalks | CompressedPowers,
+    settings: Settings,
+    tick: Callable[[], Any],
 ) -> GramRow:
     # The first call compiles the loops, which is no part of a method's time.
     sample_features(graph, sampler, nodes=[0], seed=settings.seed).matrix(truth.kernel)
@@ -229,9 +243,9 @@ def _gram_row(
         tick()
     count = settings.repeats * graph.n_nodes
     return GramRow(
-        lengths=law,
-        directions=sampler.directions,
-        n_walks=sampler.n_walks,
+        lengths=task[0],
+        directions=task[1],
+        n_walks=task[2],
         error=float(np.mean(errors)),
         stderr=_standard_error(errors),
         steps=steps / count,

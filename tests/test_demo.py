@@ -34,7 +34,7 @@ def ranks(karate) -> PageRankPart:
 
 def test_stratified_walks_beat_independent_ones_and_the_table_holds_every_case(kernel):
     rows = {(row.lengths, row.directions): row for row in kernel.rows}
-    assert len(rows) == len(kernel.rows) == 10
+    assert len(rows) == len(kernel.rows) == 11
     independent, stratified = rows["independent", "independent"], rows["stratified", "stratified"]
     gap = independent.error - stratified.error
     assert gap > 3 * np.hypot(independent.stderr, stratified.stderr)
@@ -42,6 +42,7 @@ def test_stratified_walks_beat_independent_ones_and_the_table_holds_every_case(k
     # Nine steps a walk on average at p_halt = 0.1; six where walks are truncated.
     assert independent.steps == pytest.approx(9 * 8, rel=0.1)
     assert rows["truncated", "independent"].steps == 6 * 8
+    assert rows["compressed powers", ""].error < independent.error
     assert all(1 < row.nonzeros < 34 for row in kernel.rows)
 
 

@@ -47,9 +47,11 @@ if TYPE_CHECKING:
     from graphrf.products import ProductFeatures as ProductFeatures
     from graphrf.products import sample_product as sample_product
     from graphrf.sampling.auto_lengths import AutoLengths as AutoLengths
+    from graphrf.sampling.contract import Sampler as Sampler
     from graphrf.sampling.powers import CompressedPowers as CompressedPowers
     from graphrf.sampling.powers import CutPowers as CutPowers
     from graphrf.sampling.powers import ExactPowers as ExactPowers
+    from graphrf.sampling.random_walks import LengthChoice as LengthChoice
     from graphrf.sampling.random_walks import RandomWalks as RandomWalks
     from graphrf.sampling.sample import sample_features as sample_features
     from graphrf.series import apply_kernel as apply_kernel
@@ -72,6 +74,7 @@ _HOME = {
     "InverseCosine": "kernels",
     "Kernel": "kernels",
     "LearnedModulation": "kernels",
+    "LengthChoice": "sampling.random_walks",
     "LengthLaw": "lengths",
     "Matern": "kernels",
     "PStepRandomWalk": "kernels",
@@ -79,6 +82,7 @@ _HOME = {
     "ProductFeatures": "products",
     "RandomWalks": "sampling.random_walks",
     "RegularizedLaplacian": "kernels",
+    "Sampler": "sampling.contract",
     "SigmaCoupled": "lengths",
     "Stratified": "lengths",
     "Survival": "lengths",

@@ -56,6 +56,15 @@ def test_the_cost_is_the_sum_over_all_node_pairs_of_squared_products_of_dense_fe
     assert cost * graph.n_nodes == pytest.approx(dense, rel=1e-12)
 
 
+def test_one_walker_is_matched_at_the_least_full_cost():
+    # Small sums of the others, and signs of all kinds, in which every term of the fourth power matters.
+    rng = np.random.default_rng(0)
+    for scale in (0.1, 0.3, 1.0, 3.0) * 5:
+        others, spectra, weights = scale * rng.normal(size=(6, 3)), rng.normal(size=(6, 3)), rng.random(3)
+        full = ((others[:, None] + spectra) ** 4) @ weights
+        np.testing.assert_array_equal(multiway._match(others, spectra, weights), solve_linear(full))
+
+
 @pytest.mark.parametrize("p_halt", [0.1, 0.5])
 def test_for_two_walkers_the_solution_is_the_linear_one(p_halt):
     spectra, weights = spectra_of(30, p_halt)

@@ -152,6 +152,18 @@ def test_the_table_is_the_optimum(gain, variance):
         assert level == pytest.approx(ratio, rel=1e-9) if level < 1 else ratio >= 1 - 1e-9
 
 
+@pytest.mark.parametrize("kernel", [KERNEL, grf.Diffusion(3.0)], ids=repr)
+@pytest.mark.parametrize("coupling", ["stratified", "independent"])
+def test_the_pilots_lead_to_the_table_of_exact_moments(grid, kernel, coupling):
+    table = grf.AutoLengths(kernel).survival(grid, n_walks=64, directions="independent", coupling=coupling).table
+    f, steps, returns = kernel.modulation(table.size), np.arange(table.size), _returns(grid, 2 * table.size - 1)
+    nu = _nu(grid, f)
+    each = nu - auto_lengths._per_step(f, returns[steps[:, None] + steps])
+    exact = optimal_survival((each if coupling == "stratified" else nu) / 64, each.sum() / 64)
+    floor = np.cumsum(np.abs(f[::-1]))[::-1] / np.abs(f).sum()
+    np.testing.assert_allclose(table, np.maximum(exact, floor), rtol=0, atol=0.06)
+
+
 def test_the_signed_example_beats_every_other_table():
     """f = (.3, 0, -1) on a lone edge: one sum of gains is negative, and the last step gains most."""
     graph = grf.from_edges([0], [1])

@@ -7,6 +7,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.sampling.philox import Use, philox, unit
+from graphrf.sampling.power_loops import _product as _product_loop
 from graphrf.sampling.power_loops import keep_largest, pick, product_within
 from graphrf.sampling.powers import PICKS
 from graphrf.sampling.prepared_powers import relabelled
@@ -241,6 +242,16 @@ def test_a_step_is_exactly_unbiased_from_any_state(weighted_graph, which, laplac
     if which == "hub":
         assert n_sampled > 5
         assert n_mixed or budget < 3
+
+
+def test_shares_that_underflow_list_no_node_and_no_node_twice():
+    indptr, indices = np.array([0, 2, 3, 3]), np.array([2, 1, 2], np.uint32)
+    nodes, dense = np.array([0, 1, 9, 9, 9, 9], np.uint32), np.zeros(3)
+    for weights, reached in (([1e-200, 1.0, 1e-200], [1]), ([1e-200, 1.0, 1.0], [1, 2])):
+        end = _product_loop(indptr, indices, np.array(weights), nodes, np.full(2, 1e-150), 0, 2, dense)
+        np.testing.assert_array_equal(nodes[2:end], reached)
+        np.testing.assert_array_equal(np.flatnonzero(dense), reached)
+        dense[:] = 0.0
 
 
 @pytest.mark.parametrize("laplacian", LAPLACIANS)

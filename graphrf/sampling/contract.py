@@ -14,7 +14,9 @@ from graphrf.sampling.record import Block
 class Sampler(Protocol):
     """Settings of a way to estimate rows of F = sum_k f_k W^k: `RandomWalks`, `CompressedPowers` and its kin.
 
-    A class with these two attributes and this method can be passed wherever they can.
+    A class with these two attributes and this method can be passed wherever they can. A sampler whose settings
+    depend on the graph has a method `resolved(graph)` beside, which returns it with these settings fixed: a
+    Gaussian process calls it once, so that training does not change them.
     """
 
     @property

@@ -185,8 +185,8 @@ class CompressedPowers:
     it carries is worth.
 
     Time a node: at most 2 `budget` + 1 edges for each power, and what they reach is sorted in linear time.
-    Memory: 6 bytes for each distinct (source, node, step), at most the sum of the budgets. Values are computed in
-    float64 and stored in float32, also when the features' dtype is float64.
+    Memory: 6 bytes for each distinct (source, node, step), at most the sum of the budgets, and 6 for each distinct
+    (source, node). Values are computed in float64 and stored in float32, also when the features' dtype is float64.
 
     *Where walks do better:* for kernels that reach far more nodes than the budget. With `AutoLengths`, as many
     operations and Diffusion(8), `RandomWalks` have 0.6 of the error on a social graph and 0.9 on a citation graph

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.sampling.compression import keep_largest, pick, product_within
+from graphrf.sampling.compression import product as _product_loop
 from graphrf.sampling.philox import Use, philox, unit
-from graphrf.sampling.power_loops import _product as _product_loop
-from graphrf.sampling.power_loops import keep_largest, pick, product_within
 from graphrf.sampling.powers import PICKS
 from graphrf.sampling.prepared_powers import relabelled
 from graphrf.sampling.transitions import load_degrees

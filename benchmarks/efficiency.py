@@ -261,6 +261,7 @@ def draw(rows: list[Row], path: Path) -> None:
     """The Pareto fronts in operations and in non-zeros, one column for each graph, one row for each kernel."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
     styles = {
         SIGMA: ("#000000", "x"),
@@ -273,7 +274,7 @@ def draw(rows: list[Row], path: Path) -> None:
         "4 factors, walks, auto": ("#882255", "P"),
         "4 factors, compressed, auto": ("#ee3377", "X"),
         "cut": ("#cc79a7", "v"),
-        "exact rows": ("#ddaa00", "*"),
+        "exact rows": ("#000000", "*"),
     }
     graphs = list(dict.fromkeys(row.graph for row in rows))
     kernels = list(dict.fromkeys(row.kernel for row in rows))
@@ -290,17 +291,30 @@ def draw(rows: list[Row], path: Path) -> None:
                     )
                     if points:
                         x, y = zip(*points, strict=True)
-                        panel.loglog(x, y, color=colour, marker=marker, ms=5, lw=1, label=method)
+                        panel.loglog(
+                            x, y, color=colour, marker=marker, ms=8 if marker == "*" else 5, lw=1, label=method
+                        )
                 if i == 0:
                     panel.set_title(graph, fontsize=10)
                 if j == 0:
                     panel.set_ylabel(f"{kernel}\nrelative error", fontsize=8)
                 panel.tick_params(labelsize=7)
+                for side in (panel.xaxis, panel.yaxis):
+                    side.set_minor_formatter(NullFormatter())
                 panel.grid(alpha=0.25)
         figure.supxlabel({"operations": "operations a node", "nonzeros": "non-zeros a row"}[axis], fontsize=10)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=5, fontsize=9, frameon=False)
         FigureCanvasAgg(figure).print_figure(path / f"efficiency_{axis}.png", dpi=110)
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a csv file."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return [
+            Row(*(record[f.name] if f.type == "str" else float(record[f.name]) for f in fields(Row)))
+            for record in csv.DictReader(file)
+        ]
 
 
 def main() -> None:
@@ -311,7 +325,14 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="*", type=int, default=[8, 32, 128])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, help="folder for efficiency.csv and the figures")
+    parser.add_argument(
+        "--draw", action="store_true", help="draw what a former run wrote to --out, and measure nothing"
+    )
     arguments = parser.parse_args()
+    if arguments.draw:
+        rows = [row for row in read(arguments.out / "efficiency.csv") if row.graph in arguments.graphs]
+        draw([row for row in rows if row.kernel in arguments.kernels], arguments.out)
+        return
     # Long kernels are measured with walks that do not suit them, on purpose.
     warnings.simplefilter("ignore", grf.HeavyTailWarning)
     warnings.simplefilter("ignore", grf.TruncationWarning)
@@ -320,7 +341,7 @@ def main() -> None:
         grf.sample_features(grf.datasets.load("karate").graph, sampler, seed=0).matrix(
             KERNELS["diffusion, lengthscale 1"]
         )
-    rows: list[Row] = []
+    rows = []
     for case in cases(arguments.graphs, arguments.kernels):
         own = [row for row in measured(case, arguments.repeats, tuple(arguments.sizes)) if row is not None]
         print(f"\n{case.name} ({GRAPHS[case.name]}), {case.kernel_name}: {case.length} steps")

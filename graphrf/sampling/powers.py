@@ -159,7 +159,8 @@ class CompressedPowers:
         L, the highest power, 0 to 65,534, all with the same budget. This or `lengths`, or neither.
     lengths : Survival or LengthChoice, optional
         Budgets that fall with the step: x_k keeps ceil(budget S(k)) entries, and L is the end of the table. Any
-        table serves without bias; the default, Survival.geometric(0.1).cut(48), suits many kernels.
+        table serves without bias, and every step of it keeps an entry at least, so cut long ones; the default,
+        Survival.geometric(0.1).cut(48), suits many kernels.
         `AutoLengths(kernel)` makes one for each graph (`resolved`), and with it the error is lowest for its
         operations and non-zeros (`benchmarks/efficiency.py`).
     laplacian : {"normalized", "combinatorial"}

@@ -52,6 +52,7 @@ KERNELS: dict[str, grf.Kernel] = {
     "diffusion, lengthscale 3": grf.Diffusion(3.0),
     "diffusion, lengthscale 8": grf.Diffusion(8.0),
 }
+SERIES = "series (each product)"
 # What the errors of road and mesh graphs, and of the others, are to be at most, as a share of sigma's.
 TARGETS = {"road and mesh": 0.23, "social and citation": 0.6}
 SIGMA = "sigma, p .1 (the paper)"
@@ -147,7 +148,7 @@ class Case:
         exact = grf.apply_kernel(self.graph, self.kernel, vector)
         error = float(np.linalg.norm(approximate - exact) / np.linalg.norm(exact))
         operations = products * self.graph.walk_matrix("normalized").nnz
-        return self._row("series (each product)", f"{products} powers", [error], [seconds], operations, 0)
+        return self._row(SERIES, f"{products} powers", [error], [seconds], operations, 0)
 
     def within(self, budget: Row, sampler: Callable[[int], Any], n_factors: int, most: int) -> int:
         """The largest setting whose operations and non-zeros stay within those of `budget`, by bisection."""
@@ -346,10 +347,9 @@ def main() -> None:
         own = [row for row in measured(case, arguments.repeats, tuple(arguments.sizes)) if row is not None]
         print(f"\n{case.name} ({GRAPHS[case.name]}), {case.kernel_name}: {case.length} steps")
         print(table(own), flush=True)
+        rivals = [row for row in own if row.method != SERIES]  # whose products store nothing
         for axis in ("operations", "nonzeros", "seconds"):
-            names = ", ".join(
-                f"{row.method} {row.setting}" for row in front(own, axis) if "series" not in row.method
-            )
+            names = ", ".join(f"{row.method} {row.setting}" for row in front(rivals, axis))
             print(f"  front in {axis}: {names}")
         rows += own
         if arguments.out:

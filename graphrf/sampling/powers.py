@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
@@ -20,8 +21,23 @@ _MOST_ENTRIES = 2**31 - 1
 PICKS = 1
 
 
+class _Fixed:
+    """What the samplers share that leave nothing to chance, and nothing to the graph."""
+
+    max_length: int
+
+    @property
+    def survival(self) -> Survival:
+        """S(k) = 1 up to `max_length`: no power is left out."""
+        return _whole(self.max_length)
+
+    def resolved(self, graph: Graph) -> Self:
+        """Itself: nothing in it depends on the graph."""
+        return self
+
+
 @dataclass(frozen=True)
-class ExactPowers:
+class ExactPowers(_Fixed):
     r"""Exact rows of F = sum_{k <= L} f_k W^k by sparse products: the sampler that drops nothing.
 
     .. math:: x_0 = e_i, \quad x_k = W x_{k-1}, \quad \phi(i) = \sum_{k \le L} f_k x_k.
@@ -64,15 +80,6 @@ class ExactPowers:
         object.__setattr__(self, "max_length", _checked_length(self.max_length))
         _checks.choice("laplacian", self.laplacian, LAPLACIANS)
 
-    @property
-    def survival(self) -> Survival:
-        """S(k) = 1 up to `max_length`: no power is left out."""
-        return _whole(self.max_length)
-
-    def resolved(self, graph: Graph) -> ExactPowers:
-        """Itself: nothing in it depends on the graph."""
-        return self
-
     def prepare(self, graph: Graph, seed: int) -> PreparedPowers:
         """The sampler bound to a graph; the seed plays no part."""
         remedy = "lower max_length, take CompressedPowers or CutPowers"
@@ -80,7 +87,7 @@ class ExactPowers:
 
 
 @dataclass(frozen=True)
-class CutPowers:
+class CutPowers(_Fixed):
     r"""Exact powers, of which each row keeps only its `budget` largest nodes: deterministic, with a stated bias.
 
     The nodes v of row i with the largest sum_k x_k(v) stay, x_k = W^k e_i: a choice that needs no kernel. The norm
@@ -124,15 +131,6 @@ class CutPowers:
         object.__setattr__(self, "budget", _checked_budget(self.budget))
         object.__setattr__(self, "max_length", _checked_length(self.max_length))
         _checks.choice("laplacian", self.laplacian, LAPLACIANS)
-
-    @property
-    def survival(self) -> Survival:
-        """S(k) = 1 up to `max_length`: no power is left out."""
-        return _whole(self.max_length)
-
-    def resolved(self, graph: Graph) -> CutPowers:
-        """Itself: nothing in it depends on the graph."""
-        return self
 
     def prepare(self, graph: Graph, seed: int) -> PreparedPowers:
         """The sampler bound to a graph; the seed plays no part."""

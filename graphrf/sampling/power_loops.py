@@ -102,12 +102,41 @@ def _powers(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def _largest(values, k):  # type: ignore[no-untyped-def]
+    """The k-th largest of `values`, which are reordered (Hoare's selection; np.partition takes 4 s to compile)."""
+    low = 0
+    high = values.size - 1
+    while low < high:
+        pivot = values[(low + high) >> 1]
+        i = low
+        j = high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                value = values[i]
+                values[i] = values[j]
+                values[j] = value
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
+        else:
+            break
+    return values[k - 1]
+
+
+@njit(nogil=True)
 def _drop_smallest(found, n, keep, dense, tally):  # type: ignore[no-untyped-def]
     """Mark by -1 in `tally` all but the `keep` largest of found[:n] by `dense`; the lower node wins a tie."""
     scores = np.empty(n)
     for i in range(n):
         scores[i] = dense[found[i]]
-    least = np.partition(scores, n - keep)[n - keep]
+    least = _largest(scores.copy(), keep)
     ties = keep
     for i in range(n):
         ties -= scores[i] > least

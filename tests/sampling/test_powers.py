@@ -8,7 +8,7 @@ import pytest
 import graphrf as grf
 from graphrf.features import TruncationWarning
 from graphrf.sampling import prepared_powers, record
-from graphrf.sampling.power_loops import power_block
+from graphrf.sampling.power_loops import _largest, power_block
 from graphrf.sampling.prepared_powers import PreparedPowers, relabelled
 from tests.sampling.test_compression import hub_graph
 from tests.sampling.test_sample import _draws, _projections, _same, _truth
@@ -451,3 +451,11 @@ def test_a_gaussian_process_takes_powers(grid):
     truth = np.sin(np.arange(144) // 12 / 3.0) + np.cos(np.arange(144) % 12 / 3.0)
     assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.3
     assert np.sqrt(np.mean((chosen.predict() - truth) ** 2)) < 0.3
+
+
+def test_the_largest_of_many_with_ties():
+    rng = np.random.default_rng(0)
+    for n in range(1, 40):
+        values = rng.integers(0, 8, n).astype(float)
+        for k in range(1, n + 1):
+            assert _largest(values.copy(), k) == np.sort(values)[n - k]

@@ -52,8 +52,8 @@ def _errors(part: GramPart) -> Picture:
     return Picture(
         file="error_against_walks.png",
         caption=(
-            f"Error of the kernel against the number of walks, means of {part.repeats} repetitions; bars are two "
-            "standard errors each way. A lower line needs fewer walks."
+            f"Error of the kernel against the number of walks (for compressed powers: of entries), means of "
+            f"{part.repeats} repetitions; bars are two standard errors each way. A lower line needs fewer walks."
         ),
         alt=(
             f"Lines of error against walks on logarithmic axes, from {rows[0].n_walks} to {rows[-1].n_walks} "

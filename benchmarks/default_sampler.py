@@ -43,6 +43,7 @@ from collections import defaultdict
 
 import numpy as np
 from _machine import header
+from auto_lengths import flat_then_geometric
 
 import graphrf as grf
 from graphrf.series import kernel_block
@@ -73,10 +74,10 @@ COMPRESSED = "compressed powers"
 LAWS = {
     REFERENCE: grf.Survival.geometric(0.1),
     "Stratified(0.2)": grf.Survival.geometric(0.2),
-    "3 free, then 0.15": grf.Survival.geometric(0.15, free_steps=3),
-    "4 free, then 0.15": grf.Survival.geometric(0.15, free_steps=4),
-    "4 free, then 0.2": grf.Survival.geometric(0.2, free_steps=4),
-    "6 free, then 0.2": grf.Survival.geometric(0.2, free_steps=6),
+    "3 free, then 0.15": flat_then_geometric(3, 0.85).survival,
+    "4 free, then 0.15": flat_then_geometric(4, 0.85).survival,
+    "4 free, then 0.2": flat_then_geometric(4, 0.8).survival,
+    "6 free, then 0.2": flat_then_geometric(6, 0.8).survival,
     "2 free, .09 or .25": half_and_half(0.09, 0.25, free_steps=2),
     COMPRESSED: grf.Survival.geometric(0.1).cut(48),
 }

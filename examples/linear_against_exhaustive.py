@@ -23,6 +23,7 @@ import numpy as np
 from gram_error import mean_and_error, ratio_and_error, relative_errors
 
 import graphrf as grf
+from graphrf.matching.quadratic import spectral_form
 from graphrf.matching.quantiles import tile_modulations, tile_spectra, tile_survival
 from graphrf.plot import COLOURS, require_matplotlib
 
@@ -74,11 +75,11 @@ def tied_distance(first: np.ndarray, second: np.ndarray, p_halt: float) -> int:
 
 
 def quadratic_objective(permutation: np.ndarray, eigenvalues: np.ndarray, p_halt: float) -> float:
-    """Eq. 55 averaged over all node pairs: mean of [sum_q (h_q + h_sigma(q))^2]^2 over the eigenvalues of W."""
+    """Eq. 55 averaged over all node pairs: from the eigenvalues of W."""
     survival = grf.Survival.geometric(p_halt)
     modulation = KERNEL.modulation(survival.table.size)
     spectra = tile_spectra(tile_modulations(modulation, survival, permutation.size), eigenvalues)
-    return float((((spectra + spectra[permutation]) ** 2).sum(axis=0) ** 2).mean())
+    return float(spectral_form(spectra, np.full(eigenvalues.size, 1.0 / eigenvalues.size))(permutation))
 
 
 def compare(

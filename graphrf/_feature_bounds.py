@@ -53,10 +53,10 @@ def modulation(features: Features, kernel: FeatureKernel) -> np.ndarray:
     return kernel.modulation(features.max_length + 1, scale=features._scale)
 
 
-def served_modulation(features: Features, kernel: FeatureKernel) -> np.ndarray:
+def served_modulation(features: Features, kernel: FeatureKernel, stacklevel: int = 3) -> np.ndarray:
     """The same, with warnings where features and kernel do not suit each other.
 
-    Warnings point at the caller of the public method that calls this.
+    With the default level warnings point at the caller of the public method that calls this.
     """
     f = modulation(features, kernel)
     plain = float(np.sum(f * f))
@@ -67,13 +67,13 @@ def served_modulation(features: Features, kernel: FeatureKernel) -> np.ndarray:
             f"{plain:.3g} without termination, so that estimates have a huge variance; use a smaller "
             "p_halt, Truncated(max_length), or the exact series (graphrf.apply_kernel, method='series')",
             HeavyTailWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
     if not features._complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
         size = kernel.modulation_tail(-1, scale=features._scale) ** 2
         error = truncation_error(features, kernel)
         if error > _MUCH * size:
-            warnings.warn(_words(features, kernel, error, size), TruncationWarning, stacklevel=3)
+            warnings.warn(_words(features, kernel, error, size), TruncationWarning, stacklevel=stacklevel)
     return f
 
 

@@ -266,6 +266,11 @@ class Graph:
             return self._adjacency
         return sp.csr_array(self._adjacency + sp.diags_array(isolated.astype(np.float64), format="csr"))
 
+    @property
+    def walk_degrees(self) -> np.ndarray:
+        """The degrees by which walks are weighted: 1 for an isolated node, which never leaves itself."""
+        return np.where(self.degrees > 0, self.degrees, 1.0)
+
     def walk_matrix(self, laplacian: str = "normalized") -> sp.csr_array:
         r"""The symmetric walk matrix W, with L = s (I - W) and s = `laplacian_scale(laplacian)`.
 
@@ -280,7 +285,7 @@ class Graph:
         weights = self.walk_adjacency(laplacian)
         if laplacian == "combinatorial":
             return sp.csr_array(weights * (1.0 / self.laplacian_scale(laplacian)))
-        root = np.sqrt(np.where(self.degrees > 0, self.degrees, 1.0))
+        root = np.sqrt(self.walk_degrees)
         rows = np.repeat(np.arange(self.n_nodes, dtype=weights.indices.dtype), np.diff(weights.indptr))
         data = weights.data / (root[rows] * root[weights.indices])
         return sp.csr_array((data, weights.indices, weights.indptr), shape=weights.shape)

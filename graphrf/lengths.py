@@ -89,46 +89,16 @@ class Survival:
         object.__setattr__(self, "table", table)
 
     @classmethod
-    def geometric(cls, p_halt: float, free_steps: int = 0) -> Survival:
-        r"""No walk ends within its first `free_steps`; then it ends before each step with probability p_halt.
-
-        .. math:: S(k) = (1 - p_{halt})^{\max(0, \; k - \text{free\_steps})}
-
-        The mean length is free_steps + (1 - p_halt) / p_halt. For which kernels the variance of features is finite
-        depends on `p_halt` alone: on how S falls in the end.
-
-        Parameters
-        ----------
-        p_halt : float in (0, 1)
-            Probability of ending before each step that is not free.
-        free_steps : int
-            Steps that every walk takes, at least 0. With 0 the law is the geometric one of the paper.
-
-        Raises
-        ------
-        ValueError
-            If `p_halt` or `free_steps` is out of range, or walks could be longer than 65,534 steps.
-
-        Notes
-        -----
-        Time and memory: O(free_steps + 37 / p_halt), the length of the table.
-
-        Examples
-        --------
-        >>> import graphrf as grf
-        >>> grf.Survival.geometric(0.2, free_steps=2).table[:5].round(4)
-        array([1.  , 1.  , 1.  , 0.8 , 0.64])
-        """
+    def geometric(cls, p_halt: float) -> Survival:
+        r"""S(k) = (1 - p_halt)^k: a walk ends before each step with probability p_halt, in (0, 1)."""
         p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
-        free_steps = _checks.integer("free_steps", free_steps, low=0, high=LONGEST_WALK)
-        last = free_steps + _last_step(p_halt)
+        last = _last_step(p_halt)
         if last > LONGEST_WALK:
             raise ValueError(
-                f"`p_halt` must let walks end within {LONGEST_WALK} steps, got {p_halt:g} after {free_steps} free "
-                f"steps, with walks of up to {last:.6g}; raise it (0.0006 is enough after few free steps), or use "
-                "Truncated(max_length) or the exact series"
+                f"`p_halt` must be at least 0.0006, got {p_halt:g}: walks would be longer than "
+                f"{LONGEST_WALK} steps; use Truncated(max_length) or the exact series"
             )
-        return cls((1.0 - p_halt) ** np.maximum(np.arange(last + 1) - free_steps, 0))
+        return cls((1.0 - p_halt) ** np.arange(last + 1))
 
     def cut(self, max_length: int) -> Survival:
         """This law without what lies beyond `max_length` steps (at least 0): S(k) = 0 there.
@@ -168,18 +138,13 @@ class Survival:
         return Survival, (self.table,)  # pickle alone would forget that the table is read-only
 
     def __repr__(self) -> str:
-        free_steps = int(np.count_nonzero(self.table == 1.0)) - 1
-        if free_steps < self.max_length:  # is it a geometric one, of a p_halt that can be written down?
-            p_halt = float(f"{1.0 - self.table[free_steps + 1]:.12g}")
-            last = free_steps + _last_step(p_halt) if p_halt < 1.0 else 0
-            if self.max_length <= last <= LONGEST_WALK:
-                whole = Survival.geometric(p_halt, free_steps)
+        if self.max_length > 2:  # is it a geometric one, of a p_halt that can be written down?
+            p_halt = float(f"{1.0 - self.table[1]:.12g}")
+            if 0.0 < p_halt < 1.0 and self.max_length <= _last_step(p_halt) <= LONGEST_WALK:
+                whole = Survival.geometric(p_halt)
                 if np.array_equal(self.table, whole.table[: self.table.size]):
                     cut = f".cut({self.max_length})" if self.max_length < whole.max_length else ""
-                    free = f", free_steps={free_steps}" if free_steps else ""
-                    # Two or three entries are rather a table that somebody wrote down.
-                    if not cut or self.max_length - free_steps > 2:
-                        return f"Survival.geometric({p_halt!r}{free}){cut}"
+                    return f"Survival.geometric({p_halt!r}){cut}"
         return f"Survival({self.table.size} entries, mean length {self.mean_length:.4g})"
 
 

@@ -157,8 +157,6 @@ class ProductFeatures:
         )
 
     # -- matrices --------------------------------------------------------------------------------
-    #
-    # All begin alike: `map` has no frame of its own, so that warnings point at the caller of the public method.
 
     def matrices(self, kernel: Kernel) -> tuple[sp.csr_array, ...]:
         """The matrices of all factors for `kernel.root(n_factors)`: their product is B.
@@ -188,7 +186,7 @@ class ProductFeatures:
         Cost: O(visits) time and `nnz` floats of memory. All methods below do this first, so for many products
         with one kernel take the matrices once.
         """
-        return self._matrices(list(map(served_modulation, self.factors, self._roots(kernel))))
+        return self._matrices(kernel)
 
     def matrix(self, kernel: Kernel) -> sp.csr_array:
         """B itself: the factors of `matrices` multiplied out, scipy CSR of shape (n, N).
@@ -196,7 +194,7 @@ class ProductFeatures:
         It may fill in: up to n N non-zeros, where the factors have `nnz` in all. `apply` and `apply_t` do
         without it. Raises and warns as `matrices`.
         """
-        return _multiplied(self._matrices(list(map(served_modulation, self.factors, self._roots(kernel)))))
+        return _multiplied(self._matrices(kernel))
 
     def apply(self, kernel: Kernel, x: Any) -> np.ndarray:
         """B x for x of shape (N,) or (N, p); the result has shape (n,) or (n, p).
@@ -205,13 +203,13 @@ class ProductFeatures:
         column. The type follows from the features' and x's.
         """
         x = _vectors("x", x, self.n_nodes)
-        matrices = self._matrices(list(map(served_modulation, self.factors, self._roots(kernel))))
+        matrices = self._matrices(kernel)
         return np.asarray(reduce(lambda product, factor: factor @ product, reversed(matrices), x))
 
     def apply_t(self, kernel: Kernel, y: Any) -> np.ndarray:
         """B^T y for y of shape (n,) or (n, p); the result has shape (N,) or (N, p). Otherwise as `apply`."""
         y = _vectors("y", y, self.shape[0])
-        matrices = self._matrices(list(map(served_modulation, self.factors, self._roots(kernel))))
+        matrices = self._matrices(kernel)
         return np.asarray(reduce(lambda product, factor: factor.T @ product, matrices, y))
 
     def gram(
@@ -254,23 +252,23 @@ class ProductFeatures:
         right_features = self if other is None else self._checked_other(other)
         left_rows = row_numbers("rows", rows, self.nodes)
         right_rows = row_numbers("cols", cols, right_features.nodes)
-        matrices = self._matrices(list(map(served_modulation, self.factors, self._roots(kernel))))
+        matrices = self._matrices(kernel)
         left = _multiplied(matrices, left_rows)
         if other is None and np.array_equal(left_rows, right_rows):
             return _dense_product(left, left)
         if other is not None:
-            matrices = other._matrices(list(map(served_modulation, other.factors, other._roots(kernel))))
+            matrices = other._matrices(kernel)
         return _dense_product(left, _multiplied(matrices, right_rows))
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _roots(self, kernel: Kernel) -> list[Kernel]:
-        """The kernel that each factor serves."""
-        return [require_kernel(kernel).root(self.n_factors)] * self.n_factors
-
-    def _matrices(self, modulations: list[np.ndarray]) -> tuple[sp.csr_array, ...]:
-        """The factors' matrices, each for its modulation."""
-        return tuple(factor.matrix_from_modulation(f) for factor, f in zip(self.factors, modulations, strict=True))
+    def _matrices(self, kernel: Kernel) -> tuple[sp.csr_array, ...]:
+        """The factors' matrices; warnings point at the caller of the public method that calls this."""
+        root = require_kernel(kernel).root(self.n_factors)
+        matrices = []
+        for factor in self.factors:  # a comprehension may have a frame of its own
+            matrices.append(factor.matrix_from_modulation(served_modulation(factor, root, stacklevel=4)))  # noqa: PERF401
+        return tuple(matrices)
 
     def _checked_other(self, other: Any) -> ProductFeatures:
         if not isinstance(other, ProductFeatures):

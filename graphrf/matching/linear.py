@@ -15,10 +15,15 @@ def spectral_cost(spectra: np.ndarray, weights: np.ndarray) -> np.ndarray:
     [(psi^(a) + psi^(b))_i . (psi^(a) + psi^(b))_j]^2 is this sum (up to the constant N) follows from
     ||(h_a + h_b)(W)^2||_F^2 being the sum of fourth powers of eigenvalues.
     """
+    return fourth_powers(spectra, spectra, weights)
+
+
+def fourth_powers(left: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """C[a, b] = sum_p weights_p (left_ap + right_bp)^4."""
     # The binomial expansion: five matrix products, and no array of order^2 times the number of points.
-    cost = np.zeros((spectra.shape[0],) * 2)
+    cost = np.zeros((left.shape[0], right.shape[0]))
     for power in range(5):
-        cost += math.comb(4, power) * ((weights * spectra**power) @ (spectra ** (4 - power)).T)
+        cost += math.comb(4, power) * ((weights * left**power) @ (right ** (4 - power)).T)
     return cost
 
 

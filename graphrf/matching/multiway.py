@@ -25,9 +25,9 @@ no less than assignments in seven of eight settings and take a hundred times as 
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from graphrf import _checks
+from graphrf.matching.linear import fourth_powers, solve_linear
 
 # A smaller relative gain is rounding: sweeping for it might never end.
 _LEAST_GAIN = 1e-12
@@ -137,7 +137,7 @@ def _greedy(spectra: np.ndarray, weights: np.ndarray, n_walkers: int) -> np.ndar
     tiles = np.tile(np.arange(spectra.shape[0]), (n_walkers, 1))
     sums = spectra.copy()
     for walker in range(1, n_walkers):
-        tiles[walker] = _match(sums, spectra, weights)
+        tiles[walker] = solve_linear(fourth_powers(sums, spectra, weights))
         sums += spectra[tiles[walker]]
     return tiles
 
@@ -151,21 +151,10 @@ def _descend(tiles: np.ndarray, spectra: np.ndarray, weights: np.ndarray) -> flo
         improved = False
         for walker in range(tiles.shape[0]):
             others = sums - spectra[tiles[walker]]
-            matched = _match(others, spectra, weights)
+            matched = solve_linear(fourth_powers(others, spectra, weights))
             new_sums = others + spectra[matched]
             new_cost = _cost(new_sums, weights)
             if new_cost < cost * (1 - _LEAST_GAIN):
                 tiles[walker], sums, cost = matched, new_sums, new_cost
                 improved = True
     return cost
-
-
-def _match(others: np.ndarray, spectra: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The permutation that minimises sum_q sum_p w_p (others_q + h_sigma(q))^4.
-
-    The pure fourth powers are the same for every permutation and are left out.
-    """
-    cubes = (weights * others**3) @ spectra.T
-    squares = (weights * others**2) @ (spectra**2).T
-    ones = (weights * others) @ (spectra**3).T
-    return np.asarray(linear_sum_assignment(4 * cubes + 6 * squares + 4 * ones)[1], dtype=np.int64)

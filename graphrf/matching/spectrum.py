@@ -38,7 +38,7 @@ def density_of_states(
     if n_probes is None:
         n_probes = max(1, min(_MOST_PROBES, _PROBE_ENTRIES // n))
     labels = graph.components()
-    top = np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0)) if laplacian == "normalized" else np.ones(n)
+    top = np.sqrt(graph.walk_degrees) if laplacian == "normalized" else np.ones(n)
     squares = np.bincount(labels, top**2)
     rules = []
     for _ in range(n_probes):

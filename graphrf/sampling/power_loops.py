@@ -13,6 +13,7 @@ from numba import njit, uint64
 from graphrf.sampling.compression import compress, product, product_within
 from graphrf.sampling.node_sets import drain, insert
 from graphrf.sampling.philox import Use, philox, unit
+from graphrf.sampling.walks import grown
 
 _USE_COMPRESS = np.uint64(Use.COMPRESS)
 _U0 = np.uint64(0)
@@ -23,23 +24,9 @@ _UP = 1.0 + 2.0**-23
 
 @njit(nogil=True)
 def _powers(  # type: ignore[no-untyped-def]
-    indptr,
-    indices,
-    weights,
-    cumulative,
-    start,
-    source,
-    budgets,
-    picks,
-    key,
-    dense,
-    low,
-    middle,
-    top,
-    ends,
-    nodes,
-    values,
-):
+    indptr, indices, weights, cumulative, start, source, budgets, picks, key,
+    dense, low, middle, top, ends, nodes, values,
+):  # fmt: skip
     """The powers x_k of e_start, compressed to budgets[k] entries after every product.
 
     A product reads about `picks` budgets[k] edges where its rows have more, and all of them where `picks` is 0.
@@ -286,12 +273,3 @@ def exact_size(indptr, indices, start, max_length):  # type: ignore[no-untyped-d
         n = reached
         n_values += n
     return n_found, n_values, work
-
-
-@njit(nogil=True)
-def grown(array, used, room):  # type: ignore[no-untyped-def]
-    """A larger copy of a buffer, of which `used` elements matter."""
-    larger = np.empty(room, array.dtype)
-    for i in range(used):
-        larger[i] = array[i]
-    return larger

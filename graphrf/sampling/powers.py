@@ -83,7 +83,7 @@ class ExactPowers(_Fixed):
     def prepare(self, graph: Graph, seed: int) -> PreparedPowers:
         """The sampler bound to a graph; the seed plays no part."""
         remedy = "lower max_length, take CompressedPowers or CutPowers"
-        return PreparedPowers(self, graph, seed, max_length=self.max_length, remedy=remedy)
+        return PreparedPowers(self, graph, seed, remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class CutPowers(_Fixed):
     def prepare(self, graph: Graph, seed: int) -> PreparedPowers:
         """The sampler bound to a graph; the seed plays no part."""
         remedy = "lower budget or max_length"
-        return PreparedPowers(self, graph, seed, max_length=self.max_length, keep=self.budget, remedy=remedy)
+        return PreparedPowers(self, graph, seed, keep=self.budget, remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -270,11 +270,8 @@ class CompressedPowers:
     def prepare(self, graph: Graph, seed: int) -> PreparedPowers:
         """The sampler bound to a graph and a seed."""
         sampler = self.resolved(graph)
-        budgets = sampler.budgets
         remedy = "lower budget or max_length" if self.lengths is None else "lower budget"
-        return PreparedPowers(
-            sampler, graph, seed, max_length=budgets.size - 1, budgets=budgets, picks=PICKS, remedy=remedy
-        )
+        return PreparedPowers(sampler, graph, seed, budgets=sampler.budgets, picks=PICKS, remedy=remedy)
 
 
 # Numpy's integers become Python's, which JSON knows.

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import weakref
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from graphrf.graph import Graph
-from graphrf.lengths import Survival
+from graphrf.sampling.contract import Sampler
 from graphrf.sampling.power_loops import exact_size, power_block
 from graphrf.sampling.record import Block
-from graphrf.sampling.transitions import load_degrees
 from graphrf.sampling.walks import row_cumsum
-
-if TYPE_CHECKING:
-    from graphrf.sampling.powers import CompressedPowers, CutPowers, ExactPowers
 
 # What compression takes for the size of an entry of W^k is that entry times (d_v / d_i)^LEVEL. With 0 the variance
 # is least for short kernels, with 1/2 (probabilities) for long ones on graphs of uneven degrees
@@ -65,7 +61,7 @@ def relabelled(graph: Graph, laplacian: str) -> Matrix:
     """The walk matrix in reverse Cuthill-McKee order, kept as long as the graph lives; O(nnz) the first time."""
     of_graph = _relabelled.setdefault(graph, {})
     if laplacian not in of_graph:
-        degrees = load_degrees(graph)
+        degrees = graph.walk_degrees
         flat = laplacian == "combinatorial"
         level, load = (np.ones_like(degrees) if flat else degrees**power for power in (LEVEL, 0.5 - LEVEL))
         walk = graph.walk_matrix(laplacian)
@@ -95,11 +91,10 @@ class PreparedPowers:
 
     def __init__(
         self,
-        sampler: ExactPowers | CutPowers | CompressedPowers,
+        sampler: Sampler,
         graph: Graph,
         seed: int,
         *,
-        max_length: int,
         budgets: np.ndarray | None = None,
         picks: int = 0,
         keep: int | None = None,
@@ -107,20 +102,20 @@ class PreparedPowers:
     ) -> None:
         graph.require_undirected("a kernel's features")
         self.sampler = sampler
-        self.survival = Survival(np.ones(max_length + 1))
+        self.survival = sampler.survival
         self.scale = graph.laplacian_scale(sampler.laplacian)
-        self.degrees = load_degrees(graph) if sampler.laplacian == "normalized" else None
+        self.degrees = graph.walk_degrees if sampler.laplacian == "normalized" else None
         self.remedy = remedy
-        n_nodes = graph.n_nodes
+        n_nodes, n_powers = graph.n_nodes, self.survival.table.size
         self._compresses = budgets is not None
         self._matrix = relabelled(graph, sampler.laplacian)
         # Budgets beyond the nodes still decide how many edges are read.
         most = self._matrix.indices.size
-        self._budgets = np.full(max_length + 1, n_nodes) if budgets is None else np.minimum(budgets, most)
+        self._budgets = np.full(n_powers, n_nodes) if budgets is None else np.minimum(budgets, most)
         self._picks = picks
         self._keep = n_nodes if keep is None else min(keep, n_nodes)
         # The multiply-adds, and the norms of what is cut.
-        self.row_bytes = 8 + (4 * (max_length + 1) if self._keep < n_nodes else 0)
+        self.row_bytes = 8 + (4 * n_powers if self._keep < n_nodes else 0)
         self._key = np.uint64(seed)
 
     @property

@@ -12,7 +12,7 @@ from graphrf import _checks
 from graphrf.graph import LAPLACIANS, Graph
 from graphrf.lengths import LengthLaw, Rule, Stratified, Survival
 from graphrf.sampling.record import Block
-from graphrf.sampling.transitions import Transitions, load_degrees, transitions
+from graphrf.sampling.transitions import Transitions, transitions
 from graphrf.sampling.walks import walk_block
 
 DIRECTIONS = ("independent", "stratified")
@@ -48,8 +48,8 @@ class RandomWalks:
     lengths : LengthLaw or LengthChoice
         `Stratified(0.1)` by default; `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`; or `AutoLengths(kernel)`,
         which chooses a law for each graph (`resolved`). The default serves kernels of short and long range alike:
-        Stratified(Survival.geometric(0.2, free_steps=4)) has 0.6 to 0.9 of its Gram error at equal steps for short
-        kernels, and 2.3 to 49 times its error for RegularizedLaplacian(3, 2) (`benchmarks/default_sampler.py`).
+        tables that end no walk within its first steps have less error for short kernels, and more for those that
+        decay slowly (`benchmarks/default_sampler.py`).
     directions : {"stratified", "independent"}
         Whether the walks of one node that stand together leave by systematic sampling over the neighbours
         (fewer walks repeat each other) or independently (as in the paper).
@@ -124,7 +124,7 @@ class PreparedWalks:
         self.law = law
         self.survival = law.survival
         self.scale = graph.laplacian_scale(sampler.laplacian)
-        self.degrees = load_degrees(graph) if sampler.laplacian == "normalized" else None
+        self.degrees = graph.walk_degrees if sampler.laplacian == "normalized" else None
         self._transitions: Transitions = transitions(graph.walk_adjacency(sampler.laplacian))
         self._key = np.uint64(seed)
         self._permutations = law.permutations(sampler.n_walks)

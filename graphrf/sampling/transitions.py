@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf.graph import Graph
 from graphrf.sampling.walks import row_cumsum
 
 
@@ -50,8 +49,3 @@ def _running_shares(indptr: np.ndarray, weights: np.ndarray) -> np.ndarray:
     cumulative /= np.repeat(cumulative[last], degree[filled])
     cumulative[last] = 1.0
     return cumulative
-
-
-def load_degrees(graph: Graph) -> np.ndarray:
-    """Degrees for the loads sqrt(d_i / d_v); an isolated node never leaves itself, so 1 does for it."""
-    return np.where(graph.degrees > 0, graph.degrees, 1.0)

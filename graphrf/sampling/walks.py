@@ -363,12 +363,12 @@ def walk_block(  # type: ignore[no-untyped-def]
         sort_by_node(row_visits, n, spare, places)
         if n_visits + n > steps.size:
             room = max(2 * steps.size, n_visits + n)
-            steps = _grown(steps, n_visits, room)
-            counts = _grown(counts, n_visits, room)
+            steps = grown(steps, n_visits, room)
+            counts = grown(counts, n_visits, room)
         if n_entries + n > nodes.size:
             room = max(2 * nodes.size, n_entries + n)
-            nodes = _grown(nodes, n_entries, room)
-            visits_per_entry = _grown(visits_per_entry, n_entries, room)
+            nodes = grown(nodes, n_entries, room)
+            visits_per_entry = grown(visits_per_entry, n_entries, room)
         first_entry = n_entries
         first_visit = n_visits
         previous = _ALL  # no (node, step) pair: the low bits of a real one are zero after the shift below
@@ -395,7 +395,8 @@ def walk_block(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _grown(array, used, room):  # type: ignore[no-untyped-def]
+def grown(array, used, room):  # type: ignore[no-untyped-def]
+    """A larger copy of a buffer, of which `used` elements matter."""
     larger = np.empty(room, array.dtype)
     for i in range(used):
         larger[i] = array[i]

@@ -249,7 +249,7 @@ def test_a_single_batch_has_no_standard_error() -> None:
         ({"p_halt": 0.0}, ValueError, r"`p_halt` must be in \(0, 1\), got 0"),
         ({"p_halt": 1.0}, ValueError, r"`p_halt` must be in \(0, 1\), got 1"),
         ({"p_halt": "high"}, TypeError, "`p_halt` must be a number"),
-        ({"p_halt": 1e-5, "coupling": "iid"}, ValueError, "`p_halt` must let walks end"),
+        ({"p_halt": 1e-5, "coupling": "iid"}, ValueError, "`p_halt` must be at least 0.0006"),
         ({"n_walks": 0}, ValueError, "`n_walks` must be in .*, got 0"),
         ({"n_walks": 2.5}, TypeError, "`n_walks` must be an integer"),
         ({"n_walks": 3, "coupling": "antithetic"}, ValueError, "`n_walks` must be a multiple of 2"),

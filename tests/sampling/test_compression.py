@@ -11,7 +11,6 @@ from graphrf.sampling.compression import product as _product_loop
 from graphrf.sampling.philox import Use, philox, unit
 from graphrf.sampling.powers import PICKS
 from graphrf.sampling.prepared_powers import relabelled
-from graphrf.sampling.transitions import load_degrees
 from tests.sequential import assert_unbiased
 
 LAPLACIANS = ["normalized", "combinatorial"]
@@ -258,7 +257,7 @@ def test_shares_that_underflow_list_no_node_and_no_node_twice():
 def test_values_of_the_loops_are_powers_of_w_at_another_level(weighted_graph, laplacian):
     matrix = relabelled(weighted_graph, laplacian)
     order = matrix.order.astype(int)
-    level = load_degrees(weighted_graph) ** 0.25 if laplacian == "normalized" else np.ones(8)
+    level = weighted_graph.walk_degrees**0.25 if laplacian == "normalized" else np.ones(8)
     walk = weighted_graph.walk_matrix(laplacian).toarray() * level / level[:, None]
     np.testing.assert_allclose(_dense(matrix), walk[np.ix_(order, order)], rtol=1e-15)
     np.testing.assert_array_equal(matrix.rank[order], np.arange(8))

@@ -75,14 +75,16 @@ def _kernel(part: GramPart) -> Section:
         "distributions, of as many entries as there are walks in the other rows."
     )
     directions = "'stratified' sends the walks of a node that stand together to different neighbours."
-    cost = "For each node: the cost in time and in memory. Seconds are for all nodes."
-    what = f"{best.lengths} lengths and {best.directions} directions"
+    cost = (
+        "For each node: the cost in time and in memory; of powers the edges read, in place of steps. Seconds are "
+        "for all nodes."
+    )
+    who = f"With the same {part.n_walks} walks a node, {best.lengths} lengths and {best.directions} directions"
     if best.lengths == COMPRESSED:
-        what = "powers compressed to as many entries"
+        who = f"With {part.n_walks} entries in place of as many walks, compressed powers"
     finding = (
-        f"With the same {part.n_walks} walks a node, {what} "
-        f"have {baseline.error / best.error:.1f} times less error than independent walks, with {best.steps:.0f} "
-        f"steps a node instead of {baseline.steps:.0f}."
+        f"{who} have {baseline.error / best.error:.1f} times less error than independent walks, with "
+        f"{best.steps:.0f} steps a node instead of {baseline.steps:.0f}."
     )
     coupled = _compared(baseline, sigma)
     if part.p_halt < 0.3:

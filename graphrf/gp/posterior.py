@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from graphrf.factor import Factor
 from graphrf.gp.covariance import Covariance, slices
-from graphrf.gp.likelihood import constant_mean
+from graphrf.gp.likelihood import least_squares_mean
 from graphrf.gp.observations import Observations
+from graphrf.gp.pathwise import posterior_draws
 from graphrf.gp.solvers import CholeskySolver, ConjugateGradients, Solution, nystrom_preconditioner
 
 # Up to so many distinct observed nodes the covariance is factored: 300 MB and a few seconds. Conjugate gradients
@@ -29,9 +31,9 @@ class SolverWarning(UserWarning):
 
 
 class Posterior:
-    r"""f given y = c + f + noise at the observed nodes u, with one covariance K throughout:
+    r"""f given y = H b + f + noise at the observed nodes u, with one covariance K throughout:
 
-    .. math:: m_q = c + K_{qu} A^{-1} (\bar y - c), \quad
+    .. math:: m_q = H_q b + K_{qu} A^{-1} (\bar y - H_u b), \quad
               \Sigma_{qq} = K_{qq} - K_{qu} A^{-1} K_{uq}, \quad A = K_{uu} + \mathrm{diag}(noise / counts).
 
     Source: Rasmussen and Williams 2006, Eqs. 2.25 and 2.26.
@@ -41,8 +43,9 @@ class Posterior:
     covariance : Covariance
     observations : Observations
     noise : float
-    with_mean : bool
-        Whether c is the generalised least-squares mean, taken as known afterwards; else it is 0.
+    basis : ndarray, shape (N, b)
+        H, the mean's basis at all nodes, of which `observations` has the rows. b is found by generalised least
+        squares and taken as known afterwards.
     solver : "cholesky" or "cg"
     tol, max_iterations
         Of conjugate gradients.
@@ -56,7 +59,7 @@ class Posterior:
         observations: Observations,
         *,
         noise: float,
-        with_mean: bool,
+        basis: np.ndarray,
         solver: str,
         tol: float,
         max_iterations: int,
@@ -64,7 +67,7 @@ class Posterior:
     ) -> None:
         self._covariance = covariance
         self._rows = covariance.factor(observations.nodes)
-        diagonal = noise / observations.counts
+        self._diagonal = diagonal = noise / observations.counts
         size = observations.nodes.size
         self._solver: CholeskySolver | ConjugateGradients
         if solver == "cholesky":
@@ -91,14 +94,15 @@ class Posterior:
                 tol=tol,
                 max_iterations=max_iterations,
             )
-        values = observations.means
+        values, own = observations.means, observations.basis
         outputs = values.shape[1]
-        # A^-1 of (y, 1) at once: the mean is a combination of the two.
-        self.solution = self._solver.solve(np.column_stack([values, np.ones(size)]))
+        # A^-1 of (y, H) at once: the mean's coefficients come out of the two.
+        self.solution = self._solver.solve(np.column_stack([values, own]))
         _report(self.solution, "the fit")
-        solved, ones = self.solution.value[:, :outputs], self.solution.value[:, outputs]
-        self.mean = constant_mean(ones, values) if with_mean else np.zeros(outputs)
-        self.weights = solved - ones[:, None] * self.mean
+        solved, basis_solved = self.solution.value[:, :outputs], self.solution.value[:, outputs:]
+        self._basis = basis
+        self.coefficients = least_squares_mean(own.T @ basis_solved, basis_solved.T @ values)
+        self.weights = solved - basis_solved @ self.coefficients
         self._spread = covariance.spread(self._rows, self.weights)
 
     @property
@@ -108,16 +112,16 @@ class Posterior:
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p), by blocks of nodes."""
-        result = np.empty((nodes.size, self.mean.size))
+        result = np.empty((nodes.size, self.weights.shape[1]))
         for block in self._covariance.row_blocks(nodes.size):
             result[block] = self._covariance.gather(self._covariance.factor(nodes[block]), self._spread)
             if bar is not None:
                 bar.update(block.stop - block.start)
-        return result + self.mean
+        return result + self._basis[nodes] @ self.coefficients
 
     def variances(self, nodes: np.ndarray, bar: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Means, shape (q, p), and variances of f, shape (q,), in one pass over blocks of nodes."""
-        means = np.empty((nodes.size, self.mean.size))
+        means = np.empty((nodes.size, self.weights.shape[1]))
         result = np.empty(nodes.size)
         everywhere = self._covariance.everywhere(self._rows) if self._by_observed_columns(nodes.size) else None
         for block in self._covariance.blocks(nodes.size, self._rows):
@@ -131,7 +135,7 @@ class Posterior:
             result[block] = np.maximum(prior - self._reduction(cross), 0.0)
             if bar is not None:
                 bar.update(block.stop - block.start)
-        return means + self.mean, result
+        return means + self._basis[nodes] @ self.coefficients, result
 
     def _by_observed_columns(self, n_nodes: int) -> bool:
         """Whether columns of the observed nodes, of whole height, take fewer products than those of the queried.
@@ -166,6 +170,27 @@ class Posterior:
         product = np.hstack([self._solver.product(solved[:, part]) for part in slices(nodes.size, _SOLVE_WIDTH)])
         return np.asarray(prior - reduction - reduction.T + solved.T @ product)
 
+    def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        """Joint draws of f, shape (n_samples, q, p), by pathwise conditioning: one block solve for all of them.
+
+        What `rng` yields does not depend on the nodes: a draw is one function on the whole graph.
+        """
+        drawn = posterior_draws(
+            _RootRows(self._covariance, self._rows),
+            self._diagonal,
+            self._residual,
+            self._solver.solve,
+            n_samples=n_samples,
+            rng=rng,
+        )
+        _report(drawn.solution, "the samples")
+        result = np.empty((n_samples, nodes.size, self.mean.size))
+        for block in self._covariance.row_blocks(nodes.size):
+            values = drawn.at(_RootRows(self._covariance, self._covariance.factor(nodes[block])))
+            result[:, block] = np.moveaxis(values, 0, 1)
+        result += self.mean
+        return result
+
     def _reduction(self, cross: np.ndarray) -> np.ndarray:
         """The diagonal of K_qu A^-1 K_uq."""
         if isinstance(self._solver, CholeskySolver):
@@ -181,6 +206,22 @@ class Posterior:
         solution = self._solver.solve(rhs)
         _report(solution, "the covariances")
         return solution.value
+
+
+class _RootRows:
+    """Rows of sqrt(amplitude) F: the features of the covariance, as `pathwise` asks for them."""
+
+    def __init__(self, covariance: Covariance, factor: Factor) -> None:
+        self._covariance = covariance
+        self._factor = factor
+        self._root = float(np.sqrt(covariance._amplitude))
+        self.shape = factor.shape
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        return self._root * self._covariance.gather(self._factor, x)
+
+    def apply_t(self, y: np.ndarray) -> np.ndarray:
+        return self._covariance.spread(self._factor, y) / self._root
 
 
 def _report(solution: Solution, what: str) -> None:

@@ -102,6 +102,7 @@ class Posterior:
         solved, basis_solved = self.solution.value[:, :outputs], self.solution.value[:, outputs:]
         self._basis = basis
         self.coefficients = least_squares_mean(own.T @ basis_solved, basis_solved.T @ values)
+        self._residual = values - own @ self.coefficients
         self.weights = solved - basis_solved @ self.coefficients
         self._spread = covariance.spread(self._rows, self.weights)
 
@@ -184,11 +185,11 @@ class Posterior:
             rng=rng,
         )
         _report(drawn.solution, "the samples")
-        result = np.empty((n_samples, nodes.size, self.mean.size))
+        result = np.empty((n_samples, nodes.size, self.weights.shape[1]))
         for block in self._covariance.row_blocks(nodes.size):
             values = drawn.at(_RootRows(self._covariance, self._covariance.factor(nodes[block])))
             result[:, block] = np.moveaxis(values, 0, 1)
-        result += self.mean
+        result += self._basis[nodes] @ self.coefficients
         return result
 
     def _reduction(self, cross: np.ndarray) -> np.ndarray:

@@ -458,8 +458,8 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         """Joint draws of the noise-free function from the posterior, at any number of nodes.
 
         A draw is one function on the whole graph, fixed by the seed and the draw's number: it is the same (to
-        rounding) whatever nodes are asked for, and however many draws. Thompson sampling chooses a batch of b nodes
-        to observe next as `sample(n_samples=b, seed=seed).argmax(axis=1)`.
+        rounding) whatever nodes are asked for, and however many draws. Thompson sampling chooses a batch of b
+        nodes to observe next as `sample(n_samples=b, seed=seed).argmax(axis=1)`.
 
         Parameters
         ----------
@@ -533,7 +533,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
 
     def _check_draws(self, n_samples: int) -> None:
         limit = available_memory()
-        needed = 24 * self.graph.n_nodes * n_samples * self._posterior.mean.size
+        needed = 24 * self.graph.n_nodes * n_samples * self._posterior.weights.shape[1]
         if limit is not None and needed > limit:
             raise ValueError(
                 f"`n_samples` = {n_samples} needs {needed / 2**30:.3g} GiB, and {limit / 2**30:.3g} GiB are left: "

@@ -1,10 +1,11 @@
-"""How good a prediction with uncertainty is: root mean square error, negative log density, coverage."""
+"""How good a prediction with uncertainty is: error, log density, coverage, divergence from the exact one."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cholesky, eigvalsh, solve_triangular
 from scipy.special import ndtri
 
 from graphrf import _checks
@@ -56,6 +57,84 @@ def coverage(y: Any, mean: Any, std: Any, *, level: float = 0.95) -> float:
     y, mean, std = _arrays(y, mean=mean, std=std)
     _positive(std)
     return float(np.mean(np.abs(y - mean) <= ndtri(0.5 + 0.5 * level) * std))
+
+
+def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
+    r"""The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)), in nats, not divided by the size.
+
+    .. math:: \mathrm{KL}(N_0 \| N_1) = \tfrac12 \Big( \mathrm{tr}(\Sigma_1^{-1} \Sigma_0)
+              + (\mu_1 - \mu_0)^\top \Sigma_1^{-1} (\mu_1 - \mu_0) - k + \log \frac{|\Sigma_1|}{|\Sigma_0|} \Big),
+
+    the expectation of log N_0 - log N_1 under N_0. Of an approximate posterior (first) to the exact one (second)
+    it is large where the approximation is sure of what the exact posterior finds unlikely.
+
+    Parameters
+    ----------
+    mean0, mean1 : array_like, shape (k,)
+    cov0, cov1 : array_like, shape (k, k), symmetric positive definite
+        No jitter is added: where a covariance is singular to rounding, the divergence is infinite or unknown.
+
+    Returns
+    -------
+    float, at least 0
+
+    Raises
+    ------
+    ValueError
+        For shapes that differ, entries that are not finite, or a covariance that is not symmetric or not positive
+        definite to rounding.
+
+    Notes
+    -----
+    With \Sigma_1 = L L^T and the eigenvalues 1 + d of L^-1 \Sigma_0 L^-T it is half of
+    sum (d - log(1 + d)) + |L^-1 (\mu_1 - \mu_0)|^2: no large terms cancel where the two are close. Time: some
+    5 k^3 operations.
+
+    Examples
+    --------
+    >>> from graphrf.gp import metrics
+    >>> round(metrics.kl_divergence([0.0], [[1.0]], [1.0], [[4.0]]), 4)
+    0.4431
+    """
+    means = [
+        _checks.finite(name, np.asarray(m, dtype=np.float64)) for name, m in (("mean0", mean0), ("mean1", mean1))
+    ]
+    size = means[0].size
+    for name, array in zip(("mean0", "mean1"), means, strict=True):
+        if array.ndim != 1 or array.size != size or size == 0:
+            raise ValueError(f"`{name}` must be a vector, both of one size, got shape {array.shape}")
+    covariances = [_covariance(name, c, size) for name, c in (("cov0", cov0), ("cov1", cov1))]
+    root = _root("cov1", covariances[1])
+    half = solve_triangular(root, covariances[0], lower=True)
+    ratio = solve_triangular(root, half.T, lower=True)
+    changes = eigvalsh(0.5 * (ratio + ratio.T)) - 1.0
+    if changes[0] + 1.0 <= size * np.finfo(np.float64).eps * (changes[-1] + 1.0):
+        raise ValueError(_singular("cov0"))
+    shift = solve_triangular(root, means[1] - means[0], lower=True)
+    return float(0.5 * (np.sum(changes - np.log1p(changes)) + shift @ shift))
+
+
+def _covariance(name: str, value: Any, size: int) -> np.ndarray:
+    array = _checks.finite(name, np.asarray(value, dtype=np.float64))
+    if array.shape != (size, size):
+        raise ValueError(f"`{name}` must have shape {(size, size)}, as the means, got {array.shape}")
+    if np.abs(array - array.T).max() > 1e-8 * np.abs(array).max():
+        raise ValueError(f"`{name}` must be symmetric, got one that differs from its transpose")
+    return array
+
+
+def _root(name: str, covariance: np.ndarray) -> np.ndarray:
+    try:
+        return np.asarray(cholesky(covariance, lower=True))
+    except np.linalg.LinAlgError:
+        raise ValueError(_singular(name)) from None
+
+
+def _singular(name: str) -> str:
+    return (
+        f"`{name}` must be positive definite, got one that is singular to rounding; compare noisy values (add the "
+        "noise variance to both diagonals), or fewer of them"
+    )
 
 
 def _arrays(y: Any, **others: Any) -> list[np.ndarray]:

@@ -23,12 +23,15 @@ class Observations(NamedTuple):
     means : ndarray of float64, shape (m, p)
     within : float
         Sum of squared deviations from the node means, over all nodes and outputs.
+    basis : ndarray of float64, shape (m, b)
+        The mean function's basis at the nodes: no columns for a zero mean, ones for a constant.
     """
 
     nodes: np.ndarray
     counts: np.ndarray
     means: np.ndarray
     within: float
+    basis: np.ndarray
 
     @property
     def n_outputs(self) -> int:
@@ -41,20 +44,13 @@ class Observations(NamedTuple):
         return int(self.counts.sum())
 
     @classmethod
-    def of(cls, nodes: np.ndarray, y: np.ndarray) -> Observations:
-        """From node positions of shape (n,) and values of shape (n, p)."""
+    def of(cls, nodes: np.ndarray, y: np.ndarray, basis: np.ndarray) -> Observations:
+        """From node positions of shape (n,), values of shape (n, p) and the basis at all nodes, shape (N, b)."""
         distinct, position, counts = np.unique(nodes, return_inverse=True, return_counts=True)
         if distinct.size == nodes.size:
-            return cls(distinct, np.ones(nodes.size), y[np.argsort(nodes)], 0.0)
+            return cls(distinct, np.ones(nodes.size), y[np.argsort(nodes)], 0.0, basis[distinct])
         sums = np.zeros((distinct.size, y.shape[1]))
         np.add.at(sums, position, y)
         means = sums / counts[:, None]
-        return cls(distinct, counts.astype(np.float64), means, float(np.square(y - means[position]).sum()))
-
-    def subset(self, n: int, rng: np.random.Generator, nodes: np.ndarray, y: np.ndarray) -> Observations:
-        """All observations of n of the nodes, drawn at random; `nodes` and `y` are what `of` was given."""
-        if n >= self.nodes.size:
-            return self
-        chosen = np.sort(rng.choice(self.nodes, n, replace=False))
-        keep = np.isin(nodes, chosen)
-        return Observations.of(nodes[keep], y[keep])
+        within = float(np.square(y - means[position]).sum())
+        return cls(distinct, counts.astype(np.float64), means, within, basis[distinct])

@@ -111,6 +111,10 @@ class Posterior:
         """ "cholesky" or "cg"."""
         return self._solver.name
 
+    def mean(self, nodes: np.ndarray) -> np.ndarray:
+        """The mean function H b at nodes, shape (q, p)."""
+        return np.asarray(self._basis[nodes] @ self.coefficients)
+
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p), by blocks of nodes."""
         result = np.empty((nodes.size, self.weights.shape[1]))
@@ -118,7 +122,7 @@ class Posterior:
             result[block] = self._covariance.gather(self._covariance.factor(nodes[block]), self._spread)
             if bar is not None:
                 bar.update(block.stop - block.start)
-        return result + self._basis[nodes] @ self.coefficients
+        return result + self.mean(nodes)
 
     def variances(self, nodes: np.ndarray, bar: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Means, shape (q, p), and variances of f, shape (q,), in one pass over blocks of nodes."""
@@ -136,7 +140,7 @@ class Posterior:
             result[block] = np.maximum(prior - self._reduction(cross), 0.0)
             if bar is not None:
                 bar.update(block.stop - block.start)
-        return means + self._basis[nodes] @ self.coefficients, result
+        return means + self.mean(nodes), result
 
     def _by_observed_columns(self, n_nodes: int) -> bool:
         """Whether columns of the observed nodes, of whole height, take fewer products than those of the queried.

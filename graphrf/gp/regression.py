@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,38 +9,30 @@ import numpy as np
 
 from graphrf import _checks
 from graphrf._memory import available_memory
-from graphrf._threads import thread_count
-from graphrf.gp import training, walk_choice
+from graphrf.gp import walk_choice
+from graphrf.gp.blocks import training_blocks
 from graphrf.gp.covariance import Covariance, Rows, SeriesRows, WalkRows
-from graphrf.gp.gram import FactorGram, Gram, SeriesGram, series_length
+from graphrf.gp.fitting import Task, linear_algebra, train_by_samples, train_by_series
+from graphrf.gp.gram import series_length
 from graphrf.gp.method_choice import affordable_training, choose_method, choose_solver
 from graphrf.gp.observations import Observations
 from graphrf.gp.posterior import LARGEST_JOINT, Posterior
 from graphrf.gp.settings import checked_settings, checked_targets
-from graphrf.gp.training import Trained
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
-from graphrf.matching.spectrum import density_of_states
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.philox import check_seed
-from graphrf.sampling.sample import sample_features
 from graphrf.series import kernel_block, mean_variance
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
-    from threadpoolctl import threadpool_limits
 except ImportError as error:
     raise ImportError(
         "GraphGPRegressor needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
     ) from error
 
-# Of the series: what its cut may lose of sum |f_k|, and the numbers that training's table may hold.
+# What the cut of the series may lose of sum |f_k|.
 _SERIES_TAIL = 1e-11
-_TABLE_NUMBERS = 32_000_000
-_LARGEST_DEGREE = 1_000
-# Below this many observed nodes linear algebra runs on one thread: numpy and scipy each bring a pool whose idle
-# threads spin, and on matrices of a few hundred rows two pools of two threads were ten times slower than one.
-_SINGLE_THREADED = 1_000
 # Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
 _PROBES = 64
 _PROBE_NUMBERS = 4_000_000
@@ -82,8 +73,8 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
         named.
     max_train : int
-        Distinct observed nodes, drawn at random, that training sees: m^3 operations a step. With the series on
-        graphs of N > 200,000 nodes at most 10^8 / N (50 at least).
+        Distinct observed nodes that training sees: all m up to so many, at m^3 operations a step; beyond, blocks
+        of 250 near nodes and one of distant ones, taken as independent (a composite likelihood).
     solver : {"auto", "cholesky", "cg"}
         For the posterior. "auto": Cholesky up to 6,000 distinct observed nodes m (with the series, while
         40 nnz(W) m is below 2e10), preconditioned conjugate gradients above.
@@ -106,8 +97,8 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         Variances.
     mean_ : float, or ndarray of shape (p,) for several outputs
     log_marginal_likelihood_ : float
-        Of the observations that training saw (all of them unless there are more than `max_train` nodes), summed
-        over outputs.
+        Of the observations that training saw, summed over outputs: of all of them up to `max_train` nodes, beyond
+        of blocks that count as independent.
     method_, solver_ : str
         What was used.
     converged_ : bool
@@ -172,7 +163,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         output_scale: float | None = None,
         noise: float | None = None,
         optimize: bool | Sequence[str] = True,
-        max_train: int = 500,
+        max_train: int = 1000,
         solver: str = "auto",
         tol: float = 1e-8,
         max_iterations: int = 1000,
@@ -236,20 +227,26 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         positions = self.graph.positions(nodes)
         values, self._single = checked_targets(y, positions.size)
         self.seed_ = check_seed(self.seed)
-        self.sampler_: Any = None
         rng = np.random.default_rng(self.seed_)
-        observations = Observations.of(positions, values)
+        basis = np.ones((self.graph.n_nodes, 1 if self.mean == "constant" else 0))
+        observations = Observations.of(positions, values, basis)
         self._scale = kernel.check_graph(self.graph)
         self.n_observations_ = observations.n_total
         self.n_observed_nodes_ = observations.nodes.size
         self.method_ = self._choose_method(observations.nodes.size)
-        trained_nodes = affordable_training(self.graph, self.method_, self.max_train)
-        subset = observations.subset(trained_nodes, rng, positions, values)
 
+        n_train = affordable_training(self.graph, self.method_, self.max_train)
+        blocks = training_blocks(self.graph, observations.nodes, n_train, rng)
+        parts = [np.isin(positions, block) for block in blocks]
+        task = Task(
+            self.graph, kernel, names, [Observations.of(positions[part], values[part], basis) for part in parts],
+            self.output_scale, self.noise, self.normalize, self.seed_, self.n_threads,
+        )  # fmt: skip
+        self.sampler_: Any = None
         if self.method_ == "series":
-            trained = self._train_by_series(kernel, names, subset)
+            trained = train_by_series(task)
         else:
-            trained = self._train_by_walks(kernel, names, subset)
+            trained, self.sampler_ = train_by_samples(task, self.sampler)
         self.kernel_ = trained.kernel
         self.noise_ = trained.noise
         self.log_marginal_likelihood_ = trained.value
@@ -258,12 +255,12 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
             trained.amplitude * self.mean_variance_ if self.output_scale is None else float(self.output_scale)
         )
 
-        with self._linear_algebra(observations.nodes.size):
+        with linear_algebra(observations.nodes.size, self.n_threads):
             self._posterior = Posterior(
                 self._posterior_covariance(),
                 observations,
                 noise=self.noise_,
-                with_mean=self.mean == "constant",
+                basis=basis,
                 solver=self._choose_solver(observations.nodes.size),
                 tol=float(self.tol),
                 max_iterations=int(self.max_iterations),
@@ -272,100 +269,9 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         self.solver_ = self._posterior.solver
         self.residual_ = self._posterior.solution.residual
         self.converged_ = trained.converged and self._posterior.solution.converged
-        self.mean_ = float(self._posterior.mean[0]) if self._single else self._posterior.mean
+        mean = self._posterior.coefficients[0] if self.mean == "constant" else np.zeros(values.shape[1])
+        self.mean_ = float(mean[0]) if self._single else mean
         return self
-
-    def _train_by_series(self, kernel: Kernel, names: Sequence[str], subset: Observations) -> Trained:
-        size = subset.nodes.size
-        most = int(np.clip(2 * _TABLE_NUMBERS // (size * (size + 1)), 64, _LARGEST_DEGREE))
-        gram = SeriesGram(self.graph, kernel.laplacian, subset.nodes, max_degree=most, n_threads=self.n_threads)
-        longest = training.LARGEST_LENGTHSCALE
-        if "lengthscale" in names:
-            longest = training.longest_lengthscale(kernel, lambda k: gram.degree(k) <= most)
-        return self._train(gram, kernel, names, subset, longest)
-
-    def _train_by_walks(self, kernel: Kernel, names: Sequence[str], subset: Observations) -> Trained:
-        """Train on walks; default walks are lengthened until the trained kernel fits them.
-
-        Longer truncated walks of one seed begin with the shorter ones, so the search goes on where it was.
-        """
-        given = self.sampler is not None
-        sampler: Any = self.sampler
-        if hasattr(sampler, "resolved"):
-            sampler = sampler.resolved(self.graph)  # once: the kernel that is trained does not change its lengths
-        if not given:
-            first = walk_choice.FIRST_LENGTH if names else walk_choice.steps_needed(kernel, self._scale)
-            sampler = walk_choice.default_walks(kernel.laplacian, min(first, walk_choice.LONGEST))
-        longest = training.LARGEST_LENGTHSCALE
-        if "lengthscale" in names:
-            most = sampler if given else walk_choice.default_walks(kernel.laplacian, walk_choice.LONGEST)
-            longest = training.longest_lengthscale(kernel, walk_choice.serves(most, self._scale))
-        start: np.ndarray | None = None
-        while True:
-            features = sample_features(
-                self.graph, sampler, nodes=subset.nodes, seed=self.seed_, n_threads=self.n_threads, dtype="float64"
-            )
-            gram = FactorGram(features.factor(n_threads=self.n_threads), self._scale)
-            trained = self._train(gram, kernel, names, subset, longest, start)
-            kernel, start = trained.kernel, trained.point
-            length = sampler.survival.max_length
-            needed = min(walk_choice.steps_needed(kernel, self._scale), walk_choice.LONGEST)
-            if given or needed <= length:
-                break
-            sampler = walk_choice.default_walks(
-                kernel.laplacian, min(max(needed, length + length // 4), walk_choice.LONGEST)
-            )
-        features.matrix(kernel, n_threads=self.n_threads)  # warns where walks and kernel do not fit
-        at_end = "lengthscale" in names and kernel.hyperparameters["lengthscale"] > 0.98 * longest
-        if at_end and longest < training.LARGEST_LENGTHSCALE:
-            warnings.warn(
-                f"the lengthscale stopped at {longest:.3g}, the longest that {sampler!r} with at most {length} "
-                "steps can serve: the data ask for more; pass a longer `sampler` or method='series'",
-                UserWarning,
-                stacklevel=3,
-            )
-        self.sampler_ = sampler
-        return trained
-
-    def _train(
-        self,
-        gram: Gram,
-        kernel: Kernel,
-        names: Sequence[str],
-        subset: Observations,
-        longest: float,
-        start: np.ndarray | None = None,
-    ) -> Trained:
-        noise, output_scale = self.noise, self.output_scale
-        with_mean = self.mean == "constant"
-        if training.spread(subset, with_mean) <= 1e-20 * max(float(np.abs(subset.means).max()) ** 2, 1e-200):
-            names = ()
-            output_scale = 1.0 if output_scale is None else output_scale
-            noise = 0.1 * output_scale if noise is None else noise
-            warnings.warn(
-                "`y` does not vary about its mean, so no hyperparameters can be learned: output_scale "
-                f"{output_scale:g} and noise {noise:g} are taken; set `output_scale` and `noise` to what is known",
-                UserWarning,
-                stacklevel=4,
-            )
-        bounds = {name: training.hyperparameter_range(kernel, name, self._scale, longest) for name in names}
-        if output_scale is None:
-            divisor = training.subset_divisor()
-        elif not self.normalize:
-            divisor = training.unit_divisor()
-        else:
-            points, weights = density_of_states(self.graph, kernel.laplacian, np.random.default_rng(self.seed_))
-            divisor = training.spectral_divisor(points, weights, self._scale)
-        with self._linear_algebra(subset.nodes.size):
-            return training.train(
-                gram, subset, kernel,
-                names=names, bounds=bounds, output_scale=output_scale, noise=noise, divisor=divisor,
-                with_mean=with_mean, start=start,
-            )  # fmt: skip
-
-    def _linear_algebra(self, size: int) -> Any:
-        """A context in which BLAS has the threads that suit matrices of this size."""
-        return threadpool_limits(1 if size < _SINGLE_THREADED else thread_count(self.n_threads), user_api="blas")
 
     def _posterior_covariance(self) -> Covariance:
         rows: Rows
@@ -444,7 +350,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
             mean = self._posterior.means(distinct)[inverse]
             covariance = self._posterior.covariances(distinct)
             return self._shaped(mean), covariance[np.ix_(inverse, inverse)]
-        with _bar(distinct.size, self.progress) as bar, self._linear_algebra(self.n_observed_nodes_):
+        with _bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
             if not return_std:
                 return self._shaped(self._posterior.means(distinct, bar)[inverse])
             mean, variance = self._posterior.variances(distinct, bar)
@@ -499,7 +405,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         positions = self.graph.positions(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         self._check_draws(n_samples)
-        with self._linear_algebra(self.n_observed_nodes_):
+        with linear_algebra(self.n_observed_nodes_, self.n_threads):
             draws = self._posterior.draws(distinct, n_samples, rng)
         # no second copy of draws at all nodes
         draws = draws if np.array_equal(distinct, positions) else draws[:, inverse]

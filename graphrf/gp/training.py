@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from graphrf.gp.gram import Gram, spectral_derivatives
-from graphrf.gp.likelihood import log_marginal_likelihood
+from graphrf.gp.likelihood import least_squares_mean, log_marginal_likelihood
 from graphrf.gp.observations import Observations
 from graphrf.kernels import Kernel
 
@@ -30,8 +30,18 @@ _MAX_STEPS = 60
 # What the optimiser is told where the covariance cannot be factored.
 _IMPOSSIBLE = 1e25
 
-Divisor = Callable[[Kernel, Sequence[str], np.ndarray, list[np.ndarray]], tuple[float, np.ndarray]]
+Matrices = list[tuple[np.ndarray, list[np.ndarray]]]
+"""Of each block K and its derivatives in the named parameters."""
+
+Divisor = Callable[[Kernel, Sequence[str], Matrices], tuple[float, np.ndarray]]
 """What K is divided by before the output scale multiplies it, and its derivatives in the named parameters."""
+
+
+class Block(NamedTuple):
+    """Observations that training sees together, and K at their nodes."""
+
+    gram: Gram
+    observations: Observations
 
 
 class Trained(NamedTuple):
@@ -48,6 +58,8 @@ class Trained(NamedTuple):
         The log marginal likelihood of the observations that training saw.
     converged : bool
         Whether the optimiser says so.
+    point : ndarray
+        The parameters as the search has them.
     """
 
     kernel: Kernel
@@ -59,8 +71,7 @@ class Trained(NamedTuple):
 
 
 def train(
-    gram: Gram,
-    observations: Observations,
+    blocks: Sequence[Block],
     kernel: Kernel,
     *,
     names: Sequence[str],
@@ -68,16 +79,16 @@ def train(
     output_scale: float | None,
     noise: float | None,
     divisor: Divisor,
-    with_mean: bool,
     start: np.ndarray | None = None,
 ) -> Trained:
     """Maximise the log marginal likelihood over the named hyperparameters, output scale and noise.
 
+    Of several blocks the first is searched from a grid of starts, and all together from where that ends.
+
     Parameters
     ----------
-    gram : Gram
-        K at `observations.nodes`.
-    observations : Observations
+    blocks : sequence of Block
+        Independent of each other but for the mean.
     kernel : Kernel
         The first guess.
     names : sequence of str
@@ -87,12 +98,13 @@ def train(
     output_scale, noise : float or None
         None trains them.
     divisor : Divisor
-    with_mean : bool
-        Whether a constant mean is profiled out.
     start : ndarray, optional
         The `point` of an earlier search with the same settings: only there this one begins.
     """
-    search = _Search(gram, observations, kernel, names, bounds, output_scale, noise, divisor, with_mean)
+    unit = spread([block.observations for block in blocks])
+    search = _Search(blocks, kernel, names, bounds, output_scale, noise, divisor, unit)
+    if start is None and len(blocks) > 1:
+        start = replace(search, blocks=blocks[:1]).run().point
     return search.run(start)
 
 
@@ -100,18 +112,16 @@ def train(
 class _Search:
     """The search of `train`, whose arguments these are."""
 
-    gram: Gram
-    observations: Observations
+    blocks: Sequence[Block]
     kernel: Kernel
     names: Sequence[str]
     bounds: dict[str, tuple[float, float]]
     output_scale: float | None
     noise: float | None
     divisor: Divisor
-    with_mean: bool
+    unit: float
 
     def __post_init__(self) -> None:
-        self._unit = spread(self.observations, self.with_mean)
         self._logged = np.array([self.bounds[name][0] > 0 for name in self.names], dtype=bool)
 
     def run(self, start: np.ndarray | None = None) -> Trained:
@@ -133,7 +143,7 @@ class _Search:
                 "singular to rounding; raise `noise`"
             )
         kernel, scale, noise = self._model(best)
-        divisor, _ = self.divisor(kernel, (), self.gram(kernel, ())[0], [])
+        divisor, _ = self.divisor(kernel, (), [block.gram(kernel, ()) for block in self.blocks])
         return Trained(kernel, scale / divisor, noise, value, converged, best)
 
     # -- vectors of parameters ---------------------------------------------------------------------
@@ -145,7 +155,7 @@ class _Search:
         ]
         for fixed, spread_range in ((self.output_scale, _SCALE_RANGE), (self.noise, _NOISE_RANGE)):
             if fixed is None:
-                box.append(tuple(math.log(end * self._unit) for end in spread_range))
+                box.append(tuple(math.log(end * self.unit) for end in spread_range))
         return box  # type: ignore[return-value]
 
     def _model(self, vector: np.ndarray) -> tuple[Kernel, float, float]:
@@ -185,9 +195,9 @@ class _Search:
                 for name, logged in zip(self.names, self._logged, strict=True)
             ]
             if self.output_scale is None:
-                vector.append(math.log(self._unit))
+                vector.append(math.log(self.unit))
             if self.noise is None:
-                vector.append(math.log(ratio * self._unit))
+                vector.append(math.log(ratio * self.unit))
             points.append(np.array(vector))
         if len(points) == 1:
             return points
@@ -207,16 +217,19 @@ class _Search:
     def _negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
         kernel, scale, noise = self._model(vector)
         names = self.names if gradient else ()
-        matrix, changes = self.gram(kernel, names)
-        divisor, slopes = self.divisor(kernel, names, matrix, changes)
+        given = [block.gram(kernel, names) for block in self.blocks]
+        divisor, slopes = self.divisor(kernel, names, given)
         if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
             return _IMPOSSIBLE, np.zeros(vector.size)
-        matrix = matrix / divisor
-        changes = [(change - slope * matrix) / divisor for change, slope in zip(changes, slopes, strict=True)]
+        matrices = [matrix / divisor for matrix, _ in given]
+        derivatives = [
+            [(change - slope * matrix) / divisor for change, slope in zip(changes, slopes, strict=True)]
+            for matrix, (_, changes) in zip(matrices, given, strict=True)
+        ]
         try:
             result = log_marginal_likelihood(
-                matrix, self.observations, scale=scale, noise=noise, with_mean=self.with_mean,
-                derivatives=changes,
+                matrices, [block.observations for block in self.blocks], scale=scale, noise=noise,
+                derivatives=derivatives if gradient else (),
             )  # fmt: skip
         except np.linalg.LinAlgError:
             return _IMPOSSIBLE, np.zeros(vector.size)
@@ -231,13 +244,14 @@ class _Search:
         return -result.value, -np.array(slope)
 
 
-def spread(observations: Observations, with_mean: bool) -> float:
-    """The variance of the observations about their means (about 0 without a mean), averaged over outputs."""
-    counts, values = observations.counts[:, None], observations.means
-    total = observations.n_total
-    centre = (counts * values).sum(axis=0) / total if with_mean else 0.0
-    squares = float((counts * np.square(values - centre)).sum()) + observations.within
-    return squares / (total * observations.n_outputs)
+def spread(blocks: Sequence[Observations]) -> float:
+    """The variance of the observations about their mean function (by ordinary least squares), over all outputs."""
+    basis, means = np.vstack([b.basis for b in blocks]), np.vstack([b.means for b in blocks])
+    counts = np.concatenate([b.counts for b in blocks])[:, None]
+    weighted = counts * basis
+    residual = means - basis @ least_squares_mean(basis.T @ weighted, weighted.T @ means)
+    squares = float((counts * np.square(residual)).sum()) + sum(b.within for b in blocks)
+    return squares / (float(counts.sum()) * means.shape[1])
 
 
 def hyperparameter_range(kernel: Kernel, name: str, scale: float, longest: float) -> tuple[float, float]:
@@ -269,11 +283,11 @@ def longest_lengthscale(kernel: Kernel, fits: Callable[[Kernel], bool]) -> float
 def subset_divisor() -> Divisor:
     """The mean variance at the training nodes: it keeps scale and lengthscale nearly independent in the search."""
 
-    def divide(
-        kernel: Kernel, names: Sequence[str], matrix: np.ndarray, changes: list[np.ndarray]
-    ) -> tuple[float, np.ndarray]:
-        slopes = np.array([np.diagonal(change).mean() for change in changes])
-        return float(np.diagonal(matrix).mean()), slopes
+    def divide(kernel: Kernel, names: Sequence[str], blocks: Matrices) -> tuple[float, np.ndarray]:
+        size = sum(matrix.shape[0] for matrix, _ in blocks)
+        total = sum(float(np.trace(matrix)) for matrix, _ in blocks)
+        slopes = np.sum([[np.trace(change) for change in changes] for _, changes in blocks], axis=0)
+        return total / size, slopes / size
 
     return divide
 
@@ -281,9 +295,7 @@ def subset_divisor() -> Divisor:
 def spectral_divisor(points: np.ndarray, weights: np.ndarray, scale: float) -> Divisor:
     """The mean variance over all nodes, by a quadrature of W's spectrum: for a fixed output scale."""
 
-    def divide(
-        kernel: Kernel, names: Sequence[str], matrix: np.ndarray, changes: list[np.ndarray]
-    ) -> tuple[float, np.ndarray]:
+    def divide(kernel: Kernel, names: Sequence[str], blocks: Matrices) -> tuple[float, np.ndarray]:
         value = float(weights @ kernel.spectrum(scale * (1 - points), scale))
         return value, weights @ spectral_derivatives(kernel, names, points, scale)
 
@@ -293,9 +305,7 @@ def spectral_divisor(points: np.ndarray, weights: np.ndarray, scale: float) -> D
 def unit_divisor() -> Divisor:
     """1: for a fixed output scale that multiplies the kernel as it is."""
 
-    def divide(
-        kernel: Kernel, names: Sequence[str], matrix: np.ndarray, changes: list[np.ndarray]
-    ) -> tuple[float, np.ndarray]:
+    def divide(kernel: Kernel, names: Sequence[str], blocks: Matrices) -> tuple[float, np.ndarray]:
         return 1.0, np.zeros(len(names))
 
     return divide

@@ -227,7 +227,7 @@ def test_no_nodes_have_empty_predictions(grid, signal):
 def test_joint_covariances_of_too_many_nodes_are_refused(grid, signal, monkeypatch):
     gp = grf.GraphGPRegressor(grid, seed=0).fit(NODES, _noisy(signal))
     monkeypatch.setattr("graphrf.gp.regression.LARGEST_JOINT", 10)
-    for call in (gp.sample, gp.prior_covariance, lambda: gp.predict(return_cov=True)):
+    for call in (gp.prior_covariance, lambda: gp.predict(return_cov=True)):
         with pytest.raises(ValueError, match="at most 10 distinct nodes"):
             call()
 

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.gp.blocks import training_blocks
 from graphrf.gp.gram import FactorGram, SeriesGram
 from graphrf.gp.observations import Observations
 from graphrf.gp.training import (
+    Block,
     _Search,
     hyperparameter_range,
     longest_lengthscale,
@@ -48,7 +50,8 @@ def _divisors(graph, laplacian):
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divisor, rows):
     kernel, bounds = KERNELS[name]
-    observations = Observations.of(NODES, np.random.default_rng(0).standard_normal((NODES.size, 2)))
+    y = np.random.default_rng(0).standard_normal((NODES.size, 2))
+    observations = Observations.of(NODES, y, np.ones((34, 1)))
     if rows == "series":
         gram = SeriesGram(karate, kernel.laplacian, observations.nodes, max_degree=300)
     else:
@@ -56,7 +59,7 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
         features = grf.sample_features(karate, sampler, nodes=observations.nodes, seed=0, dtype="float64")
         gram = FactorGram(features.factor(), karate.laplacian_scale(kernel.laplacian))
     by = _divisors(karate, kernel.laplacian)[divisor]
-    search = _Search(gram, observations, kernel, tuple(bounds), bounds, None, None, by, with_mean=True)
+    search = _Search([Block(gram, observations)] * 2, kernel, tuple(bounds), bounds, None, None, by, 1.0)
     own = [
         math.log(value) if bounds[key][0] > 0 else value
         for key, value in kernel.hyperparameters.items()
@@ -70,11 +73,11 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
 
 
 def test_with_nothing_to_train_the_given_values_come_back(karate):
-    observations = Observations.of(np.arange(5), np.arange(5.0)[:, None])
+    observations = Observations.of(np.arange(5), np.arange(5.0)[:, None], np.ones((34, 1)))
     gram = SeriesGram(karate, "normalized", observations.nodes, max_degree=100)
     trained = train(
-        gram, observations, grf.Diffusion(1.5), names=(), bounds={}, output_scale=2.0, noise=0.1,
-        divisor=unit_divisor(), with_mean=True,
+        [Block(gram, observations)], grf.Diffusion(1.5), names=(), bounds={}, output_scale=2.0, noise=0.1,
+        divisor=unit_divisor(),
     )  # fmt: skip
     assert (trained.kernel, trained.amplitude, trained.noise) == (grf.Diffusion(1.5), 2.0, 0.1)
     assert trained.converged
@@ -83,9 +86,10 @@ def test_with_nothing_to_train_the_given_values_come_back(karate):
 def test_spread_is_the_variance_of_all_observations():
     rng = np.random.default_rng(0)
     nodes, y = rng.integers(0, 6, 40), rng.standard_normal((40, 3)) + 5.0
-    observations = Observations.of(nodes, y)
-    assert np.isclose(spread(observations, True), y.var(axis=0).mean())
-    assert np.isclose(spread(observations, False), np.square(y).mean())
+    first = nodes < 3
+    for basis, expected in ((np.ones((6, 1)), y.var(axis=0)), (np.zeros((6, 0)), np.square(y).mean(axis=0))):
+        blocks = [Observations.of(nodes[part], y[part], basis) for part in (first, ~first)]
+        assert np.isclose(spread(blocks), expected.mean())
 
 
 def test_the_longest_lengthscale_is_the_edge_of_what_fits():
@@ -100,3 +104,24 @@ def test_ranges_respect_what_a_kernel_allows():
     assert hyperparameter_range(grf.PStepRandomWalk(2.5, 3), "alpha", 1.0, 100.0) == (2.0, 200.0)
     assert hyperparameter_range(grf.LearnedModulation(1), "f0", 1.0, 100.0) == (-math.inf, math.inf)
     assert hyperparameter_range(grf.Diffusion(1.0), "lengthscale", 1.0, 7.0) == (0.1, 7.0)
+
+
+def test_blocks_hold_near_nodes_and_one_holds_distant_ones(grid):
+    rng = np.random.default_rng(0)
+    observed = np.sort(rng.choice(grid.n_nodes, 600, replace=False))
+    blocks = training_blocks(grid, observed, 90, rng)
+    assert [block.size for block in blocks] == [45, 45]
+    assert all(np.isin(block, observed).all() and np.unique(block).size == block.size for block in blocks)
+    rows, columns = np.divmod(blocks[0], 30)
+    assert np.ptp(rows) < 20
+    assert np.ptp(columns) < 20
+    rows, columns = np.divmod(blocks[1], 30)
+    assert np.ptp(rows) > 20
+    assert np.ptp(columns) > 20
+    assert training_blocks(grid, observed, 600, rng)[0] is observed
+
+
+def test_blocks_stay_within_small_components():
+    islands = grf.from_edges([0, 1, 3, 4, 6, 7], [1, 2, 4, 5, 7, 8])
+    blocks = training_blocks(islands, np.arange(9), 8, np.random.default_rng(0))
+    assert [block.size for block in blocks] == [3, 3]

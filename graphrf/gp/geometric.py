@@ -1,0 +1,260 @@
+"""Matérn and heat kernels for the GeometricKernels library, on graphs of any size and without eigenvectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphrf import _checks
+from graphrf._kernel import Kernel
+from graphrf.graph import LAPLACIANS, Graph, require_graph
+from graphrf.kernels import Diffusion, Matern
+from graphrf.matching.spectrum import density_of_states
+from graphrf.sampling.philox import check_seed
+from graphrf.series import kernel_block
+
+try:
+    # Not among the extras, because it needs an older numpy: so it is seldom there when types are checked.
+    from geometric_kernels.feature_maps.base import FeatureMap  # type: ignore[import-not-found]
+    from geometric_kernels.kernels.base import BaseGeometricKernel  # type: ignore[import-not-found]
+    from geometric_kernels.spaces.base import Space  # type: ignore[import-not-found]
+    from lab import Int  # type: ignore[import-not-found]
+except ImportError as error:
+    raise ImportError(
+        "graphrf.gp.geometric needs the GeometricKernels library: pip install geometric-kernels. Releases up to "
+        f"1.0.1 need numpy < 2.4. What failed: {error}"
+    ) from error
+
+# Entries are within this share of the spectrum's largest value, so that what is left after normalisation agrees
+# with all eigenpairs to about ten digits.
+_TOLERANCE = 1e-12
+# Probes for the mean variance of graphs above 1,000 nodes: its error falls as 1 / sqrt(probes x nodes).
+_PROBES = 64
+_PROBE_NUMBERS = 4_000_000
+_DIAGONAL_BLOCK = 256
+
+
+class NodeSpace(Space):
+    """The nodes of a graph as a space of GeometricKernels: elements are positions, shape (1,)."""
+
+    dimension = 0
+    element_dtype = Int
+
+    def __init__(self, graph: Graph, laplacian: str) -> None:
+        self.graph = graph
+        self.laplacian = laplacian
+
+    @property
+    def element_shape(self) -> list[int]:
+        """[1]."""
+        return [1]
+
+    @property
+    def num_vertices(self) -> int:
+        """N."""
+        return self.graph.n_nodes
+
+
+class MaternSeriesKernel(BaseGeometricKernel):
+    r"""The kernel that GeometricKernels makes of a graph and all its eigenpairs, by exact sparse products.
+
+    .. math:: K = g(L) / \bar g, \quad \bar g = \tfrac1N \mathrm{trace} \, g(L), \quad
+              g(\lambda) = (2 \nu / \ell^2 + \lambda)^{-\nu}, \text{ or } e^{-\ell^2 \lambda / 2}
+              \text{ for } \nu = \infty.
+
+    It stands where `MaternGeometricKernel(Graph(A), num=N)` stands: the same parameters and the same numbers.
+    `MaternGeometricKernel` keeps at most 1,000 of the eigenpairs by default; here none is left out.
+
+    Parameters
+    ----------
+    graph : Graph
+        Undirected, N nodes.
+    laplacian : "combinatorial" or "normalized"
+        As `normalize_laplacian=False` (their default) and True of their `Graph`.
+    normalize : bool
+        Whether K is divided by its mean variance; if not, it is N g(L), as theirs.
+    seed : int in [0, 2^63), optional
+        Of the estimate of \bar g on graphs above 1,000 nodes; None draws one, kept in `seed`.
+
+    Notes
+    -----
+    `params` hold "nu" and "lengthscale", shape (1,), as NumPy arrays or torch tensors; results have their type,
+    and first derivatives in both parameters where the tensors ask for gradients. So it serves their GPyTorch
+    front end, `GPyTorchGeometricKernel(kernel)`.
+
+    X are node positions, shape (n,) or (n, 1), integers or integral floats below 2^24.
+
+    Cost of K(X, X2): 4 to 12 l sqrt(s) sparse products (heat; Matérn) for every distinct node of the smaller of X and X2, with
+    s = 1 for the normalized Laplacian and 2 max(degree) for the combinatorial one; as many again for each
+    parameter that asks for a gradient. Memory: the result. \bar g is exact on graphs of at most 1,000 nodes; above
+    it is estimated once by stochastic Lanczos quadrature, with a relative error of about 1 / sqrt(64 N) for 64
+    probes (fewer above 62,500 nodes, so that the error stays near 1 / 2000).
+
+    Source: Borovitskiy et al. 2021, "Matérn Gaussian processes on graphs"; Mostowsky et al. 2024, "The
+    GeometricKernels Package".
+
+    Examples
+    --------
+    A user of the library changes one line (their `Graph(A)` is what `space` was)::
+
+        kernel = MaternSeriesKernel(graphrf.Graph(A))
+        params = kernel.init_params()
+        K = kernel.K(params, np.arange(5)[:, None])
+    """
+
+    def __init__(
+        self, graph: Graph, *, laplacian: str = "combinatorial", normalize: bool = True, seed: int | None = None
+    ) -> None:
+        require_graph(graph).require_undirected("a Matérn kernel")
+        laplacian = _checks.choice("laplacian", laplacian, LAPLACIANS)
+        super().__init__(NodeSpace(graph, laplacian))
+        self.graph = graph
+        self.laplacian = laplacian
+        self.normalize = _checks.flag("normalize", normalize)
+        self.seed = check_seed(seed)
+        self._density: tuple[np.ndarray, np.ndarray] | None = None
+
+    def init_params(self) -> dict[str, np.ndarray]:
+        """The heat kernel of lengthscale 1, as theirs."""
+        return {"nu": np.array([np.inf]), "lengthscale": np.array([1.0])}
+
+    def K(self, params: Mapping[str, Any], X: Any, X2: Any = None, **kwargs: Any) -> Any:
+        """The matrix K[X, X2], shape (n, n2); X2 = None stands for X."""
+        rows = self._positions("X", X)
+        cols = rows if X2 is None else self._positions("X2", X2)
+        return self._evaluate(params, lambda kernel: self._block(kernel, rows, cols), self.normalize)
+
+    def K_diag(self, params: Mapping[str, Any], X: Any, **kwargs: Any) -> Any:
+        """The diagonal of K[X, X], shape (n,)."""
+        rows = self._positions("X", X)
+
+        def diagonal(kernel: Kernel) -> np.ndarray:
+            result = np.empty(rows.size)
+            for start in range(0, rows.size, _DIAGONAL_BLOCK):
+                part = slice(start, start + _DIAGONAL_BLOCK)
+                result[part] = np.diagonal(self._block(kernel, rows[part], rows[part]))
+            return result
+
+        return self._evaluate(params, diagonal, self.normalize)
+
+    def feature_map(self) -> SeriesFeatureMap:
+        """The feature map of this kernel, for `geometric_kernels.sampling.sampler` among others."""
+        return SeriesFeatureMap(self)
+
+    # -- how the numbers are made ------------------------------------------------------------------
+
+    def _positions(self, name: str, nodes: Any) -> np.ndarray:
+        return self.graph.positions(nodes.detach().cpu().numpy() if _is_torch(nodes) else nodes, argument=name)
+
+    def _block(self, kernel: Kernel, rows: np.ndarray, cols: np.ndarray | None) -> np.ndarray:
+        return kernel_block(self.graph, kernel, rows, cols, tol=_TOLERANCE)
+
+    def _evaluate(self, params: Mapping[str, Any], block: Any, normalize: bool, share: int = 1) -> Any:
+        r"""`block` of g^(1/share), over \bar g^(1/share); where torch asks for gradients, with its slopes."""
+        kernel, given = self._kernel(params)
+        names = [name for name in kernel.hyperparameters if getattr(given[name], "requires_grad", False)]
+        divisor, shrinking = self._mean(kernel, names) if normalize else (1 / self.graph.n_nodes, {})
+        scale = divisor ** (-1 / share)
+        value = scale * block(kernel.root(share))
+        slopes = {
+            name: scale * block(_Slope(kernel, name, share, laplacian=self.laplacian))
+            - value * (shrinking.get(name, 0.0) / (share * divisor))
+            for name in names
+        }
+        like = given["lengthscale"]
+        if not _is_torch(like):
+            return value.astype(np.result_type(like.dtype, np.float32), copy=False)
+        result = like.new_tensor(value)
+        for name, slope in slopes.items():  # value + slope (theta - theta): its value, and its derivative
+            result = result + like.new_tensor(slope) * (given[name] - given[name].detach()).reshape(()).to(like)
+        return result
+
+    def _kernel(self, params: Mapping[str, Any]) -> tuple[Kernel, dict[str, Any]]:
+        values = {}
+        for name in ("nu", "lengthscale"):
+            if name not in params:
+                raise ValueError(f"`params` must hold 'nu' and 'lengthscale', got {sorted(params)}")
+            value = params[name]
+            if not (_is_torch(value) or isinstance(value, np.ndarray)):
+                raise TypeError(
+                    f"`params[{name!r}]` must be a NumPy array or a torch tensor, got {_checks.describe(value)}"
+                )
+            if math.prod(value.shape) != 1:
+                raise ValueError(f"`params[{name!r}]` must have shape (1,), got {tuple(value.shape)}")
+            values[name] = value
+        if _is_torch(values["nu"]) != _is_torch(values["lengthscale"]):
+            raise TypeError("`params` must hold two NumPy arrays or two torch tensors, got one of each")
+        nu, lengthscale = (float(x.detach() if _is_torch(x) else x.reshape(())) for x in values.values())
+        if nu == math.inf:
+            return Diffusion(lengthscale, laplacian=self.laplacian), values
+        return Matern(nu, lengthscale, laplacian=self.laplacian), values
+
+    def _mean(self, kernel: Kernel, names: list[str]) -> tuple[float, dict[str, float]]:
+        r"""\bar g and its derivatives."""
+        if self._density is None:
+            probes = int(np.clip(_PROBE_NUMBERS // self.graph.n_nodes, 1, _PROBES))
+            rng = np.random.default_rng(self.seed)
+            self._density = density_of_states(self.graph, self.laplacian, rng, n_probes=probes)
+        points, weights = self._density
+        scale = self.graph.laplacian_scale(self.laplacian)
+        eigenvalues = scale * np.maximum(1 - points, 0.0)
+        slopes = {
+            name: float(weights @ _Slope(kernel, name, 1, laplacian=self.laplacian).spectrum(eigenvalues, scale))
+            for name in names
+        }
+        return float(weights @ kernel.spectrum(eigenvalues, scale)), slopes
+
+
+class SeriesFeatureMap(FeatureMap):
+    r"""Rows of the symmetric root F of a `MaternSeriesKernel`, K = F F^T: its exact feature map.
+
+    Called with X, shape (n, 1), and `params` it returns (None, features) with features of shape (n, N), so that
+    features features^T is K[X, X], normalised or not as `normalize` says (None: as the kernel is).
+
+    Cost: n times the products that K takes, and n N numbers. For draws at all nodes of a large graph
+    `graphrf.apply_root` needs one column and no matrix.
+    """
+
+    def __init__(self, kernel: MaternSeriesKernel) -> None:
+        self.kernel = kernel
+        self.space = kernel.space
+
+    def __call__(
+        self, X: Any, params: Mapping[str, Any], normalize: bool | None = True, **kwargs: Any
+    ) -> tuple[None, Any]:
+        kernel = self.kernel
+        rows = kernel._positions("X", X)
+        # Their sampler passes None unless told otherwise.
+        normalize = kernel.normalize if normalize is None else _checks.flag("normalize", normalize)
+        return None, kernel._evaluate(params, lambda root: kernel._block(root, rows, None), normalize, share=2)
+
+
+@dataclass(frozen=True, repr=False)
+class _Slope(Kernel):
+    """The derivative of g^(1/share) in a hyperparameter, a function of L: g^(1/share) (log g)' / share."""
+
+    base: Kernel
+    name: str
+    share: int
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return self.base.root(self.share).spectrum(eigenvalues, scale) * self._relative(eigenvalues) / self.share
+
+    def _relative(self, eigenvalues: np.ndarray) -> np.ndarray:
+        """The derivative of log g."""
+        if isinstance(self.base, Diffusion):
+            return -self.base.lengthscale * eigenvalues
+        assert isinstance(self.base, Matern)
+        nu, squared = self.base.nu, self.base.lengthscale**2
+        shifted = 2 * nu / squared + eigenvalues
+        if self.name == "lengthscale":
+            return np.asarray(4 * nu**2 / (squared * self.base.lengthscale * shifted))
+        return np.asarray(-np.log(shifted) - 2 * nu / (squared * shifted))
+
+
+def _is_torch(value: Any) -> bool:
+    return type(value).__module__.split(".")[0] == "torch"

@@ -12,14 +12,15 @@ these products are the truth on graphs that are too large for dense matrices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.fft
 import scipy.sparse as sp
 
 from graphrf import _checks
+from graphrf._chebyshev import ROUNDING, chebyshev_coefficients, polynomial
+from graphrf._expansion import chebyshev_step as chebyshev_step
 from graphrf._kernel import require_kernel
 from graphrf.graph import LAPLACIANS, Graph
 from graphrf.kernels import Kernel
@@ -30,10 +31,7 @@ from graphrf.kernels import Kernel
 _BLOCK_SIZE = 1_000_000
 _WIDEST_BLOCK = 32
 _MAX_DEGREE = 20_000
-_ROUNDING = float(np.finfo(np.float64).eps)
 _LARGEST_EXACT_TRACE = 1_000
-
-Function = Callable[[np.ndarray], np.ndarray]
 
 
 def apply_kernel(
@@ -335,12 +333,12 @@ class SeriesFactor:
             # below that (the terms decay like exp(-degree / sqrt(slope)) where the slope is large).
             total = float(np.abs(f).sum())
             slope = float(np.arange(f.size) @ np.abs(f)) / total if total > 0 else 0.0
-            coefficients, _ = _chebyshev(
-                _polynomial(f),
+            coefficients, _ = chebyshev_coefficients(
+                polynomial(f),
                 self._interval[0],
                 tol=0.0,
                 max_degree=f.size - 1,
-                floor=_ROUNDING * max(1.0, np.sqrt(slope)),
+                floor=ROUNDING * max(1.0, np.sqrt(slope)),
             )
             shorter = coefficients is not None and coefficients.size < f.size
             last = self._last = (key, coefficients if shorter else None)
@@ -433,7 +431,7 @@ def _expansion(graph: Graph, kernel: Kernel, tol: float, max_degree: int, root: 
     scale = kernel.check_graph(graph)
     low, high = _INTERVALS[kernel.laplacian]
     function = kernel.root_spectrum if root else kernel.spectrum
-    coefficients, reached = _chebyshev(
+    coefficients, reached = chebyshev_coefficients(
         lambda gap: function(scale * gap, scale), low, tol=tol, max_degree=max_degree
     )
     if coefficients is None:
@@ -454,57 +452,9 @@ def _doubled(walk: sp.csr_array, low: float, high: float) -> sp.csr_array:
     return sp.csr_array((walk - middle * sp.eye_array(walk.shape[0], format="csr")) * (2.0 / half))
 
 
-def _chebyshev(
-    function: Function, low: float, *, tol: float, max_degree: int, floor: float = _ROUNDING
-) -> tuple[np.ndarray | None, float]:
-    """Chebyshev coefficients on low <= x <= 1 of a function whose dropped tail is below tol max |function|.
-
-    The function is given 1 - x, which is exact near x = 1 where kernels are steep. Coefficients below
-    floor max |function| count as 0; with tol = 0 only these are dropped. The second result is the tail beyond
-    `max_degree`, relative to max |function|; where that is too large the first is None.
-    """
-    n = 64
-    while True:
-        values = function((1 - low) * np.sin(0.5 * np.pi * np.arange(n + 1) / n) ** 2)
-        largest = float(np.abs(values).max())
-        c = scipy.fft.dct(values, type=1) / n
-        c[[0, -1]] *= 0.5
-        if largest == 0:
-            return np.zeros(1), 0.0
-        c[np.abs(c) <= floor * largest] = 0.0
-        dropped = np.append(np.cumsum(np.abs(c[::-1]))[::-1], 0.0)  # dropped[d] = sum_{k >= d} |c_k|
-        size = max(int(np.argmax(dropped <= tol * largest)), 1)
-        # only the lower half is trusted: the function's higher terms are folded back onto the upper one
-        if size - 1 <= min(n // 2, max_degree):
-            return c[:size].copy(), float(dropped[size]) / largest
-        if n // 2 >= max_degree:
-            return None, float(dropped[min(max_degree + 1, n)]) / largest
-        n *= 2
-
-
 def _block_width(n_nodes: int) -> int:
     """Columns to multiply at once."""
     return min(max(_BLOCK_SIZE // n_nodes, 1), _WIDEST_BLOCK)
-
-
-def _polynomial(f: np.ndarray) -> Function:
-    """gap -> sum_k f_k (1 - gap)^k on [0, 2], by blocks of about sqrt(len(f)) powers in one matrix product."""
-    width = int(np.clip(np.sqrt(f.size), 16, 256))
-    padded = np.zeros(-(-f.size // width) * width)
-    padded[: f.size] = f
-    blocks = padded.reshape(-1, width).T
-
-    def evaluate(gap: np.ndarray) -> np.ndarray:
-        x = 1 - gap
-        powers = np.cumprod(np.broadcast_to(x[:, None], (x.size, width)), axis=1)
-        powers[np.abs(powers) < 1e-200] = 0.0  # denormal numbers are slow, and nothing beside f_0
-        parts = blocks[0] + powers[:, :-1] @ blocks[1:]  # shape (len(x), number of blocks)
-        value = parts[:, -1]
-        for part in parts.T[-2::-1]:
-            value = value * powers[:, -1] + part
-        return value
-
-    return evaluate
 
 
 def _unit_blocks(nodes: np.ndarray, n_nodes: int) -> Iterator[tuple[slice, np.ndarray]]:

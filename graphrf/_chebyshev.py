@@ -1,0 +1,60 @@
+"""The Chebyshev coefficients of a function of the walk matrix's eigenvalues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.fft
+
+ROUNDING = float(np.finfo(np.float64).eps)
+
+Function = Callable[[np.ndarray], np.ndarray]
+
+
+def chebyshev_coefficients(
+    function: Function, low: float, *, tol: float, max_degree: int, floor: float = ROUNDING
+) -> tuple[np.ndarray | None, float]:
+    """Chebyshev coefficients on low <= x <= 1 of a function whose dropped tail is below tol max |function|.
+
+    The function is given 1 - x, which is exact near x = 1 where kernels are steep. Coefficients below
+    floor max |function| count as 0; with tol = 0 only these are dropped. The second result is the tail beyond
+    `max_degree`, relative to max |function|; where that is too large the first is None.
+    """
+    n = 64
+    while True:
+        values = function((1 - low) * np.sin(0.5 * np.pi * np.arange(n + 1) / n) ** 2)
+        largest = float(np.abs(values).max())
+        c = scipy.fft.dct(values, type=1) / n
+        c[[0, -1]] *= 0.5
+        if largest == 0:
+            return np.zeros(1), 0.0
+        c[np.abs(c) <= floor * largest] = 0.0
+        dropped = np.append(np.cumsum(np.abs(c[::-1]))[::-1], 0.0)  # dropped[d] = sum_{k >= d} |c_k|
+        size = max(int(np.argmax(dropped <= tol * largest)), 1)
+        # only the lower half is trusted: the function's higher terms are folded back onto the upper one
+        if size - 1 <= min(n // 2, max_degree):
+            return c[:size].copy(), float(dropped[size]) / largest
+        if n // 2 >= max_degree:
+            return None, float(dropped[min(max_degree + 1, n)]) / largest
+        n *= 2
+
+
+def polynomial(f: np.ndarray) -> Function:
+    """gap -> sum_k f_k (1 - gap)^k on [0, 2], by blocks of about sqrt(len(f)) powers in one matrix product."""
+    width = int(np.clip(np.sqrt(f.size), 16, 256))
+    padded = np.zeros(-(-f.size // width) * width)
+    padded[: f.size] = f
+    blocks = padded.reshape(-1, width).T
+
+    def evaluate(gap: np.ndarray) -> np.ndarray:
+        x = 1 - gap
+        powers = np.cumprod(np.broadcast_to(x[:, None], (x.size, width)), axis=1)
+        powers[np.abs(powers) < 1e-200] = 0.0  # denormal numbers are slow, and nothing beside f_0
+        parts = blocks[0] + powers[:, :-1] @ blocks[1:]  # shape (len(x), number of blocks)
+        value = parts[:, -1]
+        for part in parts.T[-2::-1]:
+            value = value * powers[:, -1] + part
+        return value
+
+    return evaluate

@@ -1,0 +1,109 @@
+"""Simulation-based calibration: of draws from the prior, the posterior is right on average, in every respect.
+
+A truth drawn from the prior and draws from its posterior, given data drawn from the truth, are exchangeable: the
+truth's rank among s of them is uniform on 0 .. s, at any node. And what was not observed, less its mean and over
+its deviation, is standard normal.
+
+Source: Talts, Betancourt, Simpson, Vehtari and Gelman 2018, "Validating Bayesian Inference Algorithms with
+Simulation-Based Calibration", Theorem 1.
+"""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.pathwise import posterior_draws
+from tests.sequential import assert_unbiased
+
+KERNEL = grf.Diffusion(2.0)
+SAMPLER = grf.RandomWalks(n_walks=8, lengths=grf.Truncated(12))
+SCALE, NOISE = 2.0, 0.4
+N_DRAWS = 19
+# Means under calibration of u, u^2, z and z^2, with u = 2 rank / s - 1: an exact law, as z's.
+TRUTH = [0.0, (N_DRAWS + 2) / (3 * N_DRAWS), 0.0, 1.0]
+# Truths in the first round, which nearly always finds deviations that are 6 % too small or too large: six standard
+# errors of the mean of z^2, whose deviation is sqrt(2), are 0.12.
+N_TRUTHS = 5_000
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """A 5 x 8 grid of unequal weights, a path of four nodes, and a node alone."""
+    rng = np.random.default_rng(0)
+    parts = nx.disjoint_union_all([nx.grid_2d_graph(5, 8), nx.path_graph(4), nx.empty_graph(1)])
+    for _, _, edge in parts.edges(data=True):
+        edge["weight"] = rng.uniform(0.5, 2.0)
+    return grf.Graph(nx.to_scipy_sparse_array(parts))
+
+
+@pytest.fixture(scope="module")
+def observed(graph):
+    """Sixteen observations at 13 nodes, one of them off the grid; the node alone is not observed."""
+    nodes = np.random.default_rng(1).choice(40, 12, replace=False)
+    return np.concatenate([nodes, nodes[:2], nodes[:1], [41]])
+
+
+class Trial:
+    """Truths from the prior of a regressor's own covariance, and what it says after seeing noisy values."""
+
+    def __init__(self, graph, observed, method):
+        self.graph, self.observed, self.method = graph, observed, method
+        self.hidden = np.setdiff1d(np.arange(graph.n_nodes), observed)
+        dense = KERNEL.dense(graph)
+        if method == "series":
+            root = KERNEL.dense_root(graph)
+        else:
+            root = grf.sample_features(graph, SAMPLER, seed=0, dtype="float64").matrix(KERNEL).toarray()
+        self.root = np.sqrt(SCALE / (np.trace(dense) / graph.n_nodes)) * root
+
+    def statistics(self, round_, n, narrowed=1.0):
+        """u, u^2, z and z^2 of n independent truths, shape (n, 4); the posterior's deviations times `narrowed`.
+
+        Each output of one regressor is a trial of its own: truth, noise and posterior draws are fresh.
+        """
+        rng = np.random.default_rng([round_, 11])
+        truth = self.root @ rng.standard_normal((self.graph.n_nodes, n))
+        y = truth[self.observed] + np.sqrt(NOISE) * rng.standard_normal((self.observed.size, n))
+        gp = grf.GraphGPRegressor(
+            self.graph, kernel=KERNEL, method=self.method, sampler=SAMPLER if self.method == "walks" else None,
+            mean="zero", output_scale=SCALE, noise=NOISE, optimize=False, seed=0, n_threads=1,
+        ).fit(self.observed, y)  # fmt: skip
+        mean, std = gp.predict(return_std=True)
+        each = np.arange(n)
+        anywhere = rng.integers(0, self.graph.n_nodes, n)  # one node of each truth: what is counted is independent
+        draws = gp.sample(n_samples=N_DRAWS, seed=1_000 + round_)[:, anywhere, each]
+        draws = mean[anywhere, each] + narrowed * (draws - mean[anywhere, each])
+        u = 2 * (draws < truth[anywhere, each]).sum(axis=0) / N_DRAWS - 1
+        unseen = rng.choice(self.hidden, n)
+        z = (truth[unseen, each] - mean[unseen, each]) / (narrowed * std[unseen, each])
+        return np.column_stack([u, u**2, z, z**2])
+
+
+@pytest.mark.parametrize("method", ["series", "walks"])
+def test_truths_rank_uniformly_among_draws_and_deviations_are_as_said(graph, observed, method):
+    assert_unbiased(Trial(graph, observed, method).statistics, TRUTH, n0=N_TRUTHS)
+
+
+@pytest.mark.parametrize("method", ["series", "walks"])
+def test_deviations_a_fifth_too_small_are_found(graph, observed, method):
+    trial = Trial(graph, observed, method)
+    for columns in (slice(0, 2), slice(2, 4)):  # by the ranks alone, and by the deviations alone
+        with pytest.raises(AssertionError, match="biased"):
+            assert_unbiased(
+                lambda round_, n, columns=columns: trial.statistics(round_, n, narrowed=0.8)[:, columns],
+                TRUTH[columns], n0=N_TRUTHS,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["series", "walks"])
+def test_draws_that_forget_the_noise_are_found(graph, observed, method, monkeypatch):
+    def forgetful(rows, noise, residual, solve, *, n_samples, rng):
+        return posterior_draws(rows, 0.0 * noise, residual, solve, n_samples=n_samples, rng=rng)
+
+    monkeypatch.setattr("graphrf.gp.posterior.posterior_draws", forgetful)
+    trial = Trial(graph, observed, method)
+    with pytest.raises(AssertionError, match="biased: projection 1"):
+        assert_unbiased(lambda round_, n: trial.statistics(round_, n)[:, :2], TRUTH[:2], n0=N_TRUTHS)

@@ -89,8 +89,8 @@ class MaternSeriesKernel(BaseGeometricKernel):
     X are node positions, shape (n,) or (n, 1), integers or integral floats below 2^24.
 
     Cost of K(X, X2): about 5 l sqrt(s) (heat) to 12 l sqrt(s) (Matérn) sparse products for every distinct node of
-    the smaller of X and X2, with s = 1 for the normalized Laplacian and 2 max(degree) for the combinatorial one; as
-    many again for each parameter that asks for a gradient. Memory: the result. \bar g is exact on graphs of at
+    the smaller of X and X2, with s = 1 for the normalized Laplacian and 2 max(degree) for the combinatorial one;
+    as many again for each parameter that asks for a gradient. Memory: the result. \bar g is exact on graphs of at
     most 1,000 nodes; above it is estimated once by stochastic Lanczos quadrature, with a relative error of about
     1 / sqrt(64 N) for 64 probes (fewer above 62,500 nodes, so that the error stays near 1 / 2000).
 

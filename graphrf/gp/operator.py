@@ -1,0 +1,133 @@
+"""A kernel matrix among nodes as a `LinearOperator`: products with the rows of a factor, never N x N numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphrf.gp.torch_factor import TorchFactor, modulation_gradient, paired, product
+
+try:
+    from linear_operator import LinearOperator
+    from linear_operator.utils.getitem import _is_noop_index
+except ImportError as error:
+    raise ImportError(
+        "FactorOperator needs linear_operator, which is not installed: pip install 'graphrf[gp]'"
+    ) from error
+
+# Single entries are read off the dense block of their rows and columns where they fill at least this share of it.
+_DENSE_SHARE = 0.25
+
+
+class FactorOperator(LinearOperator):
+    r"""K = F_r(f) F_c(f)^T between two sets of nodes, given by their rows of F.
+
+    A product is one with F_c^T and one with F_r; the gradient goes to the modulation f, from there to
+    hyperparameters. Noise is added as to any other operator (`add_diagonal`, `add_jitter`,
+    `+ DiagLinearOperator`), and linear_operator's solvers, preconditioner, Lanczos and Cholesky work on the sum.
+
+    Parameters
+    ----------
+    f : Tensor, shape (L + 1,), floating
+        The modulation; its dtype and device are the operator's. Leading axes of length 1 become batch axes, which
+        linear_operator repeats and expands.
+    rows, cols : TorchFactor
+        n and m rows over the same N nodes. One object for both gives a symmetric matrix.
+
+    Notes
+    -----
+    Time of a product with p columns: O(p nnz(F)) of features, p times the series' sparse products of the series;
+    `to_dense` takes min(n, m) columns. Memory besides the result: blocks of N x p numbers, at most 4 million or
+    8 columns.
+    """
+
+    def __init__(self, f: Tensor, *, rows: TorchFactor, cols: TorchFactor) -> None:
+        super().__init__(f, rows=rows, cols=cols)
+        self._f = f.reshape(-1)
+        self._batch = f.shape[:-1]
+        self._rows = rows
+        self._cols = cols
+
+    def _size(self) -> torch.Size:
+        return torch.Size((*self._batch, self._rows.shape[0], self._cols.shape[0]))
+
+    def _transpose_nonbatch(self) -> LinearOperator:
+        if self._rows is self._cols:
+            return self
+        return FactorOperator(self._args[0], rows=self._cols, cols=self._rows)
+
+    def _matmul(self, rhs: Tensor) -> Tensor:
+        if rhs.ndim == 1:
+            return self._matmul(rhs[:, None])[..., 0]
+        batch, width = rhs.shape[:-2], rhs.shape[-1]
+        result = product(self._rows, self._cols, self._f, _columns(rhs))
+        if batch:
+            result = result.reshape(-1, *batch, width).movedim(0, -2)
+        return result.expand(*torch.broadcast_shapes(self._batch, batch), *result.shape[-2:])
+
+    def _bilinear_derivative(self, left_vecs: Tensor, right_vecs: Tensor) -> tuple[Tensor | None, ...]:
+        if not self._f.requires_grad:
+            return (None,)
+        if left_vecs.ndim == 1:
+            left_vecs, right_vecs = left_vecs[:, None], right_vecs[:, None]
+        batch = torch.broadcast_shapes(left_vecs.shape[:-2], right_vecs.shape[:-2])
+        left = _columns(left_vecs.expand(*batch, *left_vecs.shape[-2:]))
+        right = _columns(right_vecs.expand(*batch, *right_vecs.shape[-2:]))
+        gradient = modulation_gradient(self._rows, self._cols, self._f.detach(), left, right)
+        return (gradient.reshape(self._args[0].shape),)
+
+    def _diagonal(self) -> Tensor:
+        return paired(self._rows, self._cols, self._f).expand(*self._batch, -1)
+
+    def _getitem(self, row_index: Any, col_index: Any, *batch_indices: Any) -> LinearOperator:
+        if self._rows is self._cols and _same_index(row_index, col_index):
+            rows = cols = _taken(self._rows, row_index)
+        else:
+            rows, cols = _taken(self._rows, row_index), _taken(self._cols, col_index)
+        return FactorOperator(self._args[0][batch_indices], rows=rows, cols=cols)
+
+    def _get_indices(self, row_index: Tensor, col_index: Tensor, *batch_indices: Any) -> Tensor:
+        row_index, col_index = torch.broadcast_tensors(row_index, col_index)
+        rows, row_at = np.unique(row_index.cpu().numpy().ravel(), return_inverse=True)
+        cols, col_at = np.unique(col_index.cpu().numpy().ravel(), return_inverse=True)
+        shape = row_index.shape
+        if _DENSE_SHARE * rows.size * cols.size <= row_at.size:
+            block = FactorOperator(
+                self._f, rows=_taken(self._rows, rows), cols=_taken(self._cols, cols)
+            ).to_dense()
+            where = torch.from_numpy(row_at * cols.size + col_at).to(self.device)
+            return block.reshape(-1)[where].reshape(shape)
+        own = _taken(self._rows, rows[row_at])
+        other = own
+        if self._rows is not self._cols or not np.array_equal(rows[row_at], cols[col_at]):
+            other = _taken(self._cols, cols[col_at])
+        return paired(own, other, self._f).reshape(shape)
+
+
+def _columns(x: Tensor) -> Tensor:
+    """A batch of matrices (..., n, p) as one matrix with the columns of all."""
+    return x if x.ndim == 2 else x.movedim(-2, 0).reshape(x.shape[-2], -1)
+
+
+def _taken(factor: TorchFactor, index: Any) -> TorchFactor:
+    """The rows of an index (slice, tensor or array); the factor itself for all rows in order."""
+    n = factor.shape[0]
+    if isinstance(index, slice):
+        if _is_noop_index(index) or index == slice(0, n, None):
+            return factor
+        index = np.arange(n)[index]
+    elif isinstance(index, Tensor):
+        index = index.cpu().numpy()
+        index = np.flatnonzero(index) if index.dtype == bool else np.arange(n)[index]
+    if index.size == n and bool((index == np.arange(n)).all()):
+        return factor
+    return factor.take(index)
+
+
+def _same_index(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return torch.equal(one, other)
+    return isinstance(one, slice) and isinstance(other, slice) and one == other

@@ -12,12 +12,14 @@ from graphrf._memory import available_memory
 from graphrf.gp import walk_choice
 from graphrf.gp.blocks import training_blocks
 from graphrf.gp.covariance import Covariance, Rows, SeriesRows, WalkRows
+from graphrf.gp.fitted import Conditions
 from graphrf.gp.fitting import Task, linear_algebra, train_by_samples, train_by_series
 from graphrf.gp.gram import series_length
 from graphrf.gp.method_choice import affordable_training, choose_method, choose_solver
 from graphrf.gp.observations import Observations
 from graphrf.gp.posterior import LARGEST_JOINT, Posterior
 from graphrf.gp.settings import checked_settings, checked_targets
+from graphrf.gp.trend import MeanFunction
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 from graphrf.sampling.contract import Sampler
@@ -41,12 +43,12 @@ _PROBE_NUMBERS = 4_000_000
 class GraphGPRegressor(RegressorMixin, BaseEstimator):
     r"""Gaussian-process regression of a signal on the nodes of a graph.
 
-    .. math:: y = c + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K / \bar k), \quad
+    .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K / \bar k), \quad
               \varepsilon \sim N(0, s),
 
-    with a node kernel K, its mean variance \bar k = trace(K) / N (`normalize=True`), output scale \sigma^2
-    and noise variance s. Hyperparameters maximise the marginal likelihood of at most `max_train` observed nodes;
-    the posterior uses all observations.
+    with covariates x of the nodes (none by default), a node kernel K, its mean variance \bar k = trace(K) / N
+    (`normalize=True`), output scale \sigma^2 and noise variance s. Hyperparameters maximise the marginal
+    likelihood of at most `max_train` observed nodes; the posterior uses all observations.
 
     Parameters
     ----------
@@ -64,9 +66,10 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         series but for a thousandth of sum |f_k| (K is off by at most 0.2 %).
     normalize : bool
         Whether K is divided by its mean variance over all nodes, so that `output_scale` is a variance of f.
-    mean : {"constant", "zero"}
-        The mean function; the constant is the generalised least-squares estimate of each output, taken as known
-        afterwards.
+    mean : {"constant", "zero"} or array_like, shape (N,) or (N, b)
+        The mean function. An array holds covariates x of every node (coordinates, elevation): the mean is c + x b.
+        c and b are generalised least-squares estimates for each output, profiled out in training and taken as
+        known afterwards: deviations do not hold their uncertainty.
     output_scale, noise : float, optional
         Variances, to fix them; None trains them.
     optimize : bool or sequence of str
@@ -96,6 +99,9 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
     output_scale_, noise_ : float
         Variances.
     mean_ : float, or ndarray of shape (p,) for several outputs
+        The constant c.
+    trend_ : ndarray, shape (b,), or (b, p) for several outputs
+        Coefficients of the covariates; b = 0 without any.
     log_marginal_likelihood_ : float
         Of the observations that training saw, summed over outputs: of all of them up to `max_train` nodes, beyond
         of blocks that count as independent.
@@ -159,7 +165,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         method: str = "auto",
         sampler: Sampler | None = None,
         normalize: bool = True,
-        mean: str = "constant",
+        mean: Any = "constant",
         output_scale: float | None = None,
         noise: float | None = None,
         optimize: bool | Sequence[str] = True,
@@ -223,75 +229,104 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         or conjugate gradients (one product with K a step) for the m observed nodes. Memory: m^2 numbers for
         Cholesky; up to 256 MB for training by the series.
         """
+        self._forget()
         kernel, names = checked_settings(self)
+        kernel.check_graph(self.graph)
         positions = self.graph.positions(nodes)
-        values, self._single = checked_targets(y, positions.size)
-        self.seed_ = check_seed(self.seed)
-        rng = np.random.default_rng(self.seed_)
-        basis = np.ones((self.graph.n_nodes, 1 if self.mean == "constant" else 0))
-        observations = Observations.of(positions, values, basis)
-        self._scale = kernel.check_graph(self.graph)
-        self.n_observations_ = observations.n_total
-        self.n_observed_nodes_ = observations.nodes.size
-        self.method_ = self._choose_method(observations.nodes.size)
+        values, single = checked_targets(y, positions.size)
+        distinct = np.unique(positions)
+        mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct)
+        values, offset = mean.centred(values)
+        seed = check_seed(self.seed)
+        method = self._choose_method(distinct.size)
 
-        n_train = affordable_training(self.graph, self.method_, self.max_train)
-        blocks = training_blocks(self.graph, observations.nodes, n_train, rng)
+        n_train = affordable_training(self.graph, method, self.max_train)
+        blocks = training_blocks(self.graph, distinct, n_train, np.random.default_rng(seed))
         parts = [np.isin(positions, block) for block in blocks]
         task = Task(
-            self.graph, kernel, names, [Observations.of(positions[part], values[part], basis) for part in parts],
-            self.output_scale, self.noise, self.normalize, self.seed_, self.n_threads,
+            self.graph, kernel, names,
+            [Observations.of(positions[part], values[part], mean.basis) for part in parts],
+            self.output_scale, self.noise, self.normalize, seed, self.n_threads,
         )  # fmt: skip
-        self.sampler_: Any = None
-        if self.method_ == "series":
+        sampler: Any = None
+        if method == "series":
             trained = train_by_series(task)
         else:
-            trained, self.sampler_ = train_by_samples(task, self.sampler)
-        self.kernel_ = trained.kernel
-        self.noise_ = trained.noise
-        self.log_marginal_likelihood_ = trained.value
-        self.mean_variance_ = self._mean_variance()
-        self.output_scale_ = (
-            trained.amplitude * self.mean_variance_ if self.output_scale is None else float(self.output_scale)
+            trained, sampler = train_by_samples(task, self.sampler)
+        mean_variance = self._mean_variance(trained.kernel, seed)
+        return self._condition(
+            Conditions(
+                observations=Observations.of(positions, values, mean.basis),
+                offset=offset,
+                single=single,
+                kernel=trained.kernel,
+                output_scale=(
+                    trained.amplitude * mean_variance if self.output_scale is None else float(self.output_scale)
+                ),
+                noise=trained.noise,
+                mean_variance=mean_variance,
+                sampler=sampler,
+                seed=seed,
+                log_marginal_likelihood=trained.value,
+                trained=trained.converged,
+            ),
+            mean,
         )
 
-        with linear_algebra(observations.nodes.size, self.n_threads):
-            self._posterior = Posterior(
-                self._posterior_covariance(),
-                observations,
-                noise=self.noise_,
-                basis=basis,
-                solver=self._choose_solver(observations.nodes.size),
+    def _condition(self, given: Conditions, mean: MeanFunction) -> GraphGPRegressor:
+        """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
+        size = given.observations.nodes.size
+        method = "series" if given.sampler is None else "walks"
+        scale = self.graph.laplacian_scale(given.kernel.laplacian)
+        rows: Rows
+        if given.sampler is None:
+            length = series_length(given.kernel, scale, _SERIES_TAIL)
+            rows = SeriesRows(self.graph, given.kernel.laplacian, length)
+        else:
+            length = given.sampler.survival.max_length
+            rows = WalkRows(self.graph, given.sampler, given.seed, self.n_threads)
+        f = given.kernel.modulation(length + 1, scale)
+        with linear_algebra(size, self.n_threads):
+            posterior = Posterior(
+                Covariance(rows, f, given.output_scale / given.mean_variance),
+                given.observations,
+                noise=given.noise,
+                basis=mean.basis,
+                solver=choose_solver(self.graph, method, size) if self.solver == "auto" else self.solver,
                 tol=float(self.tol),
                 max_iterations=int(self.max_iterations),
-                rng=rng,
+                rng=np.random.default_rng([given.seed, 1]),  # not the stream that training draws from
             )
-        self.solver_ = self._posterior.solver
-        self.residual_ = self._posterior.solution.residual
-        self.converged_ = trained.converged and self._posterior.solution.converged
-        mean = self._posterior.coefficients[0] if self.mean == "constant" else np.zeros(values.shape[1])
-        self.mean_ = float(mean[0]) if self._single else mean
+        # The first column of the basis is 1: so predictions are about the values as they were given.
+        posterior.coefficients[:1] += given.offset
+        constant, trend = mean.parts(posterior.coefficients)
+
+        self._posterior, self._given = posterior, given
+        self.kernel_, self.sampler_ = given.kernel, given.sampler
+        self.output_scale_, self.noise_ = given.output_scale, given.noise
+        self.mean_variance_ = given.mean_variance
+        self.log_marginal_likelihood_ = given.log_marginal_likelihood
+        self.mean_ = float(constant[0]) if given.single else constant
+        self.trend_ = trend[:, 0] if given.single else trend
+        self.method_, self.solver_ = method, posterior.solver
+        self.residual_ = posterior.solution.residual
+        self.converged_ = given.trained and posterior.solution.converged
+        error = walk_choice.truncation_error(given.kernel, length, scale)
+        self.truncation_error_ = error / given.mean_variance
+        self.seed_ = given.seed
+        self.n_observations_, self.n_observed_nodes_ = given.observations.n_total, size
         return self
 
-    def _posterior_covariance(self) -> Covariance:
-        rows: Rows
-        if self.sampler_ is None:
-            length = series_length(self.kernel_, self._scale, _SERIES_TAIL)
-            rows = SeriesRows(self.graph, self.kernel_.laplacian, length)
-        else:
-            length = self.sampler_.survival.max_length
-            rows = WalkRows(self.graph, self.sampler_, self.seed_, self.n_threads)
-        error = walk_choice.truncation_error(self.kernel_, length, self._scale)
-        self.truncation_error_ = error / self.mean_variance_
-        f = self.kernel_.modulation(length + 1, self._scale)
-        amplitude = self.output_scale_ / self.mean_variance_
-        return Covariance(rows, f, amplitude)
+    def _forget(self) -> None:
+        """Be unfitted, so that a fit that fails leaves nothing of the one before."""
+        for name in [name for name in vars(self) if name.endswith("_") or name in ("_posterior", "_given")]:
+            delattr(self, name)
 
-    def _mean_variance(self) -> float:
+    def _mean_variance(self, kernel: Kernel, seed: int) -> float:
         if not self.normalize:
             return 1.0
         probes = int(np.clip(_PROBE_NUMBERS // self.graph.n_nodes, 2, _PROBES))
-        return mean_variance(self.graph, self.kernel_, n_probes=probes, seed=self.seed_).value
+        return mean_variance(self.graph, kernel, n_probes=probes, seed=seed).value
 
     def _choose_method(self, n_observed: int) -> str:
         if self.method != "auto":
@@ -299,9 +334,6 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         if self.sampler is not None:
             return "walks"
         return choose_method(self.graph, n_observed, min(n_observed, self.max_train))
-
-    def _choose_solver(self, n_observed: int) -> str:
-        return choose_solver(self.graph, self.method_, n_observed) if self.solver == "auto" else self.solver
 
     # -- predictions -------------------------------------------------------------------------------
 
@@ -454,7 +486,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
 
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
         """Without the axis of outputs where y had none."""
-        return np.take(array, 0, axis=axis) if self._single else array
+        return np.take(array, 0, axis=axis) if self._given.single else array
 
 
 def _bar(total: int, shown: bool) -> Any:

@@ -1,4 +1,4 @@
-"""What is checked when a regressor is fitted: its settings, and the observed values."""
+"""What is checked when a Gaussian process is fitted: its settings, and the observed values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from graphrf.sampling.sample import require_sampler
 
 KERNELS = {"diffusion": Diffusion, "matern": Matern, "regularized_laplacian": RegularizedLaplacian}
 METHODS = ("auto", "series", "walks")
-MEANS = ("constant", "zero")
 SOLVERS = ("auto", "cholesky", "cg")
 
 # The kernel's hyperparameters that `optimize=True` leaves as chosen: smoothness is a modelling choice, and data
@@ -24,10 +23,21 @@ _CHOSEN = ("nu", "power")
 
 
 def checked_settings(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
-    """The kernel to start from and the names of what is trained, once all settings of `gp` are known to be legal.
+    """The kernel to start from and the names of what is trained, once all of a regressor's settings are legal.
 
     scikit-learn wants estimators to keep what they are given, so `fit` checks it and not `__init__`.
     """
+    result = checked_prior(gp)
+    _checks.choice("solver", gp.solver, SOLVERS)
+    _check_variance("noise", gp.noise)
+    _checks.flag("progress", gp.progress)
+    _checks.number("tol", gp.tol, low=1e-14, high=1, include_high=False)
+    _checks.integer("max_iterations", gp.max_iterations, low=1)
+    return result
+
+
+def checked_prior(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
+    """What `checked_settings` returns, once the settings that regressor and classifier share are legal."""
     require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
     kernel = gp.kernel
     if isinstance(kernel, str):
@@ -38,21 +48,18 @@ def checked_settings(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
             f"{_checks.describe(kernel)}"
         )
     _checks.choice("method", gp.method, METHODS)
-    _checks.choice("mean", gp.mean, MEANS)
-    _checks.choice("solver", gp.solver, SOLVERS)
     if gp.sampler is not None:
         _check_sampler(gp.sampler, gp.method, kernel)
-    for name in ("output_scale", "noise"):
-        value = getattr(gp, name)
-        if value is not None:
-            _checks.number(name, value, low=0, include_low=False)
-    for name in ("normalize", "progress"):
-        _checks.flag(name, getattr(gp, name))
+    _check_variance("output_scale", gp.output_scale)
+    _checks.flag("normalize", gp.normalize)
     _checks.integer("max_train", gp.max_train, low=1)
-    _checks.number("tol", gp.tol, low=1e-14, high=1, include_high=False)
-    _checks.integer("max_iterations", gp.max_iterations, low=1)
     thread_count(gp.n_threads)
     return kernel, _trained_names(gp.optimize, kernel)
+
+
+def _check_variance(name: str, value: Any) -> None:
+    if value is not None:
+        _checks.number(name, value, low=0, include_low=False)
 
 
 def _check_sampler(sampler: Any, method: str, kernel: Kernel) -> None:

@@ -9,13 +9,21 @@ from graphrf.gp import metrics as metrics
 
 if TYPE_CHECKING:
     from graphrf.gp.exact import ExactGraphGP as ExactGraphGP
+    from graphrf.gp.kernel import GRFKernel as GRFKernel
+    from graphrf.gp.operator import FactorOperator as FactorOperator
     from graphrf.gp.posterior import SolverWarning as SolverWarning
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
 
 # Loaded when first used: the regressor needs scikit-learn, which `import graphrf.gp` does not.
-_HOME = {"ExactGraphGP": "exact", "GraphGPRegressor": "regression", "SolverWarning": "posterior"}
+_HOME = {
+    "ExactGraphGP": "exact",
+    "FactorOperator": "operator",
+    "GRFKernel": "kernel",
+    "GraphGPRegressor": "regression",
+    "SolverWarning": "posterior",
+}
 
-__all__ = ["ExactGraphGP", "GraphGPRegressor", "SolverWarning", "metrics"]
+__all__ = ["ExactGraphGP", "FactorOperator", "GRFKernel", "GraphGPRegressor", "SolverWarning", "metrics"]
 
 
 def __getattr__(name: str) -> Any:

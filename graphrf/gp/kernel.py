@@ -1,0 +1,297 @@
+"""Graph kernels inside GPyTorch: a `Kernel` module over the nodes of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphrf import _checks
+from graphrf._kernel import require_kernel
+from graphrf.features import Features
+from graphrf.gp.gram import jacobian_columns
+from graphrf.gp.kernel_source import FeatureSource, SeriesSource, Source
+from graphrf.gp.operator import FactorOperator
+from graphrf.gp.settings import _trained_names
+from graphrf.gp.torch_factor import TorchFactor, paired
+from graphrf.graph import Graph
+from graphrf.kernels import Kernel, LearnedModulation
+
+try:
+    import gpytorch
+    from gpytorch.constraints import GreaterThan, Interval, Positive
+    from gpytorch.priors import Prior
+except ImportError as error:
+    raise ImportError("GRFKernel needs gpytorch, which is not installed: pip install 'graphrf[gp]'") from error
+
+# How far above an open lower bound a trained hyperparameter starts, as a share of the bound.
+_ABOVE_BOUND = 1e-3
+# The first integer that a float cannot tell from its successor.
+_LARGEST_ID = {torch.float32: 2**24, torch.float64: 2**53}
+
+
+class GRFKernel(gpytorch.kernels.Kernel):
+    r"""A graph kernel for GPyTorch, over integer node positions.
+
+    .. math:: k(i, j) = \frac{(F F^\top)_{ij}}{v}, \quad F = \sum_k f_k(\theta) P_k, \quad
+              v = \frac1N \mathrm{trace}(F F^\top),
+
+    with P_k from sampled features or exact, P_k = W^k. It evaluates to a `FactorOperator`: nothing of the graph's
+    size squared is formed, by Cholesky or conjugate gradients. Put it into `ScaleKernel`, sums and products as
+    any other kernel; gradients reach \theta through df / d\theta and v.
+
+    Parameters
+    ----------
+    source : Features or Graph
+        Features: Phi Phi^T, for the nodes that they hold. A graph: the exact kernel by its series, for all nodes.
+    kernel : Kernel
+        The kernel to begin with. `LearnedModulation` has its coefficients as one free parameter `modulation`.
+    normalize : bool
+        Whether to divide by v, the mean variance over the features' nodes, or over all nodes of a graph.
+    optimize : bool or sequence of str
+        Which hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those named. Each is a
+        parameter `raw_<name>`; the others stay as they are.
+    lengthscale_prior, lengthscale_constraint : optional
+        As for GPyTorch's kernels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `source` is neither, the kernel does not fit it, or inputs are no known nodes.
+
+    Warns
+    -----
+    TruncationWarning, HeavyTailWarning
+        When features do not suit the kernel: at the start, and once more when training outgrows them.
+
+    Notes
+    -----
+    Inputs have shape (n,), (n, 1) or (batches, n, 1): integers, or integral floats below 2^24 (float32) or 2^53
+    (float64). Batches are evaluated together as one dense matrix of their distinct nodes.
+
+    dtype and device are those of the module: `.double()` and `.to("cuda")` work as usual. On the CPU products are
+    numpy's, elsewhere torch's. Rows of the last four sets of nodes are kept. Cost: see `FactorOperator`; a
+    gradient takes as many sparse products as the series has terms, for each column.
+
+    A deep copy shares graph and features.
+
+    Examples
+    --------
+    >>> import torch, gpytorch, graphrf as grf
+    >>> graph = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    >>> kernel = grf.gp.GRFKernel(graph, grf.Diffusion(lengthscale=1.0)).double()
+    >>> matrix = kernel(torch.arange(4)).to_dense()
+    >>> bool(torch.allclose(matrix.diagonal().mean(), torch.tensor(1.0, dtype=torch.float64)))
+    True
+    >>> scaled = gpytorch.kernels.ScaleKernel(kernel)
+    >>> [name for name, _ in scaled.named_parameters()]
+    ['raw_outputscale', 'base_kernel.raw_lengthscale']
+    """
+
+    def __init__(
+        self,
+        source: Features | Graph,
+        kernel: Kernel,
+        *,
+        normalize: bool = True,
+        optimize: bool | Sequence[str] = True,
+        lengthscale_prior: Prior | None = None,
+        lengthscale_constraint: Interval | None = None,
+    ) -> None:
+        require_kernel(kernel)
+        names = _trained_names(optimize, kernel)
+        if isinstance(kernel, LearnedModulation) and len(names) not in (0, len(kernel.values)):
+            raise ValueError(
+                "`optimize` must be True or False for LearnedModulation, whose values are one parameter"
+            )
+        self.has_lengthscale = "lengthscale" in names
+        if not self.has_lengthscale and (lengthscale_prior is not None or lengthscale_constraint is not None):
+            raise ValueError(
+                "`lengthscale_prior` and `lengthscale_constraint` need a trained lengthscale, which "
+                f"{kernel!r} with optimize={optimize!r} has not"
+            )
+        super().__init__(lengthscale_prior=lengthscale_prior, lengthscale_constraint=lengthscale_constraint)
+        self._source = _source(source, kernel)
+        self._template = kernel
+        self._normalize = _checks.flag("normalize", normalize)
+        self._names = names
+        # Follows `.to` and `.double()` where nothing is trained.
+        self.register_buffer("_like", torch.zeros((), dtype=torch.get_default_dtype()), persistent=False)
+        if isinstance(kernel, LearnedModulation):
+            if names:
+                values = torch.tensor(kernel.values, dtype=self._like.dtype)
+                self.register_parameter("modulation", torch.nn.Parameter(values))
+            return
+        bounds = kernel.hyperparameter_bounds(self._source.scale)
+        for name in names:
+            low = bounds[name]
+            value = max(kernel.hyperparameters[name], low + _ABOVE_BOUND * abs(low))
+            if name != "lengthscale":
+                self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.zeros(())))
+                self.register_constraint(f"raw_{name}", Positive() if low == 0 else GreaterThan(low))
+            self._initialize(name, value)
+
+    # -- what is trained ---------------------------------------------------------------------------
+
+    @property
+    def kernel(self) -> Kernel:
+        """The graphrf kernel with the present hyperparameters, before it is normalised."""
+        return self._kernel_of(self._values().detach().numpy())
+
+    def hyperparameter(self, name: str) -> Tensor:
+        """The present value of a trained hyperparameter, differentiable; shape () but (1, 1) for a lengthscale."""
+        if name not in self._names or not hasattr(self, f"raw_{name}"):
+            raise ValueError(f"`name` must be among the trained hyperparameters {self._names}, got {name!r}")
+        constraint = getattr(self, f"raw_{name}_constraint")
+        value: Tensor = constraint.transform(getattr(self, f"raw_{name}"))
+        return value
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """float32 or float64, as the module was cast."""
+        return self._like.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the module is."""
+        return self._like.device
+
+    @property
+    def is_stationary(self) -> bool:
+        """False: nodes have no differences."""
+        return False
+
+    # -- evaluation --------------------------------------------------------------------------------
+
+    def forward(
+        self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False, **params: Any
+    ) -> Tensor | FactorOperator:
+        """K[x1, x2] as an operator, or its diagonal as a tensor; called by GPyTorch."""
+        if last_dim_is_batch:
+            raise ValueError("`last_dim_is_batch` must be False: nodes have one dimension")
+        left = node_ids("x1", x1)
+        right = left if x2 is x1 else node_ids("x2", x2)
+        f = self._modulation()
+        if left.ndim > 1 or right.ndim > 1:
+            return self._batched(left, right, f, diag)
+        rows, cols = self._rows(left, f), self._rows(right, f)
+        return paired(rows, cols, f) if diag else FactorOperator(f, rows=rows, cols=cols)
+
+    def _batched(self, left: np.ndarray, right: np.ndarray, f: Tensor, diag: bool) -> Tensor:
+        """Entries for batches of nodes, read off one dense matrix of the distinct ones."""
+        row_nodes, row_at = np.unique(left, return_inverse=True)
+        col_nodes, col_at = np.unique(right, return_inverse=True)
+        row_at, col_at = row_at.reshape(left.shape), col_at.reshape(right.shape)
+        if diag and np.array_equal(left, right):
+            rows = self._rows(row_nodes, f)
+            return paired(rows, rows, f)[torch.from_numpy(row_at).to(self.device)]
+        matrix = FactorOperator(f, rows=self._rows(row_nodes, f), cols=self._rows(col_nodes, f)).to_dense()
+        if not diag:
+            row_at, col_at = row_at[..., :, None], col_at[..., None, :]
+        return matrix[torch.from_numpy(row_at).to(self.device), torch.from_numpy(col_at).to(self.device)]
+
+    def _rows(self, nodes: np.ndarray, f: Tensor) -> TorchFactor:
+        return self._source.factor(nodes, f.numel() - 1, self.device, self.dtype)
+
+    def _modulation(self) -> Tensor:
+        """f / sqrt(v) on the module's device, differentiable in the parameters."""
+        f: Tensor = _Modulation.apply(self._values(), self._coefficients)
+        if self._normalize:
+            variance: Tensor = _MeanVariance.apply(f, self._source)
+            f = f / variance.sqrt()
+        return f.to(self.device, self.dtype)
+
+    def _values(self) -> Tensor:
+        """The trained hyperparameters in the order of their names, float64 on the CPU."""
+        if not self._names:
+            return torch.zeros(0, dtype=torch.float64)
+        if isinstance(self._template, LearnedModulation):
+            return self.modulation.cpu().double()
+        return torch.stack([self.hyperparameter(name).reshape(()).cpu().double() for name in self._names])
+
+    def _kernel_of(self, values: np.ndarray) -> Kernel:
+        if isinstance(self._template, LearnedModulation):
+            return self._template.replace(values=tuple(values.tolist())) if self._names else self._template
+        return self._template.replace(**dict(zip(self._names, values.tolist(), strict=True)))
+
+    def _coefficients(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """f_0 .. f_L and their derivatives in the trained hyperparameters."""
+        kernel = self._kernel_of(values)
+        size = self._source.length(kernel) + 1
+        f = kernel.modulation(size, self._source.scale)
+        return f, jacobian_columns(kernel, self._names, size, self._source.scale)
+
+    def _initialize(self, name: str, value: float) -> None:
+        raw = getattr(self, f"raw_{name}")
+        constraint = getattr(self, f"raw_{name}_constraint")
+        self.initialize(**{f"raw_{name}": constraint.inverse_transform(torch.full_like(raw, value))})
+
+
+class _Modulation(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, coefficients: Any) -> Tensor:
+        f, jacobian = coefficients(values.numpy())
+        ctx.jacobian = torch.from_numpy(np.ascontiguousarray(jacobian))
+        return torch.from_numpy(np.array(f))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return ctx.jacobian.T @ grad, None
+
+
+class _MeanVariance(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, f: Tensor, source: Source) -> Tensor:
+        value, gradient = source.mean_variance(f.numpy())
+        if not value > 0:
+            raise ValueError(
+                "the kernel vanishes on these features or this graph (its mean variance is 0), so it cannot be "
+                "normalised: its lengthscale is far beyond them, or all its coefficients are 0"
+            )
+        ctx.gradient = torch.from_numpy(gradient)
+        return torch.tensor(value, dtype=torch.float64)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad * ctx.gradient, None
+
+
+def node_ids(name: str, x: Tensor) -> np.ndarray:
+    """Nodes given as a tensor of shape (n,), (n, 1) or (batches, n, 1), as int64 without the last axis."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"`{name}` must be a tensor of node positions, got {_checks.describe(x)}")
+    if x.ndim == 0 or (x.ndim > 1 and x.shape[-1] != 1):
+        raise ValueError(
+            f"`{name}` must hold one node position a row, shape (n, 1) or (batches, n, 1), got {tuple(x.shape)}"
+        )
+    x = x.detach()
+    if x.is_floating_point():
+        if x.dtype not in _LARGEST_ID:
+            raise TypeError(f"`{name}` must be integer, float32 or float64 node positions, got {x.dtype}")
+        limit = _LARGEST_ID[x.dtype]
+        good = (x == x.floor()) & (x.abs() < limit)
+        if not bool(good.all()):
+            raise ValueError(
+                f"`{name}` must be integer node positions, got {x[~good][0].item()} (floats must be integral and "
+                f"below {limit}, beyond which {x.dtype} skips integers: pass int64)"
+            )
+    elif x.dtype == torch.bool or x.is_complex():
+        raise TypeError(f"`{name}` must be integer node positions, got {x.dtype}")
+    ids = x.cpu().numpy().astype(np.int64)
+    return np.ascontiguousarray(ids[..., 0] if ids.ndim > 1 else ids)
+
+
+def _source(source: Any, kernel: Kernel) -> Source:
+    if isinstance(source, Features):
+        return FeatureSource(source, kernel)
+    if isinstance(source, Graph):
+        return SeriesSource(source, kernel)
+    raise TypeError(
+        f"`source` must be Features (Phi Phi^T of their nodes) or a Graph (the exact series), got "
+        f"{_checks.describe(source)}"
+    )

@@ -23,10 +23,7 @@ def chebyshev_coefficients(
     """
     n = 64
     while True:
-        values = function((1 - low) * np.sin(0.5 * np.pi * np.arange(n + 1) / n) ** 2)
-        largest = float(np.abs(values).max())
-        c = scipy.fft.dct(values, type=1) / n
-        c[[0, -1]] *= 0.5
+        c, largest = _interpolated(function, low, n)
         if largest == 0:
             return np.zeros(1), 0.0
         c[np.abs(c) <= floor * largest] = 0.0
@@ -38,6 +35,14 @@ def chebyshev_coefficients(
         if n // 2 >= max_degree:
             return None, float(dropped[min(max_degree + 1, n)]) / largest
         n *= 2
+
+
+def _interpolated(function: Function, low: float, n: int) -> tuple[np.ndarray, float]:
+    """Coefficients of the polynomial of degree n through the values at n + 1 points, and the largest value."""
+    values = function((1 - low) * np.sin(0.5 * np.pi * np.arange(n + 1) / n) ** 2)
+    c = scipy.fft.dct(values, type=1) / n
+    c[[0, -1]] *= 0.5
+    return c, float(np.abs(values).max())
 
 
 def polynomial(f: np.ndarray) -> Function:
@@ -58,3 +63,19 @@ def polynomial(f: np.ndarray) -> Function:
         return value
 
     return evaluate
+
+
+def polynomial_coefficients(f: np.ndarray, low: float) -> np.ndarray:
+    """Chebyshev coefficients on low <= x <= 1 of sum_k f_k x^k, at most len(f), without those below rounding."""
+    f = np.trim_zeros(f, "b")
+    if f.size <= 1:
+        return f if f.size else np.zeros(1)
+    # Rounding in W moves F by eps sum_k k |f_k|; the floor keeps what is dropped, all terms together, below that
+    # (the terms decay like exp(-degree / sqrt(slope)) where the slope is large).
+    slope = float(np.arange(f.size) @ np.abs(f)) / float(np.abs(f).sum())
+    floor = ROUNDING * max(1.0, np.sqrt(slope))
+    coefficients, _ = chebyshev_coefficients(polynomial(f), low, tol=0.0, max_degree=f.size - 1, floor=floor)
+    if coefficients is None:  # all that is left above its degree is rounding
+        n = 1 << int(f.size).bit_length()
+        coefficients = _interpolated(polynomial(f), low, n)[0][: f.size]
+    return coefficients

@@ -99,7 +99,7 @@ def test_mean_variance_exact_and_estimated(kernel: Kernel, monkeypatch: pytest.M
 
 def test_quadratic_forms_take_half_the_products(kernel: Kernel) -> None:
     z = np.random.default_rng(5).standard_normal((35, 3))
-    expansion = series._expansion(GRAPH, kernel, 1e-12, 20_000, root=False)
+    expansion = series._expansion(GRAPH, kernel, 1e-12, 20_000, None, root=False)
     expected = (z * (kernel.dense(GRAPH) @ z)).sum(axis=0)
     assert np.abs(expansion.quadratic_forms(z) / expected - 1).max() < 1e-9
 
@@ -207,7 +207,7 @@ def test_threads_that_share_a_factor_get_their_own_modulation() -> None:
             factor.apply(first, v)
             return factor.apply(mine, v)
 
-        results = interleaved_results(call, lambda: factor.apply(other, v), SeriesFactor._chebyshev.__code__)
+        results = interleaved_results(call, lambda: factor.apply(other, v), SeriesFactor._expansion.__code__)
         assert len(results) > 4
         for result in results:
             np.testing.assert_array_equal(result, expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,15 +10,13 @@ import numpy as np
 
 from graphrf import _checks
 from graphrf._memory import available_memory
-from graphrf.gp import walk_choice
 from graphrf.gp.blocks import training_blocks
-from graphrf.gp.covariance import Covariance, Rows, SeriesRows, WalkRows
-from graphrf.gp.fitted import Conditions
+from graphrf.gp.conditioning import Conditions, condition
 from graphrf.gp.fitting import Task, linear_algebra, train_by_samples, train_by_series
-from graphrf.gp.gram import series_length
-from graphrf.gp.method_choice import affordable_training, choose_method, choose_solver
+from graphrf.gp.method_choice import affordable_training, choose_method
 from graphrf.gp.observations import Observations
-from graphrf.gp.posterior import LARGEST_JOINT, Posterior
+from graphrf.gp.posterior import LARGEST_JOINT
+from graphrf.gp.saved import read_fitted, write_fitted
 from graphrf.gp.settings import checked_settings, checked_targets
 from graphrf.gp.trend import MeanFunction
 from graphrf.graph import Graph
@@ -33,8 +32,6 @@ except ImportError as error:
         "GraphGPRegressor needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
     ) from error
 
-# What the cut of the series may lose of sum |f_k|.
-_SERIES_TAIL = 1e-11
 # Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
 _PROBES = 64
 _PROBE_NUMBERS = 4_000_000
@@ -275,30 +272,11 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
 
     def _condition(self, given: Conditions, mean: MeanFunction) -> GraphGPRegressor:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
-        size = given.observations.nodes.size
-        method = "series" if given.sampler is None else "walks"
-        scale = self.graph.laplacian_scale(given.kernel.laplacian)
-        rows: Rows
-        if given.sampler is None:
-            length = series_length(given.kernel, scale, _SERIES_TAIL)
-            rows = SeriesRows(self.graph, given.kernel.laplacian, length)
-        else:
-            length = given.sampler.survival.max_length
-            rows = WalkRows(self.graph, given.sampler, given.seed, self.n_threads)
-        f = given.kernel.modulation(length + 1, scale)
-        with linear_algebra(size, self.n_threads):
-            posterior = Posterior(
-                Covariance(rows, f, given.output_scale / given.mean_variance),
-                given.observations,
-                noise=given.noise,
-                basis=mean.basis,
-                solver=choose_solver(self.graph, method, size) if self.solver == "auto" else self.solver,
-                tol=float(self.tol),
-                max_iterations=int(self.max_iterations),
-                rng=np.random.default_rng([given.seed, 1]),  # not the stream that training draws from
-            )
-        # The first column of the basis is 1: so predictions are about the values as they were given.
-        posterior.coefficients[:1] += given.offset
+        posterior, truncation_error = condition(
+            self.graph, given, mean.basis,
+            solver=self.solver, tol=float(self.tol), max_iterations=int(self.max_iterations),
+            n_threads=self.n_threads,
+        )  # fmt: skip
         constant, trend = mean.parts(posterior.coefficients)
 
         self._posterior, self._given = posterior, given
@@ -308,13 +286,13 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         self.log_marginal_likelihood_ = given.log_marginal_likelihood
         self.mean_ = float(constant[0]) if given.single else constant
         self.trend_ = trend[:, 0] if given.single else trend
-        self.method_, self.solver_ = method, posterior.solver
+        self.method_, self.solver_ = given.method, posterior.solver
         self.residual_ = posterior.solution.residual
         self.converged_ = given.trained and posterior.solution.converged
-        error = walk_choice.truncation_error(given.kernel, length, scale)
-        self.truncation_error_ = error / given.mean_variance
+        self.truncation_error_ = truncation_error
         self.seed_ = given.seed
-        self.n_observations_, self.n_observed_nodes_ = given.observations.n_total, size
+        self.n_observations_ = given.observations.n_total
+        self.n_observed_nodes_ = given.observations.nodes.size
         return self
 
     def _forget(self) -> None:
@@ -459,6 +437,51 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         self._check_joint(np.unique(positions).size)
         block = kernel_block(self.graph, self.kernel_, positions, positions)
         return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)
+
+    # -- files -------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], *, graph: bool = True) -> None:
+        """Write the fitted regressor to a file, without pickle; the file appears whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            Of an .npz file: settings and hyperparameters as JSON, observations and graph as arrays.
+        graph : bool
+            Whether the graph is in the file. Without it `load` must be given the same one.
+
+        Raises
+        ------
+        TypeError
+            For kernels, samplers and laws that are not graphrf's own, and for nodes' names that are neither text,
+            numbers nor tuples of them.
+        """
+        self._check_fitted()
+        with_graph = _checks.flag("graph", graph)
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "graph"}
+        write_fitted(path, settings, self._given, self.graph, with_graph)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, graph: Graph | None = None) -> GraphGPRegressor:
+        """The regressor that `save` wrote: it predicts as that one did.
+
+        Parameters
+        ----------
+        path : path
+        graph : Graph, optional
+            The graph of the fit, to share it, or because the file was saved without it.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If there is no such file, it is not whole, or `graph` is another one.
+
+        Notes
+        -----
+        Nothing is trained; the solve of the posterior is done again, so the file holds no matrices.
+        """
+        loaded, given, mean = read_fitted(path, graph, cls)
+        return loaded._condition(given, mean)
 
     # -- checks ------------------------------------------------------------------------------------
 

@@ -1,0 +1,99 @@
+"""From known hyperparameters and observations to the posterior."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphrf.gp import walk_choice
+from graphrf.gp.covariance import Covariance, Rows, SeriesRows, WalkRows
+from graphrf.gp.fitting import linear_algebra
+from graphrf.gp.gram import series_length
+from graphrf.gp.method_choice import choose_solver
+from graphrf.gp.observations import Observations
+from graphrf.gp.posterior import Posterior
+from graphrf.graph import Graph
+from graphrf.kernels import Kernel
+
+# What the cut of the series may lose of sum |f_k|.
+_SERIES_TAIL = 1e-11
+
+
+class Conditions(NamedTuple):
+    """What a fitted regressor rests on, besides its settings: all that is needed to condition anew.
+
+    Attributes
+    ----------
+    observations : Observations
+        Of y less `offset`.
+    offset : ndarray, shape (p,)
+    single : bool
+        Whether y had no axis of outputs.
+    kernel : Kernel
+    output_scale, noise, mean_variance : float
+    sampler : Sampler or None
+        None for the series.
+    seed : int
+    log_marginal_likelihood : float
+    trained : bool
+        Whether training converged.
+    """
+
+    observations: Observations
+    offset: np.ndarray
+    single: bool
+    kernel: Kernel
+    output_scale: float
+    noise: float
+    mean_variance: float
+    sampler: Any
+    seed: int
+    log_marginal_likelihood: float
+    trained: bool
+
+    @property
+    def method(self) -> str:
+        """ "series" or "walks"."""
+        return "series" if self.sampler is None else "walks"
+
+
+def condition(
+    graph: Graph,
+    given: Conditions,
+    basis: np.ndarray,
+    *,
+    solver: str,
+    tol: float,
+    max_iterations: int,
+    n_threads: int | None,
+) -> tuple[Posterior, float]:
+    """The posterior, and a bound on what a cut of the series costs the prior in units of the output scale.
+
+    `basis` is the mean function's at all nodes, whose first column, if there is one, is 1: so that predictions are
+    about the values as they were before `offset` was taken off. The rest are settings of `GraphGPRegressor`. The
+    same arguments give the same posterior: what is drawn depends on the seed only.
+    """
+    size = given.observations.nodes.size
+    scale = graph.laplacian_scale(given.kernel.laplacian)
+    rows: Rows
+    if given.sampler is None:
+        length = series_length(given.kernel, scale, _SERIES_TAIL)
+        rows = SeriesRows(graph, given.kernel.laplacian, length)
+    else:
+        length = given.sampler.survival.max_length
+        rows = WalkRows(graph, given.sampler, given.seed, n_threads)
+    f = given.kernel.modulation(length + 1, scale)
+    with linear_algebra(size, n_threads):
+        posterior = Posterior(
+            Covariance(rows, f, given.output_scale / given.mean_variance),
+            given.observations,
+            noise=given.noise,
+            basis=basis,
+            solver=choose_solver(graph, given.method, size) if solver == "auto" else solver,
+            tol=tol,
+            max_iterations=max_iterations,
+            rng=np.random.default_rng([given.seed, 1]),  # not the stream that training draws from
+        )
+    posterior.coefficients[:1] += given.offset
+    return posterior, walk_choice.truncation_error(given.kernel, length, scale) / given.mean_variance

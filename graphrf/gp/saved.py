@@ -1,0 +1,213 @@
+"""Files of fitted regressors: arrays and JSON, written whole or not at all, and read without pickle."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Callable, Hashable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf import _checks
+from graphrf._coupling import Coupling
+from graphrf._files import atomic_write
+from graphrf._kernel import require_kernel
+from graphrf.gp.conditioning import Conditions
+from graphrf.gp.observations import Observations
+from graphrf.gp.settings import checked_settings
+from graphrf.gp.trend import MeanFunction
+from graphrf.graph import Graph, require_graph
+from graphrf.kernels import (
+    Diffusion,
+    InverseCosine,
+    LearnedModulation,
+    Matern,
+    PowerSeries,
+    PStepRandomWalk,
+    RegularizedLaplacian,
+)
+from graphrf.lengths import IID, Antithetic, SigmaCoupled, Stratified, Survival, Truncated
+from graphrf.sampling.auto_lengths import AutoLengths
+from graphrf.sampling.powers import CompressedPowers, CutPowers, ExactPowers
+from graphrf.sampling.random_walks import RandomWalks
+from graphrf.sampling.sample import require_sampler
+
+_FORMAT = "graphrf regressor 1"
+_CLASSES = {
+    known.__name__: known
+    for known in (
+        *(Diffusion, InverseCosine, LearnedModulation, Matern, PowerSeries, PStepRandomWalk, RegularizedLaplacian),
+        *(IID, Antithetic, SigmaCoupled, Stratified, Truncated, Survival, AutoLengths, Coupling),
+        *(RandomWalks, CompressedPowers, CutPowers, ExactPowers),
+        *(Decimal, Fraction),
+    )
+}
+_OBSERVED = ("nodes", "counts", "means")
+_GRAPH = ("indptr", "indices", "weights")
+_PLAIN = ("single", "output_scale", "noise", "mean_variance", "seed", "log_marginal_likelihood", "trained")
+
+
+def write_fitted(
+    path: str | os.PathLike[str], settings: Mapping[str, Any], given: Conditions, graph: Graph, with_graph: bool
+) -> None:
+    """Write settings (all but the graph) and conditions, with or without the graph, as one .npz file."""
+    path = _checks.path("path", path)
+    arrays = {name: getattr(given.observations, name) for name in _OBSERVED} | {"offset": given.offset}
+    settings = dict(settings)
+    if not isinstance(settings["mean"], str):
+        arrays["covariates"] = np.asarray(settings.pop("mean"), dtype=np.float64)
+    record = {
+        "format": _FORMAT,
+        "settings": {name: _encoded(name, value) for name, value in settings.items()},
+        "fitted": {name: _encoded(name, getattr(given, name)) for name in _PLAIN},
+        "kernel": _encoded("kernel", given.kernel),
+        "sampler": _encoded("sampler", given.sampler),
+        "within": float(given.observations.within),
+        "graph": _digest(graph),
+        "names": [_encoded_name(name) for name in graph.nodes] if with_graph and graph.has_names else None,
+    }
+    if with_graph:
+        adjacency = graph.adjacency
+        arrays |= dict(zip(_GRAPH, (adjacency.indptr, adjacency.indices, adjacency.data), strict=True))
+    text = json.dumps(record).encode()
+    with atomic_write(path) as file:
+        np.savez(file, record=np.frombuffer(text, np.uint8), **arrays)
+
+
+def read_fitted(
+    path: str | os.PathLike[str], graph: Graph | None, make: Callable[..., Any]
+) -> tuple[Any, Conditions, MeanFunction]:
+    """`make(graph, **settings)` of a file, conditions and mean function.
+
+    FileNotFoundError or ValueError unless the file is there and whole, and `graph` (if given) that of the fit.
+    """
+    path = _checks.path("path", path)
+    if graph is not None:
+        require_graph(graph)
+    try:
+        # Opened here, because np.load leaves a broken file open.
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError("it is no .npz archive, or not a whole one")
+            file.seek(0)
+            archive = np.load(file, allow_pickle=False)
+            record = json.loads(bytes(archive["record"]).decode())
+            if record["format"] != _FORMAT:
+                raise ValueError("another format")
+            arrays = {name: archive[name] for name in archive.files}
+        if graph is None and "weights" in arrays:
+            size = arrays["indptr"].size - 1
+            matrix = sp.csr_array(tuple(arrays[name] for name in reversed(_GRAPH)), shape=(size, size))
+            matrix.check_format(full_check=True)
+            names = record["names"]
+            graph = Graph(matrix, nodes=None if names is None else [_decoded_name(name) for name in names])
+            if _digest(graph) != record["graph"]:
+                raise ValueError("its graph is damaged")
+        settings = {name: _decoded(value) for name, value in record["settings"].items()}
+        settings.setdefault("mean", arrays.get("covariates"))
+        fitted = {name: _decoded(record["fitted"][name]) for name in _PLAIN}
+        kernel, sampler = require_kernel(_decoded(record["kernel"])), _decoded(record["sampler"])
+        if sampler is not None:
+            require_sampler(sampler)
+        nodes, counts, means, offset = (_checks.finite(name, arrays[name]) for name in (*_OBSERVED, "offset"))
+        within = float(record["within"])
+        digest = str(record["graph"])
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"`path` must be a file written by GraphGPRegressor.save, got none at {path}"
+        ) from None
+    except (ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"`path` must be a whole file written by GraphGPRegressor.save, got {path!r}: {error}"
+        ) from error
+    if graph is None:
+        raise ValueError(f"`graph` must be given, because {path!r} was saved without it")
+    if _digest(graph) != digest:
+        raise ValueError(f"`graph` must be the graph that {path!r} was fitted on, got another one, {graph!r}")
+    try:
+        regressor = make(graph, **settings)
+        checked_settings(regressor)
+        mean = MeanFunction.of(settings["mean"], graph.n_nodes, graph.positions(nodes))
+        if not (nodes.shape == counts.shape == means.shape[:1] and means.shape[1:] == offset.shape):
+            raise ValueError("its arrays contradict each other")
+        observations = Observations(nodes, counts, means, within, mean.basis[nodes])
+        return regressor, Conditions(observations, offset, kernel=kernel, sampler=sampler, **fitted), mean
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"`path` must be a whole file written by GraphGPRegressor.save, got {path!r}: {error}"
+        ) from error
+
+
+def _digest(graph: Graph) -> str:
+    """SHA-256 of the adjacency matrix, whatever the width of its indices."""
+    digest = hashlib.sha256()
+    adjacency = graph.adjacency
+    for array in (adjacency.indptr.astype("<i8"), adjacency.indices.astype("<i8"), adjacency.data.astype("<f8")):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _encoded(name: str, value: Any) -> Any:
+    """A setting as JSON knows it: plain values, and graphrf's own objects by class name and arguments."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_encoded(name, part) for part in value]
+    if _CLASSES.get(type(value).__name__) is not type(value):
+        raise TypeError(
+            f"`{name}` must be made of graphrf's own kernels, samplers and laws to be saved, got "
+            f"{_checks.describe(value)}; save its arguments yourself, and fit again"
+        )
+    arguments: dict[str, Any]
+    if isinstance(value, Decimal):
+        arguments = {"value": str(value)}
+    elif isinstance(value, Fraction):
+        arguments = {"numerator": str(value)}
+    elif isinstance(value, PowerSeries):
+        arguments = {value.given: value.coefficients, "laplacian": value.laplacian}
+    elif isinstance(value, SigmaCoupled):
+        arguments = {"p_halt": value.p_halt, "coupling": value.coupling}
+    else:
+        arguments = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
+    return {
+        "class": type(value).__name__,
+        "arguments": {key: _encoded(name, part) for key, part in arguments.items()},
+    }
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, dict):
+        arguments = {name: _decoded(part) for name, part in value["arguments"].items()}
+        return _CLASSES[value["class"]](**arguments)
+    if isinstance(value, list):
+        return [_decoded(part) for part in value]
+    return value
+
+
+def _encoded_name(name: Hashable) -> Any:
+    """A node's name: text, numbers, or tuples of them, which are lists in JSON."""
+    if isinstance(name, tuple):
+        return [_encoded_name(part) for part in name]
+    if isinstance(name, np.generic):
+        name = name.item()
+    if name is None or isinstance(name, bool | int | float | str):
+        return name
+    raise TypeError(
+        "`graph` must have names that are text, numbers or tuples of them to be saved, got "
+        f"{_checks.describe(name)}; pass graph=False and keep the graph yourself"
+    )
+
+
+def _decoded_name(name: Any) -> Hashable:
+    return tuple(_decoded_name(part) for part in name) if isinstance(name, list) else name

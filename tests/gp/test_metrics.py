@@ -61,6 +61,20 @@ def test_divergence_of_close_normals_keeps_its_digits():
     assert 0 <= metrics.kl_divergence(m0, c0, m0, c0) < 1e-20
 
 
+def test_divergence_of_normals_of_very_different_size():
+    rng = np.random.default_rng(3)
+    basis = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    ratios = 10.0 ** np.arange(-9, 9, 3)
+    expected = 0.5 * np.sum(ratios - 1 - np.log(ratios))
+    found = metrics.kl_divergence(np.zeros(6), np.diag(ratios), np.zeros(6), np.eye(6))
+    assert np.isclose(found, expected, rtol=1e-12)
+    root = basis @ np.diag(np.sqrt([1e-4, 1, 1, 1, 1, 1e4]))
+    expected = 0.5 * (1e-4 - 1 + 1e4 - 1)
+    assert np.isclose(
+        metrics.kl_divergence(np.zeros(6), root @ root.T, np.zeros(6), np.eye(6)), expected, rtol=1e-9
+    )
+
+
 def test_divergence_refuses_what_has_none():
     (m0, c0), (m1, c1) = _normals(4, seed=2)
     flat = np.ones((4, 4))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphrf.gp.torch_factor import TorchFactor, modulation_gradient, paired, product
+from graphrf.gp.torch_factor import TorchFactor, dense, modulation_gradient, paired, product
 
 try:
-    from linear_operator import LinearOperator
-    from linear_operator.utils.getitem import _is_noop_index
+    with warnings.catch_warnings():
+        # linear_operator calls torch.jit.script when it is first imported, which torch deprecates.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from linear_operator import LinearOperator
+        from linear_operator.utils.getitem import _is_noop_index
 except ImportError as error:
     raise ImportError(
         "FactorOperator needs linear_operator, which is not installed: pip install 'graphrf[gp]'"
@@ -78,6 +82,14 @@ class FactorOperator(LinearOperator):
         right = _columns(right_vecs.expand(*batch, *right_vecs.shape[-2:]))
         gradient = modulation_gradient(self._rows, self._cols, self._f.detach(), left, right)
         return (gradient.reshape(self._args[0].shape),)
+
+    def to_dense(self) -> Tensor:
+        """The matrix as a tensor, differentiable; the smaller of its sides is multiplied out."""
+        if self._rows.shape[0] < self._cols.shape[0]:
+            matrix = dense(self._cols, self._rows, self._f).T
+        else:
+            matrix = dense(self._rows, self._cols, self._f)
+        return matrix.expand(self.shape)
 
     def _diagonal(self) -> Tensor:
         return paired(self._rows, self._cols, self._f).expand(*self._batch, -1)

@@ -125,6 +125,15 @@ def product(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tenso
     return result
 
 
+def dense(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
+    """F_r(f) F_c(f)^T itself, shape (n, m), differentiable in f.
+
+    Cost: `product` with m columns, and the gradient of one object for both half of that for two.
+    """
+    result: Tensor = _Dense.apply(rows, cols, f)
+    return result
+
+
 def modulation_gradient(rows: TorchFactor, cols: TorchFactor, f: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """The gradient of <left, F_r F_c^T right> in f, of f's shape and dtype."""
     gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
@@ -160,6 +169,32 @@ class _Product(torch.autograd.Function):
         grad_f = modulation_gradient(rows, cols, f, grad, x) if ctx.needs_input_grad[2] else None
         grad_x = _in_blocks(cols, rows, f, grad) if ctx.needs_input_grad[3] else None
         return None, None, grad_f, grad_x
+
+
+class _Dense(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
+        ctx.factors = rows, cols
+        ctx.save_for_backward(f)
+        result = f.new_empty(rows.shape[0], cols.shape[0])
+        for block, spread in _spread_rows(cols, f):
+            result[:, block] = rows.apply(f, spread)
+        return result
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        rows, cols = ctx.factors
+        (f,) = ctx.saved_tensors
+        gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
+        if rows is cols:  # <G, P F^T + F P^T> = <G + G^T, P F^T>
+            grad = grad + grad.T
+        for block, spread in _spread_rows(cols, f):
+            gradient += rows.grad_f(spread, grad[:, block], f.numel())
+        if rows is not cols:
+            for block, spread in _spread_rows(rows, f):
+                gradient += cols.grad_f(spread, grad[block].T, f.numel())
+        return None, None, gradient.to(f)
 
 
 class _Paired(torch.autograd.Function):
@@ -202,6 +237,13 @@ def _column_blocks(n_nodes: int, n_columns: int) -> Iterator[slice]:
     width = max(_NARROWEST, _BLOCK_NUMBERS // n_nodes)
     for start in range(0, n_columns, width):
         yield slice(start, min(start + width, n_columns))
+
+
+def _spread_rows(factor: TorchFactor, f: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """F^T e_i for all rows by blocks, shape (N, rows of the block)."""
+    for block in _column_blocks(factor.shape[1], factor.shape[0]):
+        part = factor.take(np.arange(block.start, block.stop))
+        yield block, part.apply_t(f, torch.eye(part.shape[0], dtype=f.dtype, device=f.device))
 
 
 def _row_blocks(

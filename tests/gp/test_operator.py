@@ -118,6 +118,10 @@ def test_gradients_agree_with_finite_differences(name, weighted_graph):
     assert torch.autograd.gradcheck(lambda f, x: product(rows, cols, f, x), (modulation(), x))
     assert torch.autograd.gradcheck(lambda f: paired(rows, rows, f), (modulation(),))
     assert torch.autograd.gradcheck(lambda f: paired(cols, factor.take(ROWS[:3]), f), (modulation(),))
+    for left, right in ((rows, cols), (cols, rows), (rows, rows)):
+        assert torch.autograd.gradcheck(
+            lambda f, r=left, c=right: FactorOperator(f, rows=r, cols=c).to_dense(), (modulation(),)
+        )
     assert torch.autograd.gradcheck(
         lambda f: FactorOperator(f, rows=rows, cols=rows).add_diagonal(torch.tensor(0.3)).to_dense(),
         (modulation(),),
@@ -169,7 +173,10 @@ def test_narrow_blocks_of_columns_change_nothing(weighted_graph, monkeypatch):
     matrix = operator("host features", weighted_graph, f, ROWS, COLS)
     whole = matrix @ x
     gradient = torch.autograd.grad(whole.square().sum(), f)[0]
+    every = operator("host features", weighted_graph, f).to_dense()
     monkeypatch.setattr(torch_factor, "_BLOCK_NUMBERS", 1)
+    monkeypatch.setattr(torch_factor, "_NARROWEST", 3)
+    torch.testing.assert_close(operator("host features", weighted_graph, f).to_dense(), every)
     torch.testing.assert_close(matrix @ x, whole)
     torch.testing.assert_close(torch.autograd.grad((matrix @ x).square().sum(), f)[0], gradient)
 
@@ -217,13 +224,13 @@ def test_with_noise_it_solves_and_has_a_determinant_without_becoming_dense(name,
     assert type(matrix.add_diagonal(noise)) is linear_operator.operators.AddedDiagLinearOperator
     assert type(matrix.add_jitter(1e-4)) is linear_operator.operators.AddedDiagLinearOperator
 
-    evaluate = linear_operator.LinearOperator.to_dense
+    evaluate = FactorOperator.to_dense
 
     def rows_at_most(self):
         assert min(self.shape[-2:]) == 1, "became dense"  # the preconditioner reads single rows
         return evaluate(self)
 
-    monkeypatch.setattr(linear_operator.LinearOperator, "to_dense", rows_at_most)
+    monkeypatch.setattr(FactorOperator, "to_dense", rows_at_most)
     widths: list[int] = []
     plain = torch_factor._in_blocks
     monkeypatch.setattr(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +17,10 @@ from graphrf.gp.posterior import Posterior
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 
-# What the cut of the series may lose of sum |f_k|.
+# What the cut of the series should lose of sum |f_k|; what it may lose of it unsaid, and at all.
 _SERIES_TAIL = 1e-11
+_UNSAID = 0.01
+_AT_ALL = 0.5
 
 
 class Conditions(NamedTuple):
@@ -79,6 +82,7 @@ def condition(
     rows: Rows
     if given.sampler is None:
         length = series_length(given.kernel, scale, _SERIES_TAIL)
+        _check_share(given.kernel, length, scale)
         rows = SeriesRows(graph, given.kernel.laplacian, length)
     else:
         length = given.sampler.survival.max_length
@@ -97,3 +101,18 @@ def condition(
         )
     posterior.coefficients[:1] += given.offset
     return posterior, walk_choice.truncation_error(given.kernel, length, scale) / given.mean_variance
+
+
+def _check_share(kernel: Kernel, length: int, scale: float) -> None:
+    """Refuse kernels of whose series next to nothing is left, and warn of those that lose a share of it."""
+    lost = kernel.modulation_tail(length, scale) / kernel.modulation_tail(-1, scale)
+    if lost <= _UNSAID:
+        return
+    message = f"{length} terms of the series of {kernel!r} leave out {lost:.2g} of its coefficients' sum: "
+    if lost > _AT_ALL:
+        raise ValueError(f"{message}shorten the lengthscale of `kernel` (K is nearly constant on components)")
+    warnings.warn(
+        f"{message}variances are too small by up to twice that share; shorten the lengthscale of `kernel`",
+        UserWarning,
+        stacklevel=5,
+    )

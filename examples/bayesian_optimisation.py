@@ -1,10 +1,10 @@
 """The highest place of a large graph, in few looks: batch Thompson sampling over all nodes, one solve a round.
 
 A smooth function is drawn exactly (`apply_root`) on a grid of 99,856 nodes; its values are asked for in batches,
-with noise of known deviation. Thompson sampling draws one function for each member of the batch from the
-posterior, on all nodes, and asks where each is highest. Beside it: nodes at random; the highest local maxima of the
-posterior mean ("greedy"); and upper confidence bounds, mean + 2 deviations, at random candidates only, because the
-deviation at one node costs as much as a draw at all nodes. All start from the same random nodes, from which
+with noise of known deviation. Thompson sampling draws a function for each member of the batch from the posterior,
+on all nodes, and asks where each is highest. Beside it: nodes at random; the highest local maxima of the posterior
+mean ("greedy"); and upper confidence bounds, mean + 2 deviations, at random candidates only, because the deviation
+at one node costs as much as a draw at all nodes. All start from the same random nodes, from which
 `GraphGPRegressor` learns the hyperparameters (with --train-every again after so many rounds). Simple regret: what
 the best node asked so far lacks to the maximum, in deviations of the function.
 

@@ -52,12 +52,13 @@ class Trial:
     def __init__(self, graph, observed, method):
         self.graph, self.observed, self.method = graph, observed, method
         self.hidden = np.setdiff1d(np.arange(graph.n_nodes), observed)
-        dense = KERNEL.dense(graph)
         if method == "series":
             root = KERNEL.dense_root(graph)
         else:
             root = grf.sample_features(graph, SAMPLER, seed=0, dtype="float64").matrix(KERNEL).toarray()
-        self.root = np.sqrt(SCALE / (np.trace(dense) / graph.n_nodes)) * root
+        variance = np.trace(KERNEL.dense(graph)) / graph.n_nodes
+        # Rows of the features that values asked for, and observations, are made of.
+        self.asked = self.seen = np.sqrt(SCALE / variance) * root
 
     def statistics(self, round_, n, narrowed=1.0):
         """u, u^2, z and z^2 of n independent truths, shape (n, 4); the posterior's deviations times `narrowed`.
@@ -65,8 +66,9 @@ class Trial:
         Each output of one regressor is a trial of its own: truth, noise and posterior draws are fresh.
         """
         rng = np.random.default_rng([round_, 11])
-        truth = self.root @ rng.standard_normal((self.graph.n_nodes, n))
-        y = truth[self.observed] + np.sqrt(NOISE) * rng.standard_normal((self.observed.size, n))
+        weights = rng.standard_normal((self.graph.n_nodes, n))
+        truth = self.asked @ weights
+        y = self.seen[self.observed] @ weights + np.sqrt(NOISE) * rng.standard_normal((self.observed.size, n))
         gp = grf.GraphGPRegressor(
             self.graph, kernel=KERNEL, method=self.method, sampler=SAMPLER if self.method == "walks" else None,
             mean="zero", output_scale=SCALE, noise=NOISE, optimize=False, seed=0, n_threads=1,

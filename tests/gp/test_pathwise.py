@@ -39,11 +39,11 @@ def moments(draws):
     return mean, (draws[:-1] - mean).T @ (draws[:-1] - mean)
 
 
-def closed_form(prior, nodes, noise, residual):
-    """Posterior mean and covariance of f - c everywhere, of residuals y - c at nodes that may repeat."""
-    a = prior[np.ix_(nodes, nodes)] + noise * np.eye(len(nodes))
-    k = prior[:, nodes]
-    return k @ np.linalg.solve(a, residual), prior - k @ np.linalg.solve(a, k.T)
+def closed_form(asked, seen, noise, residual):
+    """Posterior mean and covariance of f - c with features `asked`, of residuals y - c with features `seen`."""
+    a = seen @ seen.T + noise * np.eye(len(seen))
+    k = asked @ seen.T
+    return k @ np.linalg.solve(a, residual), asked @ asked.T - k @ np.linalg.solve(a, k.T)
 
 
 # -- features of anything ------------------------------------------------------------------------
@@ -208,13 +208,13 @@ def test_the_series_posterior_and_its_draws_are_the_dense_ones(graph_name, kerne
     y = _values()
     gp = grf.GraphGPRegressor(graph, kernel=kernel, method="series", solver=solver, mean=mean, **FIXED)
     gp.fit(OBSERVED, y)
-    dense = kernel.dense(graph)
-    prior = 2.0 * dense / (np.trace(dense) / 8)
+    root = kernel.dense_root(graph) * np.sqrt(2.0 / (np.trace(kernel.dense(graph)) / 8))
+    seen = root[OBSERVED]
     c = 0.0
     if mean == "constant":
-        ones = np.linalg.solve(prior[np.ix_(OBSERVED, OBSERVED)] + 0.05 * np.eye(6), np.ones(6))
+        ones = np.linalg.solve(seen @ seen.T + 0.05 * np.eye(6), np.ones(6))
         c = ones @ y / ones.sum()
-    expected, covariance = closed_form(prior, OBSERVED, 0.05, y - c)
+    expected, covariance = closed_form(root, seen, 0.05, y - c)
     expected = expected + c
     got, std = gp.predict(return_std=True)
     np.testing.assert_allclose(got, expected, atol=1e-6)
@@ -236,15 +236,15 @@ def test_draws_by_walks_are_those_of_phi_phi_t(weighted_graph, solver):
     settings = {"method": "walks", "sampler": sampler, "solver": solver, "mean": "zero", **FIXED}
     gp = grf.GraphGPRegressor(weighted_graph, kernel=kernel, **settings).fit(OBSERVED, _values(1))
     phi = grf.sample_features(weighted_graph, sampler, seed=gp.seed_, dtype="float64").matrix(kernel).toarray()
-    prior = 2.0 * phi @ phi.T / gp.mean_variance_
-    expected, covariance = closed_form(prior, OBSERVED, 0.05, _values(1)[:, 0])
+    phi *= np.sqrt(2.0 / gp.mean_variance_)
+    expected, covariance = closed_form(phi, phi[OBSERVED], 0.05, _values(1)[:, 0])
     units = UnitNormals(8 + 3)
     drawn, spread = moments(gp._posterior.draws(np.arange(8), units.n_draws, units)[:, :, 0])
     np.testing.assert_allclose(drawn, expected, atol=1e-8)
     np.testing.assert_allclose(spread, covariance, atol=1e-8)
     # and not those of the exact kernel, from which walks differ
-    exact = closed_form(gp.prior_covariance(), OBSERVED, 0.05, _values(1)[:, 0])[1]
-    assert np.abs(spread - exact).max() > 1e-3
+    root = kernel.dense_root(weighted_graph) * np.sqrt(2.0 / gp.mean_variance_)
+    assert np.abs(spread - closed_form(root, root[OBSERVED], 0.05, _values(1)[:, 0])[1]).max() > 1e-3
 
 
 @pytest.mark.parametrize("method", ["series", "walks"])

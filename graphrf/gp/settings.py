@@ -17,6 +17,9 @@ KERNELS = {"diffusion": Diffusion, "matern": Matern, "regularized_laplacian": Re
 METHODS = ("auto", "series", "walks")
 SOLVERS = ("auto", "cholesky", "cg")
 
+# Between these, variances, and the largest absolute value of y, are safe in sums of squares.
+_SMALLEST, _LARGEST = 1e-140, 1e140
+
 # The kernel's hyperparameters that `optimize=True` leaves as chosen: smoothness is a modelling choice, and data
 # hardly tell it apart from the lengthscale.
 _CHOSEN = ("nu", "power")
@@ -58,8 +61,13 @@ def checked_prior(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
 
 
 def _check_variance(name: str, value: Any) -> None:
-    if value is not None:
-        _checks.number(name, value, low=0, include_low=False)
+    if value is None:
+        return
+    variance = _checks.number(name, value, low=0, include_low=False)
+    if not _SMALLEST <= variance <= _LARGEST:
+        raise ValueError(
+            f"`{name}` must be in [{_SMALLEST:g}, {_LARGEST:g}], got {variance:g}; change the units of y"
+        )
 
 
 def _check_sampler(sampler: Any, method: str, kernel: Kernel) -> None:
@@ -101,4 +109,10 @@ def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
             f"`y` must have shape ({n},) or ({n}, p), one value for each node of `nodes`, got {array.shape}"
         )
     values = _checks.finite("y", array.astype(np.float64))
+    largest = float(np.abs(values).max())
+    if largest and not _SMALLEST <= largest <= _LARGEST:
+        raise ValueError(
+            f"`y` must be at most {_LARGEST:g} and not all below {_SMALLEST:g}, whose squares leave float64, got "
+            f"{largest:g} as the largest absolute value; multiply it by a constant"
+        )
     return (values[:, None], True) if values.ndim == 1 else (values, False)

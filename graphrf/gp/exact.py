@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from graphrf import _checks
 from graphrf._kernel import require_kernel
-from graphrf.gp.settings import KERNELS, MEANS, checked_targets
+from graphrf.gp.settings import KERNELS, checked_targets
 from graphrf.graph import Graph, require_graph
 from graphrf.kernels import Kernel
 
@@ -66,10 +66,8 @@ class ExactGraphGP:
     -----
     Time: about 10 N^3 operations for the decomposition. Each step of the search costs N m^2 + m^3 / 3
     multiply-adds for m observed nodes; where fewer nodes, u, are unobserved and none is observed twice only N u^2,
-    by inverting all of A = \sigma^2 K / \bar k + s I and removing the unobserved nodes,
-
-    .. math:: (A_{SS})^{-1} = M_{SS} - M_{SU} M_{UU}^{-1} M_{US}, \quad
-              |A_{SS}| = |A| \, |M_{UU}|, \quad M = A^{-1}.
+    by inverting all of A = \sigma^2 K / \bar k + s I and removing the unobserved nodes:
+    |A_SS| = |A| |M_UU| with M = A^-1, and so on.
 
     The search takes the best of a grid of lengthscales and noises and goes on by the simplex method of Nelder and
     Mead, so it needs no derivatives. Memory: some 4 N^2 numbers of 8 bytes at the peak of the decomposition, N^2
@@ -113,7 +111,7 @@ class ExactGraphGP:
         self.graph = graph
         self.kernel: Kernel = require_kernel(kernel)
         self.normalize = _checks.flag("normalize", normalize)
-        self.mean = _checks.choice("mean", mean, MEANS)
+        self.mean = _checks.choice("mean", mean, ("constant", "zero"))
         self.output_scale = output_scale
         self.noise = noise
         self.optimize = _checks.flag("optimize", optimize)
@@ -169,15 +167,12 @@ class ExactGraphGP:
                 "`return_std` and `return_cov` exclude each other; the covariance's diagonal has both"
             )
         rows = vectors[self.graph.positions(nodes)]
-        cross = (self._rows * self._values) @ rows.T
-        mean = self._constant + cross.T @ self._weights
+        mean = self._constant + self._given.mean(rows, self._constant)
         if return_cov:
-            covariance = (rows * self._values) @ rows.T - cross.T @ self._inverse.solve(cross)
-            return self._shaped(mean), 0.5 * (covariance + covariance.T)
+            return self._shaped(mean), self._given.covariance(rows)
         if not return_std:
             return self._shaped(mean)
-        variance = np.square(rows) @ self._values - np.einsum("ij,ij->j", cross, self._inverse.solve(cross))
-        std = np.sqrt(np.maximum(variance, 0.0))  # rounding may leave a variance of 0 below it
+        std = np.sqrt(self._given.variances(rows))
         return self._shaped(mean), self._shaped(np.broadcast_to(std[:, None], mean.shape).copy())
 
     def prior_covariance(self, nodes: Any = None) -> np.ndarray:
@@ -198,18 +193,20 @@ class ExactGraphGP:
         self._within = float(np.square(values - self._y[inverse]).sum())
         centre = values.mean(axis=0) if self.mean == "constant" else 0.0
         self._unit = float(np.square(values - centre).mean())
-        self._rows = self._eigen[1][distinct]
         unobserved = np.setdiff1d(np.arange(self.graph.n_nodes), distinct)
         by_complement = unobserved.size < distinct.size and distinct.size == positions.size
-        self._others = self._eigen[1][unobserved] if by_complement else None
-        # The right-hand sides in the basis of eigenvectors, where the complement needs them.
         self._sides = np.hstack([np.ones((distinct.size, 1)), self._y])
-        self._spectral_sides = self._rows.T @ self._sides if by_complement else None
+        if by_complement:
+            whole = np.zeros((self.graph.n_nodes, self._sides.shape[1]))
+            whole[distinct] = self._sides
+            self._sides = self._eigen[1].T @ whole
+        self._rows = self._eigen[1][unobserved if by_complement else distinct]
+        self._by_complement = by_complement
 
-    def _inverted(self, values: np.ndarray, noise: float) -> _Direct | _ByComplement:
-        if self._others is None:
-            return _Direct(self._rows, values, noise / self._counts)
-        return _ByComplement(self._rows, self._others, values + noise)
+    def _conditioned(self, values: np.ndarray, noise: float) -> _Direct | _ByComplement:
+        if self._by_complement:
+            return _ByComplement(self._rows, values, noise, self._sides)
+        return _Direct(self._rows, values, noise / self._counts, self._sides)
 
     # -- likelihood --------------------------------------------------------------------------------
 
@@ -224,19 +221,15 @@ class ExactGraphGP:
         """The log marginal likelihood, summed over outputs, and the constant mean of each."""
         size, p = self._y.shape
         values, _ = self._spectrum(kernel, output_scale)
-        inverse = self._inverted(values, noise)
-        if isinstance(inverse, _ByComplement):
-            assert self._spectral_sides is not None
-            products = inverse.products(self._spectral_sides)
-        else:
-            products = self._sides.T @ inverse.solve(self._sides)
+        given = self._conditioned(values, noise)
+        products = given.products
         # products holds all of 1^T A^-1 1, 1^T A^-1 y and y^T A^-1 y.
         constant = products[0, 1:] / products[0, 0] if self.mean == "constant" else np.zeros(p)
         squares = np.diagonal(products)[1:] - 2 * constant * products[0, 1:] + constant**2 * products[0, 0]
         repeats = float(self._counts.sum()) - size
         value = -0.5 * (
             float(squares.sum())
-            + p * inverse.log_determinant
+            + p * given.log_determinant
             + p * size * np.log(2 * np.pi)
             + p * (repeats * np.log(2 * np.pi * noise) + np.log(self._counts).sum())
             + self._within / noise
@@ -295,12 +288,11 @@ class ExactGraphGP:
                 "`noise`"
             ) from None
         self._values, self.mean_variance_ = self._spectrum(self.kernel_, self.output_scale_)
-        self._inverse = self._inverted(self._values, self.noise_)
-        self._weights = self._inverse.solve(self._y - self._constant)
+        self._given = self._conditioned(self._values, self.noise_)
         self.mean_ = float(self._constant[0]) if self._single else self._constant
 
     def _vectors(self) -> np.ndarray:
-        if not hasattr(self, "_weights") or self._eigen is None:
+        if not hasattr(self, "_given") or self._eigen is None:
             raise ValueError("this ExactGraphGP is not fitted yet: call fit(nodes, y) first")
         return self._eigen[1]
 
@@ -313,34 +305,77 @@ class ExactGraphGP:
 
 
 class _Direct:
-    """A^-1 for A = U_S g U_S^T + noise, by Cholesky."""
+    """The posterior by Cholesky of A = U_S g U_S^T + noise over the observed nodes.
 
-    def __init__(self, rows: np.ndarray, values: np.ndarray, noise: np.ndarray) -> None:
+    `products` are [1, y]^T A^-1 [1, y].
+    """
+
+    def __init__(self, rows: np.ndarray, values: np.ndarray, noise: np.ndarray, sides: np.ndarray) -> None:
+        self._rows, self._values = rows, values
         a = (rows * values) @ rows.T
         a[np.diag_indices_from(a)] += noise
         self._root = np.linalg.cholesky(a)
         self.log_determinant = 2.0 * float(np.log(np.diagonal(self._root)).sum())
+        half = np.linalg.solve(self._root, sides)
+        self.products = half.T @ half
+        self._half = half
 
-    def solve(self, sides: np.ndarray) -> np.ndarray:
-        return np.asarray(np.linalg.solve(self._root.T, np.linalg.solve(self._root, sides)))
+    def mean(self, rows: np.ndarray, constant: np.ndarray) -> np.ndarray:
+        residual = self._half[:, 1:] - self._half[:, :1] * constant
+        return np.asarray(self._reduction(rows).T @ residual)
+
+    def covariance(self, rows: np.ndarray) -> np.ndarray:
+        reduction = self._reduction(rows)
+        return np.asarray((rows * self._values) @ rows.T - reduction.T @ reduction)
+
+    def variances(self, rows: np.ndarray) -> np.ndarray:
+        prior = np.square(rows) @ self._values
+        # rounding may leave a variance of 0 below it
+        return np.asarray(np.maximum(prior - np.square(self._reduction(rows)).sum(axis=0), 0.0))
+
+    def _reduction(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(np.linalg.solve(self._root, (self._rows * self._values) @ rows.T))
 
 
 class _ByComplement:
-    """The same, from the inverse over all nodes and its block over the unobserved ones (Schur complement)."""
+    r"""The same where few nodes, U, are unobserved, and each other one is observed once.
 
-    def __init__(self, rows: np.ndarray, others: np.ndarray, values: np.ndarray) -> None:
-        self._rows, self._others, self._values = rows, others, values
-        self._root = np.linalg.cholesky((others / values) @ others.T)
-        self.log_determinant = float(np.log(values).sum() + 2.0 * np.log(np.diagonal(self._root)).sum())
+    With M = (K + s I)^-1 over all nodes, which the eigenvectors give, y_U given y_S has covariance M_UU^-1 and
+    mean -M_UU^-1 M_US y_S; and f given all of y has a covariance of eigenvalues g s / (g + s) and the mean K M y.
+    The laws of total expectation and covariance join the two, without differences of large numbers:
 
-    def products(self, spectral_sides: np.ndarray) -> np.ndarray:
-        """sides^T A^-1 sides, given U_S^T sides."""
-        whole = spectral_sides / self._values[:, None]
-        half = np.linalg.solve(self._root, self._others @ whole)
-        return np.asarray(spectral_sides.T @ whole - half.T @ half)
+    .. math:: \mathrm{cov}(f | y_S) = U \tfrac{g s}{g + s} U^\top + H M_{UU}^{-1} H^\top, \quad
+              H = U \tfrac{g}{g + s} U_U^\top.
 
-    def solve(self, sides: np.ndarray) -> np.ndarray:
-        result = (self._rows.T @ sides) / self._values[:, None]
-        half = np.linalg.solve(self._root, self._others @ result)
-        result -= (self._others.T @ np.linalg.solve(self._root.T, half)) / self._values[:, None]
-        return np.asarray(self._rows @ result)
+    `sides` are U^T [1, y], with zeros where nothing is observed.
+    """
+
+    def __init__(self, rows: np.ndarray, values: np.ndarray, noise: float, sides: np.ndarray) -> None:
+        self._rows = rows
+        self._noise = noise
+        self._share = values / (values + noise)
+        inverse = 1.0 / (values + noise)
+        self._root = np.linalg.cholesky((rows * inverse) @ rows.T)
+        self.log_determinant = float(2.0 * np.log(np.diagonal(self._root)).sum() - np.log(inverse).sum())
+        scaled = sides * inverse[:, None]
+        half = np.linalg.solve(self._root, rows @ scaled)
+        self.products = sides.T @ scaled - half.T @ half
+        self._sides, self._half = sides, half
+
+    def mean(self, rows: np.ndarray, constant: np.ndarray) -> np.ndarray:
+        sides = self._sides[:, 1:] - self._sides[:, :1] * constant
+        half = self._half[:, 1:] - self._half[:, :1] * constant
+        guess = -np.linalg.solve(self._root.T, half)  # of y at the unobserved nodes
+        return np.asarray((rows * self._share) @ (sides + self._rows.T @ guess))
+
+    def covariance(self, rows: np.ndarray) -> np.ndarray:
+        spread = self._spread(rows)
+        return np.asarray((rows * (self._share * self._noise)) @ rows.T + spread.T @ spread)
+
+    def variances(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(
+            np.square(rows) @ (self._share * self._noise) + np.square(self._spread(rows)).sum(axis=0)
+        )
+
+    def _spread(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(np.linalg.solve(self._root, (self._rows * self._share) @ rows.T))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from graphrf.gp import metrics as metrics
 
 if TYPE_CHECKING:
+    from graphrf.gp.botorch import GraphModel as GraphModel
+    from graphrf.gp.classification import GraphGPClassifier as GraphGPClassifier
     from graphrf.gp.exact import ExactGraphGP as ExactGraphGP
     from graphrf.gp.kernel import GRFKernel as GRFKernel
     from graphrf.gp.operator import FactorOperator as FactorOperator
@@ -19,11 +21,22 @@ _HOME = {
     "ExactGraphGP": "exact",
     "FactorOperator": "operator",
     "GRFKernel": "kernel",
+    "GraphGPClassifier": "classification",
     "GraphGPRegressor": "regression",
+    "GraphModel": "botorch",
     "SolverWarning": "posterior",
 }
 
-__all__ = ["ExactGraphGP", "FactorOperator", "GRFKernel", "GraphGPRegressor", "SolverWarning", "metrics"]
+__all__ = [
+    "ExactGraphGP",
+    "FactorOperator",
+    "GRFKernel",
+    "GraphGPClassifier",
+    "GraphGPRegressor",
+    "GraphModel",
+    "SolverWarning",
+    "metrics",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphrf.features import HeavyTailWarning as HeavyTailWarning
     from graphrf.features import TruncationWarning as TruncationWarning
     from graphrf.features import load_features as load_features
+    from graphrf.gp.classification import GraphGPClassifier as GraphGPClassifier
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
     from graphrf.graph import Graph as Graph
     from graphrf.kernels import Diffusion as Diffusion
@@ -68,6 +69,7 @@ _HOME = {
     "ExactPowers": "sampling.powers",
     "Features": "features",
     "Graph": "graph",
+    "GraphGPClassifier": "gp.classification",
     "GraphGPRegressor": "gp.regression",
     "HeavyTailWarning": "features",
     "IID": "lengths",

@@ -32,8 +32,10 @@ Product = Callable[[np.ndarray], np.ndarray]
 _MAX_NEWTON = 100
 _MAX_HALVINGS = 30
 _MAX_CONJUGATE = 2_000
-# Newton systems are solved to this residual at first, and ever closer as the gradient falls.
-_LOOSEST = 0.1
+# Residual of the first Newton systems; later ones are solved as much closer as the gradient is smaller. Their right-hand
+# sides are up to sqrt(|K|) larger than what remains of the gradient: at 0.1 Newton's method no longer converged.
+_LOOSEST = 1e-3
+_CLOSEST = 1e-10
 
 
 class Mode(NamedTuple):
@@ -53,7 +55,7 @@ class Mode(NamedTuple):
     iterations : int
         Newton steps.
     residual : float
-        |y - n pi - weights| / |y - n / C|.
+        sqrt(r^T K r) over its value at f = b, with the gradient r = y - n pi - weights of the log posterior in f.
     """
 
     latent: np.ndarray
@@ -70,12 +72,13 @@ def find_mode(
 ) -> Mode:
     r"""The posterior mode by Newton's method, its linear systems by conjugate gradients.
 
-    With W = L L^T, where L_i = sqrt(n_i) diag(s_i) (I - s_i s_i^T) and s_i = sqrt(pi_i), and the gradient
-    g = y - n pi, a step goes to the weights
+    With f = b + K a the gradient of the log posterior in f is r = y - n pi - a. With W = L L^T, where
+    L_i = sqrt(n_i) diag(s_i) (I - s_i s_i^T) and s_i = sqrt(pi_i), Newton's step moves the weights a by
 
-    .. math:: a = v - L (I + L^\top K L)^{-1} L^\top K v, \quad v = W (f - b) + g,
+    .. math:: r - L (I + L^\top K L)^{-1} L^\top K r
 
-    and is halved until the posterior rises. No matrix is factored: only products with K are needed.
+    and is halved until the posterior rises. No matrix is factored: only products with K are needed. Conjugate
+    gradients underestimate the second term, so that the step leads uphill wherever they stop.
 
     Parameters
     ----------
@@ -88,7 +91,7 @@ def find_mode(
     start : ndarray, shape (m, C), optional
         Weights to begin with: 0, or those of a covariance nearby.
     tol : float
-        Relative size of y - n pi - weights, which is 0 at the mode.
+        Wanted `residual`.
 
     Notes
     -----
@@ -96,51 +99,60 @@ def find_mode(
     sqrt(|K|), whatever m is.
     """
     totals = counts.sum(axis=1, keepdims=True)
-    scale = max(float(np.linalg.norm(counts - totals / counts.shape[1])), np.finfo(np.float64).tiny)
 
     def state(weights: np.ndarray, image: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Log posterior, probabilities and gradient at f = b + K weights, `image` = K weights."""
         latent = bias + image
         likelihood = float((counts * latent).sum() - (totals[:, 0] * logsumexp(latent, axis=1)).sum())
         pi = softmax(latent, axis=1)
-        return likelihood - 0.5 * float(np.vdot(weights, image)), pi, counts - totals * pi
+        return likelihood - 0.5 * float(np.vdot(weights, image)), pi, counts - totals * pi - weights
 
-    weights = np.zeros_like(counts) if start is None else start
-    image = np.zeros_like(counts) if start is None else product(start)
+    weights = image = np.zeros_like(counts)
     value, pi, gradient = state(weights, image)
-    if start is not None and value < state(np.zeros_like(counts), np.zeros_like(counts))[0]:
-        weights, image = np.zeros_like(counts), np.zeros_like(counts)
-        value, pi, gradient = state(weights, image)
-    residual, step = float(np.linalg.norm(gradient - weights)) / scale, 0
+    steep = product(gradient)
+    first = max(_size(gradient, steep), np.finfo(np.float64).tiny)
+    if start is not None:
+        near = product(start)
+        there = state(start, near)
+        if there[0] > value:
+            weights, image, (value, pi, gradient) = start, near, there
+            steep = product(gradient)
+    residual, step = _size(gradient, steep) / first, 0
     while residual > tol and step < _MAX_NEWTON:
         step += 1
-        target = _newton(product, np.sqrt(pi), np.sqrt(totals), image, gradient, min(_LOOSEST, residual), tol)
-        move = target - weights
+        move = _newton(
+            product,
+            np.sqrt(pi),
+            np.sqrt(totals),
+            gradient,
+            steep,
+            np.clip(_LOOSEST * residual, _CLOSEST, _LOOSEST),
+        )
         moved = product(move)
         length = 1.0
         for _ in range(_MAX_HALVINGS):
             new = state(weights + length * move, image + length * moved)
-            if new[0] >= value - 1e-12 * abs(value):
+            if new[0] >= value - 1e-13 * abs(value):
                 break
             length *= 0.5
         else:
             break  # no rise along the step but for rounding
         weights, image = weights + length * move, image + length * moved
         value, pi, gradient = new
-        residual = float(np.linalg.norm(gradient - weights)) / scale
+        steep = product(gradient)
+        residual = _size(gradient, steep) / first
     return Mode(bias + image, weights, pi, value, residual <= tol, step, residual)
 
 
+def _size(gradient: np.ndarray, steep: np.ndarray) -> float:
+    """sqrt(r^T K r), the gradient's norm in coordinates in which the prior is standard normal."""
+    return float(np.sqrt(max(float(np.vdot(gradient, steep)), 0.0)))
+
+
 def _newton(
-    product: Product,
-    s: np.ndarray,
-    roots: np.ndarray,
-    image: np.ndarray,
-    gradient: np.ndarray,
-    loose: float,
-    tol: float,
+    product: Product, s: np.ndarray, roots: np.ndarray, gradient: np.ndarray, steep: np.ndarray, tol: float
 ) -> np.ndarray:
-    """The weights that Newton's step aims at, to a relative residual of `loose`."""
+    """Newton's step for the weights, its system solved to a relative residual of `tol`; `steep` is K gradient."""
 
     def left(x: np.ndarray) -> np.ndarray:
         return np.asarray(roots * s * (x - s * (s * x).sum(axis=1, keepdims=True)))
@@ -154,12 +166,10 @@ def _newton(
     system = ConjugateGradients(
         lambda x: x + left_t(product(left(x.reshape(shape)))).reshape(-1, 1),
         lambda r: r.copy(),
-        tol=max(0.1 * loose, 0.1 * tol),
+        tol=tol,
         max_iterations=_MAX_CONJUGATE,
     )
-    v = left(left_t(image)) + gradient
-    solution = system.solve(left_t(product(v)).reshape(-1, 1)).value
-    return v - left(solution.reshape(shape))
+    return gradient - left(system.solve(left_t(steep).reshape(-1, 1)).value.reshape(shape))
 
 
 class Curvature:
@@ -231,7 +241,9 @@ class Curvature:
     def apply(self, x: np.ndarray) -> np.ndarray:
         """M x for x of shape (m, C)."""
         shared = np.einsum("cij,jc->i", self.t, x, optimize=True)
-        return np.asarray(np.einsum("cij,jc->ic", self.e, x, optimize=True) - (self.t.transpose(0, 2, 1) @ shared).T)
+        return np.asarray(
+            np.einsum("cij,jc->ic", self.e, x, optimize=True) - (self.t.transpose(0, 2, 1) @ shared).T
+        )
 
     def trace(self) -> np.ndarray:
         """sum_c M_cc, shape (m, m)."""

@@ -1,0 +1,438 @@
+"""Gaussian-process classification of nodes, with the face of scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri, softmax
+from scipy.stats import qmc
+
+from graphrf import _checks
+from graphrf.factor import Factor
+from graphrf.gp import training, walk_choice
+from graphrf.gp.evidence_search import Found, search
+from graphrf.gp.fitting import linear_algebra
+from graphrf.gp.gram import FactorGram, Gram, SeriesGram, series_length
+from graphrf.gp.labels import Labels, checked_labels
+from graphrf.gp.laplace import Curvature, find_mode
+from graphrf.gp.latent_prior import LatentPrior
+from graphrf.gp.method_choice import affordable_training, choose_method, choose_solver
+from graphrf.gp.posterior import SolverWarning
+from graphrf.gp.settings import checked_prior
+from graphrf.graph import Graph
+from graphrf.kernels import Kernel
+from graphrf.sampling.contract import Sampler
+from graphrf.sampling.philox import check_seed
+from graphrf.sampling.sample import sample_features
+from graphrf.series import SeriesFactor
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.exceptions import NotFittedError
+except ImportError as error:
+    raise ImportError(
+        "GraphGPClassifier needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
+    ) from error
+
+PREDICTIVES = ("mode", "integrated")
+# What the cut of the series may lose of sum |f_k|.
+_SERIES_TAIL = 1e-11
+# Of the table of Chebyshev terms that training holds.
+_TABLE_NUMBERS = 32_000_000
+_LARGEST_DEGREE = 1_000
+# Numbers in the matrices of the latent covariance, 2 C m^2: 1 GB.
+LARGEST_CURVATURE = 130_000_000
+# Points of the integral over latent functions, and numbers that are summed at once.
+_POINTS = 512
+_POINT_NUMBERS = 4_000_000
+
+
+class GraphGPClassifier(ClassifierMixin, BaseEstimator):
+    r"""Gaussian-process classification of the nodes of a graph: probabilities of C classes from labels at some nodes.
+
+    .. math:: p(\mathrm{class}\ c \mid f) = \frac{e^{f_c}}{\sum_b e^{f_b}}, \quad
+              f_c \sim N\!\left(b_c, \; \sigma^2 K_{ij} / \sqrt{K_{ii} K_{jj}}\right),
+
+    independent latent functions that share the node kernel K and the output scale \sigma^2, with means b_c, the
+    logarithms of the classes' shares among the labels. The posterior is Laplace's approximation
+    (`graphrf.gp.laplace`).
+    Hyperparameters maximise its marginal likelihood on at most `max_train` labelled nodes; the posterior uses all
+    labels.
+
+    Parameters
+    ----------
+    graph : Graph
+        Undirected, N nodes. Shared, never copied.
+    kernel : Kernel or {"diffusion", "matern", "regularized_laplacian"}
+        A name stands for the kernel with its default smoothness; its lengthscale is found by training. A `Kernel`
+        is the first guess (and the kernel itself with `optimize=False`).
+    method : {"auto", "series", "walks"}
+        "series": the exact K, by sparse products. "walks": Phi Phi^T of one set of features throughout. "auto": as
+        in `GraphGPRegressor`.
+    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
+        For "walks"; default as in `GraphGPRegressor`.
+    normalize : bool
+        Whether K is scaled to variance 1 at every node, K_ij / sqrt(K_ii K_jj), so that `output_scale` is the variance
+        of every latent function everywhere. The kernels of the normalized Laplacian have variances that vary with the
+        degree; with one output scale for all nodes those would make hubs surer than leaves.
+    output_scale : float, optional
+        \sigma^2, to fix it; None trains it.
+    optimize : bool or sequence of str
+        Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those named.
+    predictive : {"mode", "integrated"}
+        Probabilities are the softmax of the posterior mode, or its mean over the latent posterior.
+    max_train : int
+        Distinct labelled nodes, drawn at random, that training sees: some 5 C m^3 operations a step.
+    seed : int in [0, 2^63), optional
+        Of walks, of the training subset and of the integral's points; None draws one, kept in `seed_`.
+    n_threads : int, optional
+        Default: the cores at hand.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (C,)
+        The labels that occur, sorted.
+    class_bias_ : ndarray, shape (C,)
+        b, of sum 0.
+    kernel_ : Kernel
+        With trained hyperparameters.
+    output_scale_ : float
+    log_marginal_likelihood_ : float
+        Laplace's, of the labels that training saw.
+    method_ : str
+    sampler_ : the sampler of the posterior, or None
+    converged_ : bool
+        Whether training and the search for the mode reached their tolerances.
+    residual_ : float
+        Of the mode: relative size of the gradient of the log posterior in f.
+    seed_ : int
+    n_observations_, n_observed_nodes_ : int
+
+    Notes
+    -----
+    Repeated labels at a node are repeated observations and may disagree. Isolated nodes and components without labels
+    have the classes' shares as probabilities.
+
+    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and 5.5.1.
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> graph = grf.datasets.load("generated-grid").graph
+    >>> columns = np.arange(900) % 30
+    >>> labels = np.array(["left", "middle", "right"])[columns // 10]
+    >>> nodes = np.random.default_rng(0).choice(900, 60, replace=False)
+    >>> gp = grf.GraphGPClassifier(graph, seed=0).fit(nodes, labels[nodes])
+    >>> gp.predict_proba([0, 15]).shape
+    (2, 3)
+    >>> bool(np.mean(gp.predict() == labels) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        kernel: Kernel | str = "diffusion",
+        method: str = "auto",
+        sampler: Sampler | None = None,
+        normalize: bool = True,
+        output_scale: float | None = None,
+        optimize: bool | Sequence[str] = True,
+        predictive: str = "mode",
+        max_train: int = 300,
+        seed: int | None = None,
+        n_threads: int | None = None,
+    ) -> None:
+        self.graph = graph
+        self.kernel = kernel
+        self.method = method
+        self.sampler = sampler
+        self.normalize = normalize
+        self.output_scale = output_scale
+        self.optimize = optimize
+        self.predictive = predictive
+        self.max_train = max_train
+        self.seed = seed
+        self.n_threads = n_threads
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def fit(self, nodes: Any, labels: Any) -> GraphGPClassifier:
+        """Train the hyperparameters and find the posterior mode.
+
+        Parameters
+        ----------
+        nodes : nodes by position, shape (n,) or (n, 1), or by string name
+            Repeats are repeated observations.
+        labels : array_like, shape (n,)
+            Strings or integers, of two classes or more.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For unknown nodes, labels of one class only or of another length, a directed graph, settings out of range;
+            for predictive="integrated" with more labelled nodes than the latent covariance can be held for.
+
+        Warns
+        -----
+        SolverWarning
+            If the search for the mode stops before its tolerance.
+        UserWarning
+            If walks are too short for the lengthscale that the labels ask for.
+
+        Notes
+        -----
+        Time: training, some 20 times 5 C max_train^3 multiply-adds and their covariances; then some hundred products
+        with K for the m labelled nodes: C m^2 multiply-adds each up to 6,000 nodes, beyond one pass over the rows of
+        its factor each. Memory: 4 C max_train^2 numbers; m^2 numbers up to 6,000 nodes.
+        predictive="integrated" takes 1.5 C m^3 multiply-adds and 2 C m^2 numbers besides.
+        """
+        kernel, names = checked_prior(self)
+        _checks.choice("predictive", self.predictive, PREDICTIVES)
+        positions = self.graph.positions(nodes)
+        classes, codes = checked_labels(labels, positions.size)
+        known = Labels.of(positions, codes, classes.size)
+        n_observed = known.nodes.size
+        if self.predictive == "integrated":
+            _check_curvature(n_observed, classes.size)
+        self.classes_ = classes
+        self.class_bias_ = known.bias
+        self.seed_ = check_seed(self.seed)
+        self._scale = kernel.check_graph(self.graph)
+        self.n_observations_ = positions.size
+        self.n_observed_nodes_ = n_observed
+        self.method_ = self._choose_method(n_observed)
+
+        n_train = min(affordable_training(self.graph, self.method_, self.max_train), n_observed)
+        chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
+        train = self._train_by_series if self.method_ == "series" else self._train_by_samples
+        found, self.sampler_ = train(kernel, names, known.subset(np.sort(chosen)))
+        self.kernel_ = found.kernel
+        self.output_scale_ = found.output_scale
+        self.log_marginal_likelihood_ = found.value
+
+        with linear_algebra(n_observed, self.n_threads):
+            self._condition(known)
+        self.converged_ = found.converged and self._mode.converged
+        self.residual_ = self._mode.residual
+        if not self._mode.converged:
+            warnings.warn(
+                f"the posterior mode was not reached: after {self._mode.iterations} Newton steps the gradient is "
+                f"{self.residual_:.2g} of its first size; fix a smaller `output_scale`",
+                SolverWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _choose_method(self, n_observed: int) -> str:
+        if self.method != "auto":
+            return self.method
+        if self.sampler is not None:
+            return "walks"
+        return choose_method(self.graph, n_observed, min(n_observed, self.max_train))
+
+    def _train_by_series(self, kernel: Kernel, names: Sequence[str], labels: Labels) -> tuple[Found, Any]:
+        size = labels.nodes.size
+        most = int(np.clip(2 * _TABLE_NUMBERS // (size * (size + 1)), 64, _LARGEST_DEGREE))
+        gram = SeriesGram(self.graph, kernel.laplacian, labels.nodes, max_degree=most, n_threads=self.n_threads)
+        longest = training.LARGEST_LENGTHSCALE
+        if "lengthscale" in names:
+            longest = training.longest_lengthscale(kernel, lambda k: gram.degree(k) <= most)
+        return self._search(gram, kernel, names, labels, longest), None
+
+    def _train_by_samples(self, kernel: Kernel, names: Sequence[str], labels: Labels) -> tuple[Found, Any]:
+        """Train on sampled rows; default walks are lengthened until the trained kernel fits them."""
+        given = self.sampler is not None
+        sampler: Any = self.sampler
+        if hasattr(sampler, "resolved"):
+            sampler = sampler.resolved(self.graph)
+        if not given:
+            first = walk_choice.FIRST_LENGTH if names else walk_choice.steps_needed(kernel, self._scale)
+            sampler = walk_choice.default_walks(kernel.laplacian, min(first, walk_choice.LONGEST))
+        longest = training.LARGEST_LENGTHSCALE
+        if "lengthscale" in names:
+            most = sampler if given else walk_choice.default_walks(kernel.laplacian, walk_choice.LONGEST)
+            longest = training.longest_lengthscale(kernel, walk_choice.serves(most, self._scale))
+        start: np.ndarray | None = None
+        while True:
+            features = sample_features(
+                self.graph, sampler, nodes=labels.nodes, seed=self.seed_, n_threads=self.n_threads, dtype="float64"
+            )
+            gram = FactorGram(features.factor(n_threads=self.n_threads), self._scale)
+            found = self._search(gram, kernel, names, labels, longest, start)
+            kernel, start = found.kernel, found.point
+            length = sampler.survival.max_length
+            needed = min(walk_choice.steps_needed(kernel, self._scale), walk_choice.LONGEST)
+            if given or needed <= length:
+                break
+            sampler = walk_choice.default_walks(
+                kernel.laplacian, min(max(needed, length + length // 4), walk_choice.LONGEST)
+            )
+        features.matrix(kernel, n_threads=self.n_threads)  # warns where walks and kernel do not fit
+        at_end = "lengthscale" in names and kernel.hyperparameters["lengthscale"] > 0.98 * longest
+        if at_end and longest < training.LARGEST_LENGTHSCALE:
+            warnings.warn(
+                f"the lengthscale stopped at {longest:.3g}, the longest that {sampler!r} with at most {length} "
+                "steps can serve: the labels ask for more; pass a longer `sampler` or method='series'",
+                UserWarning,
+                stacklevel=3,
+            )
+        return found, sampler
+
+    def _search(
+        self,
+        gram: Gram,
+        kernel: Kernel,
+        names: Sequence[str],
+        labels: Labels,
+        longest: float,
+        start: np.ndarray | None = None,
+    ) -> Found:
+        bounds = {name: training.hyperparameter_range(kernel, name, self._scale, longest) for name in names}
+        with linear_algebra(labels.nodes.size, self.n_threads):
+            return search(
+                gram, labels, kernel,
+                names=names, bounds=bounds, output_scale=self.output_scale, normalize=self.normalize, start=start,
+            )  # fmt: skip
+
+    def _condition(self, labels: Labels) -> None:
+        """The posterior mode, and what predictions take from it."""
+        prior = self._prior()
+        factor = prior.factor(labels.nodes)
+        weights = prior.weights(factor)
+        self._curvature: Curvature | None = None
+        small = choose_solver(self.graph, self.method_, labels.nodes.size) == "cholesky"
+        if small or self.predictive == "integrated":
+            matrix = prior.dense(factor, weights)
+            mode = find_mode(lambda x: matrix @ x, labels.counts, labels.bias)
+            if self.predictive == "integrated":
+                self._curvature = Curvature(matrix, mode.probabilities, labels.counts.sum(axis=1))
+        else:
+            mode = find_mode(
+                lambda x: prior.gather(factor, weights, prior.spread(factor, weights, x)),
+                labels.counts,
+                labels.bias,
+            )
+        self._latent, self._factor, self._weights, self._mode = prior, factor, weights, mode
+        self._spread = prior.spread(factor, weights, mode.weights)
+
+    def _prior(self) -> LatentPrior:
+        sampler = self.sampler_
+        if sampler is None:
+            length = series_length(self.kernel_, self._scale, _SERIES_TAIL)
+            series = SeriesFactor(self.graph, self.kernel_.laplacian, max_length=length)
+        else:
+            length = sampler.survival.max_length
+
+        def rows(nodes: np.ndarray) -> Factor:
+            if sampler is None:
+                return series.take(nodes)
+            # a node's row depends on the seed and the node only, so it can be drawn when needed
+            features = sample_features(
+                self.graph, sampler, nodes=nodes, seed=self.seed_, n_threads=self.n_threads, dtype="float64"
+            )
+            return features.factor(n_threads=self.n_threads)
+
+        modulation = self.kernel_.modulation(length + 1, self._scale)
+        return LatentPrior(rows, modulation, self.output_scale_, self.normalize)
+
+    # -- predictions -------------------------------------------------------------------------------
+
+    def predict_proba(self, nodes: Any = None) -> np.ndarray:
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        nodes : nodes, as in `fit`; default all
+
+        Returns
+        -------
+        ndarray, shape (q, C)
+            Columns in the order of `classes_`; rows sum to 1.
+
+        Notes
+        -----
+        With walks the queried rows are sampled. With the series and `normalize=True` every node takes one product
+        with F, for its prior variance. predictive="integrated" takes two such products and 2 C m^2 multiply-adds for
+        each node.
+        """
+        if not hasattr(self, "_mode"):
+            raise NotFittedError("this GraphGPClassifier is not fitted yet: call fit(nodes, labels) first")
+        distinct, inverse = np.unique(self.graph.positions(nodes), return_inverse=True)
+        result = np.empty((distinct.size, self.classes_.size))
+        with linear_algebra(self.n_observed_nodes_, self.n_threads):
+            if self._curvature is None:
+                for block, mean in self._means(distinct):
+                    result[block] = softmax(mean, axis=1)
+            else:
+                normals = self._normals()
+                for block, mean, spread in self._latents(distinct, self._curvature):
+                    result[block] = integrated_softmax(mean, spread, normals)
+        return result[inverse]
+
+    def predict(self, nodes: Any = None) -> np.ndarray:
+        """The most probable class of each node, shape (q,)."""
+        return np.asarray(self.classes_[self.predict_proba(nodes).argmax(axis=1)])
+
+    def _means(self, nodes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Posterior means of the latent functions, by blocks."""
+        for block in self._latent.row_blocks(nodes.size):
+            rows = self._latent.factor(nodes[block])
+            mean = self._latent.gather(rows, self._latent.weights(rows), self._spread)
+            yield block, self.class_bias_ + mean
+
+    def _latents(self, nodes: np.ndarray, curvature: Curvature) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Posterior means and covariances of the latent functions at each node, by blocks."""
+        for block in self._latent.blocks(nodes.size, self._factor):
+            rows = self._latent.factor(nodes[block])
+            weights = self._latent.weights(rows)
+            cross = self._latent.columns(self._factor, self._weights, rows, weights)
+            mean = self.class_bias_ + cross.T @ self._mode.weights
+            yield block, mean, curvature.covariances(cross, self._latent.variances(rows))
+
+    def _normals(self) -> np.ndarray:
+        """Points of the standard normal law in C dimensions, the same for every node."""
+        sequence = qmc.Sobol(self.classes_.size, seed=np.random.default_rng(self.seed_))
+        # the sequence is on a grid that may hold 0
+        return np.asarray(ndtri(np.clip(sequence.random(_POINTS), 1e-12, 1 - 1e-12)))
+
+
+def _check_curvature(n_observed: int, n_classes: int) -> None:
+    if 2 * n_classes * n_observed**2 > LARGEST_CURVATURE:
+        most = int((LARGEST_CURVATURE / (2 * n_classes)) ** 0.5)
+        raise ValueError(
+            f"predictive='integrated' holds 2 x classes x nodes^2 numbers: with {n_classes} classes at most {most} "
+            f"labelled nodes, got {n_observed}; use predictive='mode', or fit on fewer"
+        )
+
+
+def integrated_softmax(mean: np.ndarray, covariance: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    """The mean of softmax(f) over f ~ N(mean, covariance) at each of q nodes, by points of the standard normal law.
+
+    Parameters
+    ----------
+    mean : ndarray, shape (q, C)
+    covariance : ndarray, shape (q, C, C)
+    normals : ndarray, shape (p, C)
+
+    Returns
+    -------
+    ndarray, shape (q, C)
+    """
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    roots = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None, :]
+    result = np.empty_like(mean)
+    width = max(1, _POINT_NUMBERS // normals.size)
+    for start in range(0, mean.shape[0], width):
+        part = slice(start, start + width)
+        latent = mean[part, None] + normals @ roots[part].transpose(0, 2, 1)
+        result[part] = softmax(latent, axis=2).mean(axis=1)
+    return result

@@ -123,7 +123,7 @@ def train_by_samples(task: Task, sampler: Any) -> tuple[Trained, Any]:
 def _train(task: Task, grams: Sequence[Any], longest: float, start: np.ndarray | None = None) -> Trained:
     kernel, names, output_scale, noise = task.kernel, task.names, task.output_scale, task.noise
     largest = max(float(np.abs(block.means).max()) for block in task.observations)
-    if training.spread(task.observations) <= 1e-20 * max(largest**2, 1e-200):
+    if training.spread(task.observations) <= 1e-20 * largest**2:
         names = ()
         output_scale = 1.0 if output_scale is None else output_scale
         noise = 0.1 * output_scale if noise is None else noise

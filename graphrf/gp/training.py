@@ -140,8 +140,8 @@ class _Search:
         if value <= -_IMPOSSIBLE:
             raise ValueError(
                 "the covariance of the observations cannot be factored with these hyperparameters: it is "
-                "singular to rounding (raise `noise`), or vanishes because the walks are too short for the kernel "
-                "(shorten its lengthscale, or take method='series')"
+                "singular to rounding (raise `noise`), or vanishes because walks or series are too short for the "
+                "kernel (shorten its lengthscale)"
             )
         kernel, scale, noise = self._model(best)
         divisor, _ = self.divisor(kernel, (), [block.gram(kernel, ()) for block in self.blocks])

@@ -99,7 +99,10 @@ def _trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
 
 def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
     """The values observed at `n` nodes as float64 (n, p), and whether they came without an axis of outputs."""
-    array = np.asarray(y)
+    try:
+        array = np.asarray(y)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"`y` must have shape ({n},) or ({n}, p): {error}") from None
     if array.dtype.kind not in "biuf":
         raise TypeError(f"`y` must be real numbers, got {_checks.describe(array)}")
     if n == 0:

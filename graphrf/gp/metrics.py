@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular, svdvals
@@ -157,3 +157,95 @@ def _positive(std: np.ndarray) -> None:
             f"`std` must be greater than 0, got {float(std.min()):g}; of noisy values it includes the noise "
             '(predict(..., return_std="observation"))'
         )
+
+
+def log_loss(labels: Any, probabilities: Any) -> float:
+    r"""The mean of -log(probability of the true class), in nats: the classifier's `nlpd`.
+
+    Parameters
+    ----------
+    labels : array_like of int, shape (n,)
+        Columns of `probabilities`.
+    probabilities : array_like, shape (n, C)
+        Rows sum to 1. A true class of probability 0 gives infinity.
+
+    Examples
+    --------
+    >>> from graphrf.gp import metrics
+    >>> round(metrics.log_loss([0, 1], [[0.5, 0.5], [0.5, 0.5]]), 4)
+    0.6931
+    """
+    labels, probabilities = _classified(labels, probabilities)
+    with np.errstate(divide="ignore"):
+        return float(-np.mean(np.log(probabilities[np.arange(labels.size), labels])))
+
+
+class Reliability(NamedTuple):
+    """How often a classifier is right when it is so sure; bins without predictions are left out.
+
+    Attributes
+    ----------
+    confidence, accuracy : ndarray, shape (b,)
+        Means over the predictions of each bin: probability of the predicted class, and share that are right.
+    count : ndarray of int, shape (b,)
+    """
+
+    confidence: np.ndarray
+    accuracy: np.ndarray
+    count: np.ndarray
+
+
+def reliability(labels: Any, probabilities: Any, *, n_bins: int = 15) -> Reliability:
+    """The reliability curve of the predicted (most probable) class, over bins of equal width of its probability.
+
+    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", Sec. 2.
+
+    Examples
+    --------
+    >>> from graphrf.gp import metrics
+    >>> metrics.reliability([0, 1], [[0.9, 0.1], [0.9, 0.1]]).accuracy
+    array([0.5])
+    """
+    n_bins = _checks.integer("n_bins", n_bins, low=1)
+    labels, probabilities = _classified(labels, probabilities)
+    sure = probabilities.max(axis=1)
+    right = probabilities.argmax(axis=1) == labels
+    place = np.minimum((sure * n_bins).astype(np.int64), n_bins - 1)
+    count = np.bincount(place, minlength=n_bins)
+    kept = count > 0
+    means = [np.bincount(place, weights, minlength=n_bins)[kept] / count[kept] for weights in (sure, right)]
+    return Reliability(means[0], means[1], count[kept])
+
+
+def expected_calibration_error(labels: Any, probabilities: Any, *, n_bins: int = 15) -> float:
+    r"""The mean of \|accuracy - confidence\| over the bins of `reliability`, weighted by their counts.
+
+    It depends on the bins, and is above 0 for perfect probabilities too, by some sqrt(n_bins / n): compare it at
+    one n.
+
+    Examples
+    --------
+    >>> from graphrf.gp import metrics
+    >>> round(metrics.expected_calibration_error([0, 1], [[0.9, 0.1], [0.9, 0.1]]), 4)
+    0.4
+    """
+    curve = reliability(labels, probabilities, n_bins=n_bins)
+    return float(np.average(np.abs(curve.accuracy - curve.confidence), weights=curve.count))
+
+
+def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray]:
+    p = _checks.finite("probabilities", np.asarray(probabilities, dtype=np.float64))
+    codes = np.asarray(labels)
+    if codes.dtype.kind not in "biu":
+        raise TypeError(f"`labels` must be columns of `probabilities`, integers, got {_checks.describe(codes)}")
+    if codes.ndim != 1 or not codes.size or p.ndim != 2 or p.shape[0] != codes.size:
+        raise ValueError(
+            f"`probabilities` must have shape (n, C) for the n > 0 `labels`, got {p.shape} and {codes.shape}"
+        )
+    if codes.min() < 0 or codes.max() >= p.shape[1]:
+        raise ValueError(
+            f"`labels` must be in [0, {p.shape[1] - 1}], got {int(codes.min())} to {int(codes.max())}"
+        )
+    if (p < 0).any() or not np.allclose(p.sum(axis=1), 1.0, atol=1e-6):
+        raise ValueError("`probabilities` must be at least 0 with rows that sum to 1")
+    return codes.astype(np.int64), p

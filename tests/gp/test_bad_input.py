@@ -1,0 +1,267 @@
+"""Bad or extreme input: a clear error, or finite and sound answers; never NaN, never numpy's own words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+
+NODES = np.arange(0, 144, 3)
+Y = np.sin(NODES / 12) + 0.1 * np.random.default_rng(0).standard_normal(48)
+METHODS = ["series", "walks"]
+
+
+def _fit(graph, nodes, y, **settings):
+    """A regressor, after everything that it can say was looked at for soundness."""
+    gp = grf.GraphGPRegressor(graph, **{"seed": 0, **settings}).fit(nodes, y)
+    mean, std = gp.predict(return_std=True)
+    joint = gp.predict(return_cov=True)[1]
+    said = [mean, std, joint, gp.sample(n_samples=2, seed=0), gp.prior_covariance()]
+    said += [
+        gp.log_marginal_likelihood_,
+        gp.output_scale_,
+        gp.noise_,
+        gp.mean_,
+        gp.residual_,
+        gp.truncation_error_,
+    ]
+    assert all(np.isfinite(part).all() for part in said)
+    assert (std >= 0).all()
+    prior = np.sqrt(np.diagonal(gp.prior_covariance()).max())
+    # walks add a nugget to the diagonal, and deviations beside conjugate gradients are sampled
+    slack = 1.0 if (gp.method_, gp.solver_) == ("series", "cholesky") else 2.0
+    assert std.max() <= slack * prior * (1 + 1e-6)
+    return gp
+
+
+# -- y -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("unit", [1e-130, 1e-12, 1e12, 1e130])
+def test_units_of_y_change_only_the_units(grid, method, unit):
+    one, other = (_fit(grid, NODES, scale * Y, method=method) for scale in (1.0, unit))
+    np.testing.assert_allclose(other.predict() / unit, one.predict(), atol=1e-3)
+    np.testing.assert_allclose(other.noise_ / unit / unit, one.noise_, rtol=0.02)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("offset", "atol"), [(1e6, 1e-4), (-1e12, 2e-3)])
+def test_an_offset_of_y_changes_only_the_mean(grid, method, offset, atol):
+    one, other = (_fit(grid, NODES, shift + Y, method=method) for shift in (0.0, offset))
+    np.testing.assert_allclose(other.predict() - offset, one.predict(), atol=atol)
+    np.testing.assert_allclose(other.noise_, one.noise_, rtol=0.02)
+    np.testing.assert_allclose(other.predict(return_std=True)[1], one.predict(return_std=True)[1], atol=atol)
+
+
+@pytest.mark.parametrize("y", [1e141 * Y, 1e300 * Y, 1e-150 * Y])
+def test_y_whose_squares_leave_float64_is_refused(grid, y):
+    with pytest.raises(ValueError, match="multiply it by a constant"):
+        grf.GraphGPRegressor(grid).fit(NODES, y)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -7.0, 1e12, 1 / 3, 1e-100])
+@pytest.mark.parametrize("method", METHODS)
+def test_constant_y_is_continued_with_a_warning(grid, value, method):
+    with pytest.warns(UserWarning, match="`y` does not vary about its mean"):
+        gp = _fit(grid, NODES, np.full(48, value), method=method)
+    np.testing.assert_allclose(gp.predict(), value, rtol=1e-12)
+    np.testing.assert_allclose(gp.mean_, value, rtol=1e-12)
+
+
+def test_what_is_left_of_rounding_is_no_variation(grid):
+    y = 1e15 + 0.125 * (np.arange(48) % 2)  # one unit in the last place
+    with pytest.warns(UserWarning, match="`y` does not vary about its mean"):
+        gp = _fit(grid, NODES, y)
+    np.testing.assert_allclose(gp.predict(), 1e15, rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint8", "bool", "float32", "float16"])
+def test_y_of_any_kind_of_number_is_taken_as_float64(grid, kind):
+    y = np.round(10 * Y + 20).astype(kind)
+    want = _fit(grid, NODES, y.astype(np.float64)) if kind != "bool" else None
+    if kind == "bool":
+        y = Y > 0
+        want = _fit(grid, NODES, y.astype(np.float64))
+    found = _fit(grid, NODES, y)
+    assert found.predict().dtype == np.float64
+    np.testing.assert_array_equal(found.predict(), want.predict())
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        (np.where(np.arange(48) == 5, np.nan, Y), ValueError, "`y` must be finite, got nan at position 5"),
+        (np.where(np.arange(48) == 5, np.inf, Y), ValueError, "`y` must be finite, got inf at position 5"),
+        (Y[:-1], ValueError, r"`y` must have shape \(48,\) or \(48, p\), .* got \(47,\)"),
+        (Y[None], ValueError, r"`y` must have shape \(48,\)"),
+        (np.zeros((48, 0)), ValueError, r"`y` must have shape \(48,\)"),
+        (3.0, ValueError, r"`y` must have shape \(48,\)"),
+        (None, TypeError, "`y` must be real numbers"),
+        (Y + 1j, TypeError, "`y` must be real numbers"),
+        (Y.astype(object), TypeError, "`y` must be real numbers"),
+        (Y.astype(str), TypeError, "`y` must be real numbers"),
+        ([[1.0], [1.0, 2.0]] * 24, ValueError, r"`y` must have shape \(48,\)"),
+    ],
+)
+def test_bad_y_is_refused(grid, y, error, message):
+    with pytest.raises(error, match=message):
+        grf.GraphGPRegressor(grid).fit(NODES, y)
+
+
+# -- nodes ---------------------------------------------------------------------------------------
+
+
+def test_float_nodes_are_positions_where_they_are_integral(grid):
+    one, other = _fit(grid, NODES, Y), _fit(grid, NODES.astype(np.float32)[:, None], Y)
+    np.testing.assert_array_equal(one.predict(), other.predict(np.arange(144.0)))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "error", "message"),
+    [
+        ([0, 144], ValueError, r"`nodes` must be positions in \[0, 143\], got 144"),
+        ([0, -1], ValueError, r"`nodes` must be positions in \[0, 143\], got -1"),
+        ([0, 0.5], TypeError, "`nodes` must be integer positions or string names, got the float 0.5"),
+        ([0, np.nan], TypeError, "`nodes` must be integer positions or string names, got the float nan"),
+        ([0, 2.0**24], TypeError, "integral floats are accepted below"),
+        (["a", "b"], ValueError, "`nodes`"),
+        ([True, False], TypeError, "`nodes` must be integer positions"),
+        ([None, 1], TypeError, "`nodes` must be integer positions"),
+        ([(0, 0), (0, 1)], ValueError, r"`nodes` must have shape \(n,\) or \(n, 1\)"),
+        ([], ValueError, "`nodes` must hold at least one node"),
+    ],
+)
+def test_unknown_nodes_are_refused(grid, nodes, error, message):
+    with pytest.raises(error, match=message):
+        grf.GraphGPRegressor(grid).fit(nodes, [0.0, 1.0])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_and_two_observations_have_sound_answers(grid, method):
+    with pytest.warns(UserWarning, match="does not vary"):
+        np.testing.assert_allclose(_fit(grid, [7], [2.0], method=method).predict(), 2.0)
+    fixed = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 1.0, "noise": 0.01}
+    mean, std = _fit(grid, [7], [2.0], method=method, mean="zero", **fixed).predict(return_std=True)
+    assert mean[7] > 1.9 > mean[100]
+    assert std[7] < 0.2 < std[100]
+    two = _fit(grid, [7, 100], [2.0, -2.0], method=method)
+    assert np.abs(two.predict()).max() < 2.1
+    two = _fit(grid, [7, 100], [2.0, -2.0], method=method, **fixed)
+    assert two.predict([7])[0] > 1.5 > -1.5 > two.predict([100])[0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_contradictory_repeats_are_averaged_whatever_the_noise(grid, method):
+    for noise in (1e-12, 1e-3, 10.0):
+        gp = _fit(grid, [3, 3, 4, 90], [1.0, -5.0, 2.0, 1.0], noise=noise, output_scale=1.0, method=method)
+        if noise < 1:
+            np.testing.assert_allclose(gp.predict([3]), -2.0, atol=0.05)
+    assert _fit(grid, [3, 3, 4, 90], [1.0, -5.0, 2.0, 1.0], method=method).noise_ > 1  # and trained, it is seen
+
+
+# -- graphs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("loop", [0.0, 2.0])
+def test_a_graph_of_one_node(method, laplacian, loop):
+    graph = grf.Graph(np.array([[loop]]))
+    kernel = grf.Diffusion(1.0, laplacian=laplacian)
+    gp = _fit(graph, [0, 0, 0], [1.0, 2.0, 3.0], kernel=kernel, method=method)
+    np.testing.assert_allclose(gp.predict(), 2.0)
+    gp = _fit(graph, [0], [3.0], kernel=kernel, method=method, mean="zero", output_scale=2.0, noise=1.0)
+    mean, std = gp.predict(return_std=True)
+    np.testing.assert_allclose([mean[0], std[0] ** 2], [2.0, 2 / 3])
+
+
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_graph_of_isolated_nodes_is_white_noise(method, laplacian):
+    graph = grf.Graph(np.zeros((5, 5)))
+    gp = _fit(
+        graph, [0, 2, 2], [3.0, 1.0, 2.0], kernel=grf.Diffusion(2.0, laplacian=laplacian), method=method,
+        mean="zero", output_scale=2.0, noise=1.0,
+    )  # fmt: skip
+    mean, std = gp.predict(return_std=True)
+    np.testing.assert_allclose(mean, [2.0, 0.0, 1.2, 0.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(std**2, [2 / 3, 2.0, 0.4, 2.0, 2.0])
+    _fit(graph, np.arange(5), np.arange(5.0), kernel=grf.Diffusion(2.0, laplacian=laplacian), method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_components_do_not_learn_from_each_other(weighted_graph, method):
+    settings = {"kernel": grf.Diffusion(1.0), "optimize": False, "noise": 0.1, "output_scale": 1.0, "mean": "zero"}
+    settings |= {"method": method}
+    whole = _fit(weighted_graph, [0, 3, 4, 6], [1.0, 2.0, -1.0, 3.0], **settings)
+    first = _fit(weighted_graph, [0, 3], [1.0, 2.0], **settings)
+    second = _fit(weighted_graph, [4, 6], [-1.0, 3.0], **settings)
+    np.testing.assert_allclose(whole.predict(np.arange(4)), first.predict(np.arange(4)), atol=1e-10)
+    np.testing.assert_allclose(whole.predict([4, 5, 6]), second.predict([4, 5, 6]), atol=1e-10)
+    np.testing.assert_allclose(whole.predict([7]), 0.0, atol=1e-12)  # nothing observed: the prior
+    # A shared constant is what carries over.
+    both = _fit(weighted_graph, [0, 3], [5.0, 6.0], method=method)
+    assert (both.predict([4, 5, 6, 7]) > 4).all()
+
+
+# -- extreme settings ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+@pytest.mark.parametrize("kernel", [grf.Diffusion, grf.RegularizedLaplacian, grf.Matern])
+@pytest.mark.parametrize("method", METHODS)
+def test_tiny_lengthscales_are_white_noise_and_huge_ones_are_told(grid, kernel, laplacian, method):
+    tiny = kernel(lengthscale=1e-6, laplacian=laplacian)
+    gp = _fit(grid, NODES, Y, kernel=tiny, optimize=False, noise=0.01, method=method)
+    rest = np.setdiff1d(np.arange(144), NODES)
+    np.testing.assert_allclose(gp.predict(rest), gp.mean_, atol=1e-6)
+    huge = kernel(lengthscale=1e6, laplacian=laplacian)
+    gp = grf.GraphGPRegressor(grid, kernel=huge, optimize=False, noise=0.01, method=method, seed=0)
+    if method == "series":
+        with pytest.raises(ValueError, match=r"shorten (the|its) lengthscale"):
+            gp.fit(NODES, Y)
+    else:
+        with pytest.raises((UserWarning, ValueError), match=r"cut the series|shorten its lengthscale"):
+            gp.fit(NODES, Y)
+
+
+def test_a_series_that_loses_a_share_says_so(grid):
+    kernel = grf.RegularizedLaplacian(100.0)
+    with pytest.warns(UserWarning, match="terms of the series of .* leave out"):
+        _fit(grid, NODES, Y, kernel=kernel, optimize=False)
+    _fit(grid, NODES, Y, kernel=grf.Diffusion(200.0), optimize=False, noise=0.1)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_extreme_variances_have_sound_answers(grid, solver):
+    settings = {"solver": solver, "kernel": grf.Matern(1.5, 2.0), "optimize": False}
+    for unit in (1e-100, 1e-20, 1e20, 1e100):
+        gp = _fit(grid, NODES, unit**0.5 * Y, output_scale=unit, noise=0.1 * unit, **settings)
+        assert (gp.output_scale_, gp.noise_) == (unit, 0.1 * unit)
+    for noise in (1e-9, 1e6):
+        gp = _fit(grid, NODES, Y, noise=noise, **settings)
+        assert gp.noise_ == noise
+
+
+@pytest.mark.parametrize("name", ["noise", "output_scale"])
+@pytest.mark.parametrize("value", [0, 0.0, -1.0, np.nan, np.inf, 1e-300, 1e300])
+def test_variances_that_are_none_are_refused(grid, name, value):
+    with pytest.raises(ValueError, match=f"`{name}` must be"):
+        grf.GraphGPRegressor(grid, **{name: value}).fit(NODES, Y)
+
+
+def test_a_fit_that_fails_leaves_nothing_of_the_one_before(grid):
+    gp = grf.GraphGPRegressor(grid, seed=0).fit(NODES, Y)
+    kept = gp.get_params()
+    for settings, y in (
+        ({}, np.full(48, np.nan)),
+        ({"noise": -1.0}, Y),
+        ({"kernel": grf.Diffusion(1e6), "optimize": False}, Y),
+    ):
+        gp = grf.GraphGPRegressor(grid, seed=0).fit(NODES, Y)
+        with pytest.raises(ValueError, match=r"must be|shorten"):
+            gp.set_params(**settings).fit(NODES, y)
+        assert not [name for name in vars(gp) if name.endswith("_")]
+        assert set(vars(gp)) == set(kept)

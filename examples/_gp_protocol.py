@@ -1,0 +1,362 @@
+"""What the Gaussian-process experiments share: the task, the samplers compared, their scores and the figure."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+
+import graphrf as grf
+from graphrf.gp import ExactGraphGP, metrics
+from graphrf.plot import COLOURS
+from graphrf.series import kernel_block
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Permutations as for the paper's Gaussian processes (App. F.2).
+ORDER = 50
+# Share of sum |f_k| beyond the last step: of rows that stand for exact ones, and of truncated walks.
+EXACT_TAIL, WALK_TAIL = 1e-6, 1e-3
+# A Gram matrix of rows with more non-zeros than this is made by dense products.
+_DENSE_ROW = 150
+_MOST_TRAINED = 2_000
+# Non-zeros of our rows, against those of sigma-coupled walks with the most walks and the smallest p_halt.
+SHARE = 1.4
+
+
+class Task(NamedTuple):
+    """Observed and test nodes of a graph, frozen hyperparameters, and the exact posterior that belongs to them."""
+
+    graph: grf.Graph
+    train: np.ndarray
+    test: np.ndarray
+    y_train: np.ndarray
+    y_test: np.ndarray
+    kernel: grf.Kernel
+    amplitude: float  # what multiplies the kernel
+    noise: float
+    constant: float  # the mean, 0 in the paper
+    dense: np.ndarray  # the kernel's matrix, without amplitude
+    mean: np.ndarray  # the exact posterior of f at the test nodes
+    covariance: np.ndarray
+
+
+class Score(NamedTuple):
+    """How a sampler did, in one draw. KL is that of the approximate posterior to the exact one, of f."""
+
+    gram: float
+    rmse: float
+    kl: float
+    nonzeros: float
+    seconds: float
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without warnings of heavy tails and cut rows: what they warn of is what is measured here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def split(n: int, n_test: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Training and test positions among n."""
+    order = np.random.default_rng(seed).permutation(n)
+    return np.sort(order[n_test:]), np.sort(order[:n_test])
+
+
+class Model(NamedTuple):
+    """Frozen hyperparameters: y = constant + f + noise, f ~ N(0, amplitude K)."""
+
+    kernel: grf.Kernel
+    amplitude: float
+    noise: float
+    constant: float
+
+
+def task_from(
+    graph: grf.Graph, train: np.ndarray, test: np.ndarray, y_train: np.ndarray, y_test: np.ndarray, model: Model
+) -> Task:
+    """The task with its exact posterior, by Cholesky of the exact kernel matrix."""
+    dense = kernel_block(graph, model.kernel, tol=1e-13)
+    dense = 0.5 * (dense + dense.T)
+    empty = np.zeros(0)
+    task = Task(graph, train, test, y_train, y_test, *model, dense, empty, empty)
+    mean, covariance = posterior(task, dense)
+    return task._replace(mean=mean, covariance=covariance)
+
+
+def train_exactly(graph: grf.Graph, train: np.ndarray, y: np.ndarray, mean: str) -> Model:
+    """The most likely hyperparameters."""
+    gp = ExactGraphGP(graph, mean=mean).fit(train, y)
+    return Model(gp.kernel_, gp.output_scale_ / gp.mean_variance_, gp.noise_, float(gp.mean_))
+
+
+def train_on_walks(
+    graph: grf.Graph, train: np.ndarray, y: np.ndarray, mean: str, p_halt: float, seed: int
+) -> Model:
+    """The paper's training (App. F.2): the most likely hyperparameters for 8 independent walks, then frozen.
+
+    The likelihood is that of at most 2,000 observed nodes, drawn at random.
+    """
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.permutation(train.size)[:_MOST_TRAINED])
+    walks = grf.RandomWalks(8, grf.IID(p_halt), directions="independent")
+    features = grf.sample_features(graph, walks, nodes=train[chosen], seed=seed, dtype="float64")
+    sides = np.stack([np.ones(chosen.size), y[chosen]], axis=1)
+
+    def profile(point: np.ndarray) -> tuple[float, Model]:
+        """Minus the likelihood at the best scale and mean; point: log lengthscale, log (noise / mean variance)."""
+        kernel = grf.Diffusion(float(np.exp(point[0])))
+        with quiet():
+            phi = features.matrix(kernel)
+        gram = (phi @ phi.T).toarray()
+        ratio = float(np.diagonal(gram).mean() * np.exp(point[1]))
+        gram[np.diag_indices_from(gram)] += ratio
+        root = np.linalg.cholesky(gram)
+        half = np.linalg.solve(root, sides)
+        constant = half[:, 0] @ half[:, 1] / (half[:, 0] @ half[:, 0]) if mean == "constant" else 0.0
+        scale = float(np.square(half[:, 1] - constant * half[:, 0]).mean())
+        value = 0.5 * chosen.size * np.log(scale) + np.log(np.diagonal(root)).sum()
+        return float(value), Model(kernel, scale, scale * ratio, float(constant))
+
+    starts = [np.array([np.log(length), np.log(0.1)]) for length in (1.0, 2.0, 4.0, 8.0)]
+    best = minimize(
+        lambda point: profile(point)[0], min(starts, key=lambda point: profile(point)[0]), method="Nelder-Mead",
+        bounds=[(np.log(0.1), np.log(20.0)), (np.log(1e-6), np.log(1e3))],
+        options={"xatol": 1e-2, "fatol": 1e-2, "maxfev": 80},
+    ).x  # fmt: skip
+    return profile(best)[1]
+
+
+def coupled_walks(n_walks: int, p_halt: float) -> dict[str, grf.RandomWalks]:
+    """The paper's samplers: independent directions; lengths independent, antithetic and sigma-coupled."""
+    laws = {
+        "iid": grf.IID(p_halt),
+        "antithetic": grf.Antithetic(p_halt),
+        "sigma": grf.SigmaCoupled(grf.learn_coupling(p_halt=p_halt, order=ORDER)),
+    }
+    return {
+        f"{name}, p {p_halt:g}, {n_walks}": grf.RandomWalks(n_walks, law, directions="independent")
+        for name, law in laws.items()
+    }
+
+
+def rivals(task: Task, n_walks: int, nonzeros: float) -> dict[str, Any]:
+    """Our samplers; those with a budget at no more than so many non-zeros a row."""
+    length = max(task.kernel.truncation_length(WALK_TAIL), 1)
+    exact = max(task.kernel.truncation_length(EXACT_TAIL), 1)
+    auto = grf.AutoLengths(task.kernel)
+    stratified = grf.RandomWalks(n_walks, grf.Truncated(length), directions="stratified")
+    return {
+        f"stratified, truncated, {n_walks}": stratified,
+        "compressed, default": largest_budget(task, lambda budget: grf.CompressedPowers(budget), nonzeros),
+        "compressed, flat": largest_budget(task, lambda budget: grf.CompressedPowers(budget, exact), nonzeros),
+        "compressed, auto": largest_budget(
+            task, lambda budget: grf.CompressedPowers(budget, lengths=auto).resolved(task.graph), nonzeros
+        ),
+        "cut rows": grf.CutPowers(int(nonzeros), exact),
+        "exact rows": grf.ExactPowers(exact),
+    }
+
+
+def largest_budget(task: Task, sampler: Callable[[int], Any], nonzeros: float) -> Any:
+    """The sampler with the largest budget whose rows have at most so many non-zeros, by bisection."""
+    some = np.random.default_rng(0).permutation(task.graph.n_nodes)[:500]
+
+    def fits(budget: int) -> bool:
+        features = grf.sample_features(task.graph, sampler(budget), nodes=some, seed=0)
+        return features.matrix(task.kernel).nnz <= nonzeros * some.size
+
+    low, high = 1, 2
+    while high <= task.graph.n_nodes and fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return sampler(low)
+
+
+def posterior(task: Task, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of f at the test nodes for a kernel matrix over all nodes."""
+    a = task.amplitude * prior[np.ix_(task.train, task.train)]
+    a[np.diag_indices_from(a)] += task.noise
+    cross = task.amplitude * prior[np.ix_(task.train, task.test)]
+    sides = np.hstack([(task.y_train - task.constant)[:, None], cross])
+    solved = cho_solve(cho_factor(a, lower=True, overwrite_a=True, check_finite=False), sides)
+    covariance = task.amplitude * prior[np.ix_(task.test, task.test)] - cross.T @ solved[:, 1:]
+    return task.constant + cross.T @ solved[:, 0], 0.5 * (covariance + covariance.T)
+
+
+def sampled(task: Task, sampler: Any, seed: int) -> Any:
+    """Phi, float64, over all nodes."""
+    with quiet():
+        return grf.sample_features(task.graph, sampler, seed=seed, dtype="float64").matrix(task.kernel)
+
+
+def score(task: Task, sampler: Any, seed: int) -> Score:
+    """One draw of the features, and the posterior that they give; `seconds` are those of the features."""
+    start = time.perf_counter()
+    phi = sampled(task, sampler, seed)
+    seconds = time.perf_counter() - start
+    nonzeros = phi.nnz / task.graph.n_nodes
+    if nonzeros > _DENSE_ROW:
+        phi = phi.toarray()
+        gram = phi @ phi.T
+    else:
+        gram = (phi @ phi.T).toarray()
+    mean, covariance = posterior(task, gram)
+    try:
+        divergence = metrics.kl_divergence(mean, covariance, task.mean, task.covariance)
+    except ValueError:  # the posterior of wild features is singular to rounding
+        divergence = np.inf
+    gram -= task.dense
+    error = float(np.linalg.norm(gram) / np.linalg.norm(task.dense))
+    return Score(error, metrics.rmse(task.y_test, mean), divergence, nonzeros, seconds)
+
+
+def scores(task: Task, sampler: Any, repeats: int, seed: int) -> np.ndarray:
+    """Scores of several draws, shape (repeats, 5); what is not random is drawn once."""
+    if isinstance(sampler, grf.ExactPowers | grf.CutPowers):
+        repeats = 1
+    return np.array([score(task, sampler, seed + k) for k in range(repeats)])
+
+
+def mean_and_error(values: np.ndarray) -> tuple[float, float]:
+    """Mean and its standard error, 0 for a single value."""
+    return float(values.mean()), float(values.std(ddof=1) / values.size**0.5) if values.size > 1 else 0.0
+
+
+HEADER = f"{'sampler':<27}{'non-zeros':>10}  {'Gram error':<18}{'RMSE':<18}{'KL':<20}{'seconds':>8}"
+
+
+def print_scores(name: str, values: np.ndarray) -> None:
+    """A row of the table."""
+    cells = []
+    for k, width in ((0, 18), (1, 18), (2, 20)):
+        mean, error = mean_and_error(values[:, k])
+        cells.append((f"{mean:.3g} +- {error:.1g}" if len(values) > 1 else f"{mean:.3g}").ljust(width))
+    print(f"{name:<27}{values[:, 3].mean():>10.0f}  {''.join(cells)}{np.median(values[:, 4]):>8.3f}", flush=True)
+
+
+def warm_up(samplers: Iterable[Any]) -> None:
+    """Compile, so that seconds are those of a second call."""
+    ring = grf.from_edges(np.arange(8), (np.arange(8) + 1) % 8)
+    for sampler in samplers:
+        with quiet():
+            grf.sample_features(ring, sampler, seed=0).matrix(grf.Diffusion(1.0))
+
+
+def compare(
+    task: Task, walks: tuple[int, ...], p_halts: tuple[float, ...], repeats: int, seed: int
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Scores of every sampler, printed as they come, and our samplers; seconds are of all nodes' features."""
+    paper = {
+        name: sampler
+        for p_halt in p_halts
+        for number in walks
+        for name, sampler in coupled_walks(number, p_halt).items()
+    }
+    warm_up(paper.values())
+    print(HEADER)
+    results = {}
+    reference = f"sigma, p {p_halts[-1]:g}, {walks[-1]}"
+    for name, sampler in paper.items():
+        results[name] = scores(task, sampler, repeats, seed)
+        print_scores(name, results[name])
+    ours = rivals(task, walks[-1], SHARE * results[reference][:, 3].mean())
+    warm_up(ours.values())
+    for name, sampler in ours.items():
+        results[name] = scores(task, sampler, repeats, seed)
+        print_scores(name, results[name])
+    return results, {reference: paper[reference], **ours}
+
+
+def print_targets(results: dict[str, np.ndarray], exact: float, n_walks: int, p_halt: float) -> None:
+    """Compressed and cut rows against sigma-coupled walks of like size, and against the exact GP."""
+    reference = f"sigma, p {p_halt:g}, {n_walks}"
+    sigma = results[reference]
+    for name in ("compressed, auto", "cut rows"):
+        values = results[name]
+        print(
+            f"{name}: {values[:, 3].mean() / sigma[:, 3].mean():.2f} x the non-zeros of {reference}; "
+            f"KL {100 * values[:, 2].mean() / sigma[:, 2].mean():.2g} % of its KL; RMSE "
+            f"{100 * (values[:, 1].mean() / exact - 1):+.2g} % from the exact GP's"
+        )
+
+
+def draw(results: dict[str, tuple[dict[str, np.ndarray], float]], held_out: str, path: str) -> None:
+    """Error of the Gram matrix, error of predictions and KL against non-zeros a row, a column for each graph."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2.5 * len(results) + 0.6, 7.6), layout="constrained")
+    axes = figure.subplots(3, len(results), squeeze=False, sharex="col")
+    for column, (name, (values, exact)) in enumerate(results.items()):
+        for row in range(3):
+            draw_panel(axes[row, column], values, row)
+        axes[1, column].axhline(exact, color="#000000", linewidth=0.9, linestyle=":", label="exact GP")
+        axes[0, column].set_title(name, fontsize=9)
+    for row, label in enumerate(("relative Gram error", f"RMSE at {held_out}", "KL(approximate || exact)")):
+        axes[row, 0].set_ylabel(label, fontsize=9)
+    figure.supxlabel("non-zeros a row", fontsize=9)
+    handles, labels = axes[1, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8.5)
+    figure.savefig(path, dpi=110)
+
+
+_FLOORS = (1e-4, None, 1e-3)
+
+
+def draw_panel(ax: Axes, results: dict[str, np.ndarray], row: int) -> None:
+    """One measure of every sampler; what lies below the panel is drawn on its lower edge."""
+    from matplotlib.ticker import LogLocator
+
+    floor = _FLOORS[row] or 0.0
+    families: dict[str, list[np.ndarray]] = {}
+    for name, values in results.items():
+        law, _, last = name.rpartition(", ")
+        families.setdefault(law if last.isdigit() and not law.startswith("stratified") else name, []).append(
+            values
+        )
+    style = {"iid": ("#000000", "o"), "antithetic": (COLOURS[1], "s"), "sigma": (COLOURS[0], "D")}
+    marks = {
+        "stratified": ("^", 2),
+        "default": ("<", 3),
+        "flat": (">", 3),
+        "auto": ("*", 3),
+        "cut": ("P", 4),
+        "exact": ("X", 5),
+    }
+    for name, points in families.items():
+        across = [p[:, 3].mean() for p in points]
+        means = np.maximum([np.mean(p[:, row]) for p in points], floor)
+        spread = [p[:, row].std(ddof=1) / len(p) ** 0.5 if len(p) > 1 else 0.0 for p in points]
+        if " p " in name:
+            colour, marker = style[name.split(",")[0]]
+            dashed = name.endswith("0.4")
+            ax.errorbar(
+                across, means, spread, color=colour, marker=marker, markersize=3.5, linewidth=1.1,
+                linestyle="--" if dashed else "-", markerfacecolor="white" if dashed else colour, label=name,
+            )  # fmt: skip
+        else:
+            marker, number = next(value for key, value in marks.items() if key in name)
+            ax.errorbar(
+                across, means, spread, color=COLOURS[number], marker=marker, markersize=6, linewidth=0,
+                elinewidth=1, label=name,
+            )  # fmt: skip
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    if floor:
+        ax.set_ylim(bottom=0.7 * floor)
+    ax.yaxis.set_major_locator(LogLocator(numticks=6))
+    ax.tick_params(labelsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="#ececec", linewidth=0.8)
+    ax.set_axisbelow(True)

@@ -8,17 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf.gp import walk_choice
-from graphrf.gp.covariance import Covariance, Rows, SeriesRows, WalkRows
+from graphrf.gp.covariance import Covariance, Rows, SampledRows, SeriesRows
 from graphrf.gp.fitting import linear_algebra
 from graphrf.gp.gram import series_length
 from graphrf.gp.method_choice import choose_solver
 from graphrf.gp.observations import Observations
-from graphrf.gp.posterior import Posterior
+from graphrf.gp.posterior import Posterior, RootRows
+from graphrf.gp.solvers import ConjugateGradients, Gradients, nystrom_preconditioner
+from graphrf.gp.spectral_solver import SpectralGradients, evenly_observed
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 
 # What the cut of the series should lose of sum |f_k|; what it may lose of it unsaid, and at all.
 _SERIES_TAIL = 1e-11
+_PRECONDITIONER_RANK = 200
 _UNSAID = 0.01
 _AT_ALL = 0.5
 
@@ -79,26 +82,43 @@ def condition(
     """
     size = given.observations.nodes.size
     scale = graph.laplacian_scale(given.kernel.laplacian)
-    rows: Rows
-    if given.sampler is None:
-        length = series_length(given.kernel, scale, _SERIES_TAIL)
-        _check_share(given.kernel, length, scale)
-        rows = SeriesRows(graph, given.kernel.laplacian, length)
-    else:
+    exact_length = length = series_length(given.kernel, scale, _SERIES_TAIL)
+    _check_share(given.kernel, exact_length, scale)
+    exact = SeriesRows(graph, given.kernel.laplacian, given.kernel.modulation(exact_length + 1, scale), n_threads)
+    rows: Rows = exact
+    if given.sampler is not None:
         length = given.sampler.survival.max_length
-        rows = WalkRows(graph, given.sampler, given.seed, n_threads)
-    f = given.kernel.modulation(length + 1, scale)
+        rows = SampledRows(graph, given.sampler, given.seed, exact, n_threads)
+    amplitude = given.output_scale / given.mean_variance
+    covariance = Covariance(rows, given.kernel.modulation(length + 1, scale), amplitude)
+    observed = given.observations.nodes
+
+    def gradients(features: RootRows, diagonal: np.ndarray) -> Gradients:
+        options: dict[str, Any] = {"tol": tol, "max_iterations": max_iterations}
+        every = np.arange(graph.n_nodes)
+
+        def smooth(x: np.ndarray) -> np.ndarray:
+            return exact.values(every, exact.values(every, x))
+
+        if given.sampler is None and evenly_observed(smooth, observed, graph.n_nodes):
+            return SpectralGradients(
+                graph, given.kernel, amplitude, features, diagonal, n_threads=n_threads, **options
+            )
+        rng = np.random.default_rng([given.seed, 1])  # not the stream that training draws from
+        chosen, columns = features.some_columns(_PRECONDITIONER_RANK, rng)
+        return ConjugateGradients(
+            lambda x: features.apply(features.apply_t(x)) + diagonal[:, None] * x,
+            nystrom_preconditioner(columns, chosen, diagonal),
+            **options,
+        )
+
+    if solver == "auto":
+        solver = choose_solver(graph, given.method, size)
     with linear_algebra(size, n_threads):
         posterior = Posterior(
-            Covariance(rows, f, given.output_scale / given.mean_variance),
-            given.observations,
-            noise=given.noise,
-            basis=basis,
-            solver=choose_solver(graph, given.method, size) if solver == "auto" else solver,
-            tol=tol,
-            max_iterations=max_iterations,
-            rng=np.random.default_rng([given.seed, 1]),  # not the stream that training draws from
-        )
+            covariance, given.observations,
+            noise=given.noise, basis=basis, gradients=gradients if solver == "cg" else None,
+        )  # fmt: skip
     posterior.coefficients[:1] += given.offset
     return posterior, walk_choice.truncation_error(given.kernel, length, scale) / given.mean_variance
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from graphrf.factor import Factor
-from graphrf.gp.gram import product
+from graphrf.gp.gram import product, rows_of, squared_norms
 from graphrf.graph import Graph
 from graphrf.sampling.sample import sample_features
 from graphrf.series import SeriesFactor
@@ -21,43 +21,53 @@ _LARGEST_BLOCK = 1024
 class Rows(Protocol):
     """Where the factor's rows of any nodes come from.
 
-    `at_once` rows are worth making together; `column_height` is how many numbers a dense column of the covariance
-    passes through on its way.
+    `height` is how many numbers a dense column of the covariance passes through on its way.
     """
 
-    at_once: int
-
-    @property
-    def column_height(self) -> int: ...
+    height: int
 
     def __call__(self, nodes: np.ndarray) -> Factor:
         """The rows of some nodes; the same rows whenever a node is asked for again."""
+        ...
+
+    def values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """F_q x for x of shape (N, p), with exact rows F_q at the nodes, shape (q, p)."""
         ...
 
 
 class SeriesRows:
     """Exact rows, never formed: they are applied by sparse products over the whole graph, however few they are."""
 
-    at_once = 2**31
+    def __init__(self, graph: Graph, laplacian: str, modulation: np.ndarray, n_threads: int | None = None) -> None:
+        self._all = SeriesFactor(graph, laplacian, max_length=modulation.size - 1, n_threads=n_threads)
+        self._modulation = modulation
+        self.height = graph.n_nodes
 
-    def __init__(self, graph: Graph, laplacian: str, max_length: int) -> None:
-        self._all = SeriesFactor(graph, laplacian, max_length=max_length)
-        self.column_height = graph.n_nodes
-
-    def __call__(self, nodes: np.ndarray) -> Factor:
+    def __call__(self, nodes: np.ndarray) -> SeriesFactor:
         return self._all.take(nodes)
 
+    def values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return self(nodes).apply(self._modulation, x)
 
-class WalkRows:
-    """Sampled rows. A node's row depends on the seed and the node only, so it can be drawn when needed."""
 
-    at_once = 32_768
-    column_height = 0
+class SampledRows:
+    """Sampled rows at the observed nodes, and at nodes whose deviations are asked for; exact ones for values.
 
-    def __init__(self, graph: Graph, sampler: Any, seed: int, n_threads: int | None) -> None:
+    A node's row depends on the seed and the node only, so it can be drawn when needed. Stacked, sampled rows F_u and
+    exact rows F_q are the factor of one positive semi-definite covariance, whatever was sampled, so that means and
+    draws may use exact rows at the queried nodes: they spare them the sampling error of their own rows, and the
+    sampling.
+    """
+
+    height = 0
+
+    def __init__(
+        self, graph: Graph, sampler: Any, seed: int, exact: SeriesRows, n_threads: int | None = None
+    ) -> None:
         self._graph = graph
         self._sampler = sampler
         self._seed = seed
+        self._exact = exact
         self._n_threads = n_threads
 
     def __call__(self, nodes: np.ndarray) -> Factor:
@@ -66,9 +76,12 @@ class WalkRows:
         )
         return features.factor(n_threads=self._n_threads)
 
+    def values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return self._exact.values(nodes, x)
+
 
 class Covariance:
-    r"""amplitude F F^T over nodes, given by the rows of F: one matrix for observed and query nodes alike.
+    r"""amplitude F F^T over nodes, given by the rows of F.
 
     All that inference needs is a product with a vector, dense blocks of columns and the diagonal that belongs to
     them; variances come out of the same rows as the reductions taken from them, so they cannot be negative.
@@ -91,56 +104,41 @@ class Covariance:
         """The rows of some nodes."""
         return self._rows(nodes)
 
-    def spread(self, factor: Factor, x: np.ndarray) -> np.ndarray:
-        """amplitude F^T x, shape (N,) or (N, p): applied to any rows it gives K[those, these] x."""
-        return self._amplitude * factor.apply_t(self._f, x)
+    def root_apply(self, factor: Factor, x: np.ndarray) -> np.ndarray:
+        """R x with R = sqrt(amplitude) F, the features of the covariance."""
+        return np.sqrt(self._amplitude) * factor.apply(self._f, x)
 
-    def gather(self, factor: Factor, spread: np.ndarray) -> np.ndarray:
-        """F times what `spread` returned."""
-        return factor.apply(self._f, spread)
+    def root_apply_t(self, factor: Factor, y: np.ndarray) -> np.ndarray:
+        """R^T y, shape (N,) or (N, p)."""
+        return np.sqrt(self._amplitude) * factor.apply_t(self._f, y)
+
+    def root_values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """R_q x at any nodes, with their exact rows."""
+        return np.sqrt(self._amplitude) * self._rows.values(nodes, x)
 
     def apply(self, factor: Factor, x: np.ndarray) -> np.ndarray:
         """K x among the factor's own nodes."""
-        return self.gather(factor, self.spread(factor, x))
+        return self.root_apply(factor, self.root_apply_t(factor, x))
 
     def columns(self, left: Factor, right: Factor) -> tuple[np.ndarray, np.ndarray]:
-        """K[left, right], dense, and the diagonal of K[right, right]."""
-        if hasattr(left, "matrix") and hasattr(right, "matrix"):
-            rows, columns = left.matrix(self._f), right.matrix(self._f)
-            diagonal = np.asarray(columns.multiply(columns).sum(axis=1)).ravel()
-            return self._amplitude * product(rows, columns), self._amplitude * diagonal
-        spread = right.apply_t(self._f, np.eye(right.shape[0]))
-        return self._amplitude * left.apply(self._f, spread), self._amplitude * np.square(spread).sum(axis=0)
-
-    def diagonal(self, factor: Factor) -> np.ndarray:
-        """The diagonal of K at the factor's nodes."""
-        return self._amplitude * factor.diagonal(self._f)
-
-    def everywhere(self, factor: Factor) -> np.ndarray:
-        """K[all nodes, the factor's own], dense, by blocks of columns."""
-        every = self._rows(np.arange(factor.shape[1]))
-        matrix = np.empty((factor.shape[1], factor.shape[0]))
-        for block in self.blocks(factor.shape[0], every):
-            matrix[:, block] = self.columns(every, factor.take(np.arange(factor.shape[0])[block]))[0]
-        return matrix
+        """K[left, right], dense, and the diagonal of K[right, right]; the nodes of `right` are distinct."""
+        if isinstance(left, SeriesFactor) and isinstance(right, SeriesFactor):
+            block, diagonal = left.columns(self._f, right.nodes)
+            return self._amplitude * block, self._amplitude * diagonal
+        rows, columns = rows_of(left, self._f), rows_of(right, self._f)
+        return self._amplitude * product(rows, columns), self._amplitude * squared_norms(columns)
 
     def dense(self, factor: Factor) -> np.ndarray:
-        """K among the factor's own nodes, dense and symmetric; by blocks of columns unless the rows are sparse."""
-        if hasattr(factor, "matrix"):
-            return self.columns(factor, factor)[0]
-        matrix = np.empty((factor.shape[0], factor.shape[0]))
-        for block in self.blocks(factor.shape[0], factor):
-            matrix[:, block] = self.columns(factor, factor.take(np.arange(factor.shape[0])[block]))[0]
-        return 0.5 * (matrix + matrix.T)
+        """K among the factor's own nodes, dense and symmetric."""
+        matrix = self.columns(factor, factor)[0]
+        matrix += matrix.T.copy()
+        matrix *= 0.5
+        return matrix
 
     def blocks(self, n: int, left: Factor) -> Iterator[slice]:
         """Slices of n nodes so small that blocks of columns K[left, slice] stay within about 64 MB."""
-        height = max(left.shape[0], self._rows.column_height)
+        height = max(left.shape[0], self._rows.height)
         return slices(n, min(_LARGEST_BLOCK, max(8, _BLOCK_NUMBERS // height)))
-
-    def row_blocks(self, n: int) -> Iterator[slice]:
-        """Slices of n nodes whose rows are made at once."""
-        return slices(n, self._rows.at_once)
 
 
 def slices(n: int, size: int) -> Iterator[slice]:

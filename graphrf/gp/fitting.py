@@ -72,52 +72,57 @@ def train_by_series(task: Task) -> Trained:
     return _train(task, grams, longest)
 
 
-def train_by_samples(task: Task, sampler: Any) -> tuple[Trained, Any]:
-    """Train on sampled rows, and the sampler of the posterior's: the given one, or default walks if it is None.
+def train_by_samples(task: Task, sampler: Any, n_observed: int) -> tuple[Trained, Any]:
+    """Train on sampled rows, and the sampler of the posterior's at all observed nodes.
 
-    Default walks are lengthened until the trained kernel fits them. Longer truncated walks of one seed begin with
-    the shorter ones, so the search goes on where it was.
+    That is the given one, or if it is None compressed powers with the budget that `n_observed` rows can afford;
+    training, which sees fewer, affords more. They are lengthened until the trained kernel fits them.
     """
     graph, kernel, names = task.graph, task.kernel, task.names
     scale = graph.laplacian_scale(kernel.laplacian)
     given = sampler is not None
     if hasattr(sampler, "resolved"):
         sampler = sampler.resolved(graph)  # once: the kernel that is trained does not change its lengths
-    if not given:
-        first = walk_choice.FIRST_LENGTH if names else walk_choice.steps_needed(kernel, scale)
-        sampler = walk_choice.default_walks(kernel.laplacian, min(first, walk_choice.LONGEST))
+    n_trained = sum(block.nodes.size for block in task.observations)
+
+    def rows(length: int, n_rows: int) -> Any:
+        return walk_choice.default_sampler(kernel.laplacian, min(length, walk_choice.LONGEST), n_rows)
+
+    own = (
+        sampler
+        if given
+        else rows(walk_choice.FIRST_LENGTH if names else walk_choice.steps_needed(kernel, scale), n_trained)
+    )
     longest = training.LARGEST_LENGTHSCALE
     if "lengthscale" in names:
-        most = sampler if given else walk_choice.default_walks(kernel.laplacian, walk_choice.LONGEST)
+        most = sampler if given else rows(walk_choice.LONGEST, n_trained)
         longest = training.longest_lengthscale(kernel, walk_choice.serves(most, scale))
     start: np.ndarray | None = None
     while True:
-        factors = [
+        sampled = [
             sample_features(
-                graph, sampler, nodes=block.nodes, seed=task.seed, n_threads=task.n_threads, dtype="float64"
+                graph, own, nodes=block.nodes, seed=task.seed, n_threads=task.n_threads, dtype="float64"
             )
             for block in task.observations
         ]
-        grams = [FactorGram(features.factor(n_threads=task.n_threads), scale) for features in factors]
+        grams = [FactorGram(features.factor(n_threads=task.n_threads), scale) for features in sampled]
         trained = _train(task._replace(kernel=kernel), grams, longest, start)
         kernel, start = trained.kernel, trained.point
-        length = sampler.survival.max_length
+        length = own.survival.max_length
         needed = min(walk_choice.steps_needed(kernel, scale), walk_choice.LONGEST)
         if given or needed <= length:
             break
-        sampler = walk_choice.default_walks(
-            kernel.laplacian, min(max(needed, length + length // 4), walk_choice.LONGEST)
-        )
-    factors[0].matrix(kernel, n_threads=task.n_threads)  # warns where walks and kernel do not fit
+        own = rows(max(needed, length + length // 4), n_trained)
+    sampled[0].matrix(kernel, n_threads=task.n_threads)  # warns where rows and kernel do not fit
     at_end = "lengthscale" in names and kernel.hyperparameters["lengthscale"] > 0.98 * longest
     if at_end and longest < training.LARGEST_LENGTHSCALE:
         warnings.warn(
-            f"the lengthscale stopped at {longest:.3g}, the longest that {sampler!r} with at most {length} "
+            f"the lengthscale stopped at {longest:.3g}, the longest that {own!r} with at most {length} "
             "steps can serve: the data ask for more; pass a longer `sampler` or method='series'",
             UserWarning,
             stacklevel=3,
         )
-    return trained, sampler
+    return trained, sampler if given else rows(needed, n_observed)
 
 
 def _train(task: Task, grams: Sequence[Any], longest: float, start: np.ndarray | None = None) -> Trained:

@@ -205,3 +205,9 @@ def product(left: Any, right: Any) -> np.ndarray:
         other = left.toarray()
         return np.asarray(other @ (other if left is right else right.toarray()).T)
     return np.asarray(left @ right.T)
+
+
+def squared_norms(rows: Any) -> np.ndarray:
+    """The diagonal of rows rows^T, for a sparse or dense matrix."""
+    squares = rows.multiply(rows) if sp.issparse(rows) else np.square(rows)
+    return np.asarray(squares.sum(axis=1)).ravel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphrf.gp.posterior import LARGEST_CHOLESKY
-from graphrf.gp.walk_choice import FIRST_LENGTH, N_WALKS
+from graphrf.gp.walk_choice import FIRST_LENGTH, SMALLEST_BUDGET
 from graphrf.graph import Graph
 
 # Multiply-adds of exact sparse products up to which the series is taken whatever walks would cost (below a minute
@@ -27,7 +27,7 @@ def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
     columns = min(n_observed, LARGEST_CHOLESKY) + n_trained
     if _SERIES_DEGREE * nnz * columns <= SERIES_BUDGET:
         return "series"
-    row = min(N_WALKS * FIRST_LENGTH, graph.n_nodes)
+    row = min(SMALLEST_BUDGET * FIRST_LENGTH, graph.n_nodes)
     return "walks" if n_observed * row < _SERIES_DEGREE * nnz else "series"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,18 @@ from graphrf.gp.covariance import Covariance, slices
 from graphrf.gp.likelihood import least_squares_mean
 from graphrf.gp.observations import Observations
 from graphrf.gp.pathwise import posterior_draws
-from graphrf.gp.solvers import CholeskySolver, ConjugateGradients, Solution, nystrom_preconditioner
+from graphrf.gp.solvers import CholeskySolver, Gradients, Solution
 
-# Up to so many distinct observed nodes the covariance is factored: 300 MB and a few seconds. Conjugate gradients
-# fit sooner from 3,000 on, but then every deviation takes a solve: at 6,000 of 10,000 nodes, 0.2 s for each.
-LARGEST_CHOLESKY = 6_000
+# Up to so many distinct observed nodes the covariance is factored: 0.8 GB with the inverse of its factor.
+LARGEST_CHOLESKY = 7_000
 # Up to so many distinct query nodes their joint covariance is formed: 200 MB.
 LARGEST_JOINT = 5_000
-_PRECONDITIONER_RANK = 200
-# Numbers in the columns of the observed nodes, kept while deviations are computed: 256 MB.
-_COLUMN_NUMBERS = 32_000_000
 # Columns solved together by conjugate gradients.
 _SOLVE_WIDTH = 64
+# Draws whose squares estimate variances, how many are held at once, and the residual that is small enough for them.
+N_DRAWS = 64
+_DRAWS_AT_ONCE = 16
+_DRAWS_TOLERANCE = 1e-4
 
 
 class SolverWarning(UserWarning):
@@ -46,11 +47,9 @@ class Posterior:
     basis : ndarray, shape (N, b)
         H, the mean's basis at all nodes, of which `observations` has the rows. b is found by generalised least
         squares and taken as known afterwards.
-    solver : "cholesky" or "cg"
-    tol, max_iterations
-        Of conjugate gradients.
-    rng : Generator
-        Draws the preconditioner's nodes.
+    gradients : callable, optional
+        Makes the solver from the rows of the features and the noise at the observed nodes; None stands for
+        Cholesky.
     """
 
     def __init__(
@@ -60,19 +59,17 @@ class Posterior:
         *,
         noise: float,
         basis: np.ndarray,
-        solver: str,
-        tol: float,
-        max_iterations: int,
-        rng: np.random.Generator,
+        gradients: Callable[[RootRows, np.ndarray], Gradients] | None = None,
     ) -> None:
         self._covariance = covariance
+        self._nodes = observations.nodes
         self._rows = covariance.factor(observations.nodes)
-        self._diagonal = diagonal = noise / observations.counts
-        size = observations.nodes.size
-        self._solver: CholeskySolver | ConjugateGradients
-        if solver == "cholesky":
+        self._features = RootRows(covariance, self._rows)
+        self._diagonal = noise / observations.counts
+        self._solver: CholeskySolver | Gradients
+        if gradients is None:
             matrix = covariance.dense(self._rows)
-            matrix[np.diag_indices(size)] += diagonal
+            matrix[np.diag_indices(self._nodes.size)] += self._diagonal
             try:
                 self._solver = CholeskySolver(matrix)
             except np.linalg.LinAlgError:
@@ -81,19 +78,7 @@ class Posterior:
                     "`noise` (a millionth of the variance of y is enough)"
                 ) from None
         else:
-            chosen = np.sort(rng.choice(size, min(_PRECONDITIONER_RANK, size), replace=False))
-            columns = np.hstack(
-                [
-                    covariance.columns(self._rows, self._rows.take(chosen[block]))[0]
-                    for block in covariance.blocks(chosen.size, self._rows)
-                ]
-            )
-            self._solver = ConjugateGradients(
-                lambda x: covariance.apply(self._rows, x) + diagonal[:, None] * x,
-                nystrom_preconditioner(columns, chosen, diagonal),
-                tol=tol,
-                max_iterations=max_iterations,
-            )
+            self._solver = gradients(self._features, self._diagonal)
         values, own = observations.means, observations.basis
         outputs = values.shape[1]
         # A^-1 of (y, H) at once: the mean's coefficients come out of the two.
@@ -104,7 +89,8 @@ class Posterior:
         self.coefficients = least_squares_mean(own.T @ basis_solved, basis_solved.T @ values)
         self._residual = values - own @ self.coefficients
         self.weights = solved - basis_solved @ self.coefficients
-        self._spread = covariance.spread(self._rows, self.weights)
+        self._spread = covariance.root_apply_t(self._rows, self.weights)
+        self._sampled: np.ndarray | None = None
 
     @property
     def solver(self) -> str:
@@ -116,43 +102,58 @@ class Posterior:
         return np.asarray(self._basis[nodes] @ self.coefficients)
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
-        """Posterior means, shape (q, p), by blocks of nodes."""
-        result = np.empty((nodes.size, self.weights.shape[1]))
-        for block in self._covariance.row_blocks(nodes.size):
-            result[block] = self._covariance.gather(self._covariance.factor(nodes[block]), self._spread)
-            if bar is not None:
-                bar.update(block.stop - block.start)
+        """Posterior means, shape (q, p)."""
+        result = self._covariance.root_values(nodes, self._spread)
+        if bar is not None:
+            bar.update(nodes.size)
         return result + self.mean(nodes)
 
-    def variances(self, nodes: np.ndarray, bar: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Means, shape (q, p), and variances of f, shape (q,), in one pass over blocks of nodes."""
-        means = np.empty((nodes.size, self.weights.shape[1]))
+    def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
+        """Variances of f, shape (q,), by blocks of distinct nodes, exact but for the solver's tolerance."""
         result = np.empty(nodes.size)
-        everywhere = self._covariance.everywhere(self._rows) if self._by_observed_columns(nodes.size) else None
-        for block in self._covariance.blocks(nodes.size, self._rows):
-            rows = self._covariance.factor(nodes[block])
-            if everywhere is None:
-                cross, prior = self._covariance.columns(self._rows, rows)
-            else:
-                cross, prior = everywhere[nodes[block]].T, self._covariance.diagonal(rows)
-            means[block] = cross.T @ self.weights
-            # Exactly at least 0; what rounding leaves below is 0.
-            result[block] = np.maximum(prior - self._reduction(cross), 0.0)
+        if isinstance(self._solver, CholeskySolver):
+            # At an observed node d - d^2 (A^-1)_qq is left of the prior: no column is needed, nothing cancels.
+            place = np.searchsorted(self._nodes, nodes).clip(max=self._nodes.size - 1)
+            seen = self._nodes[place] == nodes
+            noise = self._diagonal[place[seen]]
+            result[seen] = noise * np.maximum(1 - noise * self._solver.inverse_diagonal[place[seen]], 0.0)
+            rest = np.flatnonzero(~seen)
             if bar is not None:
-                bar.update(block.stop - block.start)
-        return means + self.mean(nodes), result
+                bar.update(nodes.size - rest.size)
+        else:
+            rest = np.arange(nodes.size)
+        for block in self._covariance.blocks(rest.size, self._rows):
+            part = rest[block]
+            cross, prior = self._covariance.columns(self._rows, self._covariance.factor(nodes[part]))
+            # Exactly at least 0; what rounding leaves below is 0.
+            result[part] = np.maximum(prior - self._reduction(cross), 0.0)
+            if bar is not None:
+                bar.update(part.size)
+        return result
 
-    def _by_observed_columns(self, n_nodes: int) -> bool:
-        """Whether columns of the observed nodes, of whole height, take fewer products than those of the queried.
+    def sampled_variances(self, rng: np.random.Generator, bar: Any = None) -> np.ndarray:
+        """Variances of f at all N nodes from draws, shape (N,): unbiased, with relative error sqrt(2 / N_DRAWS).
 
-        Never with sparse rows, which know no whole columns.
+        They are made once; what `rng` yields later does not change them.
         """
-        n_observed, height = self._rows.shape
-        return (
-            not hasattr(self._rows, "matrix")
-            and 2 * n_observed < n_nodes
-            and n_observed * height <= _COLUMN_NUMBERS
-        )
+        if self._sampled is not None:
+            return self._sampled
+        every = np.arange(self._rows.shape[1])
+        squares = np.zeros(every.size)
+        mean = self._covariance.root_values(every, self._spread[:, :1])
+        for part in slices(N_DRAWS, _DRAWS_AT_ONCE):
+            count = part.stop - part.start
+            drawn = posterior_draws(
+                self._features, self._diagonal, self._residual[:, :1], self._solve_loosely,
+                n_samples=count, rng=rng,
+            )  # fmt: skip
+            draws = self._covariance.root_values(every, drawn.coefficients[:, :, 0])
+            draws -= mean
+            squares += np.einsum("ij,ij->i", draws, draws)
+            if bar is not None:
+                bar.update(every.size * count // N_DRAWS)
+        self._sampled = squares / N_DRAWS
+        return self._sampled
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f, shape (q, q); distinct nodes of bounded number."""
@@ -181,7 +182,7 @@ class Posterior:
         What `rng` yields does not depend on the nodes: a draw is one function on the whole graph.
         """
         drawn = posterior_draws(
-            _RootRows(self._covariance, self._rows),
+            self._features,
             self._diagonal,
             self._residual,
             self._solver.solve,
@@ -189,11 +190,10 @@ class Posterior:
             rng=rng,
         )
         _report(drawn.solution, "the samples")
-        result = np.empty((n_samples, nodes.size, self.weights.shape[1]))
-        for block in self._covariance.row_blocks(nodes.size):
-            values = drawn.at(_RootRows(self._covariance, self._covariance.factor(nodes[block])))
-            result[:, block] = np.moveaxis(values, 0, 1)
-        result += self._basis[nodes] @ self.coefficients
+        coefficients = drawn.coefficients
+        values = self._covariance.root_values(nodes, coefficients.reshape(coefficients.shape[0], -1))
+        result = np.moveaxis(values.reshape(nodes.size, *coefficients.shape[1:]), 0, 1)
+        result += self.mean(nodes)
         return result
 
     def _reduction(self, cross: np.ndarray) -> np.ndarray:
@@ -207,26 +207,41 @@ class Posterior:
                 _report(solution, "the deviations")
         return result
 
+    def _solve_loosely(self, rhs: np.ndarray) -> Solution:
+        """A^-1 b as exactly as squares of draws need."""
+        if isinstance(self._solver, CholeskySolver):
+            return self._solver.solve(rhs)
+        solution = self._solver.solve_to(rhs, max(self._solver.tol, _DRAWS_TOLERANCE))
+        _report(solution, "the deviations")
+        return solution
+
     def _solve(self, rhs: np.ndarray) -> np.ndarray:
         solution = self._solver.solve(rhs)
         _report(solution, "the covariances")
         return solution.value
 
 
-class _RootRows:
-    """Rows of sqrt(amplitude) F: the features of the covariance, as `pathwise` asks for them."""
+class RootRows:
+    """Rows of the features of the covariance, as `pathwise` and solvers ask for them."""
 
     def __init__(self, covariance: Covariance, factor: Factor) -> None:
         self._covariance = covariance
         self._factor = factor
-        self._root = float(np.sqrt(covariance._amplitude))
         self.shape = factor.shape
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        return self._root * self._covariance.gather(self._factor, x)
+        return self._covariance.root_apply(self._factor, x)
 
     def apply_t(self, y: np.ndarray) -> np.ndarray:
-        return self._covariance.spread(self._factor, y) / self._root
+        return self._covariance.root_apply_t(self._factor, y)
+
+    def some_columns(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of at most n rows, drawn at random, and the columns of K = R R^T that belong to them."""
+        size = self.shape[0]
+        chosen = np.sort(rng.choice(size, min(n, size), replace=False))
+        blocks = self._covariance.blocks(chosen.size, self._factor)
+        columns = [self._covariance.columns(self._factor, self._factor.take(chosen[part]))[0] for part in blocks]
+        return chosen, np.hstack(columns)
 
 
 def _report(solution: Solution, what: str) -> None:

@@ -16,6 +16,7 @@ from graphrf.sampling.sample import require_sampler
 KERNELS = {"diffusion": Diffusion, "matern": Matern, "regularized_laplacian": RegularizedLaplacian}
 METHODS = ("auto", "series", "walks")
 SOLVERS = ("auto", "cholesky", "cg")
+DEVIATIONS = ("auto", "exact", "sampled")
 
 # Between these, variances, and the largest absolute value of y, are safe in sums of squares.
 _SMALLEST, _LARGEST = 1e-140, 1e140
@@ -32,6 +33,7 @@ def checked_settings(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
     """
     result = checked_prior(gp)
     _checks.choice("solver", gp.solver, SOLVERS)
+    _checks.choice("deviations", gp.deviations, DEVIATIONS)
     _check_variance("noise", gp.noise)
     _checks.flag("progress", gp.progress)
     _checks.number("tol", gp.tol, low=1e-14, high=1, include_high=False)

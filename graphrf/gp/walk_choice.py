@@ -1,4 +1,4 @@
-"""Which walks suit a kernel: how long they must be, and the lengthscales that given ones can serve."""
+"""Which sampled rows suit a kernel: how long they must be, and the lengthscales that given ones can serve."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import numpy as np
 
 from graphrf.gp.gram import series_length
 from graphrf.kernels import Kernel
-from graphrf.lengths import Truncated
-from graphrf.sampling.random_walks import RandomWalks
+from graphrf.sampling.powers import CompressedPowers
 
-# Default walks: how many, how long at first and at most, and the share of sum |f_k| that may lie beyond their end.
-N_WALKS = 64
+# Default rows: the entries of all powers of all rows, the budgets that share them, how long rows are at first and at
+# most, and the share of sum |f_k| that may lie beyond their end.
+_ENTRIES = 50_000_000
+SMALLEST_BUDGET = 64
+_LARGEST_BUDGET = 512
 FIRST_LENGTH = 16
 LONGEST = 128
 _TAIL = 1e-3
@@ -21,9 +23,14 @@ _TAIL = 1e-3
 _HEAVY = 5.0
 
 
-def default_walks(laplacian: str, length: int) -> RandomWalks:
-    """Stratified walks of fixed length: their bias is bounded and their variance small."""
-    return RandomWalks(n_walks=N_WALKS, lengths=Truncated(length), laplacian=laplacian)
+def default_sampler(laplacian: str, length: int, n_rows: int) -> CompressedPowers:
+    """Compressed powers with the budget that so many rows can afford: exact rows while these have fewer entries."""
+    budget = int(np.clip(_ENTRIES // (n_rows * (length + 1)), SMALLEST_BUDGET, _LARGEST_BUDGET))
+    return CompressedPowers(budget, max_length=length, laplacian=laplacian)
+
+
+def default_walks(laplacian: str, length: int) -> CompressedPowers:
+    return default_sampler(laplacian, length, 1_000)
 
 
 def steps_needed(kernel: Kernel, scale: float) -> int:

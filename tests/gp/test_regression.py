@@ -9,9 +9,11 @@ import pytest
 import graphrf as grf
 from graphrf.gp.method_choice import affordable_training, choose_method, choose_solver
 from graphrf.gp.posterior import SolverWarning
+from graphrf.gp.solvers import ConjugateGradients
+from graphrf.gp.spectral_solver import SpectralGradients
 
 KERNEL = grf.Diffusion(3.0)
-FIXED = {"optimize": False, "output_scale": 2.0, "noise": 0.05, "seed": 0}
+FIXED = {"deviations": "exact", "optimize": False, "output_scale": 2.0, "noise": 0.05, "seed": 0}
 
 
 @pytest.fixture(scope="module")
@@ -73,23 +75,27 @@ def test_series_posterior_is_the_dense_gaussian_process(grid, kernel, mean, solv
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
-def test_walks_posterior_is_that_of_phi_phi_t_throughout(grid, solver):
+def test_walks_posterior_is_that_of_sampled_rows_observed_and_exact_rows_queried(grid, solver):
     _, nodes, y = _draw(grid, KERNEL, 50, seed=1)
     sampler = grf.RandomWalks(n_walks=16, lengths=grf.Truncated(20))
     gp = grf.GraphGPRegressor(grid, kernel=KERNEL, method="walks", sampler=sampler, solver=solver, **FIXED).fit(
         nodes, y[:, 0]
     )
     phi = grf.sample_features(grid, sampler, seed=gp.seed_, dtype="float64").matrix(KERNEL).toarray()
-    prior = 2.0 * phi @ phi.T / gp.mean_variance_
-    expected, covariance = _textbook(prior, nodes, y[:, 0], 0.05)
+    scale = 2.0 / gp.mean_variance_
+    # sampled rows of all nodes over exact ones: the mean at the latter, deviations among the former
+    stacked = np.vstack([phi, KERNEL.dense_root(grid)])
+    expected, _ = _textbook(scale * stacked @ stacked.T, nodes, y[:, 0], 0.05)
+    _, covariance = _textbook(scale * phi @ phi.T, nodes, y[:, 0], 0.05)
     got, std = gp.predict(return_std=True)
-    np.testing.assert_allclose(got, expected, atol=1e-6)
+    np.testing.assert_allclose(got, expected[144:], atol=1e-6)
     np.testing.assert_allclose(std**2, np.diagonal(covariance), atol=1e-6)
     np.testing.assert_allclose(
         gp.predict([5, 9], return_cov=True)[1], covariance[np.ix_([5, 9], [5, 9])], atol=1e-6
     )
-    # and not that of the exact kernel, from which walks differ
+    # and not that of the exact kernel, from which walks differ, nor that of sampled rows at queried nodes
     assert np.abs(got - _textbook(gp.prior_covariance(), nodes, y[:, 0], 0.05)[0]).max() > 1e-3
+    assert np.abs(got - expected[:144]).max() > 1e-3
 
 
 def test_observation_deviations_add_the_noise(grid):
@@ -234,8 +240,10 @@ def test_variances_of_walks_are_never_negative(big_grid, lengthscale, n_walks):
     assert (mixed < 0).mean() > 0.1
 
 
-def test_inexact_solves_never_make_variances_too_small(big_grid, monkeypatch):
-    monkeypatch.setattr("graphrf.gp.posterior._PRECONDITIONER_RANK", 5)
+@pytest.mark.parametrize("even", [False, True])
+def test_inexact_solves_never_make_variances_too_small(big_grid, monkeypatch, even):
+    monkeypatch.setattr("graphrf.gp.conditioning._PRECONDITIONER_RANK", 5)
+    monkeypatch.setattr("graphrf.gp.conditioning.evenly_observed", lambda *_: even)
     _, nodes, y = _draw(big_grid, KERNEL, 200, seed=11)
     settings = {"kernel": KERNEL, **FIXED, "noise": 1e-3}
     exact = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y[:, 0])
@@ -246,18 +254,43 @@ def test_inexact_solves_never_make_variances_too_small(big_grid, monkeypatch):
     assert (wider > std + 1e-5).any()
 
 
-@pytest.mark.parametrize("solver", ["cholesky", "cg"])
-def test_both_ways_to_the_deviations_of_many_nodes_are_the_textbooks(big_grid, monkeypatch, solver):
+def test_sampled_deviations_are_the_exact_ones_within_their_standard_error(big_grid):
     _, nodes, y = _draw(big_grid, KERNEL, 40, seed=12)
-    gp = grf.GraphGPRegressor(big_grid, kernel=KERNEL, method="series", solver=solver, **FIXED).fit(nodes, y[:, 0])
-    dense = KERNEL.dense(big_grid)
-    _, covariance = _textbook(2.0 * dense / gp.mean_variance_, nodes, y, 0.05)
-    expected = np.sqrt(np.diagonal(covariance))
-    assert gp._posterior._by_observed_columns(big_grid.n_nodes)
-    np.testing.assert_allclose(gp.predict(return_std=True)[1], expected, atol=1e-6)
-    monkeypatch.setattr("graphrf.gp.posterior._COLUMN_NUMBERS", 0)
-    assert not gp._posterior._by_observed_columns(big_grid.n_nodes)
-    np.testing.assert_allclose(gp.predict(return_std=True)[1], expected, atol=1e-6)
+    settings = {"kernel": KERNEL, **FIXED}
+    _, exact = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y[:, 0]).predict(return_std=True)
+    for method in ("series", "walks"):
+        sampler = grf.ExactPowers(40) if method == "walks" else None
+        settings |= {"method": method, "sampler": sampler, "deviations": "sampled"}
+        gp = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
+        _, sampled = gp.predict(return_std=True)
+        error = sampled[:, 0] / exact - 1
+        assert np.abs(error).max() < 5 / np.sqrt(2 * 64)
+        assert 0.5 < error.std() * np.sqrt(2 * 64) < 1.5
+        # drawn once: the same whatever is asked for, and in whatever order
+        np.testing.assert_array_equal(gp.predict([7, 3], return_std=True)[1], sampled[[7, 3]])
+        np.testing.assert_array_equal(gp.fit(nodes, y).predict([7], return_std=True)[1], sampled[[7]])
+
+
+# -- one observed share everywhere, or not -------------------------------------------------------
+
+
+def test_conjugate_gradients_take_few_steps_where_nodes_are_observed_evenly(big_grid, monkeypatch):
+    _, nodes, y = _draw(big_grid, KERNEL, 300, seed=3)
+    settings = {"kernel": KERNEL, **FIXED, "noise": 1e-3, "solver": "cg", "tol": 1e-8}
+    gp = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
+    assert isinstance(gp._posterior._solver, SpectralGradients)
+    monkeypatch.setattr("graphrf.gp.conditioning.evenly_observed", lambda *_: False)
+    monkeypatch.setattr("graphrf.gp.conditioning._PRECONDITIONER_RANK", 1)
+    plain = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
+    assert isinstance(plain._posterior._solver, ConjugateGradients)
+    assert 2 * gp._posterior.solution.iterations < plain._posterior.solution.iterations
+    np.testing.assert_allclose(gp.predict(), plain.predict(), atol=1e-5)
+
+
+def test_one_corner_observed_is_not_even(big_grid):
+    corner = np.arange(150)
+    gp = grf.GraphGPRegressor(big_grid, kernel=KERNEL, **FIXED, solver="cg").fit(corner, np.sin(corner / 9))
+    assert isinstance(gp._posterior._solver, ConjugateGradients)
 
 
 # -- walks that suit -----------------------------------------------------------------------------
@@ -266,7 +299,7 @@ def test_both_ways_to_the_deviations_of_many_nodes_are_the_textbooks(big_grid, m
 def test_default_walks_are_as_long_as_the_trained_kernel_needs(big_grid):
     _, nodes, y = _draw(big_grid, grf.Diffusion(8.0), 200, seed=12, p=4)
     gp = grf.GraphGPRegressor(big_grid, method="walks", seed=0).fit(nodes, y)
-    length = gp.sampler_.lengths.max_length
+    length = gp.sampler_.max_length
     assert length > 16
     assert length >= gp.kernel_.truncation_length(1e-3)
     f = gp.kernel_.modulation_tail
@@ -308,7 +341,7 @@ def test_beyond_the_budget_few_observations_take_walks_and_many_the_series():
     assert choose_solver(graph, "series", 1_000) == "cholesky"
     assert choose_solver(graph, "series", 2_000) == "cg"
     assert choose_solver(graph, "walks", 2_000) == "cholesky"
-    assert choose_solver(graph, "walks", 7_000) == "cg"
+    assert choose_solver(graph, "walks", 7_001) == "cg"
     assert affordable_training(graph, "series", 600) == 500
     assert affordable_training(graph, "walks", 600) == 600
 

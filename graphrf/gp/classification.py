@@ -51,7 +51,7 @@ _POINT_NUMBERS = 4_000_000
 
 
 class GraphGPClassifier(ClassifierMixin, BaseEstimator):
-    r"""Gaussian-process classification of the nodes of a graph: probabilities of C classes from labels at some nodes.
+    r"""Gaussian-process classification of the nodes of a graph: class probabilities from labels at some nodes.
 
     .. math:: p(\mathrm{class}\ c \mid f) = \frac{e^{f_c}}{\sum_b e^{f_b}}, \quad
               f_c \sim N\!\left(b_c, \; \sigma^2 K_{ij} / \sqrt{K_{ii} K_{jj}}\right),
@@ -75,15 +75,17 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "walks"; default as in `GraphGPRegressor`.
     normalize : bool
-        Whether K is scaled to variance 1 at every node, K_ij / sqrt(K_ii K_jj), so that `output_scale` is the variance
-        of every latent function everywhere. The kernels of the normalized Laplacian have variances that vary with the
-        degree; with one output scale for all nodes those would make hubs surer than leaves.
+        Whether K is scaled to variance 1 at every node, K_ij / sqrt(K_ii K_jj), so that `output_scale` is the
+        variance of every latent function everywhere. Unlike the mean variance of `GraphGPRegressor`, this evens out
+        what kernels of the normalized Laplacian owe to the degrees.
     output_scale : float, optional
         \sigma^2, to fix it; None trains it.
     optimize : bool or sequence of str
-        Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those named.
+        Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
+        named.
     predictive : {"mode", "integrated"}
-        Probabilities are the softmax of the posterior mode, or its mean over the latent posterior.
+        Probabilities are the softmax of the posterior mode, or its mean over the latent posterior; Notes say which
+        is better when.
     max_train : int
         Distinct labelled nodes, drawn at random, that training sees: some 5 C m^3 operations a step.
     seed : int in [0, 2^63), optional
@@ -103,6 +105,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     log_marginal_likelihood_ : float
         Laplace's, of the labels that training saw.
     method_ : str
+        What was used.
     sampler_ : the sampler of the posterior, or None
     converged_ : bool
         Whether training and the search for the mode reached their tolerances.
@@ -113,8 +116,15 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Repeated labels at a node are repeated observations and may disagree. Isolated nodes and components without labels
-    have the classes' shares as probabilities.
+    Repeated labels at a node are repeated observations and may disagree. Isolated nodes and components without
+    labels have the classes' shares as probabilities by the mode, and what is nearer to equal ones integrated.
+
+    The mode against the integral, log loss in nats at the other nodes: cora, 140 random nodes labelled, .75 against
+    .94 (expected calibration error .05 against .23), and 541 labelled, .65 against .74 (.04 against .16), means of
+    4 splits. Laplace's approximation underestimates the means of latent functions of large variance, and their
+    integral is too cautious. Where labels are noisy, so that the output scale is small, the integral is better: over
+    40 draws of labels from the model on a grid, 250 of 900 nodes labelled, 1.057 against 1.058 at output scale 1,
+    .964 against .970 at 4.
 
     Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and 5.5.1.
 
@@ -178,8 +188,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            For unknown nodes, labels of one class only or of another length, a directed graph, settings out of range;
-            for predictive="integrated" with more labelled nodes than the latent covariance can be held for.
+            For unknown nodes, labels of one class only or of another length, a directed graph, settings out of
+            range; for predictive="integrated" with more labelled nodes than the latent covariance can be held for.
 
         Warns
         -----
@@ -190,9 +200,9 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
         Notes
         -----
-        Time: training, some 20 times 5 C max_train^3 multiply-adds and their covariances; then some hundred products
-        with K for the m labelled nodes: C m^2 multiply-adds each up to 6,000 nodes, beyond one pass over the rows of
-        its factor each. Memory: 4 C max_train^2 numbers; m^2 numbers up to 6,000 nodes.
+        Time: training, some 20 times 5 C max_train^3 multiply-adds and their covariances; then some hundred
+        products with K for the m labelled nodes: C m^2 multiply-adds each up to 6,000 nodes, beyond one pass over
+        the rows of its factor each. Memory: 4 C max_train^2 numbers; m^2 numbers up to 6,000 nodes.
         predictive="integrated" takes 1.5 C m^3 multiply-adds and 2 C m^2 numbers besides.
         """
         kernel, names = checked_prior(self)
@@ -201,8 +211,12 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         classes, codes = checked_labels(labels, positions.size)
         known = Labels.of(positions, codes, classes.size)
         n_observed = known.nodes.size
-        if self.predictive == "integrated":
-            _check_curvature(n_observed, classes.size)
+        if self.predictive == "integrated" and n_observed > _most_integrated(classes.size):
+            raise ValueError(
+                f"predictive='integrated' holds 2 x classes x nodes^2 numbers: with {classes.size} classes at "
+                f"most {_most_integrated(classes.size)} labelled nodes, got {n_observed}; use predictive='mode', "
+                "or fit on fewer"
+            )
         self.classes_ = classes
         self.class_bias_ = known.bias
         self.seed_ = check_seed(self.seed)
@@ -317,7 +331,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
                 self._curvature = Curvature(matrix, mode.probabilities, labels.counts.sum(axis=1))
         else:
             mode = find_mode(
-                lambda x: prior.gather(factor, weights, prior.spread(factor, weights, x)),
+                prior.product(factor, weights),
                 labels.counts,
                 labels.bias,
             )
@@ -361,8 +375,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         Notes
         -----
         With walks the queried rows are sampled. With the series and `normalize=True` every node takes one product
-        with F, for its prior variance. predictive="integrated" takes two such products and 2 C m^2 multiply-adds for
-        each node.
+        with F, for its prior variance. Integrated, every node takes two such products and 2 C m^2 multiply-adds.
         """
         if not hasattr(self, "_mode"):
             raise NotFittedError("this GraphGPClassifier is not fitted yet: call fit(nodes, labels) first")
@@ -405,17 +418,13 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(ndtri(np.clip(sequence.random(_POINTS), 1e-12, 1 - 1e-12)))
 
 
-def _check_curvature(n_observed: int, n_classes: int) -> None:
-    if 2 * n_classes * n_observed**2 > LARGEST_CURVATURE:
-        most = int((LARGEST_CURVATURE / (2 * n_classes)) ** 0.5)
-        raise ValueError(
-            f"predictive='integrated' holds 2 x classes x nodes^2 numbers: with {n_classes} classes at most {most} "
-            f"labelled nodes, got {n_observed}; use predictive='mode', or fit on fewer"
-        )
+def _most_integrated(n_classes: int) -> int:
+    """The most labelled nodes for which the latent covariance is held."""
+    return int((LARGEST_CURVATURE / (2 * n_classes)) ** 0.5)
 
 
 def integrated_softmax(mean: np.ndarray, covariance: np.ndarray, normals: np.ndarray) -> np.ndarray:
-    """The mean of softmax(f) over f ~ N(mean, covariance) at each of q nodes, by points of the standard normal law.
+    """The mean of softmax(f), f ~ N(mean, covariance), at each of q nodes, by points of the standard normal law.
 
     Parameters
     ----------

@@ -114,13 +114,27 @@ class _Search:
                 options={"maxiter": _MAX_STEPS, "ftol": 1e-7},
             )  # fmt: skip
             start, converged = result.x, bool(result.success)
-        value = -self.negative(start, gradient=False)[0]
-        if value <= -_IMPOSSIBLE:
+        try:
+            matrix, _ = self._prior(*self._model(start), ())
+            result = evidence(matrix, self.labels.counts, self.labels.bias, start=self._last, gradient=False)
+        except np.linalg.LinAlgError:
             raise ValueError(
                 "the covariance of the labelled nodes cannot be factored with these hyperparameters: lower "
                 "`output_scale`, or leave it to training"
-            )
-        return Found(*self._model(start), value, converged, start)
+            ) from None
+        return Found(*self._model(start), result.value, converged, start)
+
+    def _prior(self, kernel: Kernel, scale: float, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The prior covariance of the training nodes, and its derivatives; LinAlgError where there is none."""
+        matrix, changes = self.gram(kernel, names)
+        if self.normalize:
+            diagonal = np.diagonal(matrix).copy()
+            if not (np.isfinite(diagonal).all() and (diagonal > 0).all()):
+                raise np.linalg.LinAlgError("the modulation underflows")
+            roots = np.sqrt(diagonal)
+            matrix = matrix / np.outer(roots, roots)
+            changes = [_correlated(change / np.outer(roots, roots), matrix) for change in changes]
+        return scale * matrix, [scale * change for change in changes]
 
     def _model(self, vector: np.ndarray) -> tuple[Kernel, float]:
         """Kernel and output scale of a vector of parameters."""
@@ -160,30 +174,19 @@ class _Search:
     def negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
         """Minus the log evidence, and its gradient (zeros unless asked for)."""
         kernel, scale = self._model(vector)
-        matrix, changes = self.gram(kernel, self.names if gradient else ())
-        if self.normalize:
-            diagonal = np.diagonal(matrix).copy()
-            if not (np.isfinite(diagonal).all() and (diagonal > 0).all()):  # the modulation underflows
-                return _IMPOSSIBLE, np.zeros(vector.size)
-            roots = np.sqrt(diagonal)
-            matrix = matrix / np.outer(roots, roots)
-            changes = [_correlated(change / np.outer(roots, roots), matrix) for change in changes]
         try:
-            result = evidence(
-                scale * matrix, self.labels.counts, self.labels.bias, start=self._last, gradient=gradient
-            )
+            matrix, changes = self._prior(kernel, scale, self.names if gradient else ())
+            result = evidence(matrix, self.labels.counts, self.labels.bias, start=self._last, gradient=gradient)
         except np.linalg.LinAlgError:
-            return _IMPOSSIBLE, np.zeros(vector.size)
-        if not np.isfinite(result.value):
             return _IMPOSSIBLE, np.zeros(vector.size)
         self._last = result.mode.weights
         if result.slope is None:
             return -result.value, np.zeros(vector.size)
         own = np.array([kernel.hyperparameters[name] for name in self.names])
-        slope = [scale * float(np.vdot(result.slope, change)) for change in changes]
+        slope = [float(np.vdot(result.slope, change)) for change in changes]
         slope = list(np.array(slope) * np.where(self._logged, own, 1.0))
         if self.output_scale is None:
-            slope.append(scale * float(np.vdot(result.slope, matrix)))
+            slope.append(float(np.vdot(result.slope, matrix)))
         return -result.value, -np.array(slope)
 
 

@@ -57,7 +57,7 @@ def checked_labels(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     elif array.dtype.kind == "f":
         if not np.array_equal(_checks.finite("labels", array), np.floor(array)):
             raise ValueError(
-                "`labels` must be classes (strings or integers), got fractions: GraphGPRegressor is for real values"
+                "`labels` must be strings or integers, got fractions: GraphGPRegressor is for real values"
             )
     elif array.dtype.kind not in "biuUS":
         raise TypeError(f"`labels` must be strings or integers, got {_checks.describe(array)}")

@@ -5,12 +5,13 @@ class c with probability \pi_c = exp(f_c) / sum_b exp(f_b). With y_ic labels of 
 
 .. math:: \log p(y \mid f) = \sum_i \Big[ \sum_c y_{ic} f_{ic} - n_i \log \sum_c e^{f_{ic}} \Big],
 
-up to the multinomial coefficients of repeated labels, a constant. The posterior is taken as normal around its mode,
-with the negative Hessian of the log-likelihood W, a C x C block n_i (diag(pi_i) - pi_i pi_i^T) for every node.
+up to the multinomial coefficients of repeated labels, a constant. The posterior is taken as normal around its
+mode, with the negative Hessian of the log-likelihood W, a C x C block n_i (diag(pi_i) - pi_i pi_i^T) for every
+node.
 
-Why Laplace and not a variational bound: the mode is the one maximum of a concave function, a few Newton steps away,
-and the rest is linear algebra in closed form, gradients of the marginal likelihood included. A variational bound has
-C (C + 1) / 2 variances a node to optimise besides.
+Why Laplace and not a variational bound: the mode is the one maximum of a concave function, a few Newton steps away
+by products with K alone, and the rest is linear algebra in closed form, gradients of the marginal likelihood
+included. A variational bound has C (C + 1) / 2 variances a node to optimise besides.
 
 Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and 5.5.1, for one label a
 node; the counts n_i are ours, as is the gradient for C classes.
@@ -32,8 +33,8 @@ Product = Callable[[np.ndarray], np.ndarray]
 _MAX_NEWTON = 100
 _MAX_HALVINGS = 30
 _MAX_CONJUGATE = 2_000
-# Residual of the first Newton systems; later ones are solved as much closer as the gradient is smaller. Their right-hand
-# sides are up to sqrt(|K|) larger than what remains of the gradient: at 0.1 Newton's method no longer converged.
+# Residual of the first Newton systems; later ones are solved as much closer as the gradient is smaller. Their
+# right-hand sides are up to sqrt(|K|) larger than what remains of the gradient: at 0.1 Newton's method stalls.
 _LOOSEST = 1e-3
 _CLOSEST = 1e-10
 
@@ -275,7 +276,7 @@ def evidence(
     start: np.ndarray | None = None,
     gradient: bool = True,
 ) -> Evidence:
-    r"""log q(y) = log p(y | f) - (f - b)^T K^-1 (f - b) / 2 - log|I + K W| / 2 at the mode, and its exact gradient.
+    r"""log q(y) = log p(y | f) - (f - b)^T K^-1 (f - b) / 2 - log|I + K W| / 2 at the mode, and its gradient.
 
     The mode moves with K: with weights a, Sigma_i the latent covariance at node i, and
 
@@ -284,7 +285,8 @@ def evidence(
 
     the derivative of log q in f through W is s, that of f in K is (I + K W)^{-1} dK a, and together
 
-    .. math:: d \log q = \Big\langle \sum_c \tfrac12 a_c a_c^\top - \tfrac12 M_{cc} + u_c a_c^\top, \; dK \Big\rangle.
+    .. math:: d \log q = \Big\langle \sum_c \tfrac12 a_c a_c^\top - \tfrac12 M_{cc} + u_c a_c^\top,
+              \; dK \Big\rangle.
 
     Parameters
     ----------
@@ -297,8 +299,8 @@ def evidence(
 
     Notes
     -----
-    Cost: about 1.5 C m^3 multiply-adds, 4 C m^3 with the gradient. Source: Rasmussen and Williams 2006, Eq. 3.44 and,
-    for two classes, Sec. 5.5.1, Eqs. 5.20 to 5.24.
+    Cost: about 1.5 C m^3 multiply-adds, 4 C m^3 with the gradient. Source: Rasmussen and Williams 2006, Eq. 3.44
+    and, for two classes, Sec. 5.5.1.
     """
     mode = find_mode(lambda x: matrix @ x, counts, bias, start=start)
     totals = counts.sum(axis=1)

@@ -58,6 +58,14 @@ class LatentPrior:
         """Weights F spread."""
         return weights[:, None] * factor.apply(self._f, spread)
 
+    def product(self, factor: Factor, weights: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """C times a matrix of shape (n, p) among the factor's own nodes; sparse rows are made once."""
+        if hasattr(factor, "matrix"):
+            rows = factor.matrix(self._f).multiply(weights[:, None]).tocsr()
+            columns = rows.T.tocsr()
+            return lambda x: np.asarray(rows @ (columns @ x))
+        return lambda x: self.gather(factor, weights, self.spread(factor, weights, x))
+
     def columns(
         self, left: Factor, left_weights: np.ndarray, right: Factor, right_weights: np.ndarray
     ) -> np.ndarray:

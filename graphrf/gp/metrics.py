@@ -187,12 +187,13 @@ class Reliability(NamedTuple):
     ----------
     confidence, accuracy : ndarray, shape (b,)
         Means over the predictions of each bin: probability of the predicted class, and share that are right.
-    count : ndarray of int, shape (b,)
+    weight : ndarray of int, shape (b,)
+        Predictions in the bin.
     """
 
     confidence: np.ndarray
     accuracy: np.ndarray
-    count: np.ndarray
+    weight: np.ndarray
 
 
 def reliability(labels: Any, probabilities: Any, *, n_bins: int = 15) -> Reliability:
@@ -218,7 +219,7 @@ def reliability(labels: Any, probabilities: Any, *, n_bins: int = 15) -> Reliabi
 
 
 def expected_calibration_error(labels: Any, probabilities: Any, *, n_bins: int = 15) -> float:
-    r"""The mean of \|accuracy - confidence\| over the bins of `reliability`, weighted by their counts.
+    r"""The mean of \|accuracy - confidence\| over the bins of `reliability`, weighted by their sizes.
 
     It depends on the bins, and is above 0 for perfect probabilities too, by some sqrt(n_bins / n): compare it at
     one n.
@@ -230,7 +231,7 @@ def expected_calibration_error(labels: Any, probabilities: Any, *, n_bins: int =
     0.4
     """
     curve = reliability(labels, probabilities, n_bins=n_bins)
-    return float(np.average(np.abs(curve.accuracy - curve.confidence), weights=curve.count))
+    return float(np.average(np.abs(curve.accuracy - curve.confidence), weights=curve.weight))
 
 
 def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ In a search of one's own, where values are dear, a round of this takes two lines
 Here, where thousands of values are asked for, `Surrogate` keeps products with F from one round to the next.
 
     python examples/bayesian_optimisation.py --out regret.png
-    python examples/bayesian_optimisation.py --graph luxembourg-roads --lengthscale 100 --repeats 4
+    python examples/bayesian_optimisation.py --graph luxembourg-roads --lengthscale 60 --repeats 4
     python examples/bayesian_optimisation.py --quick
 """
 

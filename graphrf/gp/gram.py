@@ -13,8 +13,11 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
+from graphrf._expansion import chebyshev_step, doubled_matrix
+from graphrf._spectral_filter import INTERVALS
 from graphrf._threads import ordered_map, thread_count
 from graphrf.factor import Factor
+from graphrf.gp.blocks import neighbourhood
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 
@@ -24,7 +27,9 @@ _TOLERANCE = 1e-9
 # kernels whose series decays slowly, where the rest is far below statistical error.
 LONGEST_SERIES = 20_000
 _TABLE_CHUNK = 32
-_BLOCK_COLUMNS = 64
+_BLOCK_COLUMNS = 16
+# Degrees whose reach the first part of the graph holds; with more, the table begins anew on a larger part.
+_FIRST_DEGREES = 64
 # Above this share of non-zeros a product of two sparse matrices is made with dense ones (measured on 500 rows).
 _DENSE_SHARE = 0.02
 _DENSE_NUMBERS = 40_000_000
@@ -82,24 +87,21 @@ class SeriesGram:
     Notes
     -----
     Table: one sparse product with N x m numbers, and m^2 / 2 numbers of memory, for each degree; 2 N m numbers
-    besides.
+    besides. N here counts the nodes that the degrees reach, about degree / 2 steps around S.
     """
 
     def __init__(
         self, graph: Graph, laplacian: str, nodes: np.ndarray, *, max_degree: int, n_threads: int | None = None
     ) -> None:
+        self._graph = graph
+        self._laplacian = laplacian
         self._scale = graph.laplacian_scale(laplacian)
-        self._low = -1.0 if laplacian == "normalized" else 0.0
-        walk = graph.walk_matrix(laplacian)
-        if self._low == 0.0:  # M = 2 W - I maps the eigenvalues in [0, 1] to [-1, 1]
-            walk = sp.csr_array(2 * walk - sp.eye_array(graph.n_nodes, format="csr"))
-        self._matrix = walk
+        self._low = INTERVALS[laplacian][0]
         self._nodes = nodes
         self._max_degree = max_degree
         self._threads = thread_count(n_threads)
         self._triangle = np.tril_indices(nodes.size)
-        self._chunks: list[np.ndarray] = []
-        self._terms: list[tuple[np.ndarray, np.ndarray]] = []
+        self._start(min(_FIRST_DEGREES, max_degree))
 
     @property
     def max_degree(self) -> int:
@@ -136,8 +138,28 @@ class SeriesGram:
                 return c[:size], n
             n *= 2
 
+    def _start(self, n_degrees: int) -> None:
+        """Begin the table anew, on the part of the graph that so many degrees reach.
+
+        A way from a node of S back to S that leaves what lies within h steps of S takes 2 h + 2 steps at least.
+        """
+        self._chunks: list[np.ndarray] = []
+        self._terms: list[tuple[np.ndarray, np.ndarray]] = []
+        n_nodes = self._graph.n_nodes
+        doubled = doubled_matrix(self._graph.walk_matrix(self._laplacian), self._low, 1.0)
+        part = neighbourhood(self._graph, self._nodes, n_degrees // 2 + 1, n_nodes // 2)
+        if part.size < n_nodes // 2:
+            part.sort()
+            self._doubled = sp.csr_array(doubled[part][:, part])
+            self._rows = np.searchsorted(part, self._nodes)
+            self._reach = n_degrees
+        else:
+            self._doubled, self._rows, self._reach = doubled, self._nodes, self._max_degree + 1
+
     def _grow(self, size: int) -> None:
         """Have at least `size` degrees in the table."""
+        if size > self._reach:
+            self._start(max(size, 2 * self._reach))
         while len(self._chunks) * _TABLE_CHUNK < size:
             first = len(self._chunks) * _TABLE_CHUNK
             chunk = np.empty((_TABLE_CHUNK, self._nodes.size, self._nodes.size))
@@ -148,15 +170,13 @@ class SeriesGram:
                 if first:
                     before, now = self._terms[start // _BLOCK_COLUMNS]
                 else:
-                    now = np.zeros((self._matrix.shape[0], columns.stop - columns.start))
-                    now[self._nodes[columns], np.arange(now.shape[1])] = 1.0
-                    before = self._matrix @ now  # T_{-1} = T_1
+                    now = np.zeros((self._doubled.shape[0], columns.stop - columns.start))
+                    now[self._rows[columns], np.arange(now.shape[1])] = 1.0
+                    before = 0.5 * (self._doubled @ now)  # T_{-1} = T_1
                 for k in range(_TABLE_CHUNK):
-                    chunk[k, :, columns] = now[self._nodes]
-                    after = self._matrix @ now
-                    after *= 2.0
-                    after -= before
-                    before, now = now, after
+                    chunk[k, :, columns] = now[self._rows]
+                    chebyshev_step(self._doubled, now, before, 1)  # blocks are on threads of their own
+                    before, now = now, before
                 return before, now
 
             self._terms = list(ordered_map(fill, blocks, self._threads))

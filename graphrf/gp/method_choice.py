@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from graphrf.gp.blocks import BLOCK, neighbourhood
 from graphrf.gp.posterior import LARGEST_CHOLESKY
 from graphrf.gp.walk_choice import FIRST_LENGTH, SMALLEST_BUDGET
 from graphrf.graph import Graph
 
 # Multiply-adds of exact sparse products up to which the series is taken whatever walks would cost (below a minute
-# on two cores), and the typical number of products that a vector takes.
+# on two cores), the typical number of products that a vector takes, and that a solve by conjugate gradients takes.
 SERIES_BUDGET = 2e10
 _SERIES_DEGREE = 40
-# Numbers (nodes of the graph x training nodes) that training by the series may hold, twice: 1.6 GB.
+_SOLVE_PRODUCTS = 5_000
+# Steps of conjugate gradients on sampled rows.
+_SAMPLED_STEPS = 100
+# Numbers (reached nodes of the graph x training nodes) that training by the series may hold, twice: 1.6 GB.
 _TRAINING_NUMBERS = 100_000_000
 _FEWEST_TRAINED = 50
 
 
-def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
+def choose_method(graph: Graph, n_observed: int, n_trained: int, share: float = 1.0) -> str:
     """ "series" or "walks", from the cost of a fit.
 
-    The series is exact, so it is taken where all its products stay affordable: 40 nnz(W) multiply-adds for every
-    training node, and for every observed node where these are few enough for Cholesky (conjugate gradients take
-    about as many). Beyond, one solver step costs n_observed z with sampled rows of z non-zeros, and 40 nnz(W)
-    with the series, whatever n_observed is: the smaller one wins.
+    The series is exact, so it is taken where all its products stay affordable: 40 for every training node, on the
+    `share` of the graph that they reach, and for the posterior 40 for every observed node or those of a solve by
+    conjugate gradients, whichever are fewer. Beyond, sampled rows are taken where they cost less.
     """
     nnz = graph.adjacency.nnz
-    columns = min(n_observed, LARGEST_CHOLESKY) + n_trained
-    if _SERIES_DEGREE * nnz * columns <= SERIES_BUDGET:
+    training = _SERIES_DEGREE * nnz * share * n_trained
+    series = training + nnz * min(_SERIES_DEGREE * n_observed, _SOLVE_PRODUCTS)
+    if series <= SERIES_BUDGET:
         return "series"
     row = min(SMALLEST_BUDGET * FIRST_LENGTH, graph.n_nodes)
-    return "walks" if n_observed * row < _SERIES_DEGREE * nnz else "series"
+    return "walks" if 2 * _SAMPLED_STEPS * n_observed * row < series else "series"
 
 
 def choose_solver(graph: Graph, method: str, n_observed: int) -> str:
@@ -39,8 +45,19 @@ def choose_solver(graph: Graph, method: str, n_observed: int) -> str:
     return "cg" if method == "series" and columns > SERIES_BUDGET else "cholesky"
 
 
-def affordable_training(graph: Graph, method: str, max_train: int) -> int:
-    """How many nodes training sees: fewer than `max_train` only by the series on graphs above 200,000 nodes."""
+def affordable_training(graph: Graph, method: str, max_train: int, share: float = 1.0) -> int:
+    """How many nodes training sees: fewer than `max_train` only by the series where few steps reach most nodes."""
     if method == "walks":
         return max_train
-    return min(max_train, max(_FEWEST_TRAINED, _TRAINING_NUMBERS // graph.n_nodes))
+    return min(max_train, max(_FEWEST_TRAINED, int(_TRAINING_NUMBERS / (graph.n_nodes * share))))
+
+
+def reached_share(graph: Graph, observed: np.ndarray, n_trained: int) -> float:
+    """The share of the nodes that training's products reach: all, unless it sees blocks of near nodes."""
+    if observed.size <= n_trained:
+        return 1.0
+    # the neighbourhood of one node that holds a block, and as many steps beyond as the products go
+    n_nodes = graph.n_nodes
+    block = neighbourhood(graph, observed[:1], n_nodes, BLOCK * n_nodes // observed.size)
+    reached = neighbourhood(graph, block, _SERIES_DEGREE // 2, n_nodes)
+    return reached.size / n_nodes

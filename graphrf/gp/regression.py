@@ -11,11 +11,12 @@ import numpy as np
 from graphrf import _checks
 from graphrf._memory import available_memory
 from graphrf.gp.blocks import training_blocks
-from graphrf.gp.conditioning import Conditions, condition
+from graphrf.gp.conditioning import Conditions, condition, normaliser
 from graphrf.gp.fitting import Task, linear_algebra, train_by_samples, train_by_series
-from graphrf.gp.method_choice import affordable_training, choose_method
+from graphrf.gp.method_choice import affordable_training, choose_method, reached_share
 from graphrf.gp.observations import Observations
 from graphrf.gp.posterior import LARGEST_JOINT
+from graphrf.gp.progress import node_bar, step_bar
 from graphrf.gp.saved import read_fitted, write_fitted
 from graphrf.gp.settings import checked_settings, checked_targets
 from graphrf.gp.trend import MeanFunction
@@ -23,7 +24,7 @@ from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.philox import check_seed
-from graphrf.series import kernel_block, mean_variance
+from graphrf.series import kernel_block
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -31,10 +32,6 @@ except ImportError as error:
     raise ImportError(
         "GraphGPRegressor needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
     ) from error
-
-# Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
-_PROBES = 64
-_PROBE_NUMBERS = 4_000_000
 
 
 class GraphGPRegressor(RegressorMixin, BaseEstimator):
@@ -91,7 +88,8 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
     n_threads : int, optional
         Default: the cores at hand.
     progress : bool
-        Show a progress bar of predictions on standard error.
+        Show on standard error what goes on: evaluations of the likelihood in training, iterations of conjugate
+        gradients, predicted nodes.
 
     Attributes
     ----------
@@ -241,22 +239,24 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct)
         values, offset = mean.centred(values)
         seed = check_seed(self.seed)
-        method = self._choose_method(distinct.size)
+        share = reached_share(self.graph, distinct, self.max_train)
+        method = self._choose_method(distinct.size, share)
 
-        n_train = affordable_training(self.graph, method, self.max_train)
+        n_train = affordable_training(self.graph, method, self.max_train, share)
         blocks = training_blocks(self.graph, distinct, n_train, np.random.default_rng(seed))
         parts = [np.isin(positions, block) for block in blocks]
-        task = Task(
-            self.graph, kernel, names,
-            [Observations.of(positions[part], values[part], mean.basis) for part in parts],
-            self.output_scale, self.noise, self.normalize, seed, self.n_threads,
-        )  # fmt: skip
         sampler: Any = None
-        if method == "series":
-            trained = train_by_series(task)
-        else:
-            trained, sampler = train_by_samples(task, self.sampler, distinct.size)
-        mean_variance = self._mean_variance(trained.kernel, seed)
+        with step_bar("training", self.progress) as bar:
+            task = Task(
+                self.graph, kernel, names,
+                [Observations.of(positions[part], values[part], mean.basis) for part in parts],
+                self.output_scale, self.noise, self.normalize, seed, self.n_threads, bar.update,
+            )  # fmt: skip
+            if method == "series":
+                trained = train_by_series(task)
+            else:
+                trained, sampler = train_by_samples(task, self.sampler, distinct.size)
+        mean_variance = normaliser(self.graph, trained.kernel, seed) if self.normalize else 1.0
         return self._condition(
             Conditions(
                 observations=Observations.of(positions, values, mean.basis),
@@ -278,11 +278,12 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
 
     def _condition(self, given: Conditions, mean: MeanFunction) -> GraphGPRegressor:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
-        posterior, truncation_error = condition(
-            self.graph, given, mean.basis,
-            solver=self.solver, tol=float(self.tol), max_iterations=int(self.max_iterations),
-            n_threads=self.n_threads,
-        )  # fmt: skip
+        with step_bar("solving", self.progress) as bar:
+            posterior, truncation_error = condition(
+                self.graph, given, mean.basis,
+                solver=self.solver, tol=float(self.tol), max_iterations=int(self.max_iterations),
+                n_threads=self.n_threads, step=bar.update if self.progress else None,
+            )  # fmt: skip
         constant, trend = mean.parts(posterior.coefficients)
 
         self._posterior, self._given = posterior, given
@@ -309,18 +310,12 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         for name in [name for name in vars(self) if name.endswith("_") or name in ("_posterior", "_given")]:
             delattr(self, name)
 
-    def _mean_variance(self, kernel: Kernel, seed: int) -> float:
-        if not self.normalize:
-            return 1.0
-        probes = int(np.clip(_PROBE_NUMBERS // self.graph.n_nodes, 2, _PROBES))
-        return mean_variance(self.graph, kernel, n_probes=probes, seed=seed).value
-
-    def _choose_method(self, n_observed: int) -> str:
+    def _choose_method(self, n_observed: int, share: float) -> str:
         if self.method != "auto":
             return self.method
         if self.sampler is not None:
             return "walks"
-        return choose_method(self.graph, n_observed, min(n_observed, self.max_train))
+        return choose_method(self.graph, n_observed, min(n_observed, self.max_train), share)
 
     # -- predictions -------------------------------------------------------------------------------
 
@@ -369,7 +364,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
             mean = self._posterior.means(distinct)[inverse]
             covariance = self._posterior.covariances(distinct)
             return self._shaped(mean), covariance[np.ix_(inverse, inverse)]
-        with _bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
+        with node_bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
             if not return_std:
                 return self._shaped(self._posterior.means(distinct, bar)[inverse])
             mean = self._posterior.means(distinct)
@@ -524,9 +519,3 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
         """Without the axis of outputs where y had none."""
         return np.take(array, 0, axis=axis) if self._given.single else array
-
-
-def _bar(total: int, shown: bool) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(total=total, disable=not shown, desc="predictions", unit=" nodes", unit_scale=True)

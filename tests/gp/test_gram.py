@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.gp.gram import FactorGram, SeriesGram, product, spectral_derivatives
+from graphrf.series import kernel_block
 from graphrf.matching.spectrum import density_of_states
 from graphrf.series import SeriesFactor
 
@@ -95,3 +96,15 @@ def test_products_of_sparse_and_dense_matrices_agree():
         expected = left.toarray() @ right.toarray().T
         np.testing.assert_allclose(product(left, right), expected, atol=1e-12)
         np.testing.assert_allclose(product(left.toarray(), right.toarray()), expected, atol=1e-12)
+
+
+def test_the_table_of_a_cluster_in_a_large_graph_needs_its_surroundings_only():
+    ring = np.arange(2_000)
+    graph = grf.from_edges(ring, np.roll(ring, -1))
+    nodes = np.array([3, 10, 11, 40])
+    gram = SeriesGram(graph, "normalized", nodes, max_degree=500)
+    for kernel in (grf.Diffusion(3.0), grf.Diffusion(30.0)):  # the second begins a larger table
+        got, (slope,) = gram(kernel, ["lengthscale"])
+        assert gram._doubled.shape[0] < 1_000
+        np.testing.assert_allclose(got, kernel_block(graph, kernel, nodes, nodes), atol=1e-8)
+        assert np.isfinite(slope).all()

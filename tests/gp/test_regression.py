@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.method_choice import affordable_training, choose_method, choose_solver
+from graphrf.gp.method_choice import affordable_training, choose_method, choose_solver, reached_share
 from graphrf.gp.posterior import SolverWarning
 from graphrf.gp.solvers import ConjugateGradients
 from graphrf.gp.spectral_solver import SpectralGradients
@@ -332,17 +332,25 @@ def test_auto_takes_the_series_where_it_is_affordable_and_walks_beyond(grid, mon
     assert grf.GraphGPRegressor(grid, seed=0).fit(nodes, y).method_ == "walks"
 
 
-def test_beyond_the_budget_few_observations_take_walks_and_many_the_series():
+def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(monkeypatch):
     ring = np.arange(200_000)
     graph = grf.from_edges(ring, np.roll(ring, -1))
-    even = 40 * graph.adjacency.nnz / 1024  # observed nodes at which a solver step costs the same
-    assert choose_method(graph, int(0.9 * even), 500) == "walks"
-    assert choose_method(graph, int(1.1 * even), 500) == "series"
+    # 5,000 products of the series cost as much as 100 steps with rows of 1,024 entries at so many observed nodes
+    even = (5_000 + 40 * 1_000) * graph.adjacency.nnz / (2 * 100 * 1024)
+    assert choose_method(graph, int(0.9 * even), 1_000) == "series"  # within the budget
+    monkeypatch.setattr("graphrf.gp.method_choice.SERIES_BUDGET", 1e9)
+    assert choose_method(graph, int(0.9 * even), 1_000) == "walks"
+    assert choose_method(graph, int(1.1 * even), 1_000) == "series"
+    assert choose_method(graph, 50_000, 1_000, share=0.01) == "series"
+    monkeypatch.undo()
+    assert reached_share(graph, ring[::10], 1_000) < 0.02
+    assert reached_share(graph, ring[::1_000], 1_000) == 1.0
     assert choose_solver(graph, "series", 1_000) == "cholesky"
     assert choose_solver(graph, "series", 2_000) == "cg"
     assert choose_solver(graph, "walks", 2_000) == "cholesky"
     assert choose_solver(graph, "walks", 7_001) == "cg"
     assert affordable_training(graph, "series", 600) == 500
+    assert affordable_training(graph, "series", 600, share=0.5) == 600
     assert affordable_training(graph, "walks", 600) == 600
 
 

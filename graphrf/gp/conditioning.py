@@ -14,16 +14,21 @@ from graphrf.gp.gram import series_length
 from graphrf.gp.method_choice import choose_solver
 from graphrf.gp.observations import Observations
 from graphrf.gp.posterior import Posterior, RootRows
+from graphrf.gp.progress import CountedRows, Step
 from graphrf.gp.solvers import ConjugateGradients, Gradients, nystrom_preconditioner
 from graphrf.gp.spectral_solver import SpectralGradients, evenly_observed
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
+from graphrf.series import mean_variance
 
 # What the cut of the series should lose of sum |f_k|; what it may lose of it unsaid, and at all.
 _SERIES_TAIL = 1e-11
 _PRECONDITIONER_RANK = 200
 _UNSAID = 0.01
 _AT_ALL = 0.5
+# Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
+_PROBES = 64
+_PROBE_NUMBERS = 4_000_000
 
 
 class Conditions(NamedTuple):
@@ -64,6 +69,12 @@ class Conditions(NamedTuple):
         return "series" if self.sampler is None else "walks"
 
 
+def normaliser(graph: Graph, kernel: Kernel, seed: int) -> float:
+    """The mean variance of K over the nodes, exact up to 1,000 of them."""
+    probes = int(np.clip(_PROBE_NUMBERS // graph.n_nodes, 2, _PROBES))
+    return mean_variance(graph, kernel, n_probes=probes, seed=seed).value
+
+
 def condition(
     graph: Graph,
     given: Conditions,
@@ -73,12 +84,14 @@ def condition(
     tol: float,
     max_iterations: int,
     n_threads: int | None,
+    step: Step | None = None,
 ) -> tuple[Posterior, float]:
     """The posterior, and a bound on what a cut of the series costs the prior in units of the output scale.
 
     `basis` is the mean function's at all nodes, whose first column, if there is one, is 1: so that predictions are
-    about the values as they were before `offset` was taken off. The rest are settings of `GraphGPRegressor`. The
-    same arguments give the same posterior: what is drawn depends on the seed only.
+    about the values as they were before `offset` was taken off. The rest are settings of `GraphGPRegressor`, and
+    what is called for each iteration of conjugate gradients. The same arguments give the same posterior: what is
+    drawn depends on the seed only.
     """
     size = given.observations.nodes.size
     scale = graph.laplacian_scale(given.kernel.laplacian)
@@ -93,7 +106,8 @@ def condition(
     covariance = Covariance(rows, given.kernel.modulation(length + 1, scale), amplitude)
     observed = given.observations.nodes
 
-    def gradients(features: RootRows, diagonal: np.ndarray) -> Gradients:
+    def gradients(rows: RootRows, diagonal: np.ndarray) -> Gradients:
+        features: Any = rows if step is None else CountedRows(rows, step)
         options: dict[str, Any] = {"tol": tol, "max_iterations": max_iterations}
         every = np.arange(graph.n_nodes)
 

@@ -11,8 +11,9 @@ from threadpoolctl import threadpool_limits
 
 from graphrf._threads import thread_count
 from graphrf.gp import training, walk_choice
-from graphrf.gp.gram import FactorGram, SeriesGram
+from graphrf.gp.gram import FactorGram, Gram, SeriesGram
 from graphrf.gp.observations import Observations
+from graphrf.gp.progress import Step
 from graphrf.gp.training import Block, Trained
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
@@ -45,6 +46,8 @@ class Task(NamedTuple):
         Whether a given output scale multiplies K over its mean variance.
     seed : int
     n_threads : int or None
+    step : callable, optional
+        Called for every evaluation of the likelihood.
     """
 
     graph: Graph
@@ -56,6 +59,7 @@ class Task(NamedTuple):
     normalize: bool
     seed: int
     n_threads: int | None
+    step: Step | None = None
 
 
 def train_by_series(task: Task) -> Trained:
@@ -147,11 +151,23 @@ def _train(task: Task, grams: Sequence[Any], longest: float, start: np.ndarray |
     else:
         points, weights = density_of_states(task.graph, kernel.laplacian, np.random.default_rng(task.seed))
         divisor = training.spectral_divisor(points, weights, scale)
+    if task.step is not None:
+        grams = [_counted(grams[0], task.step), *grams[1:]]
     with linear_algebra(max(block.nodes.size for block in task.observations), task.n_threads):
         return training.train(
             [Block(gram, block) for gram, block in zip(grams, task.observations, strict=True)], kernel,
             names=names, bounds=bounds, output_scale=output_scale, noise=noise, divisor=divisor, start=start,
         )  # fmt: skip
+
+
+def _counted(gram: Gram, step: Step) -> Gram:
+    """A Gram matrix with a step for every evaluation."""
+
+    def evaluate(kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        step()
+        return gram(kernel, names)
+
+    return evaluate
 
 
 def linear_algebra(size: int, n_threads: int | None) -> Any:

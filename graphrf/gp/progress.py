@@ -1,0 +1,40 @@
+"""Progress on standard error: of steps whose number is not known beforehand, and of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Step = Callable[[], object]
+"""Called once for every step; no step is shown where it is None."""
+
+
+def node_bar(total: int, shown: bool) -> Any:
+    """A bar of predicted nodes."""
+    from tqdm import tqdm
+
+    return tqdm(total=total, disable=not shown, desc="predictions", unit=" nodes", unit_scale=True)
+
+
+def step_bar(what: str, shown: bool) -> Any:
+    """A count of steps and their rate; its `update` is a `Step`."""
+    from tqdm import tqdm
+
+    return tqdm(disable=not shown, desc=what, unit=" steps", leave=False)
+
+
+class CountedRows:
+    """Rows of a factor, with a step for every product: one in each iteration of conjugate gradients."""
+
+    def __init__(self, rows: Any, step: Step) -> None:
+        self._rows = rows
+        self._step = step
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        self._step()
+        return np.asarray(self._rows.apply(x))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rows, name)

@@ -70,14 +70,14 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         A name stands for the kernel with its default smoothness; its lengthscale is found by training. A `Kernel`
         is the first guess (and the kernel itself with `optimize=False`).
     method : {"auto", "series", "walks"}
-        "series": the exact K, by sparse products. "walks": Phi Phi^T of one set of features throughout. "auto": as
-        in `GraphGPRegressor`.
+        "series": the exact K, by sparse products. "walks": Phi Phi^T of one set of sampled rows throughout,
+        for labelled and queried nodes alike. "auto": as in `GraphGPRegressor`.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "walks"; default as in `GraphGPRegressor`.
     normalize : bool
         Whether K is scaled to variance 1 at every node, K_ij / sqrt(K_ii K_jj), so that `output_scale` is the
-        variance of every latent function everywhere. Unlike the mean variance of `GraphGPRegressor`, this evens out
-        what kernels of the normalized Laplacian owe to the degrees.
+        variance of every latent function everywhere. Unlike the mean variance of `GraphGPRegressor`, this evens
+        out what kernels of the normalized Laplacian owe to the degrees.
     output_scale : float, optional
         \sigma^2, to fix it; None trains it.
     optimize : bool or sequence of str
@@ -119,12 +119,12 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     Repeated labels at a node are repeated observations and may disagree. Isolated nodes and components without
     labels have the classes' shares as probabilities by the mode, and what is nearer to equal ones integrated.
 
-    The mode against the integral, log loss in nats at the other nodes: cora, 140 random nodes labelled, .75 against
-    .94 (expected calibration error .05 against .23), and 541 labelled, .65 against .74 (.04 against .16), means of
-    4 splits. Laplace's approximation underestimates the means of latent functions of large variance, and their
-    integral is too cautious. Where labels are noisy, so that the output scale is small, the integral is better: over
-    40 draws of labels from the model on a grid, 250 of 900 nodes labelled, 1.057 against 1.058 at output scale 1,
-    .964 against .970 at 4.
+    The mode against the integral, log loss in nats at the other nodes: cora, 140 random nodes labelled, .75
+    against .94 (expected calibration error .05 against .23), and 541 labelled, .65 against .74 (.04 against .16),
+    means of 4 splits. Laplace's approximation underestimates the means of latent functions of large variance, and
+    their integral is too cautious. Where labels are noisy, so that the output scale is small, the integral is
+    better: over 40 draws of labels from the model on a grid, 250 of 900 nodes labelled, 1.057 against 1.058 at
+    output scale 1, .964 against .970 at 4.
 
     Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and 5.5.1.
 
@@ -263,17 +263,17 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         return self._search(gram, kernel, names, labels, longest), None
 
     def _train_by_samples(self, kernel: Kernel, names: Sequence[str], labels: Labels) -> tuple[Found, Any]:
-        """Train on sampled rows; default walks are lengthened until the trained kernel fits them."""
+        """Train on sampled rows; default ones are lengthened until they hold the trained kernel."""
         given = self.sampler is not None
         sampler: Any = self.sampler
         if hasattr(sampler, "resolved"):
             sampler = sampler.resolved(self.graph)
         if not given:
             first = walk_choice.FIRST_LENGTH if names else walk_choice.steps_needed(kernel, self._scale)
-            sampler = walk_choice.default_walks(kernel.laplacian, min(first, walk_choice.LONGEST))
+            sampler = self._default_sampler(kernel, first)
         longest = training.LARGEST_LENGTHSCALE
         if "lengthscale" in names:
-            most = sampler if given else walk_choice.default_walks(kernel.laplacian, walk_choice.LONGEST)
+            most = sampler if given else self._default_sampler(kernel, walk_choice.LONGEST)
             longest = training.longest_lengthscale(kernel, walk_choice.serves(most, self._scale))
         start: np.ndarray | None = None
         while True:
@@ -287,9 +287,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
             needed = min(walk_choice.steps_needed(kernel, self._scale), walk_choice.LONGEST)
             if given or needed <= length:
                 break
-            sampler = walk_choice.default_walks(
-                kernel.laplacian, min(max(needed, length + length // 4), walk_choice.LONGEST)
-            )
+            sampler = self._default_sampler(kernel, max(needed, length + length // 4))
         features.matrix(kernel, n_threads=self.n_threads)  # warns where walks and kernel do not fit
         at_end = "lengthscale" in names and kernel.hyperparameters["lengthscale"] > 0.98 * longest
         if at_end and longest < training.LARGEST_LENGTHSCALE:
@@ -300,6 +298,10 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
                 stacklevel=3,
             )
         return found, sampler
+
+    def _default_sampler(self, kernel: Kernel, length: int) -> Any:
+        length = min(length, walk_choice.LONGEST)
+        return walk_choice.default_sampler(kernel.laplacian, length, self.n_observed_nodes_)
 
     def _search(
         self,
@@ -393,7 +395,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, nodes: Any = None) -> np.ndarray:
         """The most probable class of each node, shape (q,)."""
-        return np.asarray(self.classes_[self.predict_proba(nodes).argmax(axis=1)])
+        best = self.predict_proba(nodes).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def _means(self, nodes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Posterior means of the latent functions, by blocks."""

@@ -1,0 +1,303 @@
+"""GraphGPClassifier: against dense algebra, in scikit-learn's tools, on little and on bad input, calibrated."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+import graphrf as grf
+from graphrf.gp import metrics
+from graphrf.gp.classification import integrated_softmax
+from graphrf.gp.evidence_search import _Search
+from graphrf.gp.gram import FactorGram, SeriesGram
+from graphrf.gp.labels import Labels
+from graphrf.gp.laplace import Curvature, find_mode
+
+FIXED = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 5.0, "seed": 0}
+
+
+@pytest.fixture(scope="module")
+def thirds():
+    """A 12 x 12 grid, three classes by columns, 40 labelled nodes."""
+    side = 12
+    place = np.arange(side * side).reshape(side, side)
+    src = np.concatenate([place[:, :-1].ravel(), place[:-1].ravel()])
+    dst = np.concatenate([place[:, 1:].ravel(), place[1:].ravel()])
+    labels = np.array(["a", "b", "c"])[(np.arange(side * side) % side) // 4]
+    nodes = np.random.default_rng(0).choice(side * side, 40, replace=False)
+    return grf.from_edges(src, dst), labels, nodes
+
+
+def _dense(graph, kernel, normalize, scale):
+    matrix = kernel.dense(graph)
+    roots = np.sqrt(np.diagonal(matrix)) if normalize else np.ones(graph.n_nodes)
+    return scale * matrix / np.outer(roots, roots)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("predictive", ["mode", "integrated"])
+def test_probabilities_are_those_of_dense_algebra(thirds, normalize, predictive):
+    graph, labels, nodes = thirds
+    gp = grf.GraphGPClassifier(graph, **FIXED, normalize=normalize, predictive=predictive)
+    gp.fit(nodes, labels[nodes])
+    matrix = _dense(graph, grf.Diffusion(2.0), normalize, 5.0)
+    counts = (labels[nodes, None] == gp.classes_).astype(float)
+    bias = np.log(counts.mean(axis=0))
+    bias -= bias.mean()
+    np.testing.assert_allclose(gp.class_bias_, bias)
+    own = matrix[np.ix_(nodes, nodes)]
+    mode = find_mode(lambda x: own @ x, counts, bias, tol=1e-10)
+    mean = bias + matrix[:, nodes] @ mode.weights
+    proba = gp.predict_proba()
+    if predictive == "mode":
+        np.testing.assert_allclose(proba, softmax(mean, axis=1), atol=1e-6)
+    else:
+        spread = Curvature(own, mode.probabilities, np.ones(40)).covariances(matrix[nodes], np.diagonal(matrix))
+        draws = np.random.default_rng(1).standard_normal((20_000, 3))
+        expected = integrated_softmax(mean, spread, draws)
+        np.testing.assert_allclose(proba, expected, atol=0.02)  # 5 deviations of 20,000 draws, and 512 points
+        assert np.abs(proba - softmax(mean, axis=1)).max() > 0.05  # the mode's would be seen
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_array_equal(gp.predict([3, 3, 1]), gp.classes_[gp.predict_proba([3, 3, 1]).argmax(axis=1)])
+
+
+@pytest.mark.parametrize("method", ["series", "walks"])
+def test_products_of_the_factor_give_the_dense_answer(thirds, method, monkeypatch):
+    graph, labels, nodes = thirds
+    gp = grf.GraphGPClassifier(graph, **FIXED, method=method)
+    dense = gp.fit(nodes, labels[nodes]).predict_proba()
+    monkeypatch.setattr("graphrf.gp.classification.choose_solver", lambda *_: "cg")
+    np.testing.assert_allclose(gp.fit(nodes, labels[nodes]).predict_proba(), dense, atol=1e-6)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("method", ["series", "walks"])
+def test_the_search_has_the_gradient_of_finite_differences(thirds, method, normalize):
+    graph, labels, nodes = thirds
+    if method == "series":
+        gram = SeriesGram(graph, "normalized", np.sort(nodes), max_degree=200)
+    else:
+        walks = grf.RandomWalks(16, grf.Truncated(12), directions="stratified")
+        features = grf.sample_features(graph, walks, nodes=np.sort(nodes), seed=0, dtype="float64")
+        gram = FactorGram(features.factor(), 1.0)
+    known = Labels.of(nodes, np.unique(labels[nodes], return_inverse=True)[1], 3)
+    bounds = {"lengthscale": (0.1, 10.0)}
+    search = _Search(gram, known, grf.Diffusion(), ("lengthscale",), bounds, None, normalize)
+    point = np.log([1.5, 4.0])
+    gradient = search.negative(point)[1]
+    h = 1e-3
+    for k in range(2):
+        ends = [search.negative(point + sign * h * np.eye(2)[k], gradient=False)[0] for sign in (1, -1)]
+        np.testing.assert_allclose(gradient[k], (ends[0] - ends[1]) / (2 * h), rtol=1e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("method", ["series", "walks"])
+def test_training_raises_the_evidence_and_finds_the_classes(thirds, method):
+    graph, labels, nodes = thirds
+    fixed = grf.GraphGPClassifier(graph, **FIXED, method=method).fit(nodes, labels[nodes])
+    gp = grf.GraphGPClassifier(graph, method=method, seed=0).fit(nodes, labels[nodes])
+    assert gp.converged_
+    assert gp.log_marginal_likelihood_ > fixed.log_marginal_likelihood_
+    rest = np.setdiff1d(np.arange(144), nodes)
+    assert gp.score(rest, labels[rest]) > 0.8
+    shuffled = np.random.default_rng(1).permutation(labels[nodes])  # negative control: labels that mean nothing
+    other = grf.GraphGPClassifier(graph, method=method, seed=0).fit(nodes, shuffled)
+    assert other.score(rest, labels[rest]) < 0.6
+    assert other.log_marginal_likelihood_ < gp.log_marginal_likelihood_ - 5
+
+
+def test_a_subset_trains_and_all_labels_are_used(thirds):
+    graph, labels, nodes = thirds
+    gp = grf.GraphGPClassifier(graph, max_train=15, seed=0).fit(nodes, labels[nodes])
+    assert gp.n_observed_nodes_ == 40
+    again = grf.GraphGPClassifier(
+        graph, kernel=gp.kernel_, optimize=False, output_scale=gp.output_scale_, seed=1
+    ).fit(nodes, labels[nodes])
+    np.testing.assert_allclose(again.predict_proba(), gp.predict_proba(), atol=1e-7)
+
+
+def test_a_seed_gives_the_same_bits_on_any_number_of_threads(thirds):
+    graph, labels, nodes = thirds
+    one, two = (
+        grf.GraphGPClassifier(graph, **FIXED, method="walks", n_threads=n).fit(nodes, labels[nodes])
+        for n in (1, 2)
+    )
+    np.testing.assert_array_equal(one.predict_proba(), two.predict_proba())
+
+
+# -- scikit-learn ----------------------------------------------------------------------------------
+
+
+def test_clones_share_the_graph_and_searches_work(thirds):
+    graph, labels, nodes = thirds
+    gp = grf.GraphGPClassifier(graph, **FIXED)
+    assert clone(gp).graph is graph
+    assert clone(gp).get_params()["output_scale"] == 5.0
+    scores = cross_val_score(gp, nodes, labels[nodes], cv=3)
+    assert scores.mean() > 0.6
+    found = GridSearchCV(gp, {"output_scale": [1.0, 5.0]}, cv=2, scoring="neg_log_loss")
+    found.fit(nodes[:, None], labels[nodes])
+    assert found.best_params_["output_scale"] in (1.0, 5.0)
+
+
+def test_integers_and_strings_are_classes_alike(thirds):
+    graph, labels, nodes = thirds
+    numbers = np.array([{"a": -3, "b": 7, "c": 20}[label] for label in labels])
+    by_name = grf.GraphGPClassifier(graph, **FIXED).fit(nodes, labels[nodes].tolist())
+    by_number = grf.GraphGPClassifier(graph, **FIXED).fit(nodes, numbers[nodes])
+    assert by_name.classes_.tolist() == ["a", "b", "c"]
+    assert by_number.classes_.tolist() == [-3, 7, 20]
+    np.testing.assert_array_equal(by_name.predict_proba(), by_number.predict_proba())
+    mixed = np.array(labels[nodes], dtype=object)
+    np.testing.assert_array_equal(
+        grf.GraphGPClassifier(graph, **FIXED).fit(nodes, mixed).classes_, by_name.classes_
+    )
+
+
+# -- little information -----------------------------------------------------------------------------
+
+
+def test_nodes_out_of_reach_have_the_shares_of_the_classes():
+    graph = grf.from_edges([0, 1, 2, 4], [1, 2, 3, 5], n_nodes=7)  # two components and an isolated node
+    gp = grf.GraphGPClassifier(graph, **FIXED).fit([0, 1, 3, 0], ["x", "x", "y", "x"])
+    np.testing.assert_allclose(gp.predict_proba([4, 5, 6]), [[0.75, 0.25]] * 3, atol=1e-12)
+    assert gp.predict_proba([0])[0, 0] > 0.75
+
+
+def test_contradicting_labels_at_one_node_are_legal(thirds):
+    graph = thirds[0]
+    gp = grf.GraphGPClassifier(graph, **FIXED).fit([5, 5], ["x", "y"])
+    np.testing.assert_allclose(gp.predict_proba(), 0.5, atol=1e-9)
+    trained = grf.GraphGPClassifier(graph, seed=0).fit([5, 100], [0, 1])
+    assert np.isfinite(trained.predict_proba()).all()
+    assert trained.predict([5, 100]).tolist() == [0, 1]
+    assert trained.predict_proba([]).shape == (0, 2)
+
+
+# -- bad input ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "labels", "error", "message"),
+    [
+        ([0, 1], ["a", "a"], ValueError, "at least two classes, got 'a' only"),
+        ([0, 1], ["a"], ValueError, r"`labels` must have shape \(2,\)"),
+        ([0, 1], [0.5, 1.0], ValueError, "got fractions"),
+        ([0, 1], [0.0, np.nan], ValueError, "`labels` must be finite"),
+        ([0, 1], [None, "a"], TypeError, "got objects of type NoneType"),
+        ([0, 1], [1j, 2j], TypeError, "`labels` must be strings or integers"),
+        ([0, 144], [0, 1], ValueError, r"`nodes` must be positions in \[0, 143\]"),
+        ([], [], ValueError, "`nodes` must hold at least one node"),
+    ],
+)
+def test_bad_labels_are_refused(thirds, nodes, labels, error, message):
+    with pytest.raises(error, match=message):
+        grf.GraphGPClassifier(thirds[0]).fit(nodes, labels)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"predictive": "mean"}, ValueError, "`predictive` must be one of 'mode', 'integrated'"),
+        ({"output_scale": 0.0}, ValueError, "`output_scale` must be greater than 0"),
+        ({"kernel": "gaussian"}, ValueError, "`kernel` must be one of 'diffusion'"),
+        ({"method": "magic"}, ValueError, "`method` must be one of"),
+        ({"normalize": 1}, TypeError, "`normalize` must be True or False"),
+        ({"max_train": 0}, ValueError, "`max_train` must be at least 1"),
+        ({"optimize": ["nu"]}, ValueError, "`optimize` must name hyperparameters"),
+        ({"sampler": grf.RandomWalks(8), "method": "series"}, ValueError, "`sampler` is for method='walks'"),
+    ],
+)
+def test_bad_settings_are_refused_when_fitting(thirds, settings, error, message):
+    gp = grf.GraphGPClassifier(thirds[0], **settings)
+    with pytest.raises(error, match=message):
+        gp.fit([0, 1], [0, 1])
+
+
+def test_predictions_before_a_fit_and_integrals_that_are_too_large_are_refused(thirds, monkeypatch):
+    graph, labels, nodes = thirds
+    with pytest.raises(NotFittedError, match="call fit"):
+        grf.GraphGPClassifier(graph).predict()
+    monkeypatch.setattr("graphrf.gp.classification.LARGEST_CURVATURE", 6 * 39**2)
+    with pytest.raises(ValueError, match=r"at most 39 labelled nodes, got 40; use predictive='mode'"):
+        grf.GraphGPClassifier(graph, **FIXED, predictive="integrated").fit(nodes, labels[nodes])
+
+
+# -- calibration ---------------------------------------------------------------------------------------
+
+
+def test_integrated_probabilities_are_calibrated_on_draws_from_the_model(thirds):
+    """Laplace's own error is far below what 30 draws tell at this output scale; sharper probabilities are seen."""
+    graph = thirds[0]
+    kernel = grf.Diffusion(3.0)
+    w, v = np.linalg.eigh(_dense(graph, kernel, True, 1.0))
+    root = v * np.sqrt(np.maximum(w, 0))
+    rng = np.random.default_rng(5)
+    gaps, sharp = [], []
+    for _ in range(30):
+        p = softmax(root @ rng.standard_normal((144, 3)), axis=1)
+        y = (rng.random((144, 1)) > p.cumsum(axis=1)[:, :2]).sum(axis=1)
+        nodes = rng.choice(144, 70, replace=False)
+        rest = np.setdiff1d(np.arange(144), nodes)
+        gp = grf.GraphGPClassifier(
+            graph, kernel=kernel, optimize=False, output_scale=1.0, predictive="integrated", seed=0
+        )
+        proba = gp.fit(nodes, y[nodes]).predict_proba(rest)
+        right = proba.argmax(axis=1) == y[rest]
+        gaps.append(np.mean(right - proba.max(axis=1)))
+        power = proba**3 / (proba**3).sum(axis=1, keepdims=True)
+        sharp.append(np.mean(right - power.max(axis=1)))
+    error = np.std(gaps, ddof=1) / 30**0.5
+    assert abs(np.mean(gaps)) < 5 * error
+    assert abs(np.mean(sharp)) > 5 * np.std(sharp, ddof=1) / 30**0.5
+
+
+def test_citations_tell_topics():
+    try:
+        data = grf.datasets.load("cora")
+    except (OSError, ValueError) as error:
+        pytest.skip(f"cora is not at hand: {error}")
+    order = np.random.default_rng(0).permutation(2708)
+    nodes, rest = order[:541], order[541:]
+    gp = grf.GraphGPClassifier(data.graph, kernel=grf.Diffusion(12.0), optimize=False, output_scale=20.0, seed=0)
+    proba = gp.fit(nodes, data.targets[nodes]).predict_proba(rest)
+    shares = np.tile(np.bincount(data.targets[nodes]) / 541, (rest.size, 1))
+    truth = data.targets[rest]
+    assert metrics.log_loss(truth, proba) < 0.75 < metrics.log_loss(truth, shares)
+    assert metrics.expected_calibration_error(truth, proba) < 0.1
+
+
+# -- metrics ---------------------------------------------------------------------------------------------
+
+
+def test_metrics_of_classifiers_are_their_formulas():
+    rng = np.random.default_rng(0)
+    proba = softmax(2 * rng.standard_normal((4000, 3)), axis=1)
+    y = (rng.random((4000, 1)) > proba.cumsum(axis=1)[:, :2]).sum(axis=1)
+    np.testing.assert_allclose(
+        metrics.log_loss(y, proba), -np.mean([np.log(p[k]) for p, k in zip(proba, y, strict=True)])
+    )
+    curve = metrics.reliability(y, proba, n_bins=10)
+    assert curve.weight.sum() == 4000
+    error = np.sqrt(curve.confidence * (1 - curve.confidence) / curve.weight)
+    assert (np.abs(curve.accuracy - curve.confidence) < 5 * error + 1e-12).all()
+    wrong = metrics.expected_calibration_error(y, proba**3 / (proba**3).sum(axis=1, keepdims=True))
+    assert metrics.expected_calibration_error(y, proba) < 0.04 < wrong
+    assert metrics.log_loss([0], [[0.0, 1.0]]) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("labels", "proba", "error", "message"),
+    [
+        (["a"], [[1.0, 0.0]], TypeError, "`labels` must be columns"),
+        ([0, 1], [[1.0, 0.0]], ValueError, "`probabilities` must have shape"),
+        ([2], [[1.0, 0.0]], ValueError, r"`labels` must be in \[0, 1\]"),
+        ([0], [[0.9, 0.0]], ValueError, "rows that sum to 1"),
+        ([0], [[np.nan, 0.0]], ValueError, "`probabilities` must be finite"),
+    ],
+)
+def test_bad_probabilities_are_refused(labels, proba, error, message):
+    with pytest.raises(error, match=message):
+        metrics.log_loss(labels, proba)

@@ -38,6 +38,7 @@ class MaternGMRF:
         self.graph = graph
         self.mean = mean
         self.laplacian = sp.csc_array(graph.laplacian(laplacian == "normalized"))
+        self.scale = graph.laplacian_scale(laplacian)
         self.eye = sp.eye_array(graph.n_nodes, format="csc")
 
     def fit(self, nodes: np.ndarray, y: np.ndarray) -> MaternGMRF:
@@ -46,6 +47,8 @@ class MaternGMRF:
         self._y = y.reshape(nodes.size, -1)
         found = []
         for nu in NUS:
+            # Far below K's smallest eigenvalue the formula for y^T (K_SS + r I)^-1 y loses its digits.
+            least = np.log(1e-8) - nu * np.log(self.scale)
 
             def objective(point: np.ndarray, nu: int = nu) -> float:
                 return -self._profile(nu, *np.exp(point))[0]
@@ -55,7 +58,7 @@ class MaternGMRF:
             points = [np.array([a, b + 2 * nu * (a - 0.5 * np.log(2 * nu))]) for a, b in starts]
             best = minimize(
                 objective, min(points, key=objective), method="Nelder-Mead",
-                bounds=[(np.log(0.1), np.log(1e4)), (-40, 40)],
+                bounds=[(np.log(0.1), np.log(1e4)), (least, 40.0)],
                 options={"xatol": 1e-2, "fatol": 1e-3, "maxfev": 100},
             )  # fmt: skip
             found.append((-best.fun, nu, *np.exp(best.x)))

@@ -249,9 +249,13 @@ def print_scores(name: str, values: np.ndarray) -> None:
 def warm_up(samplers: Iterable[Any]) -> None:
     """Compile, so that seconds are those of a second call."""
     ring = grf.from_edges(np.arange(8), (np.arange(8) + 1) % 8)
-    for sampler in samplers:
-        with quiet():
+    settings = {"kernel": grf.Diffusion(1.0), "optimize": False, "output_scale": 1.0, "noise": 0.1}
+    with quiet():
+        for sampler in samplers:
             grf.sample_features(ring, sampler, seed=0).matrix(grf.Diffusion(1.0))
+            grf.GraphGPRegressor(ring, sampler=sampler, **settings).fit([0, 1], [0.0, 1.0]).predict(
+                return_std=True
+            )
 
 
 def compare(
@@ -292,70 +296,78 @@ def print_targets(results: dict[str, np.ndarray], exact: float, n_walks: int, p_
         )
 
 
+# -- the figure ------------------------------------------------------------------------------------
+
+# What lies below these is drawn on the lower edge of its panel.
+_FLOORS = (1e-5, 0.0, 1e-6)
+_COUPLED = {"iid": ("#000000", "o"), "antithetic": (COLOURS[1], "s"), "sigma": (COLOURS[0], "D")}
+_OTHERS = {
+    "stratified": (COLOURS[2], "^"),
+    "compressed, default": (COLOURS[3], "<"),
+    "compressed, flat": (COLOURS[3], ">"),
+    "compressed, auto": (COLOURS[3], "*"),
+    "cut rows": (COLOURS[4], "P"),
+    "exact rows": (COLOURS[5], "X"),
+}
+
+
 def draw(results: dict[str, tuple[dict[str, np.ndarray], float]], held_out: str, path: str) -> None:
-    """Error of the Gram matrix, error of predictions and KL against non-zeros a row, a column for each graph."""
+    """Error of the Gram matrix, error of predictions and KL against non-zeros a row.
+
+    A column for each graph; of a single graph the three panels stand side by side.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(2.5 * len(results) + 0.6, 7.6), layout="constrained")
-    axes = figure.subplots(3, len(results), squeeze=False, sharex="col")
+    n = len(results)
+    figure = Figure(figsize=(9, 3.6) if n == 1 else (2.5 * n + 0.6, 7.8), layout="constrained")
+    axes = figure.subplots(1, 3, squeeze=False).T if n == 1 else figure.subplots(3, n, sharex="col")
     for column, (name, (values, exact)) in enumerate(results.items()):
         for row in range(3):
             draw_panel(axes[row, column], values, row)
         axes[1, column].axhline(exact, color="#000000", linewidth=0.9, linestyle=":", label="exact GP")
-        axes[0, column].set_title(name, fontsize=9)
+        if n > 1:
+            axes[0, column].set_title(name, fontsize=9)
     for row, label in enumerate(("relative Gram error", f"RMSE at {held_out}", "KL(approximate || exact)")):
         axes[row, 0].set_ylabel(label, fontsize=9)
     figure.supxlabel("non-zeros a row", fontsize=9)
     handles, labels = axes[1, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8.5)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=4 if n == 1 else 7, frameon=False, fontsize=8.5
+    )
     figure.savefig(path, dpi=110)
 
 
-_FLOORS = (1e-4, None, 1e-3)
-
-
 def draw_panel(ax: Axes, results: dict[str, np.ndarray], row: int) -> None:
-    """One measure of every sampler; what lies below the panel is drawn on its lower edge."""
-    from matplotlib.ticker import LogLocator
+    """One measure of every sampler: lines join numbers of walks, open marks are those of the largest p_halt."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-    floor = _FLOORS[row] or 0.0
-    families: dict[str, list[np.ndarray]] = {}
+    lines: dict[str, list[np.ndarray]] = {}
     for name, values in results.items():
-        law, _, last = name.rpartition(", ")
-        families.setdefault(law if last.isdigit() and not law.startswith("stratified") else name, []).append(
-            values
-        )
-    style = {"iid": ("#000000", "o"), "antithetic": (COLOURS[1], "s"), "sigma": (COLOURS[0], "D")}
-    marks = {
-        "stratified": ("^", 2),
-        "default": ("<", 3),
-        "flat": (">", 3),
-        "auto": ("*", 3),
-        "cut": ("P", 4),
-        "exact": ("X", 5),
-    }
-    for name, points in families.items():
+        lines.setdefault(name.rpartition(", ")[0] if " p " in name else name, []).append(values)
+    widest = max(float(name.split(" p ")[1]) for name in lines if " p " in name)
+    for name, points in lines.items():
         across = [p[:, 3].mean() for p in points]
-        means = np.maximum([np.mean(p[:, row]) for p in points], floor)
-        spread = [p[:, row].std(ddof=1) / len(p) ** 0.5 if len(p) > 1 else 0.0 for p in points]
-        if " p " in name:
-            colour, marker = style[name.split(",")[0]]
-            dashed = name.endswith("0.4")
-            ax.errorbar(
-                across, means, spread, color=colour, marker=marker, markersize=3.5, linewidth=1.1,
-                linestyle="--" if dashed else "-", markerfacecolor="white" if dashed else colour, label=name,
-            )  # fmt: skip
-        else:
-            marker, number = next(value for key, value in marks.items() if key in name)
-            ax.errorbar(
-                across, means, spread, color=COLOURS[number], marker=marker, markersize=6, linewidth=0,
-                elinewidth=1, label=name,
-            )  # fmt: skip
+        means = np.maximum([p[:, row].mean() for p in points], _FLOORS[row])
+        spread = [mean_and_error(p[:, row])[1] for p in points]
+        coupled = " p " in name
+        opened = coupled and float(name.split(" p ")[1]) == widest
+        key = name.split(",")[0] if coupled or name.startswith("stratified") else name
+        colour, marker = (_COUPLED if coupled else _OTHERS)[key]
+        ax.errorbar(
+            across, means, spread, color=colour, marker=marker, markersize=4 if coupled else 7,
+            linewidth=1.1 if coupled else 0, linestyle="--" if opened else "-", elinewidth=1,
+            markerfacecolor="white" if opened else colour, label=name,
+        )  # fmt: skip
     ax.set_xscale("log")
-    ax.set_yscale("log")
-    if floor:
-        ax.set_ylim(bottom=0.7 * floor)
-    ax.yaxis.set_major_locator(LogLocator(numticks=6))
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    if _FLOORS[row]:
+        ax.set_yscale("log")
+        ax.set_ylim(bottom=0.5 * _FLOORS[row])
+        ax.yaxis.set_major_locator(LogLocator(numticks=6))
+    else:
+        ax.yaxis.set_major_locator(MaxNLocator(5))
     ax.tick_params(labelsize=8)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color="#ececec", linewidth=0.8)

@@ -134,8 +134,8 @@ class Week(NamedTuple):
     deviations: np.ndarray  # (sensors,)
 
 
-def los_angeles_week() -> Week:
-    """METR-LA, prepared."""
+def los_angeles_week(every: int = EVERY) -> Week:
+    """METR-LA, prepared: one in `every` of the test days' times."""
     data = grf.datasets.load("metr-la")
     days = data.extra["speeds"].T.reshape(data.graph.n_nodes, -1, SLICES_A_DAY)
     mean = days[:, PAST_DAYS].mean(axis=1)
@@ -143,8 +143,8 @@ def los_angeles_week() -> Week:
     n = len(PAST_DAYS)
     spread = (days[:, PAST_DAYS] - mean[:, None]).reshape(days.shape[0], -1)
     deviations = np.sqrt(np.square(spread).mean(axis=1) * n / (n - 1))
-    past = np.repeat(mean[:, None], len(TEST_DAYS), axis=1)[..., ::EVERY].reshape(days.shape[0], -1)
-    speeds = days[:, TEST_DAYS, ::EVERY].reshape(days.shape[0], -1)
+    past = np.repeat(mean[:, None], len(TEST_DAYS), axis=1)[..., ::every].reshape(days.shape[0], -1)
+    speeds = days[:, TEST_DAYS, ::every].reshape(days.shape[0], -1)
     return Week(data.graph, (speeds - past) / deviations[:, None], past, deviations)
 
 
@@ -156,9 +156,9 @@ def neighbour_mean(graph: grf.Graph, seen: np.ndarray, y: np.ndarray, nodes: np.
     return np.where(total > 0, weights @ y / np.where(total > 0, total, 1.0), y.mean(axis=0))
 
 
-def los_angeles(folds: int, seed: int) -> None:
+def los_angeles(folds: int, every: int, seed: int) -> None:
     """Print how each model predicts a quarter of the sensors from the others."""
-    week = los_angeles_week()
+    week = los_angeles_week(every)
     order = np.random.default_rng(seed).permutation(week.graph.n_nodes)
     print(
         f"\nLos Angeles: {week.graph.n_nodes} sensors, {week.residuals.shape[1]} times, every {FOLDS}th hidden, "
@@ -230,7 +230,7 @@ def main() -> None:
     parser.add_argument("--train", choices=("walks", "exact"), default="walks")
     parser.add_argument("--repeats", type=int, default=20, help="draws of the walks, at least 2")
     parser.add_argument("--splits", type=int, default=5, help="splits of the sensors of San Jose for the models")
-    parser.add_argument("--quick", action="store_true", help="4 walks, 2 repeats, 1 split, 1 fold")
+    parser.add_argument("--quick", action="store_true", help="4 walks, 2 repeats, 1 split, 1 fold, fewer times")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", metavar="FILE", help="draw into this .png or .svg file (needs matplotlib)")
     options = parser.parse_args()
@@ -240,12 +240,12 @@ def main() -> None:
         if not options.out.endswith((".png", ".svg")):
             parser.error(f"--out must be a .png or .svg file, got {options.out}")
         require_matplotlib()
-    walks, repeats, splits, folds = WALKS, options.repeats, options.splits, FOLDS
+    walks, repeats, splits, folds, every = WALKS, options.repeats, options.splits, FOLDS, EVERY
     if options.quick:
-        walks, repeats, splits, folds = WALKS[:1], 2, 1, 1
+        walks, repeats, splits, folds, every = WALKS[:1], 2, 1, 1, 12 * EVERY
     print("mean +- standard error; KL(approximate || exact) of f at the held-out sensors")
     results = san_jose(walks, repeats, splits, options.train, options.seed)
-    los_angeles(folds, options.seed)
+    los_angeles(folds, every, options.seed)
     if options.out:
         protocol.draw({"San Jose": results}, "held-out sensors", options.out)
 

@@ -12,7 +12,6 @@ from torch import Tensor
 from graphrf import _checks
 from graphrf._kernel import require_kernel
 from graphrf.features import Features
-from graphrf.gp.gram import jacobian_columns
 from graphrf.gp.kernel_source import FeatureSource, SeriesSource, Source
 from graphrf.gp.operator import FactorOperator
 from graphrf.gp.settings import _trained_names
@@ -72,9 +71,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
     Inputs have shape (n,), (n, 1) or (batches, n, 1): integers, or integral floats below 2^24 (float32) or 2^53
     (float64). Batches are evaluated together as one dense matrix of their distinct nodes.
 
-    dtype and device are those of the module: `.double()` and `.to("cuda")` work as usual. On the CPU products are
-    numpy's, elsewhere torch's. Rows of the last four sets of nodes are kept. Cost: see `FactorOperator`; a
-    gradient takes as many sparse products as the series has terms, for each column.
+    dtype and device are those of the module: `.double()` and `.to("cuda")` work as usual. Rows of the last four
+    sets of nodes are kept. Cost: see `FactorOperator`; the series is evaluated by Chebyshev polynomials of W, and
+    a product and a gradient each take two sparse products a term for each column.
 
     A deep copy shares graph and features.
 
@@ -177,7 +176,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         f = self._modulation()
         if left.ndim > 1 or right.ndim > 1:
             return self._batched(left, right, f, diag)
-        rows, cols = self._rows(left, f), self._rows(right, f)
+        rows, cols = self._rows(left), self._rows(right)
         return paired(rows, cols, f) if diag else FactorOperator(f, rows=rows, cols=cols)
 
     def _batched(self, left: np.ndarray, right: np.ndarray, f: Tensor, diag: bool) -> Tensor:
@@ -186,15 +185,15 @@ class GRFKernel(gpytorch.kernels.Kernel):
         col_nodes, col_at = np.unique(right, return_inverse=True)
         row_at, col_at = row_at.reshape(left.shape), col_at.reshape(right.shape)
         if diag and np.array_equal(left, right):
-            rows = self._rows(row_nodes, f)
+            rows = self._rows(row_nodes)
             return paired(rows, rows, f)[torch.from_numpy(row_at).to(self.device)]
-        matrix = FactorOperator(f, rows=self._rows(row_nodes, f), cols=self._rows(col_nodes, f)).to_dense()
+        matrix = FactorOperator(f, rows=self._rows(row_nodes), cols=self._rows(col_nodes)).to_dense()
         if not diag:
             row_at, col_at = row_at[..., :, None], col_at[..., None, :]
         return matrix[torch.from_numpy(row_at).to(self.device), torch.from_numpy(col_at).to(self.device)]
 
-    def _rows(self, nodes: np.ndarray, f: Tensor) -> TorchFactor:
-        return self._source.factor(nodes, f.numel() - 1, self.device, self.dtype)
+    def _rows(self, nodes: np.ndarray) -> TorchFactor:
+        return self._source.factor(nodes, self.device, self.dtype)
 
     def _modulation(self) -> Tensor:
         """f / sqrt(v) on the module's device, differentiable in the parameters."""
@@ -218,11 +217,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return self._template.replace(**dict(zip(self._names, values.tolist(), strict=True)))
 
     def _coefficients(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """f_0 .. f_L and their derivatives in the trained hyperparameters."""
-        kernel = self._kernel_of(values)
-        size = self._source.length(kernel) + 1
-        f = kernel.modulation(size, self._source.scale)
-        return f, jacobian_columns(kernel, self._names, size, self._source.scale)
+        """The source's modulation and its derivatives in the trained hyperparameters."""
+        return self._source.coefficients(self._kernel_of(values), self._names)
 
     def _initialize(self, name: str, value: float) -> None:
         raw = getattr(self, f"raw_{name}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.fft
 import scipy.sparse as sp
 import torch
 
@@ -16,15 +17,18 @@ from graphrf._feature_bounds import TruncationWarning
 from graphrf._feature_rows import row_blocks, row_numbers
 from graphrf.features import Features
 from graphrf.gp.device_factors import DeviceFeatures, DeviceSeries
-from graphrf.gp.gram import LONGEST_SERIES, series_length
+from graphrf.gp.gram import jacobian_columns, series_length
 from graphrf.gp.torch_factor import HostFactor, TorchFactor
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 from graphrf.matching.spectrum import density_of_states
 from graphrf.series import SeriesFactor
 
-# Of the series: what its cut may lose of sum |f_k|.
-_SERIES_TAIL = 1e-11
+# Chebyshev terms below this share of the largest value count as 0, their largest degree, and the loss of norm that
+# is warned about (only kernels whose root is singular at the end of the spectrum come near it).
+_CHEBYSHEV_TOL = 1e-12
+_LARGEST_DEGREE = 4_000
+_MUCH = 1e-4
 # Sets of nodes whose rows are kept: training and test nodes, once or twice.
 _KEPT = 4
 
@@ -35,11 +39,11 @@ class Source(Protocol):
     laplacian: str
     scale: float
 
-    def length(self, kernel: Kernel) -> int:
-        """L, the largest k with f_k in use."""
+    def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """f, and its derivatives in the named hyperparameters, shape (L + 1, len(names))."""
         ...
 
-    def factor(self, nodes: np.ndarray, length: int, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+    def factor(self, nodes: np.ndarray, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         """The rows of some nodes."""
         ...
 
@@ -72,8 +76,8 @@ class FeatureSource:
     def __deepcopy__(self, memo: dict[int, Any]) -> FeatureSource:
         return self  # the record is never changed, and large
 
-    def length(self, kernel: Kernel) -> int:
-        """The features' largest length; warns once when the kernel has outgrown it."""
+    def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The modulation up to the features' largest length; warns once when the kernel has outgrown it."""
         if not self._warned:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
@@ -81,9 +85,10 @@ class FeatureSource:
             self._warned = bool(caught)
             for warning in caught:
                 warnings.warn(warning.message, stacklevel=2)
-        return self._features.max_length
+        size = self._features.max_length + 1
+        return kernel.modulation(size, self.scale), jacobian_columns(kernel, names, size, self.scale)
 
-    def factor(self, nodes: np.ndarray, length: int, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+    def factor(self, nodes: np.ndarray, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         """The rows of some nodes, all among those that the features hold."""
         return self._rows(nodes, device, dtype)
 
@@ -109,6 +114,8 @@ class FeatureSource:
 class SeriesSource:
     """Exact rows by sparse products with a graph's walk matrix; the mean variance is trace(K) / N.
 
+    Its modulation are the Chebyshev coefficients of F as a function of the walk matrix (`DeviceSeries`).
+
     Parameters
     ----------
     graph : Graph
@@ -119,52 +126,71 @@ class SeriesSource:
     def __init__(self, graph: Graph, kernel: Kernel) -> None:
         self.laplacian = kernel.laplacian
         self.scale = kernel.check_graph(graph)
+        self._low = -1.0 if self.laplacian == "normalized" else 0.0
         self._graph = graph
-        self._series: SeriesFactor | None = None
+        self._series = SeriesFactor(graph, self.laplacian, max_length=0)
         self._spectrum: tuple[np.ndarray, np.ndarray] | None = None
         self._warned = False
+        self._every: dict[tuple[torch.device, torch.dtype], DeviceSeries] = {}
         self._rows = _Kept(self._make)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SeriesSource:
         return self
 
-    def length(self, kernel: Kernel) -> int:
-        """Terms for a tail of 1e-11 of sum |f_k|, rounded up so that small changes of the kernel keep it."""
-        needed = series_length(kernel, self.scale, _SERIES_TAIL)
-        if needed >= LONGEST_SERIES and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"the series of {kernel!r} is cut after {LONGEST_SERIES} terms: its root decays slowly",
-                TruncationWarning,
-                stacklevel=2,
-            )
-        step = max(1, 2 ** (needed.bit_length() - 3))
-        return -(-needed // step) * step
+    def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Chebyshev coefficients of F and its derivatives, by values at Chebyshev points; cut below 1e-12."""
+        jacobian = np.zeros((1, 0))
+        if names:
+            jacobian = jacobian_columns(kernel, names, series_length(kernel, self.scale, 1e-11) + 1, self.scale)
+        n = 64
+        while True:
+            gap = (1 - self._low) * np.sin(0.5 * np.pi * np.arange(n + 1) / n) ** 2  # 1 - x, exact near x = 1
+            slopes = np.polynomial.polynomial.polyval(1 - gap, jacobian).T.reshape(n + 1, -1)
+            values = np.hstack([kernel.root_spectrum(self.scale * gap, self.scale)[:, None], slopes])
+            c = scipy.fft.dct(values, type=1, axis=0) / n
+            c[[0, -1]] *= 0.5
+            needed = (np.abs(c) > _CHEBYSHEV_TOL * np.abs(values).max(axis=0)).any(axis=1)
+            size = int(np.flatnonzero(needed)[-1]) + 1 if needed.any() else 1
+            # only the lower half is trusted: the function's higher terms are folded back onto the upper one
+            if size <= n // 2 or n // 2 > _LARGEST_DEGREE:
+                break
+            n *= 2
+        if size > _LARGEST_DEGREE + 1:
+            lost = float(np.abs(c[_LARGEST_DEGREE + 1 :, 0]).sum()) / float(np.abs(values[:, 0]).max())
+            if lost > _MUCH and not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"the series of {kernel!r} is cut after {_LARGEST_DEGREE} Chebyshev terms: F is off by up to "
+                    f"{lost:.1g} of its norm",
+                    TruncationWarning,
+                    stacklevel=2,
+                )
+            size = _LARGEST_DEGREE + 1
+        return c[:size, 0].copy(), c[:size, 1:].copy()
 
-    def factor(self, nodes: np.ndarray, length: int, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+    def factor(self, nodes: np.ndarray, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         """The rows of some nodes."""
-        if self._series is None or self._series.max_length != length:
-            self._series = SeriesFactor(self._graph, self.laplacian, max_length=length)
-            self._rows = _Kept(self._make)
         return self._rows(nodes, device, dtype)
 
     def _make(self, nodes: np.ndarray, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        assert self._series is not None
-        rows = self._series.take(self._graph.positions(nodes))
-        return HostFactor(rows) if device.type == "cpu" else DeviceSeries(rows, device, dtype)
+        if (device, dtype) not in self._every:
+            self._every[device, dtype] = DeviceSeries(self._series, device, dtype)
+        return self._every[device, dtype].take(self._graph.positions(nodes))
 
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
         """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos beyond."""
         if self._spectrum is None:
             # One fixed start: the same graph has the same normalisation every time.
-            self._spectrum = density_of_states(self._graph, self.laplacian, np.random.default_rng(0))
+            points, weights = density_of_states(self._graph, self.laplacian, np.random.default_rng(0))
+            self._spectrum = (2 * np.clip(points, self._low, 1.0) - 1 - self._low) / (1 - self._low), weights
         points, weights = self._spectrum
-        values = np.polynomial.polynomial.polyval(points, f)
+        values = np.polynomial.chebyshev.chebval(points, f)
+        weighted = 2 * weights * values
         gradient = np.empty(f.size)
-        term = 2 * weights * values
+        before, now = points, np.ones_like(points)  # T_{-1} = T_1
         for k in range(f.size):
-            gradient[k] = term.sum()
-            term = term * points
+            gradient[k] = weighted @ now
+            before, now = now, 2 * points * now - before
         return float(weights @ values**2), gradient
 
 

@@ -36,8 +36,8 @@ class FactorOperator(LinearOperator):
     Parameters
     ----------
     f : Tensor, shape (L + 1,), floating
-        The modulation; its dtype and device are the operator's. Leading axes of length 1 become batch axes, which
-        linear_operator repeats and expands.
+        The modulation; its dtype and device are the operator's. Leading axes, which linear_operator adds, become
+        batch axes along which f must not change.
     rows, cols : TorchFactor
         n and m rows over the same N nodes. One object for both gives a symmetric matrix.
 
@@ -50,7 +50,7 @@ class FactorOperator(LinearOperator):
 
     def __init__(self, f: Tensor, *, rows: TorchFactor, cols: TorchFactor) -> None:
         super().__init__(f, rows=rows, cols=cols)
-        self._f = f.reshape(-1)
+        self._f = f.reshape(-1, f.shape[-1])[0]
         self._batch = f.shape[:-1]
         self._rows = rows
         self._cols = cols
@@ -81,7 +81,9 @@ class FactorOperator(LinearOperator):
         left = _columns(left_vecs.expand(*batch, *left_vecs.shape[-2:]))
         right = _columns(right_vecs.expand(*batch, *right_vecs.shape[-2:]))
         gradient = modulation_gradient(self._rows, self._cols, self._f.detach(), left, right)
-        return (gradient.reshape(self._args[0].shape),)
+        every = torch.zeros_like(self._args[0]).reshape(-1, gradient.numel())
+        every[0] = gradient  # of copies the first one answers for all
+        return (every.reshape(self._args[0].shape),)
 
     def to_dense(self) -> Tensor:
         """The matrix as a tensor, differentiable; the smaller of its sides is multiplied out."""

@@ -15,6 +15,7 @@ gpytorch = pytest.importorskip("gpytorch", reason="GRFKernel needs the extra `gp
 
 from graphrf.features import HeavyTailWarning, TruncationWarning  # noqa: E402
 from graphrf.gp import GRFKernel  # noqa: E402
+from graphrf.gp.kernel import node_ids  # noqa: E402
 
 LENGTH = 12
 
@@ -222,7 +223,7 @@ def pair(graph, kernel, source):
 
 
 def step(model, x, y):
-    """The marginal likelihood per observation, with gradients of its negative in all parameters in order of their names."""
+    """The marginal likelihood per observation, and gradients of its negative in the parameters by name."""
     model.train()
     model.zero_grad()
     value = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)(model(x), y)
@@ -363,11 +364,10 @@ def test_nodes_are_integers_or_integral_floats_that_are_exact(karate):
 
 
 def test_large_positions_stay_exact():
-    node = 2**24 + 1
-    graph = grf.from_edges([node, 0], [0, 1], n_nodes=node + 1)
-    features = grf.sample_features(graph, grf.RandomWalks(4, grf.Truncated(2)), nodes=[node, node - 1], seed=0)
-    matrix = GRFKernel(features, grf.Diffusion(0.5), normalize=False)(torch.tensor([node, node - 1])).to_dense()
-    assert matrix[0, 0] < matrix[1, 1]  # the second is isolated; float32 would have confused them
+    large = [2**24, 2**24 + 1, 2**31 + 1]
+    for dtype in (torch.int64, torch.float64):
+        assert node_ids("x", torch.tensor(large, dtype=dtype)[:, None]).tolist() == large
+    assert node_ids("x", torch.tensor([2**53 + 1])).tolist() == [2**53 + 1]
 
 
 def test_copies_share_graph_and_features_and_states_are_restored(karate):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import warnings
 
+import networkx as nx
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.utils.validation import check_is_fitted
 
 import graphrf as grf
 
@@ -250,11 +251,117 @@ def test_without_scikit_learn_the_message_says_what_to_install(monkeypatch):
         grf.gp.GraphGPRegressor  # noqa: B018
 
 
-def test_progress_bars_go_to_standard_error(grid, signal, capsys):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        gp = grf.GraphGPRegressor(grid, seed=0, progress=True).fit(NODES, _noisy(signal))
-        gp.predict(return_std=True)
+def test_progress_of_training_solves_and_predictions_is_told_and_changes_nothing(grid, signal, capsys):
+    y = _noisy(signal)
+    silent = grf.GraphGPRegressor(grid, seed=0, solver="cg").fit(NODES, y)
+    want = silent.predict(return_std=True)
+    assert capsys.readouterr().err == ""
+    told = grf.GraphGPRegressor(grid, seed=0, solver="cg", progress=True).fit(NODES, y)
+    found = told.predict(return_std=True)
     captured = capsys.readouterr()
-    assert "predictions" in captured.err
     assert captured.out == ""
+    for what in ("training", "solving", "predictions"):
+        assert what in captured.err
+    for one, other in zip(want, found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# -- fits one after another ----------------------------------------------------------------------
+
+
+def test_a_second_fit_knows_nothing_of_the_first(grid, signal):
+    y = _noisy(signal)
+    gp = grf.GraphGPRegressor(grid, method="walks", seed=0).fit(NODES[:20], np.column_stack([y, -y])[:20])
+    gp.predict(return_std=True)
+    gp.set_params(method="series", mean="zero", noise=0.02).fit(NODES, y)
+    fresh = grf.GraphGPRegressor(grid, method="series", mean="zero", noise=0.02, seed=0).fit(NODES, y)
+    for one, other in zip(gp.predict(return_std=True), fresh.predict(return_std=True), strict=True):
+        np.testing.assert_array_equal(one, other)
+    names = [name for name in vars(fresh) if name.endswith("_")]
+    assert [name for name in vars(gp) if name.endswith("_")] == names
+    for name in names:
+        np.testing.assert_array_equal(getattr(gp, name), getattr(fresh, name), err_msg=name)
+    assert gp.sampler_ is None
+
+
+def test_clones_of_fitted_ones_are_not_fitted(grid, signal):
+    gp = grf.GraphGPRegressor(grid, seed=0, mean=np.arange(144.0)).fit(NODES, _noisy(signal))
+    other = clone(gp)
+    assert not [name for name in vars(other) if name.endswith("_")]
+    with pytest.raises(NotFittedError, match="call fit"):
+        other.predict()
+    with pytest.raises(NotFittedError):
+        check_is_fitted(other)
+    check_is_fitted(gp)
+    np.testing.assert_array_equal(other.fit(NODES, _noisy(signal)).predict(), gp.predict())
+
+
+def test_the_representation_is_short_whatever_is_fitted(grid, signal):
+    for mean, most in (("constant", 200), (np.arange(144.0), 1500)):  # scikit-learn cuts what is longer
+        gp = grf.GraphGPRegressor(grid, seed=0, mean=mean).fit(NODES, _noisy(signal))
+        assert len(repr(gp)) < most
+    assert "144 nodes" in repr(gp)
+    assert repr(gp) == repr(clone(gp))
+
+
+def test_settings_given_stay_as_they_were_given(grid, signal):
+    settings = {"kernel": "matern", "noise": np.float32(0.1), "optimize": ("lengthscale",), "seed": np.int64(4)}
+    gp = grf.GraphGPRegressor(grid, **settings).fit(NODES, _noisy(signal))
+    for name, value in settings.items():
+        assert getattr(gp, name) is value
+    assert gp.noise_ == np.float32(0.1)
+    assert gp.kernel_.nu == 1.5
+
+
+def test_fixed_hyperparameters_stay_and_the_rest_is_trained(grid, signal):
+    y = _noisy(signal)
+    start = grf.Matern(2.5, 3.0)
+    fixed = grf.GraphGPRegressor(grid, kernel=start, optimize=False, output_scale=2.0, noise=0.1, seed=0)
+    fixed.fit(NODES, y)
+    assert (fixed.kernel_, fixed.output_scale_, fixed.noise_) == (start, 2.0, 0.1)
+    trained = grf.GraphGPRegressor(grid, kernel=start, output_scale=2.0, seed=0).fit(NODES, y)
+    assert trained.output_scale_ == 2.0
+    assert trained.kernel_.nu == 2.5
+    assert trained.kernel_.lengthscale != 3.0
+    assert trained.log_marginal_likelihood_ > fixed.log_marginal_likelihood_
+    both = grf.GraphGPRegressor(grid, kernel=start, optimize=["nu", "lengthscale"], seed=0).fit(NODES, y)
+    assert both.kernel_.nu != 2.5
+    assert both.log_marginal_likelihood_ >= trained.log_marginal_likelihood_ - 1e-6
+
+
+# -- model selection -----------------------------------------------------------------------------
+
+
+def test_score_is_r2_also_for_several_outputs_repeats_and_names(signal):
+    names = [f"n{i}" for i in range(144)]
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(12, 12)), nodes=names)
+    train = np.concatenate([NODES, NODES[:5]])
+    y = np.column_stack([signal, 2 - signal])[train]
+    gp = grf.GraphGPRegressor(graph, seed=0).fit([names[i] for i in train], y)
+    queried = [names[i] for i in train]
+    assert np.isclose(gp.score(queried, y), r2_score(y, gp.predict(train)))
+    weights = np.arange(train.size)
+    assert np.isclose(gp.score(train, y, weights), r2_score(y, gp.predict(train), sample_weight=weights))
+    scores = cross_val_score(gp, np.array(queried), y, cv=KFold(3, shuffle=True, random_state=0))
+    assert (scores > 0.5).all()
+
+
+def test_grid_search_over_methods_noise_and_solvers(grid, signal):
+    search = GridSearchCV(
+        grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), optimize=False, seed=0),
+        {"method": ["series", "walks"], "noise": [0.01, 100.0], "solver": ["cholesky", "cg"]},
+        cv=KFold(3, shuffle=True, random_state=0),
+        scoring="neg_root_mean_squared_error",
+    ).fit(NODES[:, None], _noisy(signal))
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_params_["noise"] != 100.0
+    assert search.best_estimator_.graph is grid
+
+
+@pytest.mark.parametrize("method", ["series", "walks"])
+def test_the_prior_covariance_is_exact_whatever_the_method(grid, signal, method):
+    gp = grf.GraphGPRegressor(grid, method=method, seed=0).fit(NODES, _noisy(signal))
+    exact = gp.kernel_.dense(grid)
+    exact *= gp.output_scale_ / np.diagonal(exact).mean()
+    np.testing.assert_allclose(gp.prior_covariance(), exact, atol=1e-8 * gp.output_scale_)
+    np.testing.assert_allclose(gp.prior_covariance([5, 5, 2]), exact[np.ix_([5, 5, 2], [5, 5, 2])], atol=1e-8)

@@ -10,6 +10,8 @@ import graphrf as grf
 NODES = np.arange(0, 144, 3)
 Y = np.sin(NODES / 12) + 0.1 * np.random.default_rng(0).standard_normal(48)
 METHODS = ["series", "walks"]
+# Default rows for walks hold the kernel's series but for a thousandth.
+ACCURACY = {"series": 1e-9, "walks": 4e-3}
 
 
 def _fit(graph, nodes, y, **settings):
@@ -154,10 +156,10 @@ def test_one_and_two_observations_have_sound_answers(grid, method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_contradictory_repeats_are_averaged_whatever_the_noise(grid, method):
-    for noise in (1e-12, 1e-3, 10.0):
-        gp = _fit(grid, [3, 3, 4, 90], [1.0, -5.0, 2.0, 1.0], noise=noise, output_scale=1.0, method=method)
-        if noise < 1:
-            np.testing.assert_allclose(gp.predict([3]), -2.0, atol=0.05)
+    settings = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 1.0, "method": method}
+    for noise in (1e-12, 1e-3):
+        gp = _fit(grid, [3, 3, 4, 90], [1.0, -5.0, 2.0, 1.0], noise=noise, **settings)
+        np.testing.assert_allclose(gp.predict([3]), -2.0, atol=0.05)
     assert _fit(grid, [3, 3, 4, 90], [1.0, -5.0, 2.0, 1.0], method=method).noise_ > 1  # and trained, it is seen
 
 
@@ -174,7 +176,7 @@ def test_a_graph_of_one_node(method, laplacian, loop):
     np.testing.assert_allclose(gp.predict(), 2.0)
     gp = _fit(graph, [0], [3.0], kernel=kernel, method=method, mean="zero", output_scale=2.0, noise=1.0)
     mean, std = gp.predict(return_std=True)
-    np.testing.assert_allclose([mean[0], std[0] ** 2], [2.0, 2 / 3])
+    np.testing.assert_allclose([mean[0], std[0] ** 2], [2.0, 2 / 3], rtol=ACCURACY[method])
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
@@ -186,8 +188,8 @@ def test_a_graph_of_isolated_nodes_is_white_noise(method, laplacian):
         mean="zero", output_scale=2.0, noise=1.0,
     )  # fmt: skip
     mean, std = gp.predict(return_std=True)
-    np.testing.assert_allclose(mean, [2.0, 0.0, 1.2, 0.0, 0.0], atol=1e-12)
-    np.testing.assert_allclose(std**2, [2 / 3, 2.0, 0.4, 2.0, 2.0])
+    np.testing.assert_allclose(mean, [2.0, 0.0, 1.2, 0.0, 0.0], rtol=ACCURACY[method])
+    np.testing.assert_allclose(std**2, [2 / 3, 2.0, 0.4, 2.0, 2.0], rtol=ACCURACY[method])
     _fit(graph, np.arange(5), np.arange(5.0), kernel=grf.Diffusion(2.0, laplacian=laplacian), method=method)
 
 

@@ -19,7 +19,7 @@ from graphrf.gp.gram import FactorGram, Gram, SeriesGram, series_length
 from graphrf.gp.labels import Labels, checked_labels
 from graphrf.gp.laplace import Curvature, find_mode
 from graphrf.gp.latent_prior import LatentPrior
-from graphrf.gp.method_choice import affordable_training, choose_method, choose_solver
+from graphrf.gp.method_choice import SERIES_BUDGET, affordable_training, choose_method, choose_solver
 from graphrf.gp.posterior import SolverWarning
 from graphrf.gp.settings import checked_prior
 from graphrf.graph import Graph
@@ -43,6 +43,8 @@ _SERIES_TAIL = 1e-11
 # Of the table of Chebyshev terms that training holds.
 _TABLE_NUMBERS = 32_000_000
 _LARGEST_DEGREE = 1_000
+# Sparse products that the prior variance of one node takes with the series.
+_VARIANCE_PRODUCTS = 40
 # Numbers in the matrices of the latent covariance, 2 C m^2: 1 GB.
 LARGEST_CURVATURE = 130_000_000
 # Points of the integral over latent functions, and numbers that are summed at once.
@@ -71,9 +73,11 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         is the first guess (and the kernel itself with `optimize=False`).
     method : {"auto", "series", "walks"}
         "series": the exact K, by sparse products. "walks": Phi Phi^T of one set of sampled rows throughout,
-        for labelled and queried nodes alike. "auto": as in `GraphGPRegressor`.
+        for labelled and queried nodes alike. "auto": as in `GraphGPRegressor`, and "walks" too where the prior
+        variances of all N nodes, 40 N nnz(W) multiply-adds with the series, are more than 2e10.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
-        For "walks"; default as in `GraphGPRegressor`.
+        For "walks". Default: compressed powers with the budget that rows of all N nodes can afford, lengthened
+        until they hold the trained kernel's series but for a thousandth of sum |f_k|.
     normalize : bool
         Whether K is scaled to variance 1 at every node, K_ij / sqrt(K_ii K_jj), so that `output_scale` is the
         variance of every latent function everywhere. Unlike the mean variance of `GraphGPRegressor`, this evens
@@ -125,6 +129,9 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     their integral is too cautious. Where labels are noisy, so that the output scale is small, the integral is
     better: over 40 draws of labels from the model on a grid, 250 of 900 nodes labelled, 1.057 against 1.058 at
     output scale 1, .964 against .970 at 4.
+
+    Measured on two busy cores: fit and probabilities at all other nodes, 541 of the 2,708 nodes of cora labelled,
+    13 s (accuracy .82, log loss .59); 2,000 of the 22,470 nodes of facebook-pages, 75 s (.88, .38).
 
     Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and 5.5.1.
 
@@ -251,6 +258,9 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
             return self.method
         if self.sampler is not None:
             return "walks"
+        variances = _VARIANCE_PRODUCTS * self.graph.adjacency.nnz * self.graph.n_nodes
+        if self.normalize and variances > SERIES_BUDGET:
+            return "walks"
         return choose_method(self.graph, n_observed, min(n_observed, self.max_train))
 
     def _train_by_series(self, kernel: Kernel, names: Sequence[str], labels: Labels) -> tuple[Found, Any]:
@@ -301,7 +311,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     def _default_sampler(self, kernel: Kernel, length: int) -> Any:
         length = min(length, walk_choice.LONGEST)
-        return walk_choice.default_sampler(kernel.laplacian, length, self.n_observed_nodes_)
+        # every node may be queried, and one set of rows serves all
+        return walk_choice.default_sampler(kernel.laplacian, length, self.graph.n_nodes)
 
     def _search(
         self,

@@ -13,7 +13,7 @@ from graphrf.gp.gram import product
 _BLOCK_NUMBERS = 8_000_000
 _WIDEST_BLOCK = 1024
 # Sparse rows that are made at once.
-_ROWS_AT_ONCE = 32_768
+_ROWS_AT_ONCE = 4_096
 
 
 class LatentPrior:

@@ -55,7 +55,7 @@ def san_jose(
     if training == "walks":
         model = protocol.train_on_walks(graph, sensors[train], speeds[train], "constant", 0.4, seed)
     else:
-        model = protocol.train_exactly(graph, sensors[train], speeds[train], "constant")
+        model = protocol.model_of(ExactGraphGP(graph).fit(sensors[train], speeds[train]))
     task = protocol.task_from(graph, sensors[train], sensors[test], speeds[train], speeds[test], model)
     exact = metrics.rmse(task.y_test, task.mean)
     print(

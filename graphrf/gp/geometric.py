@@ -17,17 +17,17 @@ from graphrf.matching.spectrum import density_of_states
 from graphrf.sampling.philox import check_seed
 from graphrf.series import kernel_block
 
+_missing: ImportError | None = None
 try:
     # Not among the extras, because it needs an older numpy: so it is seldom there when types are checked.
     from geometric_kernels.feature_maps.base import FeatureMap  # type: ignore[import-not-found]
     from geometric_kernels.kernels.base import BaseGeometricKernel  # type: ignore[import-not-found]
     from geometric_kernels.spaces.base import Space  # type: ignore[import-not-found]
     from lab import Int  # type: ignore[import-not-found]
-except ImportError as error:
-    raise ImportError(
-        "graphrf.gp.geometric needs the GeometricKernels library: pip install geometric-kernels. Releases up to "
-        f"1.0.1 need numpy < 2.4. What failed: {error}"
-    ) from error
+except ImportError as error:  # told when a kernel is made: this file can be read without the library
+    _missing = error
+    BaseGeometricKernel = FeatureMap = Space = object
+    Int = int
 
 # Entries are within this share of the spectrum's largest value, so that what is left after normalisation agrees
 # with all eigenpairs to about ten digits.
@@ -109,6 +109,11 @@ class MaternSeriesKernel(BaseGeometricKernel):
     def __init__(
         self, graph: Graph, *, laplacian: str = "combinatorial", normalize: bool = True, seed: int | None = None
     ) -> None:
+        if _missing is not None:
+            raise ImportError(
+                "MaternSeriesKernel needs the GeometricKernels library: pip install geometric-kernels (1.0.1 needs "
+                f"numpy < 2.4). What failed: {_missing}"
+            ) from _missing
         require_graph(graph).require_undirected("a Matérn kernel")
         laplacian = _checks.choice("laplacian", laplacian, LAPLACIANS)
         super().__init__(NodeSpace(graph, laplacian))

@@ -237,8 +237,10 @@ def test_bad_nodes_and_graphs_are_refused(theirs, karate):
         _ours(karate, laplacian="signless")
 
 
-def test_without_the_library_the_message_says_what_to_install(monkeypatch):
+def test_without_the_library_the_message_says_what_to_install(monkeypatch, karate):
     monkeypatch.delitem(sys.modules, "graphrf.gp.geometric", raising=False)
     monkeypatch.setitem(sys.modules, "geometric_kernels.feature_maps.base", None)
+    module = importlib.import_module("graphrf.gp.geometric")
     with pytest.raises(ImportError, match="pip install geometric-kernels"):
-        importlib.import_module("graphrf.gp.geometric")
+        module.MaternSeriesKernel(karate)
+    monkeypatch.delitem(sys.modules, "graphrf.gp.geometric")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from graphrf.gp.method_choice import affordable_training, choose_method, reached
 from graphrf.gp.observations import Observations
 from graphrf.gp.posterior import LARGEST_JOINT
 from graphrf.gp.progress import node_bar, step_bar
-from graphrf.gp.saved import read_fitted, write_fitted
+from graphrf.gp.saved import Saved
 from graphrf.gp.settings import checked_settings, checked_targets
 from graphrf.gp.trend import MeanFunction
 from graphrf.graph import Graph
@@ -34,7 +33,7 @@ except ImportError as error:
     ) from error
 
 
-class GraphGPRegressor(RegressorMixin, BaseEstimator):
+class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     r"""Gaussian-process regression of a signal on the nodes of a graph.
 
     .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K / \bar k), \quad
@@ -214,7 +213,9 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            For unknown nodes, y that is not finite or of another length, a directed graph, settings out of range.
+            For unknown nodes, y that is not finite, of another length or with squares beyond float64, covariates
+            that are collinear at the observed nodes, a directed graph, settings out of range, a lengthscale beyond
+            what the series can hold. The regressor is then not fitted, whatever it was before.
 
         Warns
         -----
@@ -446,51 +447,6 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         self._check_joint(np.unique(positions).size)
         block = kernel_block(self.graph, self.kernel_, positions, positions)
         return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)
-
-    # -- files -------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str], *, graph: bool = True) -> None:
-        """Write the fitted regressor to a file, without pickle; the file appears whole or not at all.
-
-        Parameters
-        ----------
-        path : path
-            Of an .npz file: settings and hyperparameters as JSON, observations and graph as arrays.
-        graph : bool
-            Whether the graph is in the file. Without it `load` must be given the same one.
-
-        Raises
-        ------
-        TypeError
-            For kernels, samplers and laws that are not graphrf's own, and for nodes' names that are neither text,
-            numbers nor tuples of them.
-        """
-        self._check_fitted()
-        with_graph = _checks.flag("graph", graph)
-        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "graph"}
-        write_fitted(path, settings, self._given, self.graph, with_graph)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, graph: Graph | None = None) -> GraphGPRegressor:
-        """The regressor that `save` wrote: it predicts as that one did.
-
-        Parameters
-        ----------
-        path : path
-        graph : Graph, optional
-            The graph of the fit, to share it, or because the file was saved without it.
-
-        Raises
-        ------
-        FileNotFoundError, ValueError
-            If there is no such file, it is not whole, or `graph` is another one.
-
-        Notes
-        -----
-        Nothing is trained; the solve of the posterior is done again, so the file holds no matrices.
-        """
-        loaded, given, mean = read_fitted(path, graph, cls)
-        return loaded._condition(given, mean)
 
     # -- checks ------------------------------------------------------------------------------------
 

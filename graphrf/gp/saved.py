@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable, Hashable, Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -54,7 +54,64 @@ _GRAPH = ("indptr", "indices", "weights")
 _PLAIN = ("single", "output_scale", "noise", "mean_variance", "seed", "log_marginal_likelihood", "trained")
 
 
-def write_fitted(
+class Saved:
+    """What a regressor has of files."""
+
+    def save(self: Any, path: str | os.PathLike[str], *, graph: bool = True) -> None:
+        """Write the fitted regressor to a file, without pickle; the file appears whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            Of an .npz file: settings and hyperparameters as JSON, observations and graph as arrays.
+        graph : bool
+            Whether the graph is in the file. Without it `load` must be given the same one.
+
+        Raises
+        ------
+        TypeError
+            For kernels, samplers and laws that are not graphrf's own, and for nodes' names that are neither text,
+            numbers nor tuples of them.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, graphrf as grf
+        >>> line = grf.from_edges([0, 1], [1, 2])
+        >>> gp = grf.GraphGPRegressor(line, kernel=grf.Diffusion(1.0), optimize=False, noise=0.1, seed=0)
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "gp.npz")
+        >>> gp.fit([0, 2], [1.0, -1.0]).save(file)
+        >>> bool((grf.GraphGPRegressor.load(file).predict() == gp.predict()).all())
+        True
+        """
+        self._check_fitted()
+        with_graph = _checks.flag("graph", graph)
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "graph"}
+        _write(path, settings, self._given, self.graph, with_graph)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, graph: Graph | None = None) -> Self:
+        """The regressor that `save` wrote: it predicts as that one did.
+
+        Parameters
+        ----------
+        path : path
+        graph : Graph, optional
+            The graph of the fit, to share it, or because the file was saved without it.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If there is no such file, it is not whole, or `graph` is another one.
+
+        Notes
+        -----
+        Nothing is trained; the solve of the posterior is done again, so the file holds no matrices.
+        """
+        loaded, given, mean = _read(path, graph, cls)
+        return loaded._condition(given, mean)
+
+
+def _write(
     path: str | os.PathLike[str], settings: Mapping[str, Any], given: Conditions, graph: Graph, with_graph: bool
 ) -> None:
     """Write settings (all but the graph) and conditions, with or without the graph, as one .npz file."""
@@ -81,7 +138,7 @@ def write_fitted(
         np.savez(file, record=np.frombuffer(text, np.uint8), **arrays)
 
 
-def read_fitted(
+def _read(
     path: str | os.PathLike[str], graph: Graph | None, make: Callable[..., Any]
 ) -> tuple[Any, Conditions, MeanFunction]:
     """`make(graph, **settings)` of a file, conditions and mean function.

@@ -13,7 +13,14 @@ from graphrf.gp.observations import Observations
 from graphrf.gp.trend import MeanFunction
 
 COORDINATES = np.stack(np.divmod(np.arange(144), 12), axis=1).astype(float)
-FIXED = {"deviations": "exact", "kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 1.5, "noise": 0.2, "seed": 0}
+FIXED = {
+    "deviations": "exact",
+    "kernel": grf.Diffusion(2.0),
+    "optimize": False,
+    "output_scale": 1.5,
+    "noise": 0.2,
+    "seed": 0,
+}
 
 
 def _observed(n_outputs=1, seed=0):

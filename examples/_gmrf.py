@@ -13,6 +13,8 @@ from scipy.sparse.linalg import splu
 import graphrf as grf
 
 NUS = (1, 2)
+# Beyond, the square of 2 nu / l^2 I + L is singular to rounding.
+_LONGEST = 1e3
 
 
 class MaternGMRF:
@@ -58,7 +60,7 @@ class MaternGMRF:
             points = [np.array([a, b + 2 * nu * (a - 0.5 * np.log(2 * nu))]) for a, b in starts]
             best = minimize(
                 objective, min(points, key=objective), method="Nelder-Mead",
-                bounds=[(np.log(0.1), np.log(1e4)), (least, 40.0)],
+                bounds=[(np.log(0.1), np.log(_LONGEST)), (least, 40.0)],
                 options={"xatol": 1e-2, "fatol": 1e-3, "maxfev": 100},
             )  # fmt: skip
             found.append((-best.fun, nu, *np.exp(best.x)))

@@ -51,7 +51,7 @@ class SeriesRows:
 
 
 class SampledRows:
-    """Sampled rows at the observed nodes, and at nodes whose deviations are asked for; exact ones for values.
+    """Sampled rows at observed nodes, and at those whose deviations are asked for; exact ones for values.
 
     A node's row depends on the seed and the node only, so it can be drawn when needed. Stacked, sampled rows F_u and
     exact rows F_q are the factor of one positive semi-definite covariance, whatever was sampled, so that means and
@@ -124,16 +124,15 @@ class Covariance:
         """K[left, right], dense, and the diagonal of K[right, right]; the nodes of `right` are distinct."""
         if isinstance(left, SeriesFactor) and isinstance(right, SeriesFactor):
             block, diagonal = left.columns(self._f, right.nodes)
-            return self._amplitude * block, self._amplitude * diagonal
-        rows, columns = rows_of(left, self._f), rows_of(right, self._f)
-        return self._amplitude * product(rows, columns), self._amplitude * squared_norms(columns)
+        else:
+            rows, columns = rows_of(left, self._f), rows_of(right, self._f)
+            block, diagonal = product(rows, columns), squared_norms(columns)
+        block *= self._amplitude
+        return block, self._amplitude * diagonal
 
     def dense(self, factor: Factor) -> np.ndarray:
-        """K among the factor's own nodes, dense and symmetric."""
-        matrix = self.columns(factor, factor)[0]
-        matrix += matrix.T.copy()
-        matrix *= 0.5
-        return matrix
+        """K among the factor's own nodes, dense; symmetric to rounding."""
+        return self.columns(factor, factor)[0]
 
     def blocks(self, n: int, left: Factor) -> Iterator[slice]:
         """Slices of n nodes so small that blocks of columns K[left, slice] stay within about 64 MB."""

@@ -21,7 +21,7 @@ LARGEST_CHOLESKY = 7_000
 LARGEST_JOINT = 5_000
 # Columns solved together by conjugate gradients.
 _SOLVE_WIDTH = 64
-# Draws whose squares estimate variances, how many are held at once, and the residual that is small enough for them.
+# Draws whose squares estimate variances, how many are held at once, and the residual that is enough for them.
 N_DRAWS = 64
 _DRAWS_AT_ONCE = 16
 _DRAWS_TOLERANCE = 1e-4
@@ -161,6 +161,7 @@ class Posterior:
             return np.zeros((0, 0))
         rows = self._covariance.factor(nodes)
         prior = self._covariance.dense(rows)
+        prior = 0.5 * (prior + prior.T)
         cross = np.hstack(
             [
                 self._covariance.columns(self._rows, rows.take(np.arange(nodes.size)[block]))[0]

@@ -106,20 +106,23 @@ class SpectralGradients:
         b = rhs.reshape(rhs.shape[0], -1)
         norm = np.linalg.norm(b, axis=0)
         norm[norm == 0] = 1.0
-        x, residual = np.zeros_like(b), b
-        done, reached = 0, np.inf
+        x, residual, done = np.zeros_like(b), b, 0
+        left = float((np.linalg.norm(b, axis=0) / norm).max())
+        # What a residual in h's system grows by in A's, relative to its right-hand side: at most 1 + rho K, mostly
+        # about the root of that. Each solve tells.
+        growth = self._spread**0.5
         for _ in range(_REFINEMENTS):
-            # A residual in h's system is at most 1 + rho K times larger in A's, relative to its right-hand side.
-            left = float((np.linalg.norm(residual, axis=0) / norm).max())
-            inner = float(np.clip(tol / (left * self._spread), _ROUNDING, 0.5))
+            inner = float(np.clip(tol / (max(left, tol) * growth), _ROUNDING, 0.5))
             step, n = self._whole(residual, inner, self._max_iterations - done)
-            x += step
             done += n
-            residual = b - self.product(x)
-            last, reached = reached, float((np.linalg.norm(residual, axis=0) / norm).max())
-            if reached <= tol or done >= self._max_iterations or reached > 0.5 * last:
+            after = residual - self.product(step)
+            reached = float((np.linalg.norm(after, axis=0) / norm).max())
+            growth = max(growth, 2 * reached / (max(left, tol) * inner))
+            if reached < left:
+                x, residual, left = x + step, after, reached
+            if left <= tol or done >= self._max_iterations or inner == _ROUNDING:
                 break
-        return Solution(x.reshape(rhs.shape), reached <= tol, done, reached)
+        return Solution(x.reshape(rhs.shape), left <= tol, done, left)
 
     def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
         """b^T A^-1 b for each column of b, at most the exact value, and the solution that it rests on."""

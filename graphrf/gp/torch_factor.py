@@ -177,7 +177,7 @@ class _Dense(torch.autograd.Function):
         ctx.factors = rows, cols
         ctx.save_for_backward(f)
         result = f.new_empty(rows.shape[0], cols.shape[0])
-        for block, spread in _spread_rows(cols, f):
+        for block, *_, spread in _spread_rows(cols, f):
             result[:, block] = rows.apply(f, spread)
         return result
 
@@ -189,11 +189,10 @@ class _Dense(torch.autograd.Function):
         gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
         if rows is cols:  # <G, P F^T + F P^T> = <G + G^T, P F^T>
             grad = grad + grad.T
-        for block, spread in _spread_rows(cols, f):
+        for block, part, units, spread in _spread_rows(cols, f):
             gradient += rows.grad_f(spread, grad[:, block], f.numel())
-        if rows is not cols:
-            for block, spread in _spread_rows(rows, f):
-                gradient += cols.grad_f(spread, grad[block].T, f.numel())
+            if rows is not cols:
+                gradient += part.grad_f(rows.apply_t(f, grad[:, block]), units, f.numel())
         return None, None, gradient.to(f)
 
 
@@ -239,11 +238,12 @@ def _column_blocks(n_nodes: int, n_columns: int) -> Iterator[slice]:
         yield slice(start, min(start + width, n_columns))
 
 
-def _spread_rows(factor: TorchFactor, f: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """F^T e_i for all rows by blocks, shape (N, rows of the block)."""
+def _spread_rows(factor: TorchFactor, f: Tensor) -> Iterator[tuple[slice, TorchFactor, Tensor, Tensor]]:
+    """Blocks of rows with their factor, their unit vectors e_i and F^T e_i, shape (N, rows of the block)."""
     for block in _column_blocks(factor.shape[1], factor.shape[0]):
         part = factor.take(np.arange(block.start, block.stop))
-        yield block, part.apply_t(f, torch.eye(part.shape[0], dtype=f.dtype, device=f.device))
+        units = torch.eye(part.shape[0], dtype=f.dtype, device=f.device)
+        yield block, part, units, part.apply_t(f, units)
 
 
 def _row_blocks(

@@ -334,7 +334,8 @@ def draw(results: dict[str, tuple[dict[str, np.ndarray], float]], held_out: str,
             axes[0, column].set_title(name, fontsize=9)
     for row, label in enumerate(("relative Gram error", f"RMSE at {held_out}", "KL(approximate || exact)")):
         axes[row, 0].set_ylabel(label, fontsize=9)
-    figure.supxlabel("non-zeros a row", fontsize=9)
+    for ax in axes.flat if n == 1 else axes[-1]:
+        ax.set_xlabel("non-zeros a row", fontsize=9)
     handles, labels = axes[1, 0].get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside lower center", ncols=4 if n == 1 else 7, frameon=False, fontsize=8.5

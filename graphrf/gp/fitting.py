@@ -23,9 +23,10 @@ from graphrf.sampling.sample import sample_features
 # Numbers that the tables of the series may hold, and the most degrees that one has.
 _TABLE_NUMBERS = 32_000_000
 _LARGEST_DEGREE = 1_000
-# Below this many observed nodes linear algebra runs on one thread: numpy and scipy each bring a pool whose idle
-# threads spin, and on matrices of a few hundred rows two pools of two threads were ten times slower than one.
-_SINGLE_THREADED = 1_000
+# Below this many nodes linear algebra runs on one thread: numpy and scipy each bring a pool whose idle threads spin.
+# Two pools of two threads were ten times slower than one on matrices of a few hundred rows, and eighty times on
+# 1,000 rows while other programs were running.
+_SINGLE_THREADED = 3_000
 
 
 class Task(NamedTuple):

@@ -69,6 +69,7 @@ class Posterior:
         self._solver: CholeskySolver | Gradients
         if gradients is None:
             matrix = covariance.dense(self._rows)
+            self._prior = np.diagonal(matrix).copy()
             matrix[np.diag_indices(self._nodes.size)] += self._diagonal
             try:
                 self._solver = CholeskySolver(matrix)
@@ -112,9 +113,10 @@ class Posterior:
         """Variances of f, shape (q,), by blocks of distinct nodes, exact but for the solver's tolerance."""
         result = np.empty(nodes.size)
         if isinstance(self._solver, CholeskySolver):
-            # At an observed node d - d^2 (A^-1)_qq is left of the prior: no column is needed, nothing cancels.
+            # At an observed node d - d^2 (A^-1)_qq is left of the prior: no column is needed, and little cancels
+            # where the noise d is below the prior.
             place = np.searchsorted(self._nodes, nodes).clip(max=self._nodes.size - 1)
-            seen = self._nodes[place] == nodes
+            seen = (self._nodes[place] == nodes) & (self._diagonal[place] <= self._prior[place])
             noise = self._diagonal[place[seen]]
             result[seen] = noise * np.maximum(1 - noise * self._solver.inverse_diagonal[place[seen]], 0.0)
             rest = np.flatnonzero(~seen)
@@ -140,15 +142,14 @@ class Posterior:
             return self._sampled
         every = np.arange(self._rows.shape[1])
         squares = np.zeros(every.size)
-        mean = self._covariance.root_values(every, self._spread[:, :1])
+        nothing = np.zeros((self._nodes.size, 1))  # given that only noise was seen, draws are about 0
         for part in slices(N_DRAWS, _DRAWS_AT_ONCE):
             count = part.stop - part.start
             drawn = posterior_draws(
-                self._features, self._diagonal, self._residual[:, :1], self._solve_loosely,
+                self._features, self._diagonal, nothing, self._solve_loosely,
                 n_samples=count, rng=rng,
             )  # fmt: skip
             draws = self._covariance.root_values(every, drawn.coefficients[:, :, 0])
-            draws -= mean
             squares += np.einsum("ij,ij->i", draws, draws)
             if bar is not None:
                 bar.update(every.size * count // N_DRAWS)

@@ -19,11 +19,10 @@ from graphrf.series import kernel_block
 
 _missing: ImportError | None = None
 try:
-    # Not among the extras, because it needs an older numpy: so it is seldom there when types are checked.
-    from geometric_kernels.feature_maps.base import FeatureMap  # type: ignore[import-not-found]
-    from geometric_kernels.kernels.base import BaseGeometricKernel  # type: ignore[import-not-found]
-    from geometric_kernels.spaces.base import Space  # type: ignore[import-not-found]
-    from lab import Int  # type: ignore[import-not-found]
+    from geometric_kernels.feature_maps.base import FeatureMap
+    from geometric_kernels.kernels.base import BaseGeometricKernel
+    from geometric_kernels.spaces.base import Space
+    from lab import Int
 except ImportError as error:  # told when a kernel is made: this file can be read without the library
     _missing = error
     BaseGeometricKernel = FeatureMap = Space = object

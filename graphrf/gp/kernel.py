@@ -14,7 +14,7 @@ from graphrf._kernel import require_kernel
 from graphrf.features import Features
 from graphrf.gp.kernel_source import FeatureSource, SeriesSource, Source
 from graphrf.gp.operator import FactorOperator
-from graphrf.gp.settings import _trained_names
+from graphrf.gp.settings import trained_names
 from graphrf.gp.torch_factor import TorchFactor, paired
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel, LearnedModulation
@@ -101,7 +101,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         lengthscale_constraint: Interval | None = None,
     ) -> None:
         require_kernel(kernel)
-        names = _trained_names(optimize, kernel)
+        names = trained_names(optimize, kernel)
         if isinstance(kernel, LearnedModulation) and len(names) not in (0, len(kernel.values)):
             raise ValueError(
                 "`optimize` must be True or False for LearnedModulation, whose values are one parameter"

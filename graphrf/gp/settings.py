@@ -59,7 +59,7 @@ def checked_prior(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
     _checks.flag("normalize", gp.normalize)
     _checks.integer("max_train", gp.max_train, low=1)
     thread_count(gp.n_threads)
-    return kernel, _trained_names(gp.optimize, kernel)
+    return kernel, trained_names(gp.optimize, kernel)
 
 
 def _check_variance(name: str, value: Any) -> None:
@@ -82,7 +82,7 @@ def _check_sampler(sampler: Any, method: str, kernel: Kernel) -> None:
         )
 
 
-def _trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
+def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
     own = kernel.hyperparameters
     if isinstance(optimize, bool | np.bool_):
         return tuple(name for name in own if name not in _CHOSEN) if optimize else ()

@@ -44,3 +44,26 @@ def step_products(  # type: ignore[no-untyped-def]
                 sums[steps[visit]] += counts[visit] * product
                 visit += 1
     return sums
+
+
+@njit(nogil=True, cache=True)
+def add_pairs(  # type: ignore[no-untyped-def]
+    indptr, rows, values, slopes, gram, changes
+):
+    """Add the lower triangles of R R^T and of dR R^T + R dR^T, for a sparse R by columns.
+
+    Parameters
+    ----------
+    indptr, rows : int64, the pattern by columns (CSC), rows sorted in each
+    values : float64, shape (nnz,), R
+    slopes : float64, shape (q, nnz), derivatives of R
+    gram, changes : float64, shapes (m, m) and (q, m, m)
+    """
+    for column in range(indptr.size - 1):
+        for a in range(indptr[column], indptr[column + 1]):
+            i = rows[a]
+            for b in range(indptr[column], a + 1):
+                j = rows[b]
+                gram[i, j] += values[a] * values[b]
+                for t in range(slopes.shape[0]):
+                    changes[t, i, j] += slopes[t, a] * values[b] + values[a] * slopes[t, b]

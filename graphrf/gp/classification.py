@@ -12,10 +12,10 @@ from scipy.stats import qmc
 
 from graphrf import _checks
 from graphrf.factor import Factor
-from graphrf.gp import training, walk_choice
+from graphrf.gp import training
 from graphrf.gp.evidence_search import Found, search
-from graphrf.gp.fitting import linear_algebra
-from graphrf.gp.gram import FactorGram, Gram, SeriesGram, series_length
+from graphrf.gp.fitting import Place, linear_algebra, search_by_samples, search_by_series
+from graphrf.gp.gram import Gram, series_length
 from graphrf.gp.labels import Labels, checked_labels
 from graphrf.gp.laplace import Curvature, find_mode
 from graphrf.gp.latent_prior import LatentPrior
@@ -40,9 +40,6 @@ except ImportError as error:
 PREDICTIVES = ("mode", "integrated")
 # What the cut of the series may lose of sum |f_k|.
 _SERIES_TAIL = 1e-11
-# Of the table of Chebyshev terms that training holds.
-_TABLE_NUMBERS = 32_000_000
-_LARGEST_DEGREE = 1_000
 # Sparse products that the prior variance of one node takes with the series.
 _VARIANCE_PRODUCTS = 40
 # Numbers in the matrices of the latent covariance, 2 C m^2: 1 GB.
@@ -234,8 +231,17 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
         n_train = min(affordable_training(self.graph, self.method_, self.max_train), n_observed)
         chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
-        train = self._train_by_series if self.method_ == "series" else self._train_by_samples
-        found, self.sampler_ = train(kernel, names, known.subset(np.sort(chosen)))
+        seen = known.subset(np.sort(chosen))
+        place = Place(self.graph, kernel, names, [seen.nodes], 1.0, self.seed_, self.n_threads)
+
+        def seek(grams: Sequence[Any], kernel: Kernel, longest: float, start: np.ndarray | None) -> Found:
+            return self._search(grams[0], kernel, names, seen, longest, start)
+
+        self.sampler_: Any = None
+        if self.method_ == "series":
+            found = search_by_series(place, seek)
+        else:
+            found, self.sampler_ = search_by_samples(place, self.sampler, seek)
         self.kernel_ = found.kernel
         self.output_scale_ = found.output_scale
         self.log_marginal_likelihood_ = found.value
@@ -262,57 +268,6 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         if self.normalize and variances > SERIES_BUDGET:
             return "walks"
         return choose_method(self.graph, n_observed, min(n_observed, self.max_train))
-
-    def _train_by_series(self, kernel: Kernel, names: Sequence[str], labels: Labels) -> tuple[Found, Any]:
-        size = labels.nodes.size
-        most = int(np.clip(2 * _TABLE_NUMBERS // (size * (size + 1)), 64, _LARGEST_DEGREE))
-        gram = SeriesGram(self.graph, kernel.laplacian, labels.nodes, max_degree=most, n_threads=self.n_threads)
-        longest = training.LARGEST_LENGTHSCALE
-        if "lengthscale" in names:
-            longest = training.longest_lengthscale(kernel, lambda k: gram.degree(k) <= most)
-        return self._search(gram, kernel, names, labels, longest), None
-
-    def _train_by_samples(self, kernel: Kernel, names: Sequence[str], labels: Labels) -> tuple[Found, Any]:
-        """Train on sampled rows; default ones are lengthened until they hold the trained kernel."""
-        given = self.sampler is not None
-        sampler: Any = self.sampler
-        if hasattr(sampler, "resolved"):
-            sampler = sampler.resolved(self.graph)
-        if not given:
-            first = walk_choice.FIRST_LENGTH if names else walk_choice.steps_needed(kernel, self._scale)
-            sampler = self._default_sampler(kernel, first)
-        longest = training.LARGEST_LENGTHSCALE
-        if "lengthscale" in names:
-            most = sampler if given else self._default_sampler(kernel, walk_choice.LONGEST)
-            longest = training.longest_lengthscale(kernel, walk_choice.serves(most, self._scale))
-        start: np.ndarray | None = None
-        while True:
-            features = sample_features(
-                self.graph, sampler, nodes=labels.nodes, seed=self.seed_, n_threads=self.n_threads, dtype="float64"
-            )
-            gram = FactorGram(features.factor(n_threads=self.n_threads), self._scale)
-            found = self._search(gram, kernel, names, labels, longest, start)
-            kernel, start = found.kernel, found.point
-            length = sampler.survival.max_length
-            needed = min(walk_choice.steps_needed(kernel, self._scale), walk_choice.LONGEST)
-            if given or needed <= length:
-                break
-            sampler = self._default_sampler(kernel, max(needed, length + length // 4))
-        features.matrix(kernel, n_threads=self.n_threads)  # warns where walks and kernel do not fit
-        at_end = "lengthscale" in names and kernel.hyperparameters["lengthscale"] > 0.98 * longest
-        if at_end and longest < training.LARGEST_LENGTHSCALE:
-            warnings.warn(
-                f"the lengthscale stopped at {longest:.3g}, the longest that {sampler!r} with at most {length} "
-                "steps can serve: the labels ask for more; pass a longer `sampler` or method='series'",
-                UserWarning,
-                stacklevel=3,
-            )
-        return found, sampler
-
-    def _default_sampler(self, kernel: Kernel, length: int) -> Any:
-        length = min(length, walk_choice.LONGEST)
-        # every node may be queried, and one set of rows serves all
-        return walk_choice.default_sampler(kernel.laplacian, length, self.graph.n_nodes)
 
     def _search(
         self,

@@ -51,11 +51,11 @@ class SeriesRows:
 
 
 class SampledRows:
-    """Sampled rows at observed nodes, and at those whose deviations are asked for; exact ones for values.
+    """Sampled rows at observed nodes and where deviations are asked for; exact rows for values.
 
-    A node's row depends on the seed and the node only, so it can be drawn when needed. Stacked, sampled rows F_u and
-    exact rows F_q are the factor of one positive semi-definite covariance, whatever was sampled, so that means and
-    draws may use exact rows at the queried nodes: they spare them the sampling error of their own rows, and the
+    A node's row depends on the seed and the node only, so it can be drawn when needed. Stacked, sampled rows F_u
+    and exact rows F_q are the factor of one positive semi-definite covariance, whatever was sampled. So means and
+    draws use exact rows at the queried nodes: that spares them the sampling error of their own rows, and the
     sampling.
     """
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -20,17 +21,44 @@ from graphrf.kernels import Kernel
 from graphrf.matching.spectrum import density_of_states
 from graphrf.sampling.sample import sample_features
 
-# Numbers that the tables of the series may hold, and the most degrees that one has.
-_TABLE_NUMBERS = 32_000_000
+# Of the tables of the series: the numbers that they may hold, the multiply-adds that they may cost, and the fewest
+# and the most degrees.
+_TABLE_NUMBERS = 64_000_000
+_TABLE_PRODUCTS = 2e10
+_FEWEST_DEGREES = 64
 _LARGEST_DEGREE = 1_000
-# Below this many nodes linear algebra runs on one thread: numpy and scipy each bring a pool whose idle threads spin.
-# Two pools of two threads were ten times slower than one on matrices of a few hundred rows, and eighty times on
-# 1,000 rows while other programs were running.
+# Below this many nodes linear algebra runs on one thread: numpy and scipy each bring a pool whose idle threads
+# spin. Two pools of two threads were ten times slower than one on matrices of a few hundred rows, and eighty times
+# on 1,000 rows while other programs were running.
 _SINGLE_THREADED = 3_000
+# Of one block of sampled rows, whose products are slow, so many are searched first.
+_SCOUTS = 250
+# Nats that rows of twice the length must gain.
+_WORTH_LENGTHENING = 1.0
 
 
-class Task(NamedTuple):
-    """What is to be trained.
+Result = TypeVar("Result", bound="Found")
+
+
+class Found(Protocol):
+    """The end of a search: the kernel, its likelihood, and the point from which another search may go on."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+
+    @property
+    def point(self) -> np.ndarray: ...
+
+    @property
+    def value(self) -> float: ...
+
+
+Search = Callable[[Sequence[Any], Kernel, float, np.ndarray | None], Result]
+"""From the Gram matrix of each block, the first guess, the longest lengthscale and a start, to what is found."""
+
+
+class Place(NamedTuple):
+    """Where hyperparameters are sought.
 
     Attributes
     ----------
@@ -39,99 +67,131 @@ class Task(NamedTuple):
         The first guess.
     names : sequence of str
         Its hyperparameters to train.
-    observations : sequence of Observations
-        In blocks.
-    output_scale, noise : float or None
-        None trains them.
-    normalize : bool
-        Whether a given output scale multiplies K over its mean variance.
+    blocks : sequence of ndarray of int
+        The nodes that training sees.
+    share : float
+        Of the graph that products for training reach.
     seed : int
     n_threads : int or None
-    step : callable, optional
-        Called for every evaluation of the likelihood.
     """
 
     graph: Graph
     kernel: Kernel
     names: Sequence[str]
+    blocks: Sequence[np.ndarray]
+    share: float
+    seed: int
+    n_threads: int | None
+
+    @property
+    def scale(self) -> float:
+        """Of the kernel's Laplacian."""
+        return self.graph.laplacian_scale(self.kernel.laplacian)
+
+
+class Task(NamedTuple):
+    """What a regression trains on there.
+
+    Attributes
+    ----------
+    observations : sequence of Observations
+        Of each block.
+    output_scale, noise : float or None
+        None trains them.
+    normalize : bool
+        Whether a given output scale multiplies K over its mean variance.
+    step : callable, optional
+        Called at every evaluation of the likelihood.
+    """
+
     observations: Sequence[Observations]
     output_scale: float | None
     noise: float | None
     normalize: bool
-    seed: int
-    n_threads: int | None
     step: Step | None = None
 
 
-def train_by_series(task: Task) -> Trained:
-    """Train on the exact K."""
-    pairs = sum(block.nodes.size * (block.nodes.size + 1) // 2 for block in task.observations)
-    most = int(np.clip(_TABLE_NUMBERS // pairs, 64, _LARGEST_DEGREE))
+def search_by_series(place: Place, search: Search[Result]) -> Result:
+    """Search with the exact K."""
+    pairs = sum(block.size * (block.size + 1) // 2 for block in place.blocks)
+    columns = sum(block.size for block in place.blocks) * place.share
+    affordable = min(_TABLE_NUMBERS / pairs, _TABLE_PRODUCTS / (columns * max(place.graph.adjacency.nnz, 1)))
+    most = int(np.clip(affordable, _FEWEST_DEGREES, _LARGEST_DEGREE))
     grams = [
-        SeriesGram(task.graph, task.kernel.laplacian, block.nodes, max_degree=most, n_threads=task.n_threads)
-        for block in task.observations
+        SeriesGram(place.graph, place.kernel.laplacian, block, max_degree=most, n_threads=place.n_threads)
+        for block in place.blocks
     ]
     longest = training.LARGEST_LENGTHSCALE
-    if "lengthscale" in task.names:
-        longest = training.longest_lengthscale(task.kernel, lambda k: grams[0].degree(k) <= most)
-    return _train(task, grams, longest)
+    if "lengthscale" in place.names:
+        longest = training.longest_lengthscale(place.kernel, lambda k: grams[0].degree(k) <= most)
+    return search(grams, place.kernel, longest, None)
 
 
-def train_by_samples(task: Task, sampler: Any, n_observed: int) -> tuple[Trained, Any]:
-    """Train on sampled rows, and the sampler of the posterior's at all observed nodes.
+def search_by_samples(place: Place, sampler: Any, search: Search[Result]) -> tuple[Result, Any]:
+    """Search with sampled rows; beside what is found the sampler of the posterior's rows.
 
-    That is the given one, or if it is None compressed powers with the budget that `n_observed` rows can afford;
-    training, which sees fewer, affords more. They are lengthened until the trained kernel fits them.
+    That is the given one, or if it is None compressed powers with the budget that training affords: what training
+    learns rests on the sampling error of its rows, which those of the posterior must share. Rows that end where
+    the lengthscale does are doubled, up to 128 steps, as long as the likelihood gains a nat by it: data that say
+    nothing of the lengthscale do not pay for long rows.
     """
-    graph, kernel, names = task.graph, task.kernel, task.names
-    scale = graph.laplacian_scale(kernel.laplacian)
+    graph, kernel, names, scale = place.graph, place.kernel, place.names, place.scale
     given = sampler is not None
     if hasattr(sampler, "resolved"):
         sampler = sampler.resolved(graph)  # once: the kernel that is trained does not change its lengths
-    n_trained = sum(block.nodes.size for block in task.observations)
-
-    def rows(length: int, n_rows: int) -> Any:
-        return walk_choice.default_sampler(kernel.laplacian, min(length, walk_choice.LONGEST), n_rows)
-
-    own = (
-        sampler
-        if given
-        else rows(walk_choice.FIRST_LENGTH if names else walk_choice.steps_needed(kernel, scale), n_trained)
+    n_trained = sum(block.size for block in place.blocks)
+    found: Result | None = None
+    used: Any = None
+    length = (
+        walk_choice.FIRST_LENGTH if names else min(walk_choice.steps_needed(kernel, scale), walk_choice.LONGEST)
     )
-    longest = training.LARGEST_LENGTHSCALE
-    if "lengthscale" in names:
-        most = sampler if given else rows(walk_choice.LONGEST, n_trained)
-        longest = training.longest_lengthscale(kernel, walk_choice.serves(most, scale))
-    start: np.ndarray | None = None
     while True:
+        own = sampler if given else walk_choice.default_sampler(kernel.laplacian, length, n_trained)
+        longest = training.LARGEST_LENGTHSCALE
+        if "lengthscale" in names:
+            longest = training.longest_lengthscale(kernel, walk_choice.serves(own, scale))
         sampled = [
-            sample_features(
-                graph, own, nodes=block.nodes, seed=task.seed, n_threads=task.n_threads, dtype="float64"
-            )
-            for block in task.observations
+            sample_features(graph, own, nodes=block, seed=place.seed, n_threads=place.n_threads, dtype="float64")
+            for block in place.blocks
         ]
-        grams = [FactorGram(features.factor(n_threads=task.n_threads), scale) for features in sampled]
-        trained = _train(task._replace(kernel=kernel), grams, longest, start)
-        kernel, start = trained.kernel, trained.point
-        length = own.survival.max_length
-        needed = min(walk_choice.steps_needed(kernel, scale), walk_choice.LONGEST)
-        if given or needed <= length:
+        grams = [FactorGram(features.factor(n_threads=place.n_threads), scale) for features in sampled]
+        previous, used = used, own
+        before, found = found, search(grams, kernel, longest, None if found is None else found.point)
+        kernel = found.kernel
+        at_end = "lengthscale" in names and kernel.hyperparameters["lengthscale"] > 0.98 * longest
+        at_end = at_end and longest < training.LARGEST_LENGTHSCALE
+        if before is not None and found.value < before.value + _WORTH_LENGTHENING:
+            return before, previous
+        if given or not at_end or length == walk_choice.LONGEST:
             break
-        own = rows(max(needed, length + length // 4), n_trained)
-    sampled[0].matrix(kernel, n_threads=task.n_threads)  # warns where rows and kernel do not fit
-    at_end = "lengthscale" in names and kernel.hyperparameters["lengthscale"] > 0.98 * longest
-    if at_end and longest < training.LARGEST_LENGTHSCALE:
+        length = min(2 * length, walk_choice.LONGEST)
+    sampled[0].matrix(kernel, n_threads=place.n_threads)  # warns where rows and kernel do not fit
+    if at_end:
         warnings.warn(
-            f"the lengthscale stopped at {longest:.3g}, the longest that {own!r} with at most {length} "
-            "steps can serve: the data ask for more; pass a longer `sampler` or method='series'",
+            f"the lengthscale stopped at {longest:.3g}, the longest that {own!r} "
+            "can serve: the data ask for more; pass a longer `sampler` or method='series'",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return trained, sampler if given else rows(needed, n_observed)
+    if not given:  # steps that the kernel does not need; the others stay as they are
+        own = replace(own, max_length=min(walk_choice.steps_needed(kernel, scale), length))
+    return found, own
 
 
-def _train(task: Task, grams: Sequence[Any], longest: float, start: np.ndarray | None = None) -> Trained:
-    kernel, names, output_scale, noise = task.kernel, task.names, task.output_scale, task.noise
+def train_by_series(place: Place, task: Task) -> Trained:
+    """Train a regression on the exact K."""
+    return search_by_series(place, lambda *given: _train(place, task, *given))
+
+
+def train_by_samples(place: Place, task: Task, sampler: Any) -> tuple[Trained, Any]:
+    """Train a regression on sampled rows; beside the result the sampler of the posterior's rows."""
+    return search_by_samples(place, sampler, lambda *given: _train(place, task, *given))
+
+
+def _train(
+    place: Place, task: Task, grams: Sequence[Any], kernel: Kernel, longest: float, start: np.ndarray | None
+) -> Trained:
+    names, output_scale, noise = place.names, task.output_scale, task.noise
     largest = max(float(np.abs(block.means).max()) for block in task.observations)
     if training.spread(task.observations) <= 1e-20 * largest**2:
         names = ()
@@ -141,28 +201,37 @@ def _train(task: Task, grams: Sequence[Any], longest: float, start: np.ndarray |
             "`y` does not vary about its mean, so no hyperparameters can be learned: output_scale "
             f"{output_scale:g} and noise {noise:g} are taken; set `output_scale` and `noise` to what is known",
             UserWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
-    scale = task.graph.laplacian_scale(kernel.laplacian)
+    scale = place.scale
     bounds = {name: training.hyperparameter_range(kernel, name, scale, longest) for name in names}
     if output_scale is None:
         divisor = training.subset_divisor()
     elif not task.normalize:
         divisor = training.unit_divisor()
     else:
-        points, weights = density_of_states(task.graph, kernel.laplacian, np.random.default_rng(task.seed))
+        points, weights = density_of_states(place.graph, kernel.laplacian, np.random.default_rng(place.seed))
         divisor = training.spectral_divisor(points, weights, scale)
-    if task.step is not None:
-        grams = [_counted(grams[0], task.step), *grams[1:]]
-    with linear_algebra(max(block.nodes.size for block in task.observations), task.n_threads):
+    blocks = [
+        Block(_counted(gram, task.step), block) for gram, block in zip(grams, task.observations, strict=True)
+    ]
+    scouts = blocks[:1]
+    size = task.observations[0].nodes.size
+    if len(blocks) == 1 and size > _SCOUTS and isinstance(grams[0], FactorGram):
+        few = np.sort(np.random.default_rng(place.seed).choice(size, _SCOUTS, replace=False))
+        scouts = [Block(_counted(grams[0].take(few), task.step), task.observations[0].take(few))]
+    with linear_algebra(max(block.nodes.size for block in task.observations), place.n_threads):
         return training.train(
-            [Block(gram, block) for gram, block in zip(grams, task.observations, strict=True)], kernel,
-            names=names, bounds=bounds, output_scale=output_scale, noise=noise, divisor=divisor, start=start,
+            blocks, kernel,
+            names=names, bounds=bounds, output_scale=output_scale, noise=noise, divisor=divisor,
+            scouts=scouts, start=start,
         )  # fmt: skip
 
 
-def _counted(gram: Gram, step: Step) -> Gram:
+def _counted(gram: Gram, step: Step | None) -> Gram:
     """A Gram matrix with a step for every evaluation."""
+    if step is None:
+        return gram
 
     def evaluate(kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         step()

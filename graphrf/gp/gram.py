@@ -14,6 +14,7 @@ import scipy.fft
 import scipy.sparse as sp
 
 from graphrf._expansion import chebyshev_step, doubled_matrix
+from graphrf._feature_loops import add_pairs
 from graphrf._spectral_filter import INTERVALS
 from graphrf._threads import ordered_map, thread_count
 from graphrf.factor import Factor
@@ -33,6 +34,8 @@ _FIRST_DEGREES = 64
 # Above this share of non-zeros a product of two sparse matrices is made with dense ones (measured on 500 rows).
 _DENSE_SHARE = 0.02
 _DENSE_NUMBERS = 40_000_000
+# Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
+_DENSE_SPEED = 30.0
 
 
 class Gram(Protocol):
@@ -190,22 +193,76 @@ class SeriesGram:
 
 
 class FactorGram:
-    """F F^T of a factor's rows, and 2 sym(dF F^T): for sampled features, or any other `Factor`."""
+    """F F^T of a factor's rows, and dF F^T + F dF^T: for sampled features, or any other `Factor`.
+
+    All modulations of sparse rows share one pattern. It is turned once, so that an evaluation costs one pass over
+    the pairs of entries that share a column, or a dense product over the columns that are not empty where that is
+    less; nothing then costs the graph's size.
+    """
 
     def __init__(self, factor: Factor, scale: float) -> None:
         self._factor = factor
         self._scale = scale
+        self._pattern: _Pattern | None = None
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         n = self._factor.max_length + 1
+        columns = jacobian_columns(kernel, names, n, self._scale).T if names else np.zeros((0, n))
         root = rows_of(self._factor, kernel.modulation(n, self._scale))
-        matrix = product(root, root)
-        changes = []
-        if names:
-            for column in jacobian_columns(kernel, names, n, self._scale).T:
-                half = product(rows_of(self._factor, column), root)
-                changes.append(half + half.T)
-        return matrix, changes
+        slopes = [rows_of(self._factor, column) for column in columns]
+        if not sp.issparse(root):
+            halves = [slope @ root.T for slope in slopes]
+            return root @ root.T, [half + half.T for half in halves]
+        pattern = self._pattern
+        if pattern is None or pattern.size != root.nnz:
+            pattern = self._pattern = _Pattern(root)
+        return pattern.products(root.data, [slope.data for slope in slopes])
+
+    def take(self, rows: np.ndarray) -> FactorGram:
+        """The Gram matrices of some of the rows."""
+        return FactorGram(self._factor.take(rows), self._scale)
+
+
+class _Pattern:
+    """The pattern of sparse rows R, by columns, for products R R^T with many values."""
+
+    def __init__(self, rows: sp.csr_array) -> None:
+        self.size = rows.nnz
+        self._n_rows = rows.shape[0]
+        self._indptr_rows = rows.indptr
+        occupied, columns = np.unique(rows.indices, return_inverse=True)
+        self._columns = columns.astype(np.int32)
+        counts = np.bincount(columns, minlength=occupied.size)
+        self._indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._order = np.argsort(columns, kind="stable")
+        owners = np.repeat(np.arange(self._n_rows), np.diff(rows.indptr))
+        self._rows = owners[self._order].astype(np.int64)
+        numbers = self._n_rows * occupied.size
+        pairs = float((counts.astype(np.float64) ** 2).sum()) / 2
+        self._dense = numbers <= _DENSE_NUMBERS and numbers * self._n_rows < _DENSE_SPEED * pairs
+
+    def products(self, values: np.ndarray, slopes: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """R R^T, and dR R^T + R dR^T for each dR."""
+        if self._dense:
+            root = self._whole(values)
+            halves = [self._whole(slope) @ root.T for slope in slopes]
+            return root @ root.T, [half + half.T for half in halves]
+        gram = np.zeros((self._n_rows, self._n_rows))
+        changes = np.zeros((len(slopes), self._n_rows, self._n_rows))
+        turned = np.array([slope[self._order] for slope in slopes]).reshape(len(slopes), self.size)
+        add_pairs(self._indptr, self._rows, values[self._order], turned, gram, changes)
+        return _mirrored(gram), [_mirrored(change) for change in changes]
+
+    def _whole(self, values: np.ndarray) -> np.ndarray:
+        matrix = np.zeros((self._n_rows, self._indptr.size - 1))
+        owners = np.repeat(np.arange(self._n_rows), np.diff(self._indptr_rows))
+        matrix[owners, self._columns] = values
+        return matrix
+
+
+def _mirrored(lower: np.ndarray) -> np.ndarray:
+    """A symmetric matrix from its lower triangle; what is above counts as zero."""
+    return lower + np.tril(lower, -1).T
 
 
 def rows_of(factor: Factor, f: np.ndarray) -> Any:

@@ -54,3 +54,7 @@ class Observations(NamedTuple):
         means = sums / counts[:, None]
         within = float(np.square(y - means[position]).sum())
         return cls(distinct, counts.astype(np.float64), means, within, basis[distinct])
+
+    def take(self, rows: np.ndarray) -> Observations:
+        """Those of some of the nodes, without what is known of each node's own spread."""
+        return Observations(self.nodes[rows], self.counts[rows], self.means[rows], 0.0, self.basis[rows])

@@ -11,7 +11,7 @@ from graphrf import _checks
 from graphrf._memory import available_memory
 from graphrf.gp.blocks import training_blocks
 from graphrf.gp.conditioning import Conditions, condition, normaliser
-from graphrf.gp.fitting import Task, linear_algebra, train_by_samples, train_by_series
+from graphrf.gp.fitting import Place, Task, linear_algebra, train_by_samples, train_by_series
 from graphrf.gp.method_choice import affordable_training, choose_method, reached_share
 from graphrf.gp.observations import Observations
 from graphrf.gp.posterior import LARGEST_JOINT
@@ -248,15 +248,15 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         parts = [np.isin(positions, block) for block in blocks]
         sampler: Any = None
         with step_bar("training", self.progress) as bar:
+            place = Place(self.graph, kernel, names, blocks, share, seed, self.n_threads)
             task = Task(
-                self.graph, kernel, names,
                 [Observations.of(positions[part], values[part], mean.basis) for part in parts],
-                self.output_scale, self.noise, self.normalize, seed, self.n_threads, bar.update,
+                self.output_scale, self.noise, self.normalize, bar.update,
             )  # fmt: skip
             if method == "series":
-                trained = train_by_series(task)
+                trained = train_by_series(place, task)
             else:
-                trained, sampler = train_by_samples(task, self.sampler, distinct.size)
+                trained, sampler = train_by_samples(place, task, self.sampler)
         mean_variance = normaliser(self.graph, trained.kernel, seed) if self.normalize else 1.0
         return self._condition(
             Conditions(

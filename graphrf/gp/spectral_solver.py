@@ -1,4 +1,4 @@
-"""Conjugate gradients for the exact series with a preconditioner that is itself a function of the graph's Laplacian."""
+"""Conjugate gradients for the exact series, preconditioned by a function of the graph's Laplacian."""
 
 from __future__ import annotations
 

@@ -26,7 +26,10 @@ _SHAPE_RANGE = (0.25, 8.0)
 _GRID_LENGTHSCALES = 6
 _GRID_NOISE = (0.01, 0.1, 0.5)
 _N_STARTS = 2
-_MAX_STEPS = 60
+_MAX_STEPS = 40
+# Where the optimiser stops: at so small a share of the likelihood gained by a step, or so few nats a unit of the
+# parameters' logarithms. Hyperparameters are known to a nat.
+_FLAT, _LEVEL = 1e-7, 1e-3
 # What the optimiser is told where the covariance cannot be factored.
 _IMPOSSIBLE = 1e25
 
@@ -79,11 +82,12 @@ def train(
     output_scale: float | None,
     noise: float | None,
     divisor: Divisor,
+    scouts: Sequence[Block] | None = None,
     start: np.ndarray | None = None,
 ) -> Trained:
     """Maximise the log marginal likelihood over the named hyperparameters, output scale and noise.
 
-    Of several blocks the first is searched from a grid of starts, and all together from where that ends.
+    `scouts`, a part of the blocks, are searched from a grid of starts, and all blocks from where that ends.
 
     Parameters
     ----------
@@ -98,13 +102,15 @@ def train(
     output_scale, noise : float or None
         None trains them.
     divisor : Divisor
+    scouts : sequence of Block, optional
+        None stands for all blocks.
     start : ndarray, optional
         The `point` of an earlier search with the same settings: only there this one begins.
     """
     unit = spread([block.observations for block in blocks])
     search = _Search(blocks, kernel, names, bounds, output_scale, noise, divisor, unit)
-    if start is None and len(blocks) > 1:
-        start = replace(search, blocks=blocks[:1]).run().point
+    if start is None and scouts is not None and list(scouts) != list(blocks):
+        start = replace(search, blocks=scouts).run().point
     return search.run(start)
 
 
@@ -131,8 +137,8 @@ class _Search:
         if best.size:
             for start in starts:
                 result = minimize(
-                    self._negative, start, jac=True, method="L-BFGS-B", bounds=box,
-                    options={"maxiter": _MAX_STEPS, "ftol": 1e-9},
+                    self._unitless, start, jac=True, method="L-BFGS-B", bounds=box,
+                    options={"maxiter": _MAX_STEPS, "ftol": _FLAT, "gtol": _LEVEL},
                 )  # fmt: skip
                 if -result.fun > best_value:
                     best, best_value, converged = result.x, -float(result.fun), bool(result.success)
@@ -214,6 +220,12 @@ class _Search:
         return starts
 
     # -- the objective -----------------------------------------------------------------------------
+
+    def _unitless(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """The negative log density of y in units of its deviation: the optimiser stops alike in all units."""
+        value, slope = self._negative(vector)
+        count = sum(block.observations.n_total * block.observations.n_outputs for block in self.blocks)
+        return value - 0.5 * count * math.log(self.unit), slope
 
     def _negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
         kernel, scale, noise = self._model(vector)

@@ -11,9 +11,10 @@ from graphrf.gp.gram import series_length
 from graphrf.kernels import Kernel
 from graphrf.sampling.powers import CompressedPowers
 
-# Default rows: the entries of all powers of all rows, the budgets that share them, how long rows are at first and at
-# most, and the share of sum |f_k| that may lie beyond their end.
-_ENTRIES = 50_000_000
+# Default rows: the entries of all powers of the rows that training sees, which are multiplied a hundred times; the
+# budgets that share them; how long rows are at first and at most, and the share of sum |f_k| that may lie beyond
+# their end.
+_TRAINING_ENTRIES = 2_000_000
 SMALLEST_BUDGET = 64
 _LARGEST_BUDGET = 512
 FIRST_LENGTH = 16
@@ -23,14 +24,10 @@ _TAIL = 1e-3
 _HEAVY = 5.0
 
 
-def default_sampler(laplacian: str, length: int, n_rows: int) -> CompressedPowers:
-    """Compressed powers with the budget that so many rows can afford: exact rows while these have fewer entries."""
-    budget = int(np.clip(_ENTRIES // (n_rows * (length + 1)), SMALLEST_BUDGET, _LARGEST_BUDGET))
+def default_sampler(laplacian: str, length: int, n_trained: int) -> CompressedPowers:
+    """Compressed powers with the budget that so many rows afford: exact rows while these have fewer entries."""
+    budget = int(np.clip(_TRAINING_ENTRIES // (n_trained * (length + 1)), SMALLEST_BUDGET, _LARGEST_BUDGET))
     return CompressedPowers(budget, max_length=length, laplacian=laplacian)
-
-
-def default_walks(laplacian: str, length: int) -> CompressedPowers:
-    return default_sampler(laplacian, length, 1_000)
 
 
 def steps_needed(kernel: Kernel, scale: float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 import graphrf as grf
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+needs_data = pytest.mark.skipif(
+    not os.environ.get("GRAPHRF_DATA_DIR"), reason="GRAPHRF_DATA_DIR is not set: no real data here"
+)
 
 
 @pytest.fixture
@@ -30,6 +34,14 @@ def run(script: str, *options: str) -> list[list[str]]:
     )
     assert done.returncode == 0, done.stderr
     return [line.split() for line in done.stdout.splitlines()]
+
+
+def require(name: str) -> None:
+    """Skip a test whose data set is not in the data folder."""
+    try:
+        grf.datasets.load(name)
+    except FileNotFoundError as error:
+        pytest.skip(f"{name} is not in the data folder: {error}")
 
 
 def test_relative_errors_are_those_of_dense_matrices(example, karate):
@@ -125,3 +137,84 @@ def test_the_shipped_permutations_are_as_good_as_those_the_script_learns(tmp_pat
     for p_halt, record in learned.items():
         shipped = grf.SigmaCoupled(float(p_halt)).coupling
         assert shipped.cost_after == pytest.approx(record["cost_after"], rel=1e-9)
+
+
+def test_the_search_keeps_the_posterior_of_the_regressor(example, grid):
+    module = example("bayesian_optimisation")
+    rng = np.random.default_rng(0)
+    nodes, values = rng.choice(grid.n_nodes, 40), rng.standard_normal(40)
+    surrogate = module.Surrogate(grid, nodes[:30], values[:30], 0.1, 0)
+    surrogate.add(nodes, values)
+    learned = surrogate.gp
+    gp = grf.GraphGPRegressor(
+        grid, kernel=learned.kernel_, method="series", normalize=False, mean="zero", optimize=False,
+        output_scale=learned.output_scale_, noise=0.1,
+    ).fit(nodes, values - learned.mean_)  # fmt: skip
+    np.testing.assert_allclose(surrogate.mean(), gp.predict(), atol=1e-7)
+    mean, covariance = surrogate.joint(surrogate.products(np.arange(5)))
+    np.testing.assert_allclose(mean, gp.predict()[:5], atol=1e-7)
+    np.testing.assert_allclose(covariance, gp.predict(np.arange(5), return_cov=True)[1], atol=1e-7)
+    draws = surrogate.draws(400, rng)
+    std = gp.predict(return_std=True)[1]
+    assert np.abs((draws.mean(axis=1) - gp.predict()) / (std / 20)).max() < 5
+    peaks = module.greedy(surrogate, 3, grid.adjacency)
+    heights = surrogate.mean()
+    for peak in peaks:
+        assert (heights[peak] >= heights[grid.adjacency[[peak]].indices]).all()
+    assert peaks[0] == heights.argmax()
+
+
+def test_bayesian_optimisation_prints_falling_regrets_and_draws(tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    picture = tmp_path / "regret.png"
+    rows = run("bayesian_optimisation.py", "--quick", "--out", str(picture))
+    table = [row for row in rows if row[0].isdigit()]
+    assert [int(row[0]) for row in table] == [15, 27, 39]
+    regrets = np.array([[float(x) for x in row[1::3]] for row in table])
+    assert (regrets[0] == regrets[0, 0]).all()  # all start from the same nodes
+    assert (np.diff(regrets, axis=0) <= 0).all()
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@needs_data
+def test_gpytorch_trains_the_model_of_the_regressor():
+    require("san-jose")
+    rows = run("gpytorch_regression.py", "--splits", "1", "--steps", "5")[2:]
+    assert [row[:2] for row in rows] == [
+        ["gpytorch,", "diffusion"],
+        ["gpytorch,", "learned"],
+        ["regressor,", "diffusion"],
+    ]
+    likelihood = {" ".join(row[:2]): float(row[5]) for row in rows}
+    # One model, so that five steps of Adam stay below the maximum that the regressor finds.
+    assert likelihood["gpytorch, diffusion"] < likelihood["regressor, diffusion"]
+    assert all(5 < float(row[2]) < 25 and 50 < float(row[4]) <= 100 for row in rows)
+
+
+def test_label_spreading_is_its_closed_form(example, karate):
+    module = example("node_classification")
+    nodes, y = np.array([0, 33, 5]), np.array([0, 1, 0])
+    rest = np.setdiff1d(np.arange(karate.n_nodes), nodes)
+    start = np.zeros((karate.n_nodes, 2))
+    start[nodes, y] = 1.0
+    walk = karate.walk_matrix("normalized").toarray()
+    exact = np.linalg.solve(np.eye(karate.n_nodes) - 0.9 * walk, start)[rest]
+    found = module.propagation(karate, nodes, y, rest, 0)
+    # What is left after 100 steps is .9^100 = 3e-5 of the sum.
+    np.testing.assert_allclose(found, exact / exact.sum(axis=1, keepdims=True), atol=1e-3)
+
+
+@needs_data
+def test_node_classification_prints_a_row_for_every_method_and_draws(tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    require("cora")
+    picture = tmp_path / "reliability.png"
+    options = ("--labelled", "140", "--splits", "1", "--skip", "integrated", "--out", str(picture))
+    rows = [row for row in run("node_classification.py", *options) if "±" in row]
+    assert [row[0] for row in rows] == ["GraphGPClassifier", "GraphGPRegressor,", "label", "logistic"]
+    for row in rows:
+        accuracy, loss, calibration = (float(row[at - 1]) for at, word in enumerate(row) if word == "±")
+        assert 0.5 < accuracy < 1  # the commonest topic has .3
+        assert 0 < loss < np.log(7)  # equal probabilities
+        assert 0 <= calibration < 0.5
+    assert picture.read_bytes().startswith(b"\x89PNG")

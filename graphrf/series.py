@@ -31,6 +31,8 @@ from graphrf.kernels import Kernel
 _PROBES_AT_ONCE = 32
 _MAX_DEGREE = 20_000
 _LARGEST_EXACT_TRACE = 1_000
+# Multiply-adds that an exact trace of the series may take: a few seconds.
+_EXACT_TRACE_PRODUCTS = 3e9
 
 
 def apply_kernel(
@@ -161,7 +163,8 @@ def mean_variance(
 ) -> MeanVariance:
     r"""The mean prior variance of a kernel over the nodes, trace(K) / N.
 
-    Up to 1,000 nodes from the eigenvalues of the dense Laplacian; above by Hutchinson's estimator,
+    Up to 1,000 nodes from the eigenvalues of the dense Laplacian; above from one vector for every node while that
+    takes less than 3e9 multiply-adds (to `tol`), else by Hutchinson's estimator,
 
     .. math:: \mathrm{trace}(K) \approx \frac{1}{m} \sum_j z_j^\top K z_j, \quad z_j \in \{-1, 1\}^N,
 
@@ -173,7 +176,7 @@ def mean_variance(
     graph, kernel
         As for `apply_kernel`.
     n_probes : int
-        m, at least 2. Used above 1,000 nodes only, as are the rest.
+        m, at least 2. Used by the estimator only, as is `seed`.
     seed : int, optional
         Of the probes; the same seed gives the same bits. None draws one.
     tol : float
@@ -191,6 +194,13 @@ def mean_variance(
         eigenvalues = np.clip(eigenvalues, 0.0, 2 * scale)
         return MeanVariance(float(kernel.spectrum(eigenvalues, scale).mean()), 0.0)
     expansion = _expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)
+    if graph.adjacency.nnz * graph.n_nodes * expansion.degree <= _EXACT_TRACE_PRODUCTS:
+        every = np.arange(graph.n_nodes)
+        total = sum(
+            float(panel[every[part], every[: panel.shape[1]]].sum())
+            for part, panel in expansion.of_units(every, lambda panel: panel)
+        )
+        return MeanVariance(total / graph.n_nodes, 0.0)
     rng = np.random.default_rng(seed)
     samples: list[np.ndarray] = []
     for start in range(0, n_probes, _PROBES_AT_ONCE):

@@ -1,0 +1,278 @@
+"""How long do fit and prediction of a Gaussian process take on 10,000 to a million nodes, and how good are they?
+
+    python benchmarks/gp.py [--case grid10k|few|million|growth|dense] [--rival]
+
+- `grid10k`: 6,000 of 10,000 nodes of a grid, a draw of exp(-10 L), scale 10, with noise of deviation 0.1: training,
+  then means and deviations at all nodes, by the series and by sampled rows; beside them the exact Gaussian process
+  with its own maximum-likelihood hyperparameters (dense, minutes), and with `--rival` fast-graph-gp as its
+  authors run it (16 walks, 100 steps of AdamW; `pip install -r benchmarks/requirements.txt`).
+- `few`: 1,000 nodes of a grid and of a random graph (mean degree 8) of a million: fit, means at all, deviations
+  at 10,000.
+- `million`: 100,000 nodes of a grid of a million, sin(x / 40) cos(y / 40), noise of deviation 0.1: fit, means at all
+  nodes, against the best Gaussian filter of the observations; then deviations at 20,000 nodes from draws,
+  against 256 exact ones (`--deviations`, some minutes more).
+- `growth`: seconds of fit and prediction with deviations against N, 10 % of a grid observed, and the fitted power.
+- `dense`: against Cholesky with the dense kernel, all with the same fixed hyperparameters.
+
+RMSE is of the mean against the noise-free function, NLPD of new noisy observations, at nodes not observed.
+Compilation is done before, on small graphs. Wall seconds, processor seconds beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from _machine import header, peak_gib
+from scipy.ndimage import gaussian_filter
+
+import graphrf as grf
+from graphrf.gp import metrics
+
+NOISE = 0.1
+
+
+def grid(side: int) -> grf.Graph:
+    """A square grid."""
+    path = sp.diags_array([np.ones(side - 1), np.ones(side - 1)], offsets=[-1, 1])
+    eye = sp.eye_array(side)
+    return grf.Graph(sp.csr_array(sp.kron(path, eye) + sp.kron(eye, path)))
+
+
+def random_graph(n: int, degree: int, rng: np.random.Generator) -> grf.Graph:
+    """A random graph of a mean degree."""
+    ends = rng.integers(0, n, (2, n * degree // 2))
+    return grf.from_edges(*ends[:, ends[0] != ends[1]], n_nodes=n)
+
+
+def clocked(function: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, float, float]:
+    """What a call returns, its wall and its processor seconds."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = function(*arguments, **options)
+    return result, time.perf_counter() - wall, time.process_time() - cpu
+
+
+def warm() -> None:
+    """Compile all loops."""
+    small = grid(12)
+    nodes = np.arange(0, 144, 3)
+    for method in ("series", "walks"):
+        for solver in ("cholesky", "cg"):
+            gp = grf.GraphGPRegressor(small, method=method, solver=solver, noise=0.1, seed=0)
+            gp.fit(nodes, np.sin(nodes / 9)).predict(return_std=True)
+
+
+def quality(truth: np.ndarray, mean: np.ndarray, std: np.ndarray, noise: float, nodes: np.ndarray) -> str:
+    """RMSE and NLPD at some nodes."""
+    y = truth + NOISE * np.random.default_rng(99).standard_normal(truth.size)
+    nlpd = metrics.nlpd(y[nodes], mean[nodes], np.sqrt(std[nodes] ** 2 + noise))
+    return f"RMSE {metrics.rmse(truth[nodes], mean[nodes]):.4f}, NLPD {nlpd:.4f}"
+
+
+def grid10k(rival: bool) -> None:
+    """Fit and prediction on 10,000 nodes, and the exact answers."""
+    graph, rng = grid(100), np.random.default_rng(0)
+    truth = np.sqrt(10.0) * grf.apply_root(graph, grf.Diffusion(np.sqrt(20.0)), rng.standard_normal(10_000))
+    nodes = rng.choice(10_000, 6_000, replace=False)
+    y = truth[nodes] + NOISE * rng.standard_normal(6_000)
+    held_out = np.setdiff1d(np.arange(10_000), nodes)
+    predicted = {}
+    for method in ("series", "walks"):
+        seconds = []
+        for repeat in range(3):
+            gp = grf.GraphGPRegressor(graph, method=method, seed=repeat)
+            _, fit, fit_cpu = clocked(gp.fit, nodes, y)
+            (mean, std), predict, predict_cpu = clocked(gp.predict, return_std=True)
+            seconds.append(fit + predict)
+            predicted[method] = mean, std
+            print(
+                f"{method}, seed {repeat}: fit {fit:.2f} s ({fit_cpu:.2f}), prediction {predict:.2f} s "
+                f"({predict_cpu:.2f}); {quality(truth, mean, std, gp.noise_, held_out)}; {gp.kernel_}, "
+                f"noise {gp.noise_:.5f}", flush=True,
+            )  # fmt: skip
+        print(f"{method}: {np.median(seconds):.2f} s [{min(seconds):.2f}, {max(seconds):.2f}]")
+    if rival:
+        _rival(graph, truth, nodes, y, held_out)
+    exact = grf.gp.ExactGraphGP(graph)
+    _, fit, _ = clocked(exact.fit, nodes, y)
+    mean, std = exact.predict(return_std=True)
+    print(
+        f"exact: fit {fit:.0f} s; {quality(truth, mean, std, exact.noise_, held_out)}; {exact.kernel_}, "
+        f"noise {exact.noise_:.5f}"
+    )
+    for method, (_, own) in predicted.items():
+        off = np.abs(own / std - 1)
+        print(f"{method}: deviations off by {np.median(off):.4f} in the median, {off.max():.4f} at most")
+
+
+def _rival(graph: grf.Graph, truth: np.ndarray, nodes: np.ndarray, y: np.ndarray, held_out: np.ndarray) -> None:
+    """fast-graph-gp with its own defaults: 16 walks a node of at most 10 steps, 100 steps of AdamW, 64 draws."""
+    import gpytorch
+    import linear_operator
+    import torch
+    from grf_gp import GRFGP, GeneralGRFKernel, GRFSampler
+    from grf_gp.utils.config import set_gp_defaults
+
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(1)
+    set_gp_defaults(linear_operator.settings, gpytorch.settings)
+    started = time.perf_counter()
+    walk = sp.csr_array(graph.walk_matrix("normalized"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tensor = torch.sparse_csr_tensor(
+            torch.tensor(walk.indptr, dtype=torch.int64), torch.tensor(walk.indices, dtype=torch.int64),
+            torch.tensor(walk.data), size=walk.shape,
+        )  # fmt: skip
+        matrices = GRFSampler(tensor, walks_per_node=16, p_halt=0.1, max_walk_length=10, seed=1)()
+        kernel = GeneralGRFKernel(matrices, max_walk_length=10)
+        likelihood = gpytorch.likelihoods.GaussianLikelihood()
+        x, targets = torch.tensor(nodes).reshape(-1, 1), torch.tensor(y)
+        model = GRFGP(x, targets, likelihood, kernel)
+        objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+        optimiser = torch.optim.AdamW(model.parameters(), lr=0.05)
+        model.train()
+        for _ in range(100):
+            optimiser.zero_grad()
+            loss = -objective(model(x), targets)
+            loss.backward()
+            optimiser.step()
+        model.eval()
+        draws = model.predict_sample(torch.arange(graph.n_nodes).reshape(-1, 1), n_samples=64).numpy()
+    seconds = time.perf_counter() - started
+    mean, std = draws.mean(axis=0), draws.std(axis=0)
+    noise = float(likelihood.noise)
+    print(
+        f"fast-graph-gp: {seconds:.0f} s; {quality(truth, mean, std, noise, held_out)}, noise {noise:.4f}",
+        flush=True,
+    )
+
+
+def few() -> None:
+    """A thousand observations on a million nodes."""
+    n = 1_000_000
+    for name in ("grid", "random graph"):
+        rng = np.random.default_rng(0)
+        graph = grid(1_000) if name == "grid" else random_graph(n, 8, rng)
+        truth = 3 * grf.apply_root(graph, grf.Diffusion(3.0), rng.standard_normal(n), tol=1e-6)
+        nodes, asked = rng.choice(n, 1_000, replace=False), rng.choice(n, 10_000, replace=False)
+        y = truth[nodes] + NOISE * truth.std() * rng.standard_normal(1_000)
+        before = peak_gib()
+        gp = grf.GraphGPRegressor(graph, seed=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # so few nodes may not tell the lengthscale
+            _, fit, fit_cpu = clocked(gp.fit, nodes, y)
+        mean, everywhere, _ = clocked(gp.predict)
+        (some, std), deviations, _ = clocked(gp.predict, asked, return_std=True)
+        score = np.std((truth[asked] - some) / std)
+        print(
+            f"{name}, {gp.method_}: fit {fit:.1f} s ({fit_cpu:.1f}), means at all nodes {everywhere:.1f} s, "
+            f"deviations at 10,000 {deviations:.1f} s; RMSE {metrics.rmse(truth, mean):.3f} of deviation "
+            f"{truth.std():.3f}, spread of z {score:.2f}; {peak_gib():.2f} GiB, {before:.2f} before; {gp.kernel_}", flush=True,
+        )  # fmt: skip
+
+
+def million(deviations: bool) -> None:
+    """A tenth of a million nodes observed."""
+    side, n = 1_000, 1_000_000
+    graph, rng = grid(side), np.random.default_rng(0)
+    x, across = np.divmod(np.arange(n), side)
+    truth = np.sin(x / 40) * np.cos(across / 40)
+    nodes = rng.choice(n, 100_000, replace=False)
+    y = truth[nodes] + NOISE * rng.standard_normal(nodes.size)
+    mask, values = np.zeros((side, side)), np.zeros((side, side))
+    mask.flat[nodes], values.flat[nodes] = 1.0, y
+    widths = (4.0, 5.0, 6.0, 7.0, 8.0)
+    filtered = [gaussian_filter(values, w) / np.maximum(gaussian_filter(mask, w), 1e-9) for w in widths]
+    best = min(metrics.rmse(truth, image.ravel()) for image in filtered)
+    gp = grf.GraphGPRegressor(graph, seed=0)
+    _, fit, fit_cpu = clocked(gp.fit, nodes, y)
+    mean, predict, _ = clocked(gp.predict)
+    print(
+        f"{gp.method_}: fit {fit:.0f} s ({fit_cpu:.0f}), means {predict:.1f} s; "
+        f"RMSE {metrics.rmse(truth, mean):.4f} (best Gaussian filter {best:.4f}); {peak_gib():.1f} GiB; "
+        f"{gp.kernel_}, noise {gp.noise_:.5f}, {gp._posterior.solution.iterations} steps", flush=True,
+    )  # fmt: skip
+    if not deviations:
+        return
+    asked = rng.choice(n, 20_000, replace=False)
+    (some, std), seconds, _ = clocked(gp.predict, asked, return_std=True)
+    z = np.std((truth[asked] - some) / std)
+    print(f"deviations at 20,000 nodes by draws: {seconds:.0f} s, spread of z {z:.2f}", flush=True)
+    gp.deviations_ = "exact"
+    (_, exact), seconds, _ = clocked(gp.predict, asked[:256], return_std=True)
+    off = std[:256] / exact - 1
+    print(
+        f"256 exact ones: {seconds:.0f} s; draws off by {np.median(np.abs(off)):.3f} in the median, "
+        f"{np.abs(off).max():.3f} at most, mean {off.mean():+.3f}; {peak_gib():.1f} GiB"
+    )
+
+
+def growth() -> None:
+    """Seconds against the number of nodes."""
+    for method in ("series", "walks"):
+        sizes, seconds = [], []
+        for side in (50, 100, 200, 400):
+            graph, rng = grid(side), np.random.default_rng(0)
+            n = side * side
+            truth = np.sqrt(10.0) * grf.apply_root(graph, grf.Diffusion(np.sqrt(20.0)), rng.standard_normal(n))
+            nodes = rng.choice(n, n // 10, replace=False)
+            y = truth[nodes] + NOISE * rng.standard_normal(nodes.size)
+            gp = grf.GraphGPRegressor(graph, method=method, seed=0)
+            _, fit, _ = clocked(gp.fit, nodes, y)
+            _, predict, _ = clocked(gp.predict, return_std=True)
+            print(f"{method}, N = {n:,}: fit {fit:.2f} s, deviations {gp.deviations_} {predict:.2f} s", flush=True)
+            sizes.append(n)
+            seconds.append(fit + predict)
+        print(f"{method}: seconds grow as N^{np.polyfit(np.log(sizes), np.log(seconds), 1)[0]:.2f}")
+
+
+def fit_and_predict(gp: Any, nodes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and deviations at all nodes."""
+    return gp.fit(nodes, y).predict(return_std=True)
+
+
+def dense() -> None:
+    """Against dense kernels."""
+    kernel = grf.Diffusion(np.sqrt(20.0))
+    for side in (32, 45, 64):
+        graph, rng = grid(side), np.random.default_rng(0)
+        n = side * side
+        nodes = rng.choice(n, 6 * n // 10, replace=False)
+        y = grf.apply_root(graph, kernel, rng.standard_normal(n))[nodes] + NOISE * rng.standard_normal(nodes.size)
+        known = {"kernel": kernel, "optimize": False, "output_scale": 0.4, "noise": 0.01}
+        series = grf.GraphGPRegressor(graph, method="series", seed=0, **known)
+        exact = grf.gp.ExactGraphGP(graph, **known)
+        own, ours, _ = clocked(fit_and_predict, series, nodes, y)
+        theirs, seconds, _ = clocked(fit_and_predict, exact, nodes, y)
+        off = max(float(np.abs(a - b).max()) for a, b in zip(own, theirs, strict=True))
+        print(f"N = {n}: series {ours:.2f} s, dense {seconds:.2f} s, ratio {seconds / ours:.1f}; off by {off:.1e}")
+
+
+def main() -> None:
+    cases = ("grid10k", "few", "million", "growth", "dense")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--case", choices=cases, help="default: all")
+    parser.add_argument("--rival", action="store_true", help="run fast-graph-gp on grid10k")
+    parser.add_argument("--deviations", action="store_true", help="deviations of `million`")
+    options = parser.parse_args()
+    print(header("scipy", "scikit-learn"))
+    _, seconds, _ = clocked(warm)
+    print(f"imports, compilation or its cache: {seconds:.1f} s", flush=True)
+    for case in (options.case,) if options.case else cases:
+        print(f"-- {case}")
+        if case == "grid10k":
+            grid10k(options.rival)
+        elif case == "million":
+            million(options.deviations)
+        else:
+            {"few": few, "growth": growth, "dense": dense}[case]()
+
+
+if __name__ == "__main__":
+    main()

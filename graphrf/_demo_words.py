@@ -128,8 +128,8 @@ def _interpolation(part: InterpolationPart) -> Section:
     )
     deviation = "The error that the method itself expects: near the RMSE is honest, small is useful."
     finding = (
-        f"Sampled rows ({part.sampler}) predict {constant.rmse / walks.rmse:.1f} times better than the mean of the "
-        f"observations; the exact series, which they approximate, {constant.rmse / series.rmse:.1f} times."
+        f"Sampled rows ({part.sampler}) predict {constant.rmse / walks.rmse:.1f} times better than the mean of "
+        f"the observations; the exact series, which they approximate, {constant.rmse / series.rmse:.1f} times."
     )
     return Section(
         title=f"A signal with uncertainty: {part.source.name}",

@@ -3,11 +3,11 @@
     python benchmarks/gp.py [--case grid10k|few|million|growth|dense] [--rival]
 
 - `grid10k`: 6,000 of 10,000 nodes of a grid, a draw of exp(-10 L), scale 10, with noise of deviation 0.1: training,
-  then means and deviations at all nodes, by the series and by sampled rows; beside them the exact Gaussian process
-  with its own maximum-likelihood hyperparameters (dense, minutes), and with `--rival` fast-graph-gp as its
+  then means and deviations at all nodes, by the series and by sampled rows; beside them the exact Gaussian
+  process with its own maximum-likelihood hyperparameters (dense, minutes), and with `--rival` fast-graph-gp as its
   authors run it (16 walks, 100 steps of AdamW; `pip install -r benchmarks/requirements.txt`).
-- `few`: 1,000 nodes of a grid and of a random graph (mean degree 8) of a million: fit, means at all, deviations
-  at 10,000.
+- `few`: 1,000 nodes of a grid and of a random graph (mean degree 8) of a million: fit, means at all nodes,
+  deviations at 10,000.
 - `million`: 100,000 nodes of a grid of a million, sin(x / 40) cos(y / 40), noise of deviation 0.1: fit, means at all
   nodes, against the best Gaussian filter of the observations; then deviations at 20,000 nodes from draws,
   against 256 exact ones (`--deviations`, some minutes more).
@@ -204,7 +204,7 @@ def million(deviations: bool) -> None:
     (some, std), seconds, _ = clocked(gp.predict, asked, return_std=True)
     z = np.std((truth[asked] - some) / std)
     print(f"deviations at 20,000 nodes by draws: {seconds:.0f} s, spread of z {z:.2f}", flush=True)
-    gp.deviations_ = "exact"
+    gp.set_params(deviations="exact")
     (_, exact), seconds, _ = clocked(gp.predict, asked[:256], return_std=True)
     off = std[:256] / exact - 1
     print(
@@ -226,7 +226,7 @@ def growth() -> None:
             gp = grf.GraphGPRegressor(graph, method=method, seed=0)
             _, fit, _ = clocked(gp.fit, nodes, y)
             _, predict, _ = clocked(gp.predict, return_std=True)
-            print(f"{method}, N = {n:,}: fit {fit:.2f} s, deviations {gp.deviations_} {predict:.2f} s", flush=True)
+            print(f"{method}, N = {n:,}: fit {fit:.2f} s, deviations at all {predict:.2f} s", flush=True)
             sizes.append(n)
             seconds.append(fit + predict)
         print(f"{method}: seconds grow as N^{np.polyfit(np.log(sizes), np.log(seconds), 1)[0]:.2f}")

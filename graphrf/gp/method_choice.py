@@ -9,9 +9,11 @@ from graphrf.gp.posterior import LARGEST_CHOLESKY
 from graphrf.gp.walk_choice import FIRST_LENGTH, SMALLEST_BUDGET
 from graphrf.graph import Graph
 
-# Multiply-adds of exact sparse products up to which the series is taken whatever walks would cost (below a minute
-# on two cores), the typical number of products that a vector takes, and that a solve by conjugate gradients takes.
-SERIES_BUDGET = 2e10
+# Multiply-adds of exact sparse products up to which the series is taken whatever walks would cost (some two
+# minutes on two cores), by how much walks must be cheaper beyond, and the products that a vector and a solve by
+# conjugate gradients typically take.
+SERIES_BUDGET = 5e10
+_MUCH_CHEAPER = 4
 _SERIES_DEGREE = 40
 _SOLVE_PRODUCTS = 5_000
 # Steps of conjugate gradients on sampled rows.
@@ -26,7 +28,7 @@ def choose_method(graph: Graph, n_observed: int, n_trained: int, share: float = 
 
     The series is exact, so it is taken where all its products stay affordable: 40 for every training node, on the
     `share` of the graph that they reach, and for the posterior 40 for every observed node or those of a solve by
-    conjugate gradients, whichever are fewer. Beyond, sampled rows are taken where they cost less.
+    conjugate gradients, whichever are fewer. Beyond, sampled rows are taken where they cost a quarter at most.
     """
     nnz = graph.adjacency.nnz
     training = _SERIES_DEGREE * nnz * share * n_trained
@@ -34,7 +36,8 @@ def choose_method(graph: Graph, n_observed: int, n_trained: int, share: float = 
     if series <= SERIES_BUDGET:
         return "series"
     row = min(SMALLEST_BUDGET * FIRST_LENGTH, graph.n_nodes)
-    return "walks" if 2 * _SAMPLED_STEPS * n_observed * row < series else "series"
+    walks = 2 * _SAMPLED_STEPS * n_observed * row
+    return "walks" if _MUCH_CHEAPER * walks < series else "series"
 
 
 def choose_solver(graph: Graph, method: str, n_observed: int) -> str:
@@ -43,6 +46,12 @@ def choose_solver(graph: Graph, method: str, n_observed: int) -> str:
         return "cg"
     columns = _SERIES_DEGREE * graph.adjacency.nnz * n_observed
     return "cg" if method == "series" and columns > SERIES_BUDGET else "cholesky"
+
+
+def choose_deviations(graph: Graph, method: str, n_nodes: int) -> str:
+    """ "exact" or "sampled", where the covariance is factored: the series makes a column for every node."""
+    columns = _SERIES_DEGREE * graph.adjacency.nnz * n_nodes
+    return "sampled" if method == "series" and columns > SERIES_BUDGET else "exact"
 
 
 def affordable_training(graph: Graph, method: str, max_train: int, share: float = 1.0) -> int:

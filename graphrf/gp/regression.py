@@ -12,7 +12,7 @@ from graphrf._memory import available_memory
 from graphrf.gp.blocks import training_blocks
 from graphrf.gp.conditioning import Conditions, condition, normaliser
 from graphrf.gp.fitting import Place, Task, linear_algebra, train_by_samples, train_by_series
-from graphrf.gp.method_choice import affordable_training, choose_method, reached_share
+from graphrf.gp.method_choice import affordable_training, choose_deviations, choose_method, reached_share
 from graphrf.gp.observations import Observations
 from graphrf.gp.posterior import LARGEST_JOINT
 from graphrf.gp.progress import node_bar, step_bar
@@ -31,6 +31,10 @@ except ImportError as error:
     raise ImportError(
         "GraphGPRegressor needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
     ) from error
+
+
+# Deviations at so many nodes take about as many solves by conjugate gradients as draws would.
+_FEW = 64
 
 
 class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
@@ -55,8 +59,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         walks or what else `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget
         that `fit` takes into account when it trains. "auto": the rule under Notes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
-        For "walks". Default: 64 stratified walks of fixed length, lengthened until they hold the trained kernel's
-        series but for a thousandth of sum |f_k| (K is off by at most 0.2 %).
+        For "walks". Default: compressed powers of 64 to 512 entries, as training affords, lengthened until they
+        hold the trained kernel's series but for a thousandth of sum |f_k| (K is off by at most 0.2 %), up to 128
+        steps, as long as the likelihood gains by it. Rows with fewer entries than that are exact.
     normalize : bool
         Whether K is divided by its mean variance over all nodes, so that `output_scale` is a variance of f.
     mean : {"constant", "zero"} or array_like, shape (N,) or (N, b)
@@ -72,8 +77,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Distinct observed nodes that training sees: all m up to so many, at m^3 operations a step; beyond, blocks
         of 250 near nodes and one of distant ones, taken as independent (a composite likelihood).
     solver : {"auto", "cholesky", "cg"}
-        For the posterior. "auto": Cholesky up to 6,000 distinct observed nodes m (with the series, while
-        40 nnz(W) m is below 2e10), preconditioned conjugate gradients above.
+        For the posterior. "auto": Cholesky up to 7,000 distinct observed nodes m (with the series, while
+        40 nnz(W) m is below 5e10), preconditioned conjugate gradients above: where nodes are observed evenly all
+        over the graph, with a preconditioner that is a function of the Laplacian, else with 200 columns of K.
     tol : float
         Relative residual at which conjugate gradients stop.
     max_iterations : int
@@ -81,7 +87,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     deviations : {"auto", "exact", "sampled"}
         "exact" to the solver's tolerance: with conjugate gradients a solve for every queried node. "sampled":
         from 64 posterior draws at all nodes at once, made when first asked for; unbiased variances, deviations
-        with a standard error of 9 % each. "auto": exact with Cholesky, else sampled.
+        with a standard error of 9 % each. "auto": exact for up to 64 nodes, and for more with Cholesky (by the
+        series while 40 nnz(W) multiply-adds for each are below 5e10), else sampled.
     seed : int in [0, 2^63), optional
         Of the walks, the training subset and all else that is drawn; None draws one, kept in `seed_`.
     n_threads : int, optional
@@ -103,7 +110,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     log_marginal_likelihood_ : float
         Of the observations that training saw, summed over outputs: of all of them up to `max_train` nodes, beyond
         of blocks that count as independent.
-    method_, solver_, deviations_ : str
+    method_, solver_ : str
         What was used.
     converged_ : bool
         Whether the optimiser and the solve reached their tolerances.
@@ -121,15 +128,14 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    `method="auto"` takes the series if all exact products of a fit, about 40 nnz(W) (m + training nodes)
-    multiply-adds, stay below 2e10. Beyond, one solver step costs m z with rows of z non-zeros and L nnz(W)
-    with the series; walks are taken where m z is smaller.
+    `method="auto"` takes the series if the exact products of a fit stay below 5e10 multiply-adds: 40 nnz(W)
+    for every node that training sees (of the part of the graph around its blocks) and, for the posterior, 40 m or 5,000
+    times nnz(W). Beyond, walks are taken where their solver's steps cost a quarter of that at most.
 
-    Walks suit few observations on huge graphs: only the rows of observed and queried nodes are ever sampled. Where
-    the series is affordable it is exact, and to be preferred. Measured on two busy cores, fit and prediction with
-    deviations: 1,000 observations and 10,000 queried nodes of a random graph of a million nodes, 10 s by walks;
-    5,000 of the 114,599 nodes of a road network with 200 queried, 9 s by walks (root mean square error .840) and
-    211 s by the series (.839); 1,493 of the 1,572 faces of a mesh, 3 s by the series.
+    With walks only the rows of observed nodes are sampled (and of nodes whose deviations are asked for): few
+    observations on huge graphs are their case. Means and draws use exact rows at the queried nodes, which
+    takes two fifths off their error (`benchmarks/gp_rows.py`). Where the series is affordable it is exact, and to be preferred.
+    `benchmarks/gp.py` measures both.
 
     The named kernels use the normalized Laplacian, whose smoothest function is the root of the degrees. Where
     weights or degrees vary, as on roads, compare `Diffusion(laplacian="combinatorial")`, whose smoothest is
@@ -295,9 +301,6 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self.mean_ = float(constant[0]) if given.single else constant
         self.trend_ = trend[:, 0] if given.single else trend
         self.method_, self.solver_ = given.method, posterior.solver
-        self.deviations_ = self.deviations
-        if self.deviations == "auto":
-            self.deviations_ = "exact" if posterior.solver == "cholesky" else "sampled"
         self.residual_ = posterior.solution.residual
         self.converged_ = given.trained and posterior.solution.converged
         self.truncation_error_ = truncation_error
@@ -310,6 +313,14 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         """Be unfitted, so that a fit that fails leaves nothing of the one before."""
         for name in [name for name in vars(self) if name.endswith("_") or name in ("_posterior", "_given")]:
             delattr(self, name)
+
+    def _exact_deviations(self, n_nodes: int) -> bool:
+        """Whether deviations at so many nodes are exact ones."""
+        if self.deviations != "auto":
+            return self.deviations == "exact"
+        if n_nodes <= _FEW:
+            return True
+        return self.solver_ == "cholesky" and choose_deviations(self.graph, self.method_, n_nodes) == "exact"
 
     def _choose_method(self, n_observed: int, share: float) -> str:
         if self.method != "auto":
@@ -341,12 +352,11 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
         Notes
         -----
-        Means: with the series one product for all nodes; with walks the queried rows are sampled. Deviations:
-        exact for the covariance in use. By Cholesky each node costs m^2 / 2 multiply-adds, by conjugate gradients
-        a solve (64 columns at once). The series needs products with F besides, of degree x nnz(W)
-        multiply-adds each: two for every queried node, or one for it and two for every observed node if that
-        is less; ask for the nodes that matter on large graphs. Memory: blocks of about 64 MB, and with the
-        series up to 256 MB of columns.
+        Means: one product with F for all nodes. Deviations: see `deviations`; where exact they are those of the
+        covariance in use, with walks of rows sampled at the queried nodes. With Cholesky an observed node costs
+        nothing beyond m^3 / 6 multiply-adds once for all of them, another node m^2 / 2 and, by the series, a
+        product with K; with conjugate gradients each costs a solve (64 columns at once). Memory: blocks of about
+        64 MB; m^2 numbers where observed nodes are asked for with Cholesky; 3 N x 16 numbers for draws.
         """
         self._check_fitted()
         if return_std and return_cov:
@@ -369,7 +379,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             if not return_std:
                 return self._shaped(self._posterior.means(distinct, bar)[inverse])
             mean = self._posterior.means(distinct)
-            if self.deviations_ == "exact":
+            if self._exact_deviations(distinct.size):
                 variance = self._posterior.variances(distinct, bar)
             else:
                 rng = np.random.default_rng([self.seed_, 2])

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.method_choice import affordable_training, choose_method, choose_solver, reached_share
+from graphrf.gp.method_choice import (
+    affordable_training,
+    choose_deviations,
+    choose_method,
+    choose_solver,
+    reached_share,
+)
 from graphrf.gp.posterior import SolverWarning
 from graphrf.gp.solvers import ConjugateGradients
 from graphrf.gp.spectral_solver import SpectralGradients
@@ -329,6 +335,7 @@ def test_auto_takes_the_series_where_it_is_affordable_and_walks_beyond(grid, mon
     assert grf.GraphGPRegressor(grid, seed=0).fit(nodes, y).method_ == "series"
     assert grf.GraphGPRegressor(grid, sampler=grf.RandomWalks(16), seed=0).fit(nodes, y).method_ == "walks"
     monkeypatch.setattr("graphrf.gp.method_choice.SERIES_BUDGET", 0.0)
+    monkeypatch.setattr("graphrf.gp.method_choice._MUCH_CHEAPER", 0.0)
     assert grf.GraphGPRegressor(grid, seed=0).fit(nodes, y).method_ == "walks"
 
 
@@ -336,8 +343,11 @@ def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(monke
     ring = np.arange(200_000)
     graph = grf.from_edges(ring, np.roll(ring, -1))
     # 5,000 products of the series cost as much as 100 steps with rows of 1,024 entries at so many observed nodes
-    even = (5_000 + 40 * 1_000) * graph.adjacency.nnz / (2 * 100 * 1024)
+    even = (5_000 + 40 * 1_000) * graph.adjacency.nnz / (2 * 100 * 1024) / 4  # at which walks cost a quarter
     assert choose_method(graph, int(0.9 * even), 1_000) == "series"  # within the budget
+    assert choose_deviations(graph, "series", 2_000) == "exact"
+    assert choose_deviations(graph, "series", 4_000) == "sampled"
+    assert choose_deviations(graph, "walks", 4_000) == "exact"
     monkeypatch.setattr("graphrf.gp.method_choice.SERIES_BUDGET", 1e9)
     assert choose_method(graph, int(0.9 * even), 1_000) == "walks"
     assert choose_method(graph, int(1.1 * even), 1_000) == "series"
@@ -346,7 +356,7 @@ def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(monke
     assert reached_share(graph, ring[::10], 1_000) < 0.02
     assert reached_share(graph, ring[::1_000], 1_000) == 1.0
     assert choose_solver(graph, "series", 1_000) == "cholesky"
-    assert choose_solver(graph, "series", 2_000) == "cg"
+    assert choose_solver(graph, "series", 4_000) == "cg"
     assert choose_solver(graph, "walks", 2_000) == "cholesky"
     assert choose_solver(graph, "walks", 7_001) == "cg"
     assert affordable_training(graph, "series", 600) == 500

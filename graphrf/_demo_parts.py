@@ -127,9 +127,9 @@ class InterpolationPart:
     noise : deviation of the noise that was added to the observations, 0 if they are measurements
     predictive : whether deviations include the noise of a measurement
     sampler : the walks
-    hyperparameters : of the walks' Gaussian process
+    hyperparameters : of the Gaussian process by sampled rows
     observed, truth, mean, deviation : ndarray, shape (N,)
-        NaN where not known; `mean` and `deviation` of the Gaussian process by walks.
+        NaN where not known; `mean` and `deviation` of the Gaussian process by sampled rows.
     data : the data set, for the figure
     """
 

@@ -298,7 +298,7 @@ def _interpolated(
     noise: float,
     progress: bool,
 ) -> InterpolationPart:
-    """Gaussian processes by walks and by the exact series, beside the mean of the observations."""
+    """Gaussian processes by sampled rows and by the exact series, beside the mean of the observations."""
     from graphrf.gp.regression import GraphGPRegressor  # imports scikit-learn, which takes a second
 
     graph = _graph_of(data)
@@ -311,7 +311,10 @@ def _interpolated(
     rows = [_interpolation_row("mean of the observations", truth[hidden], *constant, None)]
     with _bar(2, data.name, progress) as bar:
         fitted = {}
-        for method, name in (("walks", "Gaussian process, walks"), ("series", "Gaussian process, exact series")):
+        for method, name in (
+            ("walks", "Gaussian process, sampled rows"),
+            ("series", "Gaussian process, exact series"),
+        ):
             bar.set_description(f"{data.name}, {method}")
             started = time.perf_counter()
             model = GraphGPRegressor(graph, kernel="diffusion", method=method, seed=settings.seed)
@@ -332,7 +335,7 @@ def _interpolated(
         n_predicted=hidden.size,
         noise=noise,
         predictive=predictive,
-        sampler=f"{sampler.n_walks} a node, of at most {sampler.survival.max_length} steps",
+        sampler=f"compressed powers of {sampler.budget} entries, at most {sampler.survival.max_length} steps",
         rows=tuple(rows),
         hyperparameters={
             **model.kernel_.hyperparameters,

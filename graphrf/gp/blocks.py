@@ -43,11 +43,12 @@ def training_blocks(
     size = max(n_train // n_blocks, 1)
     is_observed = np.zeros(graph.n_nodes, dtype=bool)
     is_observed[observed] = True
-    centres = rng.choice(observed, n_blocks, replace=False) if n_blocks <= observed.size else observed
-    blocks = [_nearest(graph, int(centre), size, is_observed, rng) for centre in centres[1:]]
-    wide = neighbourhood(graph, centres[:1], graph.n_nodes, _WIDEST)
+    blocks = [_nearest(graph, observed, size, is_observed, rng) for _ in range(n_blocks - 1)]
+    wide = neighbourhood(graph, rng.choice(observed, 1), graph.n_nodes, _WIDEST)
     candidates = wide[is_observed[wide]]
-    blocks.append(np.sort(rng.choice(candidates, min(size, candidates.size), replace=False)))
+    if candidates.size < size:
+        candidates = observed
+    blocks.append(np.sort(rng.choice(candidates, size, replace=False)))
     return blocks
 
 
@@ -63,17 +64,25 @@ def neighbourhood(graph: Graph, centres: np.ndarray, n_steps: int, most: int) ->
 
 
 def _nearest(
-    graph: Graph, centre: int, size: int, is_observed: np.ndarray, rng: np.random.Generator
+    graph: Graph, observed: np.ndarray, size: int, is_observed: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """The nearest observed nodes by hops, the last ring's drawn at random; fewer in a small component."""
+    """The observed nodes that are nearest to a random one by hops, the last ring's drawn at random.
+
+    Where its component holds too few, more are taken around other random nodes.
+    """
+    free = is_observed.copy()
     found: list[np.ndarray] = []
     missing = size
-    for ring in _rings(graph, np.array([centre]), graph.n_nodes):
-        here = ring[is_observed[ring]]
-        found.append(here if here.size <= missing else rng.choice(here, missing, replace=False))
-        missing -= found[-1].size
-        if not missing:
-            break
+    for centre in rng.permutation(observed):
+        if not free[centre]:
+            continue
+        for ring in _rings(graph, np.array([centre]), graph.n_nodes):
+            here = ring[free[ring]]
+            found.append(here if here.size <= missing else rng.choice(here, missing, replace=False))
+            free[here] = False
+            missing -= found[-1].size
+            if not missing:
+                return np.sort(np.concatenate(found))
     return np.sort(np.concatenate(found))
 
 

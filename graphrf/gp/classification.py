@@ -205,10 +205,12 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         Notes
         -----
         Time: training, some 20 times 5 C max_train^3 multiply-adds and their covariances; then some hundred
-        products with K for the m labelled nodes: C m^2 multiply-adds each up to 6,000 nodes, beyond one pass over
-        the rows of its factor each. Memory: 4 C max_train^2 numbers; m^2 numbers up to 6,000 nodes.
+        products with K for the m labelled nodes: C m^2 multiply-adds each up to 7,000 nodes, beyond one pass over
+        the rows of its factor each. Memory: 4 C max_train^2 numbers; m^2 numbers up to 7,000 nodes.
         predictive="integrated" takes 1.5 C m^3 multiply-adds and 2 C m^2 numbers besides.
         """
+        for name in [name for name in vars(self) if name.endswith("_") or name == "_mode"]:
+            delattr(self, name)  # so that a fit that fails leaves nothing of the one before
         kernel, names = checked_prior(self)
         _checks.choice("predictive", self.predictive, PREDICTIVES)
         positions = self.graph.positions(nodes)

@@ -16,6 +16,8 @@ from graphrf.series import SeriesFactor
 # Numbers in a dense block of columns (nodes x query nodes).
 _BLOCK_NUMBERS = 8_000_000
 _LARGEST_BLOCK = 1024
+# What turns the seed of observed rows into that of queried ones.
+_OTHER_SEED = 0x5851F42D4C957F2D
 
 
 class Rows(Protocol):
@@ -25,9 +27,14 @@ class Rows(Protocol):
     """
 
     height: int
+    exact: bool
 
     def __call__(self, nodes: np.ndarray) -> Factor:
-        """The rows of some nodes; the same rows whenever a node is asked for again."""
+        """The rows of observed nodes; the same rows whenever a node is asked for again."""
+        ...
+
+    def queried(self, nodes: np.ndarray) -> Factor:
+        """The rows of queried nodes, for deviations; the same rows whenever a node is asked for again."""
         ...
 
     def values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -38,6 +45,8 @@ class Rows(Protocol):
 class SeriesRows:
     """Exact rows, never formed: they are applied by sparse products over the whole graph, however few they are."""
 
+    exact = True
+
     def __init__(self, graph: Graph, laplacian: str, modulation: np.ndarray, n_threads: int | None = None) -> None:
         self._all = SeriesFactor(graph, laplacian, max_length=modulation.size - 1, n_threads=n_threads)
         self._modulation = modulation
@@ -46,6 +55,8 @@ class SeriesRows:
     def __call__(self, nodes: np.ndarray) -> SeriesFactor:
         return self._all.take(nodes)
 
+    queried = __call__
+
     def values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
         return self(nodes).apply(self._modulation, x)
 
@@ -53,12 +64,14 @@ class SeriesRows:
 class SampledRows:
     """Sampled rows at observed nodes and where deviations are asked for; exact rows for values.
 
-    A node's row depends on the seed and the node only, so it can be drawn when needed. Stacked, sampled rows F_u
-    and exact rows F_q are the factor of one positive semi-definite covariance, whatever was sampled. So means and
-    draws use exact rows at the queried nodes: that spares them the sampling error of their own rows, and the
-    sampling.
+    A node's row depends on the seed and the node only, so it can be drawn when needed. Stacked, sampled rows F_u,
+    exact rows F_q and rows of queried nodes sampled with another seed are the factor of one positive semi-definite
+    covariance, whatever was sampled. Means and draws use exact rows at the queried nodes: that spares them the
+    sampling error of their own rows, and the sampling. Deviations use sampled ones, independent of those observed:
+    the sampling error of an observed row is no part of the function, and must not seem to be known.
     """
 
+    exact = False
     height = 0
 
     def __init__(
@@ -71,8 +84,14 @@ class SampledRows:
         self._n_threads = n_threads
 
     def __call__(self, nodes: np.ndarray) -> Factor:
+        return self._sampled(nodes, self._seed)
+
+    def queried(self, nodes: np.ndarray) -> Factor:
+        return self._sampled(nodes, self._seed ^ _OTHER_SEED)
+
+    def _sampled(self, nodes: np.ndarray, seed: int) -> Factor:
         features = sample_features(
-            self._graph, self._sampler, nodes=nodes, seed=self._seed, n_threads=self._n_threads, dtype="float64"
+            self._graph, self._sampler, nodes=nodes, seed=seed, n_threads=self._n_threads, dtype="float64"
         )
         return features.factor(n_threads=self._n_threads)
 
@@ -103,6 +122,15 @@ class Covariance:
     def factor(self, nodes: np.ndarray) -> Factor:
         """The rows of some nodes."""
         return self._rows(nodes)
+
+    def queried(self, nodes: np.ndarray) -> Factor:
+        """The rows of some nodes whose deviations are asked for."""
+        return self._rows.queried(nodes)
+
+    @property
+    def exact(self) -> bool:
+        """Whether queried and observed rows of a node are the same, the exact ones."""
+        return self._rows.exact
 
     def root_apply(self, factor: Factor, x: np.ndarray) -> np.ndarray:
         """R x with R = sqrt(amplitude) F, the features of the covariance."""

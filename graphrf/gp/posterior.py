@@ -32,7 +32,7 @@ class SolverWarning(UserWarning):
 
 
 class Posterior:
-    r"""f given y = H b + f + noise at the observed nodes u, with one covariance K throughout:
+    r"""f given y = H b + f + noise at the observed nodes u, with a positive semi-definite covariance K:
 
     .. math:: m_q = H_q b + K_{qu} A^{-1} (\bar y - H_u b), \quad
               \Sigma_{qq} = K_{qq} - K_{qu} A^{-1} K_{uq}, \quad A = K_{uu} + \mathrm{diag}(noise / counts).
@@ -112,7 +112,7 @@ class Posterior:
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Variances of f, shape (q,), by blocks of distinct nodes, exact but for the solver's tolerance."""
         result = np.empty(nodes.size)
-        if isinstance(self._solver, CholeskySolver):
+        if isinstance(self._solver, CholeskySolver) and self._covariance.exact:
             # At an observed node d - d^2 (A^-1)_qq is left of the prior: no column is needed, and little cancels
             # where the noise d is below the prior.
             place = np.searchsorted(self._nodes, nodes).clip(max=self._nodes.size - 1)
@@ -126,7 +126,7 @@ class Posterior:
             rest = np.arange(nodes.size)
         for block in self._covariance.blocks(rest.size, self._rows):
             part = rest[block]
-            cross, prior = self._covariance.columns(self._rows, self._covariance.factor(nodes[part]))
+            cross, prior = self._covariance.columns(self._rows, self._covariance.queried(nodes[part]))
             # Exactly at least 0; what rounding leaves below is 0.
             result[part] = np.maximum(prior - self._reduction(cross), 0.0)
             if bar is not None:
@@ -160,7 +160,7 @@ class Posterior:
         """The joint covariance of f, shape (q, q); distinct nodes of bounded number."""
         if not nodes.size:
             return np.zeros((0, 0))
-        rows = self._covariance.factor(nodes)
+        rows = self._covariance.queried(nodes)
         prior = self._covariance.dense(rows)
         prior = 0.5 * (prior + prior.T)
         cross = np.hstack(

@@ -121,21 +121,21 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     sampler_ : the sampler of the posterior, or None
     truncation_error_ : float
         Bound on the error of the prior covariance, in operator norm and units of the output scale, that the
-        samples' largest length causes; of the series below 1e-9, unless its kernel's root decays slowly
-        (`InverseCosine`: it is cut after 20,000 terms). What `CutPowers` drop is not in it.
+        samples' largest length causes; of the series below 1e-9, unless its kernel's root decays slowly and is
+        cut after 20,000 terms (`InverseCosine`; combinatorial kernels where degrees differ a thousandfold). What `CutPowers` drop is not in it.
     seed_ : int
     n_observations_, n_observed_nodes_ : int
 
     Notes
     -----
     `method="auto"` takes the series if the exact products of a fit stay below 5e10 multiply-adds: 40 nnz(W)
-    for every node that training sees (of the part of the graph around its blocks) and, for the posterior, 40 m or 5,000
-    times nnz(W). Beyond, walks are taken where their solver's steps cost a quarter of that at most.
+    for every node that training sees (of the part of the graph around its blocks) and, for the posterior, 40 m or
+    5,000 times nnz(W). Beyond, walks are taken where their solver's steps cost a quarter of that at most.
 
     With walks only the rows of observed nodes are sampled (and of nodes whose deviations are asked for): few
     observations on huge graphs are their case. Means and draws use exact rows at the queried nodes, which
-    takes two fifths off their error (`benchmarks/gp_rows.py`). Where the series is affordable it is exact, and to be preferred.
-    `benchmarks/gp.py` measures both.
+    takes two fifths off their error (`benchmarks/gp_rows.py`). Where the series is affordable it is exact, and to
+    be preferred. `benchmarks/gp.py` measures both.
 
     The named kernels use the normalized Laplacian, whose smoothest function is the root of the degrees. Where
     weights or degrees vary, as on roads, compare `Diffusion(laplacian="combinatorial")`, whose smoothest is

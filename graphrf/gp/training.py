@@ -24,8 +24,7 @@ LARGEST_LENGTHSCALE = 100.0
 # Smoothness and power are trained only when asked for; outside this range they say little.
 _SHAPE_RANGE = (0.25, 8.0)
 _GRID_LENGTHSCALES = 6
-_GRID_NOISE = (0.01, 0.1, 0.5)
-_N_STARTS = 2
+_GRID_NOISE = (0.01, 0.1, 0.5, 0.9)
 _MAX_STEPS = 40
 # Where the optimiser stops: at so small a share of the likelihood gained by a step, or so few nats a unit of the
 # parameters' logarithms. Hyperparameters are known to a nat.
@@ -132,7 +131,9 @@ class _Search:
 
     def run(self, start: np.ndarray | None = None) -> Trained:
         box = self._box()
-        starts = self._starts() if start is None else [np.clip(start, *np.transpose(box)) if box else start]
+        starts = (
+            self._starts() if start is None else [self._from(np.clip(start, *np.transpose(box)) if box else start)]
+        )
         best, best_value, converged = starts[0], -math.inf, True
         if best.size:
             for start in starts:
@@ -152,6 +153,15 @@ class _Search:
         kernel, scale, noise = self._model(best)
         divisor, _ = self.divisor(kernel, (), [block.gram(kernel, ()) for block in self.blocks])
         return Trained(kernel, scale / divisor, noise, value, converged, best)
+
+    def _from(self, start: np.ndarray) -> np.ndarray:
+        """A start of another search, with its noise or a larger one: near none the likelihood is flat in it."""
+        if self.noise is not None:
+            return start
+        larger = [math.log(ratio * self.unit) for ratio in _GRID_NOISE]
+        points = [start, *(np.append(start[:-1], noise) for noise in larger if noise > start[-1])]
+        values = [self._negative(point, gradient=False)[0] for point in points]
+        return points[int(np.argmin(values))]
 
     # -- vectors of parameters ---------------------------------------------------------------------
 
@@ -201,23 +211,24 @@ class _Search:
                 math.log(values[name]) if logged else values[name]
                 for name, logged in zip(self.names, self._logged, strict=True)
             ]
-            if self.output_scale is None:
-                vector.append(math.log(self.unit))
+            if self.output_scale is None:  # what the noise leaves of the variance
+                vector.append(math.log((1 - ratio) * self.unit))
             if self.noise is None:
                 vector.append(math.log(ratio * self.unit))
             points.append(np.array(vector))
         if len(points) == 1:
             return points
         values_there = [self._negative(point, gradient=False)[0] for point in points]
-        # The best point of each of the best lengthscales: two starts that share one end in one place.
-        starts: list[np.ndarray] = []
-        for k in np.argsort(values_there, kind="stable"):
-            n = len(self.names)
-            if all(not np.array_equal(points[k][:n], start[:n]) for start in starts) or not n:
-                starts.append(points[k])
-            if len(starts) == _N_STARTS:
-                break
-        return starts
+        # The best point, the best with another lengthscale and the best with another share of noise: two starts
+        # that have both in common end in one place, and mostly noise and mostly signal are maxima of their own.
+        order = np.argsort(values_there, kind="stable")
+        n = len(self.names)
+        best = points[order[0]]
+        others = (
+            next((points[k] for k in order if not np.array_equal(points[k][part], best[part])), None)
+            for part in (slice(0, n), slice(n, None))
+        )
+        return [best, *(point for point in others if point is not None)]
 
     # -- the objective -----------------------------------------------------------------------------
 

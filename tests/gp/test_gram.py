@@ -8,9 +8,8 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.gp.gram import FactorGram, SeriesGram, product, spectral_derivatives
-from graphrf.series import kernel_block
 from graphrf.matching.spectrum import density_of_states
-from graphrf.series import SeriesFactor
+from graphrf.series import SeriesFactor, kernel_block
 
 KERNELS = [
     grf.Diffusion(3.0),

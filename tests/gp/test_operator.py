@@ -243,6 +243,8 @@ def test_with_noise_it_solves_and_has_a_determinant_without_becoming_dense(name,
         torch_factor, "_in_blocks", lambda r, c, f, x: (widths.append(x.shape[1]), plain(r, c, f, x))[1]
     )
     with (
+        # botorch, where it has been imported before, turns these off for all
+        linear_operator.settings.fast_computations(covar_root_decomposition=True, log_prob=True, solves=True),
         linear_operator.settings.max_cholesky_size(0),
         linear_operator.settings.cg_tolerance(1e-5),
         linear_operator.settings.min_preconditioning_size(10),

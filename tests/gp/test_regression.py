@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.gp.covariance import _OTHER_SEED
 from graphrf.gp.method_choice import (
     affordable_training,
     choose_deviations,
@@ -89,12 +90,13 @@ def test_walks_posterior_is_that_of_sampled_rows_observed_and_exact_rows_queried
     )
     phi = grf.sample_features(grid, sampler, seed=gp.seed_, dtype="float64").matrix(KERNEL).toarray()
     scale = 2.0 / gp.mean_variance_
-    # sampled rows of all nodes over exact ones: the mean at the latter, deviations among the former
-    stacked = np.vstack([phi, KERNEL.dense_root(grid)])
-    expected, _ = _textbook(scale * stacked @ stacked.T, nodes, y[:, 0], 0.05)
-    _, covariance = _textbook(scale * phi @ phi.T, nodes, y[:, 0], 0.05)
+    # sampled rows observed over exact ones, of which the mean is told, over others sampled, for deviations
+    asked = grf.sample_features(grid, sampler, seed=gp.seed_ ^ _OTHER_SEED, dtype="float64").matrix(KERNEL)
+    stacked = np.vstack([phi, KERNEL.dense_root(grid), asked.toarray()])
+    expected, covariance = _textbook(scale * stacked @ stacked.T, nodes, y[:, 0], 0.05)
+    covariance = covariance[288:, 288:]
     got, std = gp.predict(return_std=True)
-    np.testing.assert_allclose(got, expected[144:], atol=1e-6)
+    np.testing.assert_allclose(got, expected[144:288], atol=1e-6)
     np.testing.assert_allclose(std**2, np.diagonal(covariance), atol=1e-6)
     np.testing.assert_allclose(
         gp.predict([5, 9], return_cov=True)[1], covariance[np.ix_([5, 9], [5, 9])], atol=1e-6

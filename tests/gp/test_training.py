@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -125,7 +126,24 @@ def test_blocks_hold_near_nodes_and_one_holds_distant_ones():
     assert training_blocks(grid, observed, 600, rng)[0] is observed
 
 
-def test_blocks_stay_within_small_components():
+def test_blocks_are_filled_from_other_components_where_one_is_small():
     islands = grf.from_edges([0, 1, 3, 4, 6, 7], [1, 2, 4, 5, 7, 8])
     blocks = training_blocks(islands, np.arange(9), 8, np.random.default_rng(0))
-    assert [block.size for block in blocks] == [3, 3]
+    assert [np.unique(block).size for block in blocks] == [4, 4]
+    assert 3 in np.bincount(blocks[0] // 3)  # a whole island first
+
+
+@pytest.mark.parametrize("noise", [0.05, 3.0])
+def test_little_and_much_noise_are_both_found(noise):
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(30, 30)))
+    rng = np.random.default_rng(0)
+    kernel = grf.Diffusion(5.0)
+    truth = grf.apply_root(graph, kernel, rng.standard_normal((900, 4)))
+    truth /= truth.std()
+    nodes = rng.choice(900, 500, replace=False)
+    y = truth[nodes] + np.sqrt(noise) * rng.standard_normal((500, 4))
+    for method in ("series", "walks"):
+        gp = grf.GraphGPRegressor(graph, method=method, seed=0).fit(nodes, y)
+        # the estimate of a variance from 2,000 numbers: five standard errors are 16 %
+        assert abs(gp.noise_ / noise - 1) < 0.3
+        assert 3.0 < gp.kernel_.hyperparameters["lengthscale"] < 8.0

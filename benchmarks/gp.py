@@ -2,14 +2,14 @@
 
     python benchmarks/gp.py [--case grid10k|few|million|growth|dense] [--rival]
 
-- `grid10k`: 6,000 of 10,000 nodes of a grid, a draw of exp(-10 L), scale 10, with noise of deviation 0.1: training,
-  then means and deviations at all nodes, by the series and by sampled rows; beside them the exact Gaussian
-  process with its own maximum-likelihood hyperparameters (dense, minutes), and with `--rival` fast-graph-gp as its
+- `grid10k`: 6,000 of 10,000 nodes of a grid, a draw of exp(-10 L), scale 10, with noise of deviation 0.1:
+  training, then means and deviations at all nodes, by the series and by sampled rows; beside them the exact
+  Gaussian process with its own maximum-likelihood hyperparameters (dense, minutes), and with `--rival` fast-graph-gp as its
   authors run it (16 walks, 100 steps of AdamW; `pip install -r benchmarks/requirements.txt`).
 - `few`: 1,000 nodes of a grid and of a random graph (mean degree 8) of a million: fit, means at all nodes,
   deviations at 10,000.
-- `million`: 100,000 nodes of a grid of a million, sin(x / 40) cos(y / 40), noise of deviation 0.1: fit, means at all
-  nodes, against the best Gaussian filter of the observations; then deviations at 20,000 nodes from draws,
+- `million`: 100,000 nodes of a grid of a million, sin(x / 40) cos(y / 40), noise of deviation 0.1: fit, means at
+  all nodes, against the best Gaussian filter of the observations; then deviations at 20,000 nodes from draws,
   against 256 exact ones (`--deviations`, some minutes more).
 - `growth`: seconds of fit and prediction with deviations against N, 10 % of a grid observed, and the fitted power.
 - `dense`: against Cholesky with the dense kernel, all with the same fixed hyperparameters.
@@ -159,7 +159,8 @@ def few() -> None:
     for name in ("grid", "random graph"):
         rng = np.random.default_rng(0)
         graph = grid(1_000) if name == "grid" else random_graph(n, 8, rng)
-        truth = 3 * grf.apply_root(graph, grf.Diffusion(3.0), rng.standard_normal(n), tol=1e-6)
+        lengthscale = 20.0 if name == "grid" else 3.0
+        truth = 3 * grf.apply_root(graph, grf.Diffusion(lengthscale), rng.standard_normal(n), tol=1e-6)
         nodes, asked = rng.choice(n, 1_000, replace=False), rng.choice(n, 10_000, replace=False)
         y = truth[nodes] + NOISE * truth.std() * rng.standard_normal(1_000)
         before = peak_gib()
@@ -173,7 +174,8 @@ def few() -> None:
         print(
             f"{name}, {gp.method_}: fit {fit:.1f} s ({fit_cpu:.1f}), means at all nodes {everywhere:.1f} s, "
             f"deviations at 10,000 {deviations:.1f} s; RMSE {metrics.rmse(truth, mean):.3f} of deviation "
-            f"{truth.std():.3f}, spread of z {score:.2f}; {peak_gib():.2f} GiB, {before:.2f} before; {gp.kernel_}", flush=True,
+            f"{truth.std():.3f}, spread of z {score:.2f}; {peak_gib():.2f} GiB, {before:.2f} before; "
+            f"{gp.kernel_}", flush=True,
         )  # fmt: skip
 
 

@@ -33,8 +33,8 @@ _LARGEST_DEGREE = 1_000
 _SINGLE_THREADED = 3_000
 # Of one block of sampled rows, whose products are slow, so many are searched first.
 _SCOUTS = 250
-# Nats that rows of twice the length must gain.
-_WORTH_LENGTHENING = 1.0
+# Nats that rows of twice the length, or of twice the entries, must gain.
+_WORTH_MORE = 1.0
 
 
 Result = TypeVar("Result", bound="Found")
@@ -130,52 +130,76 @@ def search_by_series(place: Place, search: Search[Result]) -> Result:
 def search_by_samples(place: Place, sampler: Any, search: Search[Result]) -> tuple[Result, Any]:
     """Search with sampled rows; beside what is found the sampler of the posterior's rows.
 
-    That is the given one, or if it is None compressed powers with the budget that training affords: what training
-    learns rests on the sampling error of its rows, which those of the posterior must share. Rows that end where
-    the lengthscale does are doubled, up to 128 steps, as long as the likelihood gains a nat by it: data that say
-    nothing of the lengthscale do not pay for long rows.
+    That is the given one, or if it is None compressed powers: what training learns rests on the sampling error
+    of its rows, which those of the posterior must share. Rows that end where the lengthscale does are doubled, up to
+    128 steps, and then their budget, up to 512 entries, each as long as the likelihood gains a nat by it: data that
+    say nothing of the lengthscale do not pay for long rows.
     """
-    graph, kernel, names, scale = place.graph, place.kernel, place.names, place.scale
-    given = sampler is not None
+    kernel, names, scale = place.kernel, place.names, place.scale
     if hasattr(sampler, "resolved"):
-        sampler = sampler.resolved(graph)  # once: the kernel that is trained does not change its lengths
-    n_trained = sum(block.size for block in place.blocks)
-    found: Result | None = None
-    used: Any = None
-    length = (
-        walk_choice.FIRST_LENGTH if names else min(walk_choice.steps_needed(kernel, scale), walk_choice.LONGEST)
-    )
-    while True:
-        own = sampler if given else walk_choice.default_sampler(kernel.laplacian, length, n_trained)
-        longest = training.LARGEST_LENGTHSCALE
-        if "lengthscale" in names:
-            longest = training.longest_lengthscale(kernel, walk_choice.serves(own, scale))
-        sampled = [
-            sample_features(graph, own, nodes=block, seed=place.seed, n_threads=place.n_threads, dtype="float64")
-            for block in place.blocks
-        ]
-        grams = [FactorGram(features.factor(n_threads=place.n_threads), scale) for features in sampled]
-        previous, used = used, own
-        before, found = found, search(grams, kernel, longest, None if found is None else found.point)
-        kernel = found.kernel
-        at_end = "lengthscale" in names and kernel.hyperparameters["lengthscale"] > 0.98 * longest
-        at_end = at_end and longest < training.LARGEST_LENGTHSCALE
-        if before is not None and found.value < before.value + _WORTH_LENGTHENING:
-            return before, previous
-        if given or not at_end or length == walk_choice.LONGEST:
-            break
-        length = min(2 * length, walk_choice.LONGEST)
-    sampled[0].matrix(kernel, n_threads=place.n_threads)  # warns where rows and kernel do not fit
-    if at_end:
+        sampler = sampler.resolved(place.graph)  # once: the kernel that is trained does not change its lengths
+    if sampler is not None:
+        attempt = _Attempt.of(place, sampler, search, None)
+    else:
+        n_trained = sum(block.size for block in place.blocks)
+        length = walk_choice.FIRST_LENGTH if names else walk_choice.steps_needed(kernel, scale)
+        length = min(length, walk_choice.LONGEST)
+        own = walk_choice.default_sampler(kernel.laplacian, length, n_trained)
+        attempt = _Attempt.of(place, own, search, None)
+        while attempt.at_end and length < walk_choice.LONGEST:
+            length *= 2
+            own = walk_choice.default_sampler(kernel.laplacian, length, n_trained)
+            longer = _Attempt.of(place, own, search, attempt.found.point)
+            if longer.found.value < attempt.found.value + _WORTH_MORE:
+                attempt = attempt._replace(at_end=False)
+                break
+            attempt = longer
+        while names and attempt.sampler.budget < walk_choice.LARGEST_BUDGET:
+            budget = min(2 * attempt.sampler.budget, walk_choice.LARGEST_BUDGET)
+            larger = _Attempt.of(place, replace(attempt.sampler, budget=budget), search, attempt.found.point)
+            if larger.found.value < attempt.found.value + _WORTH_MORE:
+                break
+            attempt = larger
+    kernel, own = attempt.found.kernel, attempt.sampler
+    attempt.features.matrix(kernel, n_threads=place.n_threads)  # warns where rows and kernel do not fit
+    if attempt.at_end:
+        lengthscale = kernel.hyperparameters["lengthscale"]
         warnings.warn(
-            f"the lengthscale stopped at {longest:.3g}, the longest that {own!r} "
-            "can serve: the data ask for more; pass a longer `sampler` or method='series'",
+            f"the lengthscale stopped at {lengthscale:.3g}, the longest that {own!r} can serve: the data ask for "
+            "more; pass a longer `sampler` or method='series'",
             UserWarning,
             stacklevel=4,
         )
-    if not given:  # steps that the kernel does not need; the others stay as they are
-        own = replace(own, max_length=min(walk_choice.steps_needed(kernel, scale), length))
-    return found, own
+    if sampler is None:  # steps that the kernel does not need; the others stay as they are
+        own = replace(own, max_length=min(walk_choice.steps_needed(kernel, scale), own.survival.max_length))
+    return attempt.found, own
+
+
+class _Attempt(NamedTuple):
+    """A search with the rows of one sampler: what it found, whether its lengthscale is the longest they serve."""
+
+    sampler: Any
+    found: Any
+    at_end: bool
+    features: Any
+
+    @classmethod
+    def of(cls, place: Place, sampler: Any, search: Search[Any], start: np.ndarray | None) -> _Attempt:
+        scale = place.scale
+        longest = training.LARGEST_LENGTHSCALE
+        if "lengthscale" in place.names:
+            longest = training.longest_lengthscale(place.kernel, walk_choice.serves(sampler, scale))
+        sampled = [
+            sample_features(
+                place.graph, sampler, nodes=block, seed=place.seed, n_threads=place.n_threads, dtype="float64"
+            )
+            for block in place.blocks
+        ]
+        grams = [FactorGram(features.factor(n_threads=place.n_threads), scale) for features in sampled]
+        found = search(grams, place.kernel, longest, start)
+        reached = found.kernel.hyperparameters.get("lengthscale", 0.0) > 0.98 * longest
+        at_end = "lengthscale" in place.names and reached and longest < training.LARGEST_LENGTHSCALE
+        return cls(sampler, found, at_end, sampled[0])
 
 
 def train_by_series(place: Place, task: Task) -> Trained:

@@ -122,7 +122,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     truncation_error_ : float
         Bound on the error of the prior covariance, in operator norm and units of the output scale, that the
         samples' largest length causes; of the series below 1e-9, unless its kernel's root decays slowly and is
-        cut after 20,000 terms (`InverseCosine`; combinatorial kernels where degrees differ a thousandfold). What `CutPowers` drop is not in it.
+        cut after 20,000 terms (`InverseCosine`; combinatorial kernels where degrees differ a thousandfold).
+        What `CutPowers` drop is not in it.
     seed_ : int
     n_observations_, n_observed_nodes_ : int
 

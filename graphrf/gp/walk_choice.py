@@ -16,7 +16,7 @@ from graphrf.sampling.powers import CompressedPowers
 # their end.
 _TRAINING_ENTRIES = 2_000_000
 SMALLEST_BUDGET = 64
-_LARGEST_BUDGET = 512
+LARGEST_BUDGET = 512
 FIRST_LENGTH = 16
 LONGEST = 128
 _TAIL = 1e-3
@@ -26,7 +26,7 @@ _HEAVY = 5.0
 
 def default_sampler(laplacian: str, length: int, n_trained: int) -> CompressedPowers:
     """Compressed powers with the budget that so many rows afford: exact rows while these have fewer entries."""
-    budget = int(np.clip(_TRAINING_ENTRIES // (n_trained * (length + 1)), SMALLEST_BUDGET, _LARGEST_BUDGET))
+    budget = int(np.clip(_TRAINING_ENTRIES // (n_trained * (length + 1)), SMALLEST_BUDGET, LARGEST_BUDGET))
     return CompressedPowers(budget, max_length=length, laplacian=laplacian)
 
 

@@ -4,8 +4,8 @@
 
 - `grid10k`: 6,000 of 10,000 nodes of a grid, a draw of exp(-10 L), scale 10, with noise of deviation 0.1:
   training, then means and deviations at all nodes, by the series and by sampled rows; beside them the exact
-  Gaussian process with its own maximum-likelihood hyperparameters (dense, minutes), and with `--rival` fast-graph-gp as its
-  authors run it (16 walks, 100 steps of AdamW; `pip install -r benchmarks/requirements.txt`).
+  Gaussian process with its own maximum-likelihood hyperparameters (dense, minutes), and with `--rival`
+  fast-graph-gp as its authors run it (16 walks, 100 steps of AdamW; `pip install -r benchmarks/requirements.txt`).
 - `few`: 1,000 nodes of a grid and of a random graph (mean degree 8) of a million: fit, means at all nodes,
   deviations at 10,000.
 - `million`: 100,000 nodes of a grid of a million, sin(x / 40) cos(y / 40), noise of deviation 0.1: fit, means at

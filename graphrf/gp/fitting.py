@@ -130,10 +130,10 @@ def search_by_series(place: Place, search: Search[Result]) -> Result:
 def search_by_samples(place: Place, sampler: Any, search: Search[Result]) -> tuple[Result, Any]:
     """Search with sampled rows; beside what is found the sampler of the posterior's rows.
 
-    That is the given one, or if it is None compressed powers: what training learns rests on the sampling error
-    of its rows, which those of the posterior must share. Rows that end where the lengthscale does are doubled, up to
-    128 steps, and then their budget, up to 512 entries, each as long as the likelihood gains a nat by it: data that
-    say nothing of the lengthscale do not pay for long rows.
+    That is the given one, or if it is None compressed powers: what training learns rests on the sampling
+    error of its rows, which those of the posterior must share. Rows that end where the lengthscale does are
+    doubled, up to 128 steps, and then their budget, up to 512 entries, each as long as the likelihood gains a nat
+    by it: data that say nothing of the lengthscale do not pay for long rows.
     """
     kernel, names, scale = place.kernel, place.names, place.scale
     if hasattr(sampler, "resolved"):

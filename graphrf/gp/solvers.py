@@ -145,14 +145,8 @@ class ConjugateGradients:
         return Solution(x.reshape(rhs.shape), reached <= tol, done, reached)
 
     def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
-        """b^T A^-1 b for each column of b, shape (p,), and the solution that it rests on.
-
-        2 b^T x - x^T A x never exceeds the exact value, so that variances reduced by it are never too small, and
-        its error is the square of the solution's: so x needs a residual of 0.1 sqrt(tol) only.
-        """
-        solution = self.solve_to(rhs, max(self.tol, 0.1 * self.tol**0.5))
-        x = solution.value
-        return np.asarray((2 * rhs * x - x * self.product(x)).sum(axis=0)), solution
+        """b^T A^-1 b for each column of b, shape (p,), and the solution that it rests on."""
+        return quadratic_from_below(self, rhs)
 
     def _iterate(self, x: np.ndarray, r: np.ndarray, wanted: np.ndarray, most: int) -> int:
         """Improve x in place from its residual r until the recurrence has half the wanted norms; steps taken."""
@@ -174,6 +168,17 @@ class ConjugateGradients:
             p += z
             rho = new
         return most
+
+
+def quadratic_from_below(solver: Gradients, rhs: np.ndarray) -> tuple[np.ndarray, Solution]:
+    """b^T A^-1 b for each column of b, shape (p,), and the solution that it rests on.
+
+    2 b^T x - x^T A x never exceeds the exact value, so that variances reduced by it are never too small, and
+    its error is the square of the solution's: so x needs a residual of 0.1 sqrt(tol) only.
+    """
+    solution = solver.solve_to(rhs, max(solver.tol, 0.1 * solver.tol**0.5))
+    x = solution.value
+    return np.asarray((2 * rhs * x - x * solver.product(x)).sum(axis=0)), solution
 
 
 def nystrom_preconditioner(columns: np.ndarray, chosen: np.ndarray, diagonal: np.ndarray) -> Product:

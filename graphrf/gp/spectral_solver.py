@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
 from graphrf._spectral_filter import SpectralFilter
-from graphrf.gp.solvers import ConjugateGradients, Solution
+from graphrf.gp.pathwise import FeatureRows
+from graphrf.gp.solvers import ConjugateGradients, Solution, quadratic_from_below
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 
@@ -20,14 +20,6 @@ _ROUNDING = 1e-13
 _UNEVEN = 4.0
 # Solves from the residual that the last one left; each gains what one solve is asked for.
 _REFINEMENTS = 4
-
-
-class Features(Protocol):
-    """R_u, the rows of the observed nodes: K = R_u R_u^T."""
-
-    def apply(self, x: np.ndarray) -> np.ndarray: ...
-
-    def apply_t(self, y: np.ndarray) -> np.ndarray: ...
 
 
 class SpectralGradients:
@@ -48,7 +40,7 @@ class SpectralGradients:
     kernel : Kernel
     amplitude : float
         What multiplies the kernel.
-    rows : Features
+    rows : FeatureRows
     diagonal : ndarray, shape (m,)
         D, > 0.
     tol : float
@@ -68,7 +60,7 @@ class SpectralGradients:
         graph: Graph,
         kernel: Kernel,
         amplitude: float,
-        rows: Features,
+        rows: FeatureRows,
         diagonal: np.ndarray,
         *,
         tol: float,
@@ -126,9 +118,7 @@ class SpectralGradients:
 
     def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
         """b^T A^-1 b for each column of b, at most the exact value, and the solution that it rests on."""
-        solution = self.solve_to(rhs, max(self.tol, 0.1 * self.tol**0.5))
-        x = solution.value
-        return np.asarray((2 * rhs * x - x * self.product(x)).sum(axis=0)), solution
+        return quadratic_from_below(self, rhs)
 
     def _whole(self, b: np.ndarray, tol: float, most: int) -> tuple[np.ndarray, int]:
         """An approximate A^-1 b from the system on all nodes, and the steps that it took."""

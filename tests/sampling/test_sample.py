@@ -369,6 +369,9 @@ def test_the_loop_is_compiled_once_for_all_graphs_and_laws(weighted_graph, plain
         for law in LAWS:
             for laplacian in ("normalized", "combinatorial"):
                 grf.sample_features(graph, grf.RandomWalks(2, law, laplacian=laplacian), nodes=[0], seed=0)
+    fixed = np.array([0, 1])
+    fixed.setflags(write=False)
+    grf.sample_features(karate, grf.RandomWalks(2), nodes=fixed, seed=0)
     assert len(walk_block.signatures) == 1
 
 

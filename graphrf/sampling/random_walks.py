@@ -158,6 +158,8 @@ class PreparedWalks:
 
     def sample(self, sources: np.ndarray) -> Block:
         """The visits of the walks from `sources`; runs without the interpreter lock."""
+        if not sources.flags.writeable:  # the loop would be compiled anew for it
+            sources = sources.copy()
         rows, visits, nodes, per_entry, steps, counts, n_entries, n_visits = walk_block(
             *self._transitions,
             sources,

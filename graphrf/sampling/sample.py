@@ -104,8 +104,6 @@ def sample_features(
     dtype = _checked_dtype(dtype)
     _checks.flag("progress", progress)
     sources = graph.positions(nodes)
-    if not sources.flags.writeable:  # the loops would be compiled anew for it
-        sources = sources.copy()
     if sources.size == 0:
         raise ValueError("`nodes` must hold at least one node, got none")
     seed = check_seed(seed)

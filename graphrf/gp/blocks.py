@@ -20,10 +20,9 @@ def training_blocks(
     """The observed nodes in blocks that training treats as independent of each other.
 
     Up to `n_train` nodes there is one block of all: the exact marginal likelihood. Beyond, blocks of about 250
-    nodes: one drawn from a wide neighbourhood, which tells long lengthscales, and around random
-    centres the nearest observed nodes, which tell noise and lengthscale apart. As many nodes drawn at random
-    from all are far apart and tell neither: with 6,000 of 10,000 nodes of a grid observed, the noise
-    variance is off by half with 500 random nodes and by less than a tenth with four blocks of 250.
+    nodes: around random centres the nearest observed nodes, which tell noise and lengthscale apart, and one drawn
+    from a wide neighbourhood, which tells long lengthscales. As many nodes drawn at random from all are far apart
+    and tell little (`benchmarks/training_blocks.py`).
 
     Parameters
     ----------

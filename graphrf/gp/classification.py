@@ -121,8 +121,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     labels have the classes' shares as probabilities by the mode, and what is nearer to equal ones integrated.
 
     Laplace's approximation underestimates the means of latent functions of large variance, and their integral is
-    too cautious: on citation graphs the mode is better calibrated. Where labels are noisy, so that the output scale
-    is small, the integral is the better one. `examples/node_classification.py` compares both, and rivals.
+    too cautious: on citation graphs the mode is better calibrated. Where labels are noisy, so that the output
+    scale is small, the integral is the better one. `examples/node_classification.py` compares both, and rivals.
 
     Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and 5.5.1.
 

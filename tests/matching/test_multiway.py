@@ -199,6 +199,8 @@ def test_every_walker_has_the_laws_marginal_exactly(monkeypatch, survival, n_wal
 def four_walkers(graph, permutations, directions):
     """Draws of projections of Phi and of the Gram matrix without its diagonal, and their means."""
     law = grf.SigmaCoupled(0.2, grf.Coupling(np.tile(np.arange(permutations.shape[1]), (3, 1))))
+    permutations = np.array(permutations, order="C")
+    permutations.setflags(write=False)  # as a coupling holds them
     object.__setattr__(law.coupling, "permutations", permutations)  # past the check of the marginals
     sampler = grf.RandomWalks(4, law, directions=directions)
     f = KERNEL.modulation(law.survival.table.size)

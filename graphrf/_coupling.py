@@ -59,7 +59,7 @@ class Coupling:
         permutations = np.atleast_2d(np.array(self.permutations))
         if permutations.dtype.kind not in "iu":
             raise TypeError(f"`permutations` must be integers, got {_checks.describe(permutations)}")
-        permutations = permutations.astype(np.int64)
+        permutations = permutations.astype(np.int64, order="C")  # the loop is compiled for one order
         if permutations.ndim != 2 or permutations.shape[1] == 0:
             raise ValueError(f"`permutations` must have shape (n_walkers - 1, order), got {permutations.shape}")
         expected = np.arange(permutations.shape[1])

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from graphrf import _checks
-from graphrf._files import atomic_write
+from graphrf._record_files import read_record, whole_file, write_record
 
 _FORMAT = "graphrf features 1"
 # The arrays of the record itself; of powers, the multiply-adds of each row and the norms of what was cut from it.
@@ -23,37 +21,23 @@ _OPTIONAL = ("degrees", *OF_POWERS)
 
 
 def write_features(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
-    """Write what `Features` is made of, `ARRAYS` and `SETTINGS`, as an uncompressed .npz file without pickle."""
-    settings = {name: state[name] for name in SETTINGS}
-    text = json.dumps({"format": _FORMAT, **settings, "dtype": state["dtype"].name})
+    """Write what `Features` is made of, `ARRAYS` and `SETTINGS`."""
+    settings = {name: state[name] for name in SETTINGS} | {"dtype": state["dtype"].name}
     arrays = {name: state[name] for name in ARRAYS if state[name] is not None}
-    with atomic_write(_checks.path("path", path)) as file:
-        np.savez(file, record=np.frombuffer(text.encode(), np.uint8), **arrays)
+    write_record(path, {"format": _FORMAT, **settings}, arrays)
 
 
 def read_features(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What `Features` is made of, from a file; FileNotFoundError or ValueError unless it is there and whole."""
     path = _checks.path("path", path)
-    try:
-        # Opened here, because np.load leaves a broken file open.
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError("it is no .npz archive, or not a whole one")
-            file.seek(0)
-            archive = np.load(file, allow_pickle=False)
-            settings = json.loads(bytes(archive["record"]).decode())
-            if settings.pop("format") != _FORMAT:
-                raise ValueError("another format")
-            arrays = {name: archive[name] for name in ARRAYS if name not in _OPTIONAL or name in archive}
+    with whole_file(path, "Features.save"):
+        settings, stored = read_record(path, _FORMAT)
+        arrays = {name: stored[name] for name in ARRAYS if name not in _OPTIONAL or name in stored}
         state = {name: settings[name] for name in SETTINGS} | dict.fromkeys(_OPTIONAL) | arrays
         state |= {"dtype": np.dtype(state["dtype"]), "description": dict(state["description"])}
         if not _fit(state):
             raise ValueError("its arrays contradict each other")
         return state
-    except FileNotFoundError:
-        raise FileNotFoundError(f"`path` must be a file written by Features.save, got none at {path}") from None
-    except (ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"`path` must be a whole file written by Features.save, got {path!r}: {error}") from error
 
 
 def _fit(state: Mapping[str, Any]) -> bool:

@@ -11,8 +11,8 @@ from scipy.special import ndtri, softmax
 from scipy.stats import qmc
 
 from graphrf import _checks
-from graphrf.factor import Factor
 from graphrf.gp import training
+from graphrf.gp.covariance import SampledRows, SeriesRows
 from graphrf.gp.evidence_search import Found, search
 from graphrf.gp.fitting import Place, linear_algebra, search_by_samples, search_by_series
 from graphrf.gp.gram import Gram, series_length
@@ -26,8 +26,6 @@ from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.philox import check_seed
-from graphrf.sampling.sample import sample_features
-from graphrf.series import SeriesFactor
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -294,33 +292,19 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
             if self.predictive == "integrated":
                 self._curvature = Curvature(matrix, mode.probabilities, labels.counts.sum(axis=1))
         else:
-            mode = find_mode(
-                prior.product(factor, weights),
-                labels.counts,
-                labels.bias,
-            )
+            mode = find_mode(lambda x: prior.product(factor, weights, x), labels.counts, labels.bias)
         self._latent, self._factor, self._weights, self._mode = prior, factor, weights, mode
         self._spread = prior.spread(factor, weights, mode.weights)
 
     def _prior(self) -> LatentPrior:
-        sampler = self.sampler_
-        if sampler is None:
-            length = series_length(self.kernel_, self._scale, _SERIES_TAIL)
-            series = SeriesFactor(self.graph, self.kernel_.laplacian, max_length=length)
-        else:
-            length = sampler.survival.max_length
-
-        def rows(nodes: np.ndarray) -> Factor:
-            if sampler is None:
-                return series.take(nodes)
-            # a node's row depends on the seed and the node only, so it can be drawn when needed
-            features = sample_features(
-                self.graph, sampler, nodes=nodes, seed=self.seed_, n_threads=self.n_threads, dtype="float64"
-            )
-            return features.factor(n_threads=self.n_threads)
-
+        length = series_length(self.kernel_, self._scale, _SERIES_TAIL)
         modulation = self.kernel_.modulation(length + 1, self._scale)
-        return LatentPrior(rows, modulation, self.output_scale_, self.normalize)
+        exact = SeriesRows(self.graph, self.kernel_.laplacian, modulation, self.n_threads)
+        if self.sampler_ is None:
+            return LatentPrior(exact, modulation, self.output_scale_, self.normalize)
+        sampled = SampledRows(self.graph, self.sampler_, self.seed_, exact, self.n_threads)
+        modulation = self.kernel_.modulation(self.sampler_.survival.max_length + 1, self._scale)
+        return LatentPrior(sampled, modulation, self.output_scale_, self.normalize)
 
     # -- predictions -------------------------------------------------------------------------------
 

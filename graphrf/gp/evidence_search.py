@@ -13,12 +13,12 @@ from scipy.optimize import minimize
 from graphrf.gp.gram import Gram
 from graphrf.gp.labels import Labels
 from graphrf.gp.laplace import evidence
+from graphrf.gp.parameters import Parameters
 from graphrf.kernels import Kernel
 
 # Latent variances: at the lower end all classes are nearly as likely everywhere, at the upper end labels are
 # nearly certain everywhere.
 _SCALE_RANGE = (1e-2, 1e4)
-_GRID_LENGTHSCALES = 6
 _GRID_SCALES = (3.0, 30.0)
 _MAX_STEPS = 40
 # What the optimiser is told where the covariance cannot be factored.
@@ -78,31 +78,23 @@ def search(
     start : ndarray, optional
         The `point` of an earlier search with the same settings: only there this one begins.
     """
-    return _Search(gram, labels, kernel, names, bounds, output_scale, normalize).run(start)
+    return _Search(gram, labels, Parameters(kernel, names, bounds), output_scale, normalize).run(start)
 
 
 @dataclass
 class _Search:
-    """The search of `search`, whose arguments these are."""
+    """The search of `search`."""
 
     gram: Gram
     labels: Labels
-    kernel: Kernel
-    names: Sequence[str]
-    bounds: dict[str, tuple[float, float]]
+    parameters: Parameters
     output_scale: float | None
     normalize: bool
     # weights of the last mode: the next one is near
     _last: np.ndarray | None = field(default=None, init=False)
 
-    def __post_init__(self) -> None:
-        self._logged = np.array([self.bounds[name][0] > 0 for name in self.names], dtype=bool)
-
     def run(self, start: np.ndarray | None) -> Found:
-        box = [
-            tuple(math.log(end) if logged else end for end in self.bounds[name])
-            for name, logged in zip(self.names, self._logged, strict=True)
-        ]
+        box = self.parameters.box
         if self.output_scale is None:
             box.append((math.log(_SCALE_RANGE[0]), math.log(_SCALE_RANGE[1])))
         if start is None:
@@ -138,53 +130,28 @@ class _Search:
 
     def _model(self, vector: np.ndarray) -> tuple[Kernel, float]:
         """Kernel and output scale of a vector of parameters."""
-        n = len(self.names)
-        own = np.where(self._logged, np.exp(np.where(self._logged, vector[:n], 0.0)), vector[:n])
-        kernel = self.kernel
-        if n:
-            # rounding in exp(log(bound)) may step over a bound
-            kernel = kernel.replace(
-                **{name: float(np.clip(x, *self.bounds[name])) for name, x in zip(self.names, own, strict=True)}
-            )
-        return kernel, math.exp(vector[n]) if self.output_scale is None else float(self.output_scale)
+        scale = math.exp(vector[-1]) if self.output_scale is None else float(self.output_scale)
+        return self.parameters.kernel(vector), scale
 
     def _grid(self) -> list[np.ndarray]:
         """The kernel as given, and a few lengthscales; each with a few output scales."""
-        own = self.kernel.hyperparameters
-        given = {
-            name: float(np.clip(own[name], *self.bounds[name])) if logged else own[name]
-            for name, logged in zip(self.names, self._logged, strict=True)
-        }
-        candidates = [given]
-        if "lengthscale" in given:
-            low, high = self.bounds["lengthscale"]
-            grid = np.geomspace(max(low, min(0.5, high)), high, _GRID_LENGTHSCALES)
-            candidates += [{**given, "lengthscale": float(value)} for value in grid]
-        points = [
-            [
-                math.log(values[name]) if logged else values[name]
-                for name, logged in zip(given, self._logged, strict=True)
-            ]
-            for values in candidates
-        ]
-        if self.output_scale is None:
-            points = [[*point, math.log(scale)] for point in points for scale in _GRID_SCALES]
-        return [np.array(point) for point in points]
+        points = self.parameters.starts()
+        if self.output_scale is not None:
+            return points
+        return [np.append(point, math.log(scale)) for point in points for scale in _GRID_SCALES]
 
     def negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
         """Minus the log evidence, and its gradient (zeros unless asked for)."""
         kernel, scale = self._model(vector)
         try:
-            matrix, changes = self._prior(kernel, scale, self.names if gradient else ())
+            matrix, changes = self._prior(kernel, scale, self.parameters.names if gradient else ())
             result = evidence(matrix, self.labels.counts, self.labels.bias, start=self._last, gradient=gradient)
         except np.linalg.LinAlgError:
             return _IMPOSSIBLE, np.zeros(vector.size)
         self._last = result.mode.weights
         if result.slope is None:
             return -result.value, np.zeros(vector.size)
-        own = np.array([kernel.hyperparameters[name] for name in self.names])
-        slope = [float(np.vdot(result.slope, change)) for change in changes]
-        slope = list(np.array(slope) * np.where(self._logged, own, 1.0))
+        slope = list(self.parameters.slopes(kernel, [float(np.vdot(result.slope, change)) for change in changes]))
         if self.output_scale is None:
             slope.append(float(np.vdot(result.slope, matrix)))
         return -result.value, -np.array(slope)

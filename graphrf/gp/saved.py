@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
-import zipfile
 from collections.abc import Callable, Hashable, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -17,8 +15,8 @@ import scipy.sparse as sp
 
 from graphrf import _checks
 from graphrf._coupling import Coupling
-from graphrf._files import atomic_write
 from graphrf._kernel import require_kernel
+from graphrf._record_files import read_record, whole_file, write_record
 from graphrf.gp.conditioning import Conditions
 from graphrf.gp.observations import Observations
 from graphrf.gp.settings import checked_settings
@@ -40,6 +38,7 @@ from graphrf.sampling.random_walks import RandomWalks
 from graphrf.sampling.sample import require_sampler
 
 _FORMAT = "graphrf regressor 1"
+_WRITER = "GraphGPRegressor.save"
 _CLASSES = {
     known.__name__: known
     for known in (
@@ -115,7 +114,6 @@ def _write(
     path: str | os.PathLike[str], settings: Mapping[str, Any], given: Conditions, graph: Graph, with_graph: bool
 ) -> None:
     """Write settings (all but the graph) and conditions, with or without the graph, as one .npz file."""
-    path = _checks.path("path", path)
     arrays = {name: getattr(given.observations, name) for name in _OBSERVED} | {"offset": given.offset}
     settings = dict(settings)
     if not isinstance(settings["mean"], str):
@@ -133,9 +131,7 @@ def _write(
     if with_graph:
         adjacency = graph.adjacency
         arrays |= dict(zip(_GRAPH, (adjacency.indptr, adjacency.indices, adjacency.data), strict=True))
-    text = json.dumps(record).encode()
-    with atomic_write(path) as file:
-        np.savez(file, record=np.frombuffer(text, np.uint8), **arrays)
+    write_record(path, record, arrays)
 
 
 def _read(
@@ -148,17 +144,8 @@ def _read(
     path = _checks.path("path", path)
     if graph is not None:
         require_graph(graph)
-    try:
-        # Opened here, because np.load leaves a broken file open.
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError("it is no .npz archive, or not a whole one")
-            file.seek(0)
-            archive = np.load(file, allow_pickle=False)
-            record = json.loads(bytes(archive["record"]).decode())
-            if record["format"] != _FORMAT:
-                raise ValueError("another format")
-            arrays = {name: archive[name] for name in archive.files}
+    with whole_file(path, _WRITER):
+        record, arrays = read_record(path, _FORMAT)
         if graph is None and "weights" in arrays:
             size = arrays["indptr"].size - 1
             matrix = sp.csr_array(tuple(arrays[name] for name in reversed(_GRAPH)), shape=(size, size))
@@ -176,19 +163,11 @@ def _read(
         nodes, counts, means, offset = (_checks.finite(name, arrays[name]) for name in (*_OBSERVED, "offset"))
         within = float(record["within"])
         digest = str(record["graph"])
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"`path` must be a file written by GraphGPRegressor.save, got none at {path}"
-        ) from None
-    except (ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"`path` must be a whole file written by GraphGPRegressor.save, got {path!r}: {error}"
-        ) from error
     if graph is None:
         raise ValueError(f"`graph` must be given, because {path!r} was saved without it")
     if _digest(graph) != digest:
         raise ValueError(f"`graph` must be the graph that {path!r} was fitted on, got another one, {graph!r}")
-    try:
+    with whole_file(path, _WRITER):
         regressor = make(graph, **settings)
         checked_settings(regressor)
         mean = MeanFunction.of(settings["mean"], graph.n_nodes, graph.positions(nodes))
@@ -196,10 +175,6 @@ def _read(
             raise ValueError("its arrays contradict each other")
         observations = Observations(nodes, counts, means, within, mean.basis[nodes])
         return regressor, Conditions(observations, offset, kernel=kernel, sampler=sampler, **fitted), mean
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"`path` must be a whole file written by GraphGPRegressor.save, got {path!r}: {error}"
-        ) from error
 
 
 def _digest(graph: Graph) -> str:

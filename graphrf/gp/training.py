@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 from graphrf.gp.gram import Gram, spectral_derivatives
 from graphrf.gp.likelihood import least_squares_mean, log_marginal_likelihood
 from graphrf.gp.observations import Observations
+from graphrf.gp.parameters import Parameters
 from graphrf.kernels import Kernel
 
 # Scale and noise are sought within these multiples of the observations' variance.
@@ -23,7 +24,6 @@ _SMALLEST_LENGTHSCALE = 0.1
 LARGEST_LENGTHSCALE = 100.0
 # Smoothness and power are trained only when asked for; outside this range they say little.
 _SHAPE_RANGE = (0.25, 8.0)
-_GRID_LENGTHSCALES = 6
 _GRID_NOISE = (0.01, 0.1, 0.5, 0.9)
 _MAX_STEPS = 40
 # Where the optimiser stops: at so small a share of the likelihood gained by a step, or so few nats a unit of the
@@ -107,7 +107,7 @@ def train(
         The `point` of an earlier search with the same settings: only there this one begins.
     """
     unit = spread([block.observations for block in blocks])
-    search = _Search(blocks, kernel, names, bounds, output_scale, noise, divisor, unit)
+    search = _Search(blocks, Parameters(kernel, names, bounds), output_scale, noise, divisor, unit)
     if start is None and scouts is not None and list(scouts) != list(blocks):
         start = replace(search, blocks=scouts).run().point
     return search.run(start)
@@ -115,19 +115,14 @@ def train(
 
 @dataclass
 class _Search:
-    """The search of `train`, whose arguments these are."""
+    """The search of `train`."""
 
     blocks: Sequence[Block]
-    kernel: Kernel
-    names: Sequence[str]
-    bounds: dict[str, tuple[float, float]]
+    parameters: Parameters
     output_scale: float | None
     noise: float | None
     divisor: Divisor
     unit: float
-
-    def __post_init__(self) -> None:
-        self._logged = np.array([self.bounds[name][0] > 0 for name in self.names], dtype=bool)
 
     def run(self, start: np.ndarray | None = None) -> Trained:
         box = self._box()
@@ -166,51 +161,25 @@ class _Search:
     # -- vectors of parameters ---------------------------------------------------------------------
 
     def _box(self) -> list[tuple[float, float]]:
-        box = [
-            tuple(math.log(end) if logged else end for end in self.bounds[name])
-            for name, logged in zip(self.names, self._logged, strict=True)
-        ]
-        for fixed, spread_range in ((self.output_scale, _SCALE_RANGE), (self.noise, _NOISE_RANGE)):
+        box = self.parameters.box
+        for fixed, (low, high) in ((self.output_scale, _SCALE_RANGE), (self.noise, _NOISE_RANGE)):
             if fixed is None:
-                box.append(tuple(math.log(end * self.unit) for end in spread_range))
-        return box  # type: ignore[return-value]
+                box.append((math.log(low * self.unit), math.log(high * self.unit)))
+        return box
 
     def _model(self, vector: np.ndarray) -> tuple[Kernel, float, float]:
         """Kernel, output scale and noise of a vector of parameters."""
-        values = list(vector)
-        n = len(self.names)
-        own = np.where(self._logged, np.exp(np.where(self._logged, vector[:n], 0.0)), vector[:n])
-        kernel = self.kernel
-        if n:
-            # Rounding in exp(log(bound)) may step over a bound.
-            clipped = {
-                name: float(np.clip(x, *self.bounds[name])) for name, x in zip(self.names, own, strict=True)
-            }
-            kernel = kernel.replace(**clipped)
-        rest = values[n:]
+        rest = list(vector[len(self.parameters.names) :])
         scale = math.exp(rest.pop(0)) if self.output_scale is None else self.output_scale
         noise = math.exp(rest.pop(0)) if self.noise is None else self.noise
-        return kernel, scale, noise
+        return self.parameters.kernel(vector), scale, noise
 
     def _starts(self) -> list[np.ndarray]:
         """The best few points of a coarse grid over lengthscale and noise; the kernel as given is one of them."""
-        own = self.kernel.hyperparameters
-        given = {
-            name: own[name] if not logged else float(np.clip(own[name], *self.bounds[name]))
-            for name, logged in zip(self.names, self._logged, strict=True)
-        }
-        candidates = [given]
-        if "lengthscale" in given:
-            low, high = self.bounds["lengthscale"]
-            grid = np.geomspace(max(low, min(0.5, high)), high, _GRID_LENGTHSCALES)
-            candidates += [{**given, "lengthscale": float(value)} for value in grid]
         ratios = _GRID_NOISE if self.noise is None else (0.1,)
         points = []
-        for values, ratio in itertools.product(candidates, ratios):
-            vector = [
-                math.log(values[name]) if logged else values[name]
-                for name, logged in zip(self.names, self._logged, strict=True)
-            ]
+        for point, ratio in itertools.product(self.parameters.starts(), ratios):
+            vector = list(point)
             if self.output_scale is None:  # what the noise leaves of the variance
                 vector.append(math.log((1 - ratio) * self.unit))
             if self.noise is None:
@@ -222,7 +191,7 @@ class _Search:
         # The best point, the best with another lengthscale and the best with another share of noise: two starts
         # that have both in common end in one place, and mostly noise and mostly signal are maxima of their own.
         order = np.argsort(values_there, kind="stable")
-        n = len(self.names)
+        n = len(self.parameters.names)
         best = points[order[0]]
         others = (
             next((points[k] for k in order if not np.array_equal(points[k][part], best[part])), None)
@@ -240,7 +209,7 @@ class _Search:
 
     def _negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
         kernel, scale, noise = self._model(vector)
-        names = self.names if gradient else ()
+        names = self.parameters.names if gradient else ()
         given = [block.gram(kernel, names) for block in self.blocks]
         divisor, slopes = self.divisor(kernel, names, given)
         if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
@@ -259,8 +228,7 @@ class _Search:
             return _IMPOSSIBLE, np.zeros(vector.size)
         if not gradient:
             return -result.value, np.zeros(vector.size)
-        own = np.array([kernel.hyperparameters[name] for name in self.names])
-        slope = list(result.parameters * np.where(self._logged, own, 1.0))
+        slope = list(self.parameters.slopes(kernel, result.parameters))
         if self.output_scale is None:
             slope.append(result.log_scale)
         if self.noise is None:

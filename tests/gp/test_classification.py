@@ -14,6 +14,7 @@ from graphrf.gp.evidence_search import _Search
 from graphrf.gp.gram import FactorGram, SeriesGram
 from graphrf.gp.labels import Labels
 from graphrf.gp.laplace import Curvature, find_mode
+from graphrf.gp.parameters import Parameters
 
 FIXED = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 5.0, "seed": 0}
 
@@ -84,7 +85,7 @@ def test_the_search_has_the_gradient_of_finite_differences(thirds, method, norma
         gram = FactorGram(features.factor(), 1.0)
     known = Labels.of(nodes, np.unique(labels[nodes], return_inverse=True)[1], 3)
     bounds = {"lengthscale": (0.1, 10.0)}
-    search = _Search(gram, known, grf.Diffusion(), ("lengthscale",), bounds, None, normalize)
+    search = _Search(gram, known, Parameters(grf.Diffusion(), ("lengthscale",), bounds), None, normalize)
     point = np.log([1.5, 4.0])
     gradient = search.negative(point)[1]
     h = 1e-3

@@ -12,6 +12,7 @@ import graphrf as grf
 from graphrf.gp.blocks import training_blocks
 from graphrf.gp.gram import FactorGram, SeriesGram
 from graphrf.gp.observations import Observations
+from graphrf.gp.parameters import Parameters
 from graphrf.gp.training import (
     Block,
     _Search,
@@ -60,7 +61,9 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
         features = grf.sample_features(karate, sampler, nodes=observations.nodes, seed=0, dtype="float64")
         gram = FactorGram(features.factor(), karate.laplacian_scale(kernel.laplacian))
     by = _divisors(karate, kernel.laplacian)[divisor]
-    search = _Search([Block(gram, observations)] * 2, kernel, tuple(bounds), bounds, None, None, by, 1.0)
+    search = _Search(
+        [Block(gram, observations)] * 2, Parameters(kernel, tuple(bounds), bounds), None, None, by, 1.0
+    )
     own = [
         math.log(value) if bounds[key][0] > 0 else value
         for key, value in kernel.hyperparameters.items()

@@ -29,11 +29,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from _options import add_figure_option
 
 import graphrf as grf
 from graphrf.gp.pathwise import posterior_draws
 from graphrf.gp.solvers import CholeskySolver
-from graphrf.plot import COLOURS, require_matplotlib
+from graphrf.plot import COLOURS
 from graphrf.series import SeriesFactor
 
 STRATEGIES = ("thompson", "ucb", "greedy", "random")
@@ -270,17 +271,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, help="functions, at least 2; default: 8")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="another default for all of these, of seconds")
-    parser.add_argument("--out", metavar="FILE", help="draw into this .png or .svg file (needs matplotlib)")
+    add_figure_option(parser)
     options = parser.parse_args()
     for name, value in (QUICK if options.quick else DEFAULTS).items():
         if getattr(options, name) is None:
             setattr(options, name, value)
     if options.repeats < 2:
         parser.error("--repeats must be at least 2")
-    if options.out:
-        if not options.out.endswith((".png", ".svg")):
-            parser.error(f"--out must be a .png or .svg file, got {options.out}")
-        require_matplotlib()
 
     graph = grid(options.side) if options.graph == "grid" else grf.datasets.load(options.graph).graph
     print(

@@ -15,9 +15,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 import numpy as np
+from _options import add_figure_option
 
 import graphrf as grf
-from graphrf.plot import COLOURS, require_matplotlib
+from graphrf.plot import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -180,14 +181,10 @@ def main() -> None:
     parser.add_argument("--walks", type=int, default=2, help="walks from every node, an even number")
     parser.add_argument("--repeats", type=int, help="at least 2; default: 150 to 1000 by the graph's size")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", metavar="FILE", help="draw into this .png or .svg file (needs matplotlib)")
+    add_figure_option(parser)
     options = parser.parse_args()
     if options.repeats is not None and options.repeats < 2:
         parser.error("--repeats must be at least 2")
-    if options.out:
-        if not options.out.endswith((".png", ".svg")):
-            parser.error(f"--out must be a .png or .svg file, got {options.out}")
-        require_matplotlib()
 
     print(f"relative Frobenius error of the Gram matrix, {options.walks} walks, mean +- standard error;")
     print("largest: the largest of the repeats with independent walks, over their mean")

@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
+from _options import add_figure_option
 from gram_error import mean_and_error, ratio_and_error, relative_errors
 
 import graphrf as grf
 from graphrf.matching.quadratic import spectral_form
 from graphrf.matching.quantiles import tile_modulations, tile_spectra, tile_survival
-from graphrf.plot import COLOURS, require_matplotlib
+from graphrf.plot import COLOURS
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
@@ -176,16 +177,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=400, help="at least 2")
     parser.add_argument("--pairs", type=int, help="average the objectives over so many random node pairs, not all")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", metavar="FILE", help="draw into this .png or .svg file (needs matplotlib)")
+    add_figure_option(parser)
     options = parser.parse_args()
     if options.repeats < 2:
         parser.error("--repeats must be at least 2")
     if not 2 <= options.orders[0] <= options.orders[1] <= 9:
         parser.error("--orders must be FROM and TO with 2 <= FROM <= TO <= 9")
-    if options.out:
-        if not options.out.endswith((".png", ".svg")):
-            parser.error(f"--out must be a .png or .svg file, got {options.out}")
-        require_matplotlib()
 
     graph = grf.datasets.load(options.graph).graph
     orders = range(options.orders[0], options.orders[1] + 1)

@@ -27,10 +27,10 @@ from typing import Any
 import _gp_protocol as protocol
 import numpy as np
 from _gmrf import MaternGMRF
+from _options import add_figure_option
 
 import graphrf as grf
 from graphrf.gp import ExactGraphGP, metrics
-from graphrf.plot import require_matplotlib
 from graphrf.series import kernel_block, mean_variance
 
 MESHES = ("teapot", "fuze", "sphere", "idler-riser", "busted", "torus")
@@ -127,16 +127,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, help="at least 2; default: 2 to 10 by the mesh's size")
     parser.add_argument("--quick", action="store_true", help="the smallest mesh, 16 walks, 2 repeats")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", metavar="FILE", help="draw into this .png or .svg file (needs matplotlib)")
+    add_figure_option(parser)
     options = parser.parse_args()
     if options.quick:
         options.meshes, options.repeats = MESHES[:1], 2
     if options.repeats is not None and options.repeats < 2:
         parser.error("--repeats must be at least 2")
-    if options.out:
-        if not options.out.endswith((".png", ".svg")):
-            parser.error(f"--out must be a .png or .svg file, got {options.out}")
-        require_matplotlib()
     walks = WALKS[:1] if options.quick else WALKS
     print("mean +- standard error over draws of the walks; KL(approximate || exact) of f at the held-out faces")
     results = {name: run(name, walks, options.repeats, options.train, options.seed) for name in options.meshes}

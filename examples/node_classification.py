@@ -15,12 +15,12 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from _options import add_figure_option
 from scipy.sparse.linalg import eigsh
 from sklearn.linear_model import LogisticRegression
 
 import graphrf as grf
 from graphrf.gp import metrics
-from graphrf.plot import require_matplotlib
 
 Classifier = Callable[[grf.Graph, np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
 _SMALLEST = 1e-6
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--skip", nargs="*", default=[], choices=[name.strip() for name in METHODS])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", help="reliability curves of the last number of labels, pooled over splits")
+    add_figure_option(parser)
     args = parser.parse_args()
 
     data = grf.datasets.load(args.graph)
@@ -134,8 +134,7 @@ def main() -> None:
 
 
 def draw(path: str, curves: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
-    """How often the predicted class is right against how probable it was said to be."""
-    require_matplotlib()
+    """How often the predicted class is right against how probable it was said to be: the last number of labels."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.6, 4.2), layout="constrained")

@@ -24,11 +24,11 @@ from typing import NamedTuple
 import _gp_protocol as protocol
 import numpy as np
 from _gmrf import MaternGMRF
+from _options import add_figure_option
 
 import graphrf as grf
 from graphrf.gp import ExactGraphGP, metrics
 from graphrf.graph import LAPLACIANS
-from graphrf.plot import require_matplotlib
 
 WALKS = (4, 8, 16)
 N_TEST = 75
@@ -232,14 +232,10 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=5, help="splits of the sensors of San Jose for the models")
     parser.add_argument("--quick", action="store_true", help="4 walks, 2 repeats, 1 split, 1 fold, fewer times")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", metavar="FILE", help="draw into this .png or .svg file (needs matplotlib)")
+    add_figure_option(parser)
     options = parser.parse_args()
     if options.repeats < 2 or options.splits < 1:
         parser.error("--repeats must be at least 2 and --splits at least 1")
-    if options.out:
-        if not options.out.endswith((".png", ".svg")):
-            parser.error(f"--out must be a .png or .svg file, got {options.out}")
-        require_matplotlib()
     walks, repeats, splits, folds, every = WALKS, options.repeats, options.splits, FOLDS, EVERY
     if options.quick:
         walks, repeats, splits, folds, every = WALKS[:1], 2, 1, 1, 12 * EVERY

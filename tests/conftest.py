@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -39,3 +42,10 @@ def karate() -> grf.Graph:
 def grid() -> grf.Graph:
     """A 12 x 12 grid."""
     return grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(12, 12)))
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """Imports a script by its name, as its neighbours do."""
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "examples")
+    return importlib.import_module

@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import importlib.util
 import io
-import os
 import pickle
 import struct
 import threading
@@ -25,9 +24,8 @@ import pytest
 
 from graphrf import _data_files, datasets
 from graphrf.loaders import from_mesh, load_graph
+from tests.real_data import DATA, needs_data
 
-DATA = os.environ.get("GRAPHRF_DATA_DIR")
-needs_data = pytest.mark.skipif(not DATA, reason="GRAPHRF_DATA_DIR is not set: no real data here")
 REGISTRY = _data_files.registry()
 HAS_TRIMESH = importlib.util.find_spec("trimesh") is not None
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,18 +11,9 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from tests.real_data import needs_data
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-needs_data = pytest.mark.skipif(
-    not os.environ.get("GRAPHRF_DATA_DIR"), reason="GRAPHRF_DATA_DIR is not set: no real data here"
-)
-
-
-@pytest.fixture
-def example(monkeypatch):
-    """Imports a script by its name, as its neighbours do."""
-    monkeypatch.syspath_prepend(EXAMPLES)
-    return importlib.import_module
 
 
 def run(script: str, *options: str) -> list[list[str]]:

@@ -34,7 +34,10 @@ class LatentPrior:
         self._f = f
         self._scale = output_scale
         self._normalize = normalize
-        self.factor = rows.__call__
+
+    def factor(self, nodes: np.ndarray) -> Factor:
+        """The rows of some nodes; the same rows whenever a node is asked for again."""
+        return self._covariance.factor(nodes)
 
     def weights(self, factor: Factor) -> np.ndarray:
         """The diagonal of D at the factor's nodes, shape (n,)."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
 import graphrf as grf
+from tests.real_data import needs_data
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("GRAPHRF_DATA_DIR"), reason="GRAPHRF_DATA_DIR is not set: no real data here"
-)
+pytestmark = needs_data
 
 
 def _load(name):

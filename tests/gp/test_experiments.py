@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 import sys
 from pathlib import Path
 
@@ -12,18 +10,9 @@ import pytest
 
 import graphrf as grf
 from graphrf.gp import ExactGraphGP
+from tests.real_data import needs_data
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-needs_data = pytest.mark.skipif(
-    not os.environ.get("GRAPHRF_DATA_DIR"), reason="GRAPHRF_DATA_DIR is not set: no real data here"
-)
-
-
-@pytest.fixture
-def example(monkeypatch):
-    """Imports a script by its name, as its neighbours do."""
-    monkeypatch.syspath_prepend(EXAMPLES)
-    return importlib.import_module
 
 
 def _draw(graph, n, seed, p=1):

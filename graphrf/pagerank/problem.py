@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+import weakref
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from graphrf import _checks
 from graphrf.graph import Graph, require_graph
@@ -22,13 +24,15 @@ class Problem:
 
     with p = `p_halt`, v = `start` and P the walk's transitions, whose rows are zero at dangling nodes. It is
     x / sum(x) for the measure x = p v + (1 - p) P^T x of walks that are lost when they would leave a dangling
-    node: the jumps to v merely start such walks again.
+    node: the jumps to v merely start such walks again. That holds only while dangling nodes jump to v; with
+    another law `jump` in the place of delta's v, only power iteration serves.
     """
 
     graph: Graph
     p_halt: float
     start: np.ndarray
     personalized: bool
+    jump: np.ndarray | None = None
 
     @cached_property
     def dangling(self) -> np.ndarray:
@@ -47,54 +51,155 @@ class Problem:
         return bool((share == share[0]).all())
 
 
-def pose(graph: Graph, p_halt: float, personalization: Any) -> Problem:
-    """The checked question."""
+def pose(graph: Graph, p_halt: float, personalization: Any, dangling: Any = None) -> Problem:
+    """The checked question of one vector; `personalization` may be an element of what `each` returns."""
     require_graph(graph)
     p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
     if personalization is None:
         start = np.full(graph.n_nodes, 1.0 / graph.n_nodes)
     else:
-        start = _distribution(graph, personalization)
-    return Problem(graph, p_halt, start, personalization is not None)
+        start = _distribution(graph, personalization, "personalization")
+    jump = None if dangling is None else _distribution(graph, dangling, "dangling")
+    return Problem(graph, p_halt, start, personalization is not None, jump)
 
 
-def _distribution(graph: Graph, personalization: Any) -> np.ndarray:
-    """The personalisation as a probability vector, shape (N,)."""
+def each(graph: Graph, personalization: Any) -> Sequence[Any] | None:
+    """The vectors in `personalization`, checked one by one, for `pose`; None if it is a single vector.
+
+    Several are a matrix of shape (n, N), dense or sparse, or a sequence of mappings; errors name the row.
+    Nothing is made dense that was not.
+    """
     name = "personalization"
-    if isinstance(personalization, Mapping):
-        values = np.zeros(graph.n_nodes)
-        given = [_checks.number(f"{name}[{key!r}]", value) for key, value in personalization.items()]
-        positions = _positions(graph, list(personalization), name)
-        if np.unique(positions).size != positions.size:
-            raise ValueError(f"`{name}` must name every node once")
-        values[positions] = given
-    else:
-        values = np.asarray(personalization)
-        if values.dtype.kind not in "biuf":
+    if personalization is None or isinstance(personalization, Mapping):
+        return None
+    require_graph(graph)
+    if sp.issparse(personalization):
+        return _sparse_rows(graph, personalization, name)
+    if not isinstance(personalization, np.ndarray) and isinstance(personalization, Sequence):
+        rows = list(personalization)
+        mappings = sum(isinstance(row, Mapping) for row in rows)
+        if 0 < mappings < len(rows):
             raise TypeError(
-                f"`{name}` must be a mapping of nodes to values or an array of shape ({graph.n_nodes},), "
-                f"got {_checks.describe(personalization)}"
+                f"a sequence of several `{name}` must hold mappings only, or numbers only, "
+                f"got a {type(personalization).__name__} of both"
             )
-        values = values.astype(np.float64)
+        if mappings:
+            named = ((f"{name}[{i}]", row) for i, row in enumerate(rows))
+            return [_Entries(*_entries(graph, row, argument), argument) for argument, row in named]
+    values = _numeric(graph, personalization, name)
+    if values.ndim != 2:
+        return None
+    _check_rows(graph, values.shape, name)
+    for i, row in enumerate(values):
+        _check_values(row, f"{name}[{i}]")
+    return list(values)
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """A vector that is zero but for `values` at `positions`, already checked."""
+
+    positions: np.ndarray
+    values: np.ndarray
+    argument: str
+
+
+def _sparse_rows(graph: Graph, matrix: Any, name: str) -> list[_Entries]:
+    if matrix.dtype.kind not in "biuf" or matrix.ndim != 2:
+        raise TypeError(
+            f"`{name}` must be a mapping, an array or a real sparse matrix of shape (n, {graph.n_nodes}), "
+            f"got {_checks.describe(matrix)}"
+        )
+    _check_rows(graph, matrix.shape, name)
+    rows = sp.csr_array(matrix, dtype=np.float64)
+    if not rows.has_canonical_format:
+        rows = rows.copy()  # which may share the caller's arrays
+        rows.sum_duplicates()
+    result = []
+    for i, (first, last) in enumerate(zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)):
+        positions = rows.indices[first:last].astype(np.int64)
+        _check_values(rows.data[first:last], f"{name}[{i}]", positions)
+        result.append(_Entries(positions, rows.data[first:last], f"{name}[{i}]"))
+    return result
+
+
+def _check_rows(graph: Graph, shape: tuple[int, ...], name: str) -> None:
+    if shape[0] == 0 or shape[1] != graph.n_nodes:
+        raise ValueError(
+            f"`{name}` of several vectors must have shape (n, {graph.n_nodes}) with n > 0, got {shape}"
+        )
+
+
+def _distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
+    """A vector given up to a factor, as a probability vector of shape (N,)."""
+    if isinstance(given, Mapping):
+        given = _Entries(*_entries(graph, given, name), name)
+    if isinstance(given, _Entries):
+        values = np.zeros(graph.n_nodes)
+        values[given.positions] = given.values
+    else:
+        values = _numeric(graph, given, name).astype(np.float64)
         if values.shape != (graph.n_nodes,):
             raise ValueError(f"`{name}` must have shape ({graph.n_nodes},), got {values.shape}")
-        _checks.finite(name, values)
+        _check_values(values, name)
+    values /= values.max()  # the sum of huge values would overflow
+    values /= values.sum()
+    return values
+
+
+def _numeric(graph: Graph, given: Any, name: str) -> np.ndarray:
+    """`given` as an array of numbers."""
+    try:
+        values = np.asarray(given)
+    except ValueError as error:  # ragged lists
+        raise ValueError(f"`{name}` must be rectangular: {error}") from None
+    if values.dtype.kind not in "biuf":
+        raise TypeError(
+            f"`{name}` must be a mapping of nodes to values or an array of shape ({graph.n_nodes},), "
+            f"got {_checks.describe(given)}"
+        )
+    return values
+
+
+def _check_values(values: np.ndarray, name: str, positions: np.ndarray | None = None) -> None:
+    """Entries of a vector are finite, not negative, not all zero; `positions` says where they are."""
+    _checks.finite(name, values)
     if (values < 0).any():
         worst = int(values.argmin())
-        raise ValueError(f"`{name}` must not be negative, got {values[worst]:g} at position {worst}")
-    largest = float(values.max())
-    if largest == 0:
+        place = worst if positions is None else int(positions[worst])
+        raise ValueError(f"`{name}` must not be negative, got {values[worst]:g} at position {place}")
+    if not (values > 0).any():
         raise ValueError(f"`{name}` must have a positive value, got zeros only")
-    values = values / largest  # the sum of huge values would overflow
-    return np.asarray(values / values.sum())
+
+
+def _entries(graph: Graph, given: Mapping[Any, Any], name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and values of a mapping. Keys are nodes."""
+    values = np.array(
+        [_checks.number(f"{name}[{key!r}]", value) for key, value in given.items()], dtype=np.float64
+    )
+    positions = _positions(graph, list(given), name)
+    if np.unique(positions).size != positions.size:
+        raise ValueError(f"`{name}` must name every node once")
+    _check_values(values, name, positions)
+    return positions, values
 
 
 def _positions(graph: Graph, keys: list[Any], argument: str) -> np.ndarray:
     """Keys are names; integers are positions where no name of the graph is an integer."""
     integers = all(isinstance(key, numbers.Integral) and not isinstance(key, bool) for key in keys)
-    if graph.has_names and not (integers and not any(isinstance(node, int) for node in graph.nodes)):
+    if graph.has_names and not (integers and not _has_integer_names(graph)):
         try:
             return np.asarray(graph.index(keys), dtype=np.int64)
         except ValueError as error:
             raise ValueError(str(error).replace("`names`", f"keys of `{argument}`")) from None
     return graph.positions(keys, argument=f"keys of {argument}")
+
+
+# Asked for every one of thousands of mappings, and answered by looking at every name.
+_integer_names: weakref.WeakKeyDictionary[Graph, bool] = weakref.WeakKeyDictionary()
+
+
+def _has_integer_names(graph: Graph) -> bool:
+    if graph not in _integer_names:
+        _integer_names[graph] = any(isinstance(node, int) for node in graph.nodes)
+    return _integer_names[graph]

@@ -155,34 +155,72 @@ def _shipped() -> dict[str, Any]:
     return table
 
 
-def nearest_shipped(p_halt: float) -> str | None:
+# How far a p_halt may be from those that permutations are shipped for: half of their distance.
+_NEAR = 0.025
+
+
+def nearest_shipped(p_halt: float, objective: str = "gram") -> str | None:
     """The key of the shipped coupling nearest to a p_halt, None where none is near."""
-    keys = list(_shipped()["couplings"])
+    keys = list(_shipped()[objective]["couplings"])
     grid = np.array([float(key) for key in keys])
-    if not grid.min() - 0.025 <= p_halt <= grid.max() + 0.025:
+    if not grid.min() - _NEAR <= p_halt <= grid.max() + _NEAR:
         return None
     return keys[int(np.abs(grid - p_halt).argmin())]
 
 
-def shipped_coupling(p_halt: float) -> Coupling:
-    """The coupling that is shipped for the p_halt nearest to the one given, within .05 to .9."""
+def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
+    r"""The coupling of two walks that is shipped for the nearest of p_halt = .05, .10, ..., .90.
+
+    Learned as in the paper, on an Erdos-Renyi graph of 100 nodes with edge probability .1, and averaged over all
+    its nodes: for "gram" Eq. 56 with order 30 and the 2-regularised Laplacian kernel of lengthscale 1, for
+    "pagerank" Eq. 82 with order 10. `examples/learn_permutations.py` makes them.
+
+    Parameters
+    ----------
+    p_halt : float
+        In [0.025, 0.925].
+    objective : {"gram", "pagerank"}
+        What varies least: Gram matrices of features, or PageRank scores from end points. For PageRank from visits
+        take "gram": at p_halt .1 to .7 its variance is within .05 % of the least that a permutation reaches, and
+        that of "pagerank" is up to 5 % above it (`docs/pagerank_couplings.md`).
+
+    Returns
+    -------
+    Coupling
+        Its `p_halt` is the one that it was learned for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If no permutation is shipped near `p_halt`; then `graphrf.learn_coupling` makes one in about a second.
+
+    Source: the paper (Reid et al. 2024), Sec. 4.2 and App. E.3.
+
+    Examples
+    --------
+    >>> from graphrf.lengths import shipped_coupling
+    >>> shipped_coupling(0.31, "pagerank").permutation
+    array([4, 3, 9, 0, 1, 8, 7, 6, 5, 2])
+    """
     table = _shipped()
     p_halt = _checks.number("p_halt", p_halt)
-    key = nearest_shipped(p_halt)
+    _checks.choice("objective", objective, tuple(table))
+    shipped = table[objective]
+    key = nearest_shipped(p_halt, objective)
     if key is None:
-        low, *_, high = sorted(map(float, table["couplings"]))
+        low, *_, high = sorted(map(float, shipped["couplings"]))
         raise ValueError(
-            f"`p_halt` must be in [{low:g}, {high:g}] for a shipped permutation, got {p_halt:g}; "
-            "learn one with graphrf.learn_coupling(p_halt=...)"
+            f"`p_halt` must be in [{low - _NEAR:g}, {high + _NEAR:g}] for a shipped permutation, got {p_halt:g}; "
+            f"learn one with graphrf.learn_coupling(p_halt={p_halt:g}, objective={objective!r})"
         )
-    record = table["couplings"][key]
+    record = shipped["couplings"][key]
     return Coupling(
         permutations=np.array(record["permutation"]),
         p_halt=float(key),
-        objective="gram",
-        solver="linear",
-        kernel=table["kernel"],
-        graph=table["graph"],
+        objective=objective,
+        solver=shipped["solver"],
+        kernel=shipped["kernel"],
+        graph=shipped["graph"],
         cost_before=record["cost_before"],
         cost_after=record["cost_after"],
     )

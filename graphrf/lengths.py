@@ -279,12 +279,12 @@ class SigmaCoupled(_Halting):
     Parameters
     ----------
     p_halt : float in (0, 1), or Survival, or Coupling
-        A float takes the permutation that is shipped for the nearest of .05, .10, ..., .90 (learned as in
-        the paper: Erdos-Renyi graph of 100 nodes, order 30, 2-regularised Laplacian, averaged over all node
-        pairs); the nearest one is used because marginals are exact with any permutation. A Coupling alone
-        brings its own p_halt.
+        A float takes the permutation that is shipped for the Gram matrix at the nearest of .05, .10, ..., .90
+        (`shipped_coupling`); the nearest one is used because marginals are exact with any permutation. A
+        Coupling alone brings its own p_halt.
     coupling : Coupling, optional
-        The permutations to use; needed with a Survival. See `graphrf.learn_coupling`.
+        The permutations to use; needed with a Survival. See `graphrf.learn_coupling`, and
+        `shipped_coupling(p_halt, "pagerank")` for end points.
 
     Source: the paper, Sec. 4.1, Def. 4.2.
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.lengths import shipped_coupling
 from tests.real_data import needs_data
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -121,11 +122,14 @@ def test_linear_against_exhaustive_prints_a_row_for_every_order_and_draws(tmp_pa
 def test_the_shipped_permutations_are_as_good_as_those_the_script_learns(tmp_path):
     path = tmp_path / "permutations.json"
     run("learn_permutations.py", str(path))
-    learned = json.loads(path.read_text(encoding="utf-8"))["couplings"]
-    assert len(learned) == 18
-    for p_halt, record in learned.items():
-        shipped = grf.SigmaCoupled(float(p_halt)).coupling
-        assert shipped.cost_after == pytest.approx(record["cost_after"], rel=1e-9)
+    learned = json.loads(path.read_text(encoding="utf-8"))
+    assert list(learned) == ["gram", "pagerank"]
+    for objective, table in learned.items():
+        assert len(table["couplings"]) == 18
+        for p_halt, record in table["couplings"].items():
+            shipped = shipped_coupling(float(p_halt), objective)
+            assert shipped.cost_after == pytest.approx(record["cost_after"], rel=1e-9)
+            assert (shipped.kernel, shipped.graph) == (table["kernel"], table["graph"])
 
 
 def test_the_search_keeps_the_posterior_of_the_regressor(example, grid):

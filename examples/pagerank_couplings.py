@@ -1,0 +1,193 @@
+"""The error of PageRank scores from two coupled walks a node on ten real graphs: figure 9 of the paper.
+
+As there (Reid et al. 2024, App. E.3): two walks from every node, halting probabilities .1 to .9, the error
+||rho^ - rho||_2 of scores from end points with independent, antithetic and sigma-coupled lengths; permutations of
+order 10 learned with Eq. 82 on an Erdos-Renyi graph of 100 nodes. Beside them, and not in the paper, scores from
+the visits of as many walks: independent, antithetic, sigma-coupled (with the permutations of Gram matrices),
+stratified, and pooled.
+
+    python examples/pagerank_couplings.py --out pagerank_couplings.png
+    python examples/pagerank_couplings.py --graphs karate --repeats 50
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import numpy as np
+from _options import add_figure_option
+from gram_error import mean_and_error, ratio_and_error
+
+import graphrf as grf
+from graphrf.lengths import shipped_coupling
+from graphrf.pagerank import power_iteration
+from graphrf.plot import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+P_HALT = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+REFERENCE = ("endpoints", "iid")
+METHODS = (
+    REFERENCE,
+    ("endpoints", "antithetic"),
+    ("endpoints", "sigma"),
+    ("visits", "iid"),
+    ("visits", "antithetic"),
+    ("visits", "sigma"),
+    ("visits", "stratified"),
+    ("visits", "pooled"),
+)
+# What is drawn: label, colour, marker and line of every method.
+STYLES = {
+    REFERENCE: ("end points, independent", "#000000", "o", "--"),
+    ("endpoints", "antithetic"): ("end points, antithetic", COLOURS[1], "s", "-"),
+    ("endpoints", "sigma"): (r"end points, $\sigma$-coupled", COLOURS[0], "D", "-"),
+    ("visits", "iid"): ("visits, independent", COLOURS[3], "v", "--"),
+    ("visits", "sigma"): (r"visits, $\sigma$-coupled", COLOURS[4], "^", "-"),
+    ("visits", "pooled"): ("visits, pooled", COLOURS[2], "P", "-"),
+}
+# The errors of one graph: for every method and p_halt one number a repeat.
+Errors = dict[tuple[tuple[str, str], float], np.ndarray]
+
+
+def coupling_of(method: tuple[str, str], p_halt: float) -> str | grf.Coupling:
+    """What `graphrf.pagerank` is told: the permutation of its own objective for "sigma"."""
+    estimator, name = method
+    if name != "sigma":
+        return name
+    return shipped_coupling(p_halt, "pagerank" if estimator == "endpoints" else "gram")
+
+
+def errors_of(
+    graph: grf.Graph, exact: np.ndarray, method: tuple[str, str], p_halt: float, n_walks: int, seeds: range
+) -> np.ndarray:
+    """||rho^ - rho||_2 for every seed."""
+    coupling = coupling_of(method, p_halt)
+    errors = np.empty(len(seeds))
+    for number, seed in enumerate(seeds):
+        found = grf.pagerank(
+            graph, p_halt=p_halt, n_walks=n_walks, estimator=method[0], coupling=coupling, n_batches=1, seed=seed,
+            n_threads=1,
+        )  # fmt: skip
+        errors[number] = np.linalg.norm(found.scores - exact)
+    return errors
+
+
+def measure(graph: grf.Graph, n_walks: int, repeats: int, seed: int) -> Errors:
+    """The errors of every method at every p_halt; repeats of all methods have the same seeds."""
+    seeds = range(seed, seed + repeats)
+    errors = {}
+    for p_halt in P_HALT:
+        exact = power_iteration(graph, p_halt=p_halt).scores
+        for method in METHODS:
+            errors[method, p_halt] = errors_of(graph, exact, method, p_halt, n_walks, seeds)
+    return errors
+
+
+def print_table(name: str, errors: Errors) -> None:
+    """The rows of one graph."""
+    for p_halt in P_HALT:
+        reference = errors[REFERENCE, p_halt]
+        mean, error = mean_and_error(reference)
+        ratios = [ratio_and_error(errors[method, p_halt], reference) for method in METHODS[1:]]
+        cells = [f"{mean:.5f} ± {error:.5f}", *(f"{ratio:.3f} ± {spread:.3f}" for ratio, spread in ratios)]
+        print(f"| {name} | {p_halt} | " + " | ".join(cells) + " |", flush=True)
+
+
+def draw(results: dict[str, Errors], path: str) -> None:
+    """Above the paper's figure; below the errors relative to independent end points, with those of visits."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+    columns = min(5, len(results))
+    rows = -(-len(results) // columns)
+    figure = Figure(figsize=(max(2.3 * columns, 8), 4.4 * rows + 1.2), layout="constrained")
+    upper, lower = figure.subfigures(2, 1)
+    above = upper.subplots(rows, columns, squeeze=False, sharex=True)
+    below = lower.subplots(rows, columns, squeeze=False, sharex=True)
+    for axes in (above, below):
+        for ax in axes.flat[len(results) :]:
+            ax.axis("off")
+    for ax, ratio_ax, (name, errors) in zip(above.flat, below.flat, results.items(), strict=False):
+        for method, style in STYLES.items():
+            if method[0] == "endpoints":
+                draw_line(ax, np.array([mean_and_error(errors[method, p]) for p in P_HALT]), style)
+            ratios = [ratio_and_error(errors[method, p], errors[REFERENCE, p]) for p in P_HALT]
+            draw_line(ratio_ax, np.array(ratios), style)
+        ax.set_title(f"{name}", fontsize=9)
+        ratio_ax.set_title(f"{name}", fontsize=9)
+        finish(ax)
+        finish(ratio_ax)
+        ax.yaxis.set_major_locator(MaxNLocator(5))
+        ax.ticklabel_format(axis="y", style="sci", scilimits=(-2, 2), useMathText=True)
+        ax.yaxis.get_offset_text().set_fontsize(7)
+        ratio_ax.set_yscale("log")
+        ratio_ax.yaxis.set_major_locator(FixedLocator([0.1, 0.2, 0.3, 0.5, 0.7, 1.0]))
+        ratio_ax.yaxis.set_minor_locator(NullLocator())
+        ratio_ax.yaxis.set_major_formatter("{x:g}")
+    upper.supylabel(r"$\|\hat\rho - \rho\|_2$, end points", fontsize=9)
+    lower.supylabel("error / independent end points", fontsize=9)
+    lower.supxlabel("halting probability", fontsize=9)
+    handles, labels = below.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8.5)
+    figure.savefig(path, dpi=110)
+
+
+def draw_line(ax: Axes, values: np.ndarray, style: tuple[str, str, str, str]) -> None:
+    """Means as a line, one standard error each way as a band."""
+    label, colour, marker, line = style
+    ax.plot(
+        P_HALT, values[:, 0], color=colour, marker=marker, markersize=3.5, linewidth=1.2, linestyle=line,
+        label=label,
+    )  # fmt: skip
+    low, high = values[:, 0] - values[:, 1], values[:, 0] + values[:, 1]
+    ax.fill_between(P_HALT, low, high, color=colour, alpha=0.25, linewidth=0)
+
+
+def finish(ax: Axes) -> None:
+    """Ticks, grid and an open frame."""
+    ax.set_xticks([0.1, 0.3, 0.5, 0.7, 0.9])
+    ax.tick_params(labelsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="#ececec", linewidth=0.8)
+    ax.set_axisbelow(True)
+
+
+def even(text: str) -> int:
+    """An even number of walks, at least 2."""
+    number = int(text)
+    if number < 2 or number % 2:
+        raise argparse.ArgumentTypeError(f"must be an even number of at least 2, got {text}")
+    return number
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", nargs="+", default=grf.datasets.PAPER_GRAPHS, metavar="NAME")
+    parser.add_argument("--walks", type=even, default=2, help="walks from every node, an even number")
+    parser.add_argument("--repeats", type=int, default=1_000, help="at least 2")
+    parser.add_argument("--seed", type=int, default=0)
+    add_figure_option(parser)
+    options = parser.parse_args()
+    if options.repeats < 2:
+        parser.error("--repeats must be at least 2")
+
+    print(
+        f"ends: iid: ||rho^ - rho||_2, {options.walks} walks a node, {options.repeats} repeats, ± standard error;"
+    )
+    print("the other columns: error / error of independent end points\n")
+    names = [f"{'ends' if estimator == 'endpoints' else estimator}: {name}" for estimator, name in METHODS]
+    print("| graph | p_halt | " + " | ".join(names) + " |")
+    print("|---" * (2 + len(METHODS)) + "|")
+    results = {}
+    for name in options.graphs:
+        results[name] = measure(grf.datasets.load(name).graph, options.walks, options.repeats, options.seed)
+        print_table(name, results[name])
+    if options.out:
+        draw(results, options.out)
+
+
+if __name__ == "__main__":
+    main()

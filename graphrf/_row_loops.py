@@ -1,0 +1,103 @@
+"""The compiled loops over rows of sparse matrices and of features that the transforms need."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True)
+def _kth_largest(values, k):  # type: ignore[no-untyped-def]
+    """The k-th largest of `values`, which are reordered (Hoare's selection; np.partition takes 4 s to compile)."""
+    low = 0
+    high = values.size - 1
+    while low < high:
+        pivot = values[(low + high) >> 1]
+        i = low
+        j = high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                value = values[i]
+                values[i] = values[j]
+                values[j] = value
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
+        else:
+            break
+    return values[k - 1]
+
+
+@njit(nogil=True, cache=True)
+def largest_entries(indptr, indices, data, k):  # type: ignore[no-untyped-def]
+    """The k entries of largest size in each CSR row, in its order; zeros are dropped, early ones win ties.
+
+    Returns indptr, indices and data of the result.
+    """
+    n_rows = indptr.size - 1
+    new_indptr = np.zeros(n_rows + 1, np.int64)
+    new_indices = np.empty(min(indices.size, n_rows * k), indices.dtype)
+    new_data = np.empty(new_indices.size, data.dtype)
+    n = 0
+    for row in range(n_rows):
+        sizes = np.abs(data[indptr[row] : indptr[row + 1]])
+        least = 0.0
+        ties = k
+        if sizes.size > k:
+            least = _kth_largest(sizes.copy(), k)
+            for size in sizes:
+                ties -= size > least
+        for i in range(sizes.size):
+            if sizes[i] > least or (sizes[i] == least and least > 0.0 and ties > 0):
+                ties -= sizes[i] == least
+                new_indices[n] = indices[indptr[row] + i]
+                new_data[n] = data[indptr[row] + i]
+                n += 1
+        new_indptr[row + 1] = n
+    return new_indptr, new_indices[:n], new_data[:n]
+
+
+@njit(nogil=True, cache=True)
+def meeting_products(  # type: ignore[no-untyped-def]
+    indptr, indices, visit_ptr, visits_per_entry, steps, counts, load,
+    other_indptr, other_indices, other_visit_ptr, other_visits_per_entry, other_steps, other_counts, other_load,
+    sources, degrees, products,
+):  # fmt: skip
+    r"""Add sum_v c_iva c'_ivb d_i / d_v to products[i, a + b] for the steps a, b that differ by at most 1.
+
+    c_iva and c'_ivb are the counts of two records of the same rows, times load[a] and other_load[b]; pairs (a, b)
+    and (b, a), which estimate the same, are averaged. `products` has shape (n, 2 max_length + 1).
+    """
+    for row in range(indptr.size - 1):
+        own = degrees[sources[row]]
+        entry = indptr[row]
+        other_entry = other_indptr[row]
+        visit = visit_ptr[row]
+        other_visit = other_visit_ptr[row]
+        while entry < indptr[row + 1] and other_entry < other_indptr[row + 1]:
+            node = indices[entry]
+            other_node = other_indices[other_entry]
+            if node == other_node:
+                share = own / degrees[node]
+                for i in range(visit, visit + visits_per_entry[entry]):
+                    a = np.int64(steps[i])
+                    value = counts[i] * load[a] * share
+                    for j in range(other_visit, other_visit + other_visits_per_entry[other_entry]):
+                        b = np.int64(other_steps[j])
+                        if a == b:
+                            products[row, a + b] += value * other_counts[j] * other_load[b]
+                        elif abs(a - b) == 1:
+                            products[row, a + b] += 0.5 * value * other_counts[j] * other_load[b]
+            if node <= other_node:
+                visit += visits_per_entry[entry]
+                entry += 1
+            if other_node <= node:
+                other_visit += other_visits_per_entry[other_entry]
+                other_entry += 1

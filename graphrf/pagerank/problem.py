@@ -58,18 +58,18 @@ def pose(graph: Graph, p_halt: float, personalization: Any, dangling: Any = None
     if personalization is None:
         start = np.full(graph.n_nodes, 1.0 / graph.n_nodes)
     else:
-        start = _distribution(graph, personalization, "personalization")
-    jump = None if dangling is None else _distribution(graph, dangling, "dangling")
+        start = distribution(graph, personalization, "personalization")
+    jump = None if dangling is None else distribution(graph, dangling, "dangling")
     return Problem(graph, p_halt, start, personalization is not None, jump)
 
 
-def each(graph: Graph, personalization: Any) -> Sequence[Any] | None:
+def each(graph: Graph, personalization: Any, *, argument: str = "personalization") -> Sequence[Any] | None:
     """The vectors in `personalization`, checked one by one, for `pose`; None if it is a single vector.
 
     Several are a matrix of shape (n, N), dense or sparse, or a sequence of mappings; errors name the row.
-    Nothing is made dense that was not.
+    Nothing is made dense that was not. `argument` is the name that errors give to it.
     """
-    name = "personalization"
+    name = argument
     if personalization is None or isinstance(personalization, Mapping):
         return None
     require_graph(graph)
@@ -130,8 +130,8 @@ def _check_rows(graph: Graph, shape: tuple[int, ...], name: str) -> None:
         )
 
 
-def _distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
-    """A vector given up to a factor, as a probability vector of shape (N,)."""
+def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
+    """A vector given up to a factor (a mapping, an array, an element of `each`), as a probability vector (N,)."""
     if isinstance(given, Mapping):
         given = _Entries(*_entries(graph, given, name), name)
     if isinstance(given, _Entries):

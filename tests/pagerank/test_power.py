@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.pagerank import power_iteration
@@ -81,3 +84,140 @@ def test_bad_arguments_are_named() -> None:
         power_iteration(graph, max_iter=0)
     with pytest.raises(ValueError, match="`p_halt`"):
         power_iteration(graph, p_halt=0.0)
+
+
+# -- several vectors ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "graph", [directed_graph(), directed_graph().to_undirected()], ids=["directed", "undirected"]
+)
+def test_several_vectors_are_as_they_would_be_alone(graph: grf.Graph) -> None:
+    # Nineteen vectors make three panels; single nodes and flat vectors converge at different times.
+    rows = np.random.default_rng(0).random((19, 7)) ** 8
+    rows[:7] = np.eye(7)
+    together = power_iteration(graph, personalization=rows, tol=1e-9)
+    alone = [power_iteration(graph, personalization=row, tol=1e-9) for row in rows]
+    assert np.array_equal(together.scores, [result.scores for result in alone])
+    assert len({result.iterations for result in alone}) > 1
+    assert together.iterations == max(result.iterations for result in alone)
+    assert together.residual == max(result.residual for result in alone)
+    assert together.converged
+
+
+@pytest.mark.parametrize(
+    "kind", [np.asarray, list, sp.csr_array, lambda rows: [dict(enumerate(row)) for row in rows]]
+)
+def test_several_vectors_come_in_many_forms(kind: Any) -> None:
+    graph = directed_graph()
+    rows = np.vstack([START, np.eye(7)[2]])
+    expected = [dense_pagerank(graph, 0.15, row) for row in rows]
+    assert np.abs(power_iteration(graph, personalization=kind(rows)).scores - expected).max() < 1e-12
+
+
+def test_one_row_gives_one_row() -> None:
+    assert power_iteration(directed_graph(), personalization=START[None]).scores.shape == (1, 7)
+
+
+def test_vectors_that_miss_the_tolerance_are_counted_with_those_that_reach_it() -> None:
+    # The undirected star: uniform on the hub's side is slow, the stationary law itself is there at once.
+    graph = lopsided_graph()
+    fixed = graph.degrees / graph.degrees.sum()
+    with pytest.warns(UserWarning, match="after 5 iterations"):
+        result = power_iteration(graph, personalization=[fixed, np.eye(9)[8]], max_iter=5)
+    assert not result.converged
+    assert result.iterations == 5
+    assert result.error_bound > 1e-12
+    assert result.scores[0] == pytest.approx(fixed, abs=1e-15)
+
+
+# -- dangling nodes, first guesses -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("personalization", [None, {"b": 1.0, "d": 2.0}])
+def test_dangling_nodes_jump_where_they_are_told(personalization: dict | None) -> None:
+    graph = directed_graph()
+    theirs = nx.relabel_nodes(
+        nx.from_scipy_sparse_array(graph.adjacency, create_using=nx.DiGraph), dict(enumerate("abcdefg"))
+    )
+    dangling = {"e": 3.0, "g": 1.0}
+    expected = nx.pagerank(theirs, personalization=personalization, dangling=dangling, tol=1e-16, max_iter=1000)
+    result = power_iteration(graph, personalization=personalization, dangling=dangling)
+    assert result.scores == pytest.approx([expected[node] for node in "abcdefg"], abs=1e-12)
+    elsewhere = power_iteration(graph, personalization=personalization)
+    assert np.abs(result.scores - elsewhere.scores).sum() > 1e-2
+
+
+def test_a_first_guess_changes_the_iterations_only() -> None:
+    graph = directed_graph()
+    cold = power_iteration(graph, personalization=START)
+    warm = power_iteration(graph, personalization=START, start=cold.scores)
+    assert warm.iterations <= 2 < cold.iterations
+    assert np.abs(warm.scores - cold.scores).sum() < 2e-12
+    far = power_iteration(graph, personalization=START, start={"f": 1.0})
+    assert np.abs(far.scores - cold.scores).sum() < 2e-12
+
+
+def test_every_vector_may_have_its_first_guess() -> None:
+    graph = directed_graph()
+    rows = np.vstack([START, np.eye(7)[2]])
+    cold = power_iteration(graph, personalization=rows)
+    assert power_iteration(graph, personalization=rows, start=cold.scores).iterations <= 2
+    assert power_iteration(graph, personalization=rows, start=cold.scores[::-1]).iterations > 2
+    with pytest.raises(ValueError, match="`start` must hold 1 or 2 vectors"):
+        power_iteration(graph, personalization=rows, start=np.eye(7))
+    with pytest.raises(ValueError, match=r"`start\[1\]` must have a positive value"):
+        power_iteration(graph, personalization=rows, start=[START, np.zeros(7)])
+
+
+# -- large graphs, threads, extreme weights ----------------------------------------------------------
+
+
+def test_two_million_nodes_do_not_stop_at_the_uniform_vector() -> None:
+    # A star of 1000 leaves among two million isolated nodes: N times any usual tolerance exceeds 2, the
+    # largest change that there is, so that a stop scaled by N returns the start.
+    leaves, n = 1000, 2_000_000
+    ends = np.arange(1, leaves + 1)
+    star = sp.coo_array((np.ones(2 * leaves), (np.r_[0 * ends, ends], np.r_[ends, 0 * ends])), shape=(n, n))
+    result = power_iteration(grf.Graph(star), tol=1e-9)
+    assert result.converged
+    assert result.iterations > 1
+    # x of the hub and a leaf solve h = q + a * leaves * l, l = q + a h / leaves, with q the restart of each.
+    a, dangling = 0.85, n - leaves - 1
+    hub = (1 + a * leaves) / (1 - a * a)
+    leaf = 1 + a * hub / leaves
+    total = hub + leaves * leaf + dangling
+    assert result.scores[0] == pytest.approx(hub / total, abs=1e-9)
+    assert result.scores[1] == pytest.approx(leaf / total, abs=1e-9 / leaves)
+    assert n * result.scores[0] > 1000  # the uniform vector has 1 here
+
+
+def test_threads_do_not_change_a_bit() -> None:
+    rng = np.random.default_rng(1)
+    n = 60_000
+    matrix = sp.random_array((n, n), density=4 / n, rng=rng, format="csr")
+    weighted = grf.Graph(matrix, directed=True)
+    unit = grf.Graph(matrix + matrix.T > 0)
+    starts = np.ones((3, n))
+    starts[0, : n // 2] = 0
+    starts[1, 5] = 100 * n
+    for graph in (weighted, unit):
+        for personalization in (None, starts):
+            one, three = (
+                power_iteration(graph, personalization=personalization, tol=1e-4, n_threads=k) for k in (1, 3)
+            )
+            assert np.array_equal(one.scores, three.scores)
+            assert one.residual == three.residual
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e300])
+@pytest.mark.parametrize("graph", [directed_graph(), lopsided_graph()], ids=["directed", "undirected"])
+def test_weights_of_any_size_give_the_same_scores(graph: grf.Graph, scale: float) -> None:
+    scaled = grf.Graph(graph.adjacency * scale, directed=graph.directed)
+    assert np.abs(power_iteration(scaled).scores - power_iteration(graph).scores).sum() < 1e-13
+
+
+def test_unit_weights_written_out_are_unit_weights() -> None:
+    pattern = grf.Graph((directed_graph().adjacency > 0) * 1.0, directed=True)
+    tripled = grf.Graph(3.0 * pattern.adjacency, directed=True)
+    assert np.abs(power_iteration(pattern).scores - power_iteration(tripled).scores).sum() < 1e-14

@@ -1,0 +1,79 @@
+"""The compiled loop of power iteration: one product with P^T, the jumps and the change, in one pass over rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, uint64
+
+from graphrf._series_loops import step_rows
+
+# The change is summed within blocks of so many rows, then over the blocks, so that no thread alters the sum.
+BLOCK_ROWS = 2048
+
+
+@njit(nogil=True, cache=True)
+def sweep(  # type: ignore[no-untyped-def]
+    first, last, indptr, indices, data, degrees, now, following, starts, jump, walk, restart, leak, change, lost
+):
+    """Blocks first .. last - 1 of following <- D^-1 (walk A^T now + restart starts + leak jump).
+
+    Vectors are kept as scores per degree, z = D^-1 rho, so that A^T z = P^T rho: the matrix is read as it is,
+    and on undirected graphs it is the adjacency itself. At dangling nodes z = rho; no row reads them.
+
+    Parameters
+    ----------
+    first, last : int, blocks of `BLOCK_ROWS` rows
+    indptr, indices : A^T by rows (CSR)
+    data : float64, its entries; without elements they are all 1 (one vector only)
+    degrees : float64, shape (N,), 0 at dangling nodes
+    now, following : float64, shape (N, p), the latter finite
+    starts : float64, shape (N, p), the personalisations
+    jump : float64, shape (N,), where dangling nodes jump to; shape (0,) if that is `starts`
+    walk : float, 1 - p_halt
+    restart, leak : float64, shape (p,)
+    change, lost : float64, shape (n_blocks, p), to be written: L1 norm of the change of rho in each block, and
+        rho at its dangling nodes
+
+    Notes
+    -----
+    Every number is a sum in the order of its row, so its bits depend neither on the columns beside it nor on
+    the threads.
+    """
+    n_nodes, width = now.shape
+    none = np.zeros((0, width))
+    no_units = np.zeros(0, np.int64)
+    for block in range(first, last):
+        row = block * BLOCK_ROWS
+        stop = min(row + BLOCK_ROWS, n_nodes)
+        if data.size == 0:
+            _sum_rows(row, stop, indptr, indices, walk, now.ravel(), following.ravel())
+        else:
+            step_rows(row, stop, indptr, indices, data, walk, now, 0.0, following, 0.0, none, no_units)
+        change[block] = 0.0
+        lost[block] = 0.0
+        for i in range(row, stop):
+            degree = degrees[i]
+            for c in range(width):
+                score = following[i, c] + restart[c] * starts[i, c]
+                if jump.size > 0:
+                    score += leak[c] * jump[i]
+                if degree > 0.0:
+                    score /= degree
+                    change[block, c] += abs(score - now[i, c]) * degree
+                else:
+                    change[block, c] += abs(score - now[i, c])
+                    lost[block, c] += score
+                following[i, c] = score
+
+
+@njit(nogil=True)
+def _sum_rows(first, last, indptr, indices, scale, now, product):  # type: ignore[no-untyped-def]
+    """Rows of product <- scale A^T now for weights of 1."""
+    stop = uint64(indptr[first])
+    for i in range(uint64(first), uint64(last)):
+        start = stop
+        stop = uint64(indptr[i + uint64(1)])
+        total = 0.0
+        for entry in range(start, stop):
+            total += now[uint64(indices[entry])]
+        product[i] = scale * total

@@ -20,10 +20,11 @@ def test_errors_of_end_points_are_those_of_the_exact_variance(example, karate):
     p_halt, repeats = 0.5, 600
     scores = power_iteration(karate, p_halt=p_halt).scores
     permutation = module.coupling_of(("endpoints", "sigma"), p_halt).permutation
-    order, n_nodes = permutation.size, karate.n_nodes
-    cost = pagerank_cost(karate, grf.Survival.geometric(p_halt), order, rng=np.random.default_rng(0))
-    between = {"iid": cost.mean(), "sigma": cost[np.arange(order), permutation].mean()}
-    exact = {name: (n_nodes + value - 2 * cost.mean()) / (2 * n_nodes**2) for name, value in between.items()}
+    cost = pagerank_cost(karate, grf.Survival.geometric(p_halt), permutation.size, rng=np.random.default_rng(0))
+    exact = {
+        name: module.mean_square(cost, which, karate.n_nodes)
+        for name, which in (("iid", None), ("sigma", permutation))
+    }
     assert exact["sigma"] < 0.63 * exact["iid"]
     for name, expected in exact.items():
         errors = module.errors_of(karate, scores, ("endpoints", name), p_halt, 2, range(repeats))
@@ -51,6 +52,17 @@ def test_pagerank_couplings_prints_a_row_for_every_p_halt_and_draws(tmp_path):
     assert ratios[4, 1] + 5 * errors[4, 1] < 1  # sigma at .5
     assert (ratios[:, 2:] + 5 * errors[:, 2:] < 1).all()  # all scores from visits
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_pagerank_couplings_tells_what_learning_on_the_graph_adds():
+    rows = run("pagerank_couplings.py", "--graphs", "karate", "--exact")[2:]
+    ratios = np.array([[float(word) for word in row[5:12:2]] for row in rows])
+    assert ratios.shape == (9, 4)
+    shipped, learned, finer, gram = ratios.T
+    assert (learned <= shipped).all()
+    assert (finer <= learned).all()  # every tile of order 10 is three of order 30
+    assert (shipped < gram)[:4].all()
+    assert (gram < 1).all()
 
 
 def test_agreement_counts_what_it_says(example):

@@ -112,6 +112,38 @@ def power_iteration(
     array([[0.459, 0.345, 0.195],
            [0.459, 0.195, 0.345]])
     """
+    result = iterate(
+        graph,
+        p_halt=p_halt,
+        personalization=personalization,
+        dangling=dangling,
+        start=start,
+        tol=tol,
+        max_iter=max_iter,
+        n_threads=n_threads,
+    )
+    if not result.converged:
+        warnings.warn(
+            f"power iteration reached an error below {result.error_bound:.2g} after {result.iterations} iterations, "
+            f"not tol={tol:g}; raise `max_iter`, or `tol` if that is near rounding",
+            UserWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def iterate(
+    graph: Graph,
+    *,
+    p_halt: float,
+    personalization: Any,
+    dangling: Any,
+    start: Any,
+    tol: float,
+    max_iter: int | None,
+    n_threads: int | None = None,
+) -> PowerIterationResult:
+    """`power_iteration` without its warning, for callers that have their own way to say so."""
     require_graph(graph)
     vectors = each(graph, personalization)
     count = 1 if vectors is None else len(vectors)
@@ -135,9 +167,11 @@ def power_iteration(
                 problems = [pose(graph, p, vectors[row], dangling) for row in rows]
             guess = None if guesses is None else [guesses(row) for row in rows]
             panel = _panel(problems, guess, matrix)
-            made = _iterate(panel, matrix, share, tol * p / (1 - p), limit, scores[first:], residuals[first:])
+            made = _iterate_panel(
+                panel, matrix, share, tol * p / (1 - p), limit, scores[first:], residuals[first:]
+            )
             iterations = max(iterations, made)
-    result = PowerIterationResult(
+    return PowerIterationResult(
         scores=scores[0] if vectors is None else scores,
         p_halt=p,
         nodes=graph.nodes,
@@ -145,14 +179,6 @@ def power_iteration(
         iterations=iterations,
         residual=float(residuals.max()),
     )
-    if not result.converged:
-        warnings.warn(
-            f"power iteration reached an error below {result.error_bound:.2g} after {iterations} iterations, "
-            f"not tol={tol:g}; raise `max_iter`, or `tol` if that is near rounding",
-            UserWarning,
-            stacklevel=2,
-        )
-    return result
 
 
 def _guesses(graph: Graph, start: Any, count: int) -> Callable[[int], np.ndarray] | None:
@@ -266,7 +292,7 @@ def _row_sharing(matrix: _Matrix, width: int, n_threads: int) -> Iterator[_Share
         yield share
 
 
-def _iterate(
+def _iterate_panel(
     panel: _Panel,
     matrix: _Matrix,
     share: _Share,

@@ -8,22 +8,20 @@ from __future__ import annotations
 import inspect
 import sys
 from types import ModuleType
-from typing import Any
 
-from graphrf.pagerank.estimate import pagerank
+from graphrf.pagerank.estimate import pagerank, refine
 from graphrf.pagerank.power import power_iteration
 from graphrf.pagerank.result import PageRankResult, PowerIterationResult
 
-__all__ = ["PageRankResult", "PowerIterationResult", "pagerank", "power_iteration"]
+__all__ = ["PageRankResult", "PowerIterationResult", "pagerank", "power_iteration", "refine"]
 
 
 class _CallablePackage(ModuleType):
     """This package, which can also be called."""
 
     __signature__ = inspect.signature(pagerank)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> PageRankResult:
-        return pagerank(*args, **kwargs)
+    # Static, so that a call is one of the function itself: warnings then point to the caller's line.
+    __call__ = staticmethod(pagerank)
 
 
 # `graphrf.pagerank` is the name of this package and of its main function. The import system binds the package

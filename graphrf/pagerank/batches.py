@@ -14,9 +14,12 @@ _U32 = np.uint64(32)
 
 
 @njit(cache=True)
-def batch_key(seed, batch):  # type: ignore[no-untyped-def]
-    """Key of the random bits of one batch, and a uniform in [0, 1). Counters: (batch, 0, 0, BATCH)."""
-    w0, w1, w2, w3 = philox(uint64(batch), _U0, _U0, _USE_BATCH, uint64(seed))
+def batch_key(seed, batch, vector):  # type: ignore[no-untyped-def]
+    """Key of the random bits of one batch, and a uniform in [0, 1). Counters: (batch, vector, 0, BATCH).
+
+    `vector` is the number of the personalisation vector that it serves, among several.
+    """
+    w0, w1, w2, w3 = philox(uint64(batch), uint64(vector), _U0, _USE_BATCH, uint64(seed))
     return (w0 << _U32) | w1, unit(w2, w3)
 
 
@@ -47,9 +50,10 @@ class BatchMean:
     z / s with z the total and s = sum(z). Their errors are the residuals z_b - (z / s) s_b, which have
     mean zero up to the bias of the ratio, and
 
-    .. math:: \mathrm{stderr}^2 = \frac{\sum_b (z_b - (z / s) s_b)^2}{s^2 (1 - \sum_b w_b^2)}
+    .. math:: \mathrm{stderr}^2 = \frac{\sum_b (z_b - (z / s) s_b)^2}{s^2 (1 - \sum_b w_b^2 / (\sum_b w_b)^2)}
 
-    is unbiased for batches whose variance is in proportion to their size. Squares are accumulated about the
+    is unbiased for batches whose variance is in proportion to their size. The mean is right after every batch,
+    the last one or not. Squares are accumulated about the
     first batch's scores, so that they do not cancel.
     """
 
@@ -59,6 +63,7 @@ class BatchMean:
         self._square = np.zeros(n_nodes)
         self._cross = np.zeros(n_nodes)
         self._sum_square = 0.0
+        self._weight = 0.0
         self._weight_square = 0.0
         self._n = 0
 
@@ -72,6 +77,7 @@ class BatchMean:
         self._square += deviation**2
         self._cross += size * deviation
         self._sum_square += size**2
+        self._weight += weight
         self._weight_square += weight**2
         self._n += 1
 
@@ -88,5 +94,5 @@ class BatchMean:
             return scores, None
         shift = scores - self._reference
         residual = self._square - 2 * shift * self._cross + shift**2 * self._sum_square
-        variance = np.maximum(residual, 0.0) / (size**2 * (1.0 - self._weight_square))
+        variance = np.maximum(residual, 0.0) / (size**2 * (1.0 - self._weight_square / self._weight**2))
         return scores, np.sqrt(variance)

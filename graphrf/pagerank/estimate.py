@@ -1,37 +1,32 @@
-"""The front of PageRank by walks: checks, batches, threads and progress around the loops."""
+"""The front of PageRank by walks: checks, one vector or several, a number of walks or an error to reach."""
 
 from __future__ import annotations
 
-import itertools
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from graphrf import _checks
+from graphrf._coupling import shipped_coupling
 from graphrf._threads import ordered_map, thread_count
-from graphrf.graph import Graph
+from graphrf.graph import Graph, require_graph
 from graphrf.lengths import IID, Antithetic, Coupling, LengthLaw, SigmaCoupled, Stratified
-from graphrf.pagerank import batches
-from graphrf.pagerank.endpoints import end_point_measure
-from graphrf.pagerank.pooled import count_pool
-from graphrf.pagerank.problem import Problem, pose
-from graphrf.pagerank.result import PageRankResult
-from graphrf.pagerank.visits import control_vector, visit_measure
-from graphrf.pagerank.walkers import count_walks
+from graphrf.pagerank.batches import BatchMean
+from graphrf.pagerank.problem import each, pose
+from graphrf.pagerank.result import PageRankResult, expected_l1_error
+from graphrf.pagerank.runs import batch_measures
+from graphrf.pagerank.stages import FEWEST_STRATIFIED, Estimate, Walks, refinements
 from graphrf.sampling.philox import check_seed
-from graphrf.sampling.transitions import Transitions, transitions
 
 ESTIMATORS = ("endpoints", "visits")
 COUPLINGS = ("iid", "antithetic", "sigma", "stratified", "pooled")
 
 # More batches would not make the standard errors noticeably better: 15 degrees of freedom.
 _MOST_BATCHES = 16
-# A Latin hypercube of fewer walks couples too little (measured: blocks of 4 lose nothing against 16).
-_FEWEST_STRATIFIED = 4
-# Walks in one task: enough to outweigh its array of counts, few enough to feed all threads.
-_TASK_WALKS = 100_000
+# Walks a source after which an error that was asked for is given up.
+_MAX_WALKS = 1_000_000
 
 
 def pagerank(
@@ -42,6 +37,7 @@ def pagerank(
     estimator: str = "visits",
     coupling: str | Coupling = "pooled",
     personalization: Any = None,
+    tol: float | None = None,
     n_batches: int | None = None,
     seed: int | None = None,
     n_threads: int | None = None,
@@ -75,9 +71,15 @@ def pagerank(
         to .65 of the error of independent walks at 16 walks a node, about .3 at 64; for visits only. The others
         couple the lengths of the walks from one node (`IID`, `Antithetic`, `SigmaCoupled`, `Stratified`);
         "sigma" takes the permutation shipped for the nearest p_halt, a Coupling brings its own.
-    personalization : mapping of nodes to values, or array_like of shape (N,), optional
+    personalization : mapping of nodes to values, or array_like of shape (N,), or several of them, optional
         The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names; positions
-        if the graph has no names or none that is an integer. Default: uniform.
+        if the graph has no names or none that is an integer. Default: uniform. Several vectors are a sequence
+        of mappings, or an array or sparse matrix of shape (n, N); the results have a row for each. For single
+        nodes of a large graph see `local_pagerank`.
+    tol : float > 0, optional
+        The L1 error to reach: batches are run, the first of `n_walks` walks each, until the error that they
+        state (`l1_error`) is at most `tol`, for each vector. Gives up with a warning after a million walks for
+        every node that v gives weight to. See `refine` for results on the way.
     n_batches : int, optional
         Independent batches that the walks are split into; two or more give `stderr`. Default: one for each
         group of coupled walks, at most 16 (stratified: for each 4 walks); **one if pooled, hence no
@@ -86,14 +88,20 @@ def pagerank(
     seed : int in [0, 2^63), optional
         None draws one, which the result records. Same seed, same bits, on any number of threads.
     n_threads : int, optional
-        Default: the cores that the process may use. A single pool runs on one.
+        Default: the cores that the process may use.
     progress : bool
         Show a progress bar on standard error.
 
     Returns
     -------
     PageRankResult
-        scores (N,) summing to 1, stderr (N,) or None, walks, steps, seed; `.top(k)`.
+        scores (N,) summing to 1, stderr (N,) or None, l1_error, walks, steps, seed; `.top(k)`. For several
+        vectors scores and stderr have shape (n, N), l1_error has (n,).
+
+    Warns
+    -----
+    UserWarning
+        If `tol` was not reached.
 
     Raises
     ------
@@ -113,7 +121,8 @@ def pagerank(
     below 0 if M is less than some hundreds, since they are unbiased and sum to 1.
 
     Cost: O(N + nnz) to set up and M (1 - p) / p steps on average, fewer with dangling nodes; memory O(N) a
-    thread. Pooled: at most as many steps, and O(N) for each of about log(M) / p rounds.
+    thread. Pooled: at most as many steps, and at most O(N + nnz) for each of about log(M) / p rounds. Several
+    vectors: 8 N bytes each for scores and for stderr.
 
     Source: the paper (Reid et al. 2024), App. E; Avrachenkov et al., SIAM J. Numer. Anal. 45(2), 2007 (visits).
 
@@ -130,14 +139,16 @@ def pagerank(
     >>> pagerank(star, n_walks=100, coupling="iid", seed=0).stderr.shape
     (3,)
     """
-    problem = pose(graph, p_halt, personalization)
+    p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
+    require_graph(graph)
     n_walks = _checks.integer("n_walks", n_walks, low=1, high=2**31 - 1)
-    _checks.choice("estimator", estimator, ESTIMATORS)
-    law = length_law(coupling, problem.p_halt, estimator)
-    if law is not None:
-        law.check_walks(n_walks)
+    law = _law(coupling, p_halt, estimator, n_walks)
     groups = n_walks // (law.group if law is not None else 1)
-    if n_batches is None:
+    if tol is not None:
+        tol = _checks.number("tol", tol, low=0, include_low=False)
+        if n_batches is not None:
+            raise ValueError(f"`n_batches` must be None where `tol` is given, got {n_batches}: `tol` decides it")
+    elif n_batches is None:
         n_batches = _default_batches(law, groups)
     else:
         n_batches = _checks.integer("n_batches", n_batches, low=1)
@@ -150,26 +161,96 @@ def pagerank(
     threads = thread_count(n_threads)
     _checks.flag("progress", progress)
 
-    mean = batches.BatchMean(graph.n_nodes)
-    n_steps = 0
-    for measure, weight, steps in batch_measures(
-        problem, law, estimator, groups, n_batches, seed=seed, n_threads=threads, progress=progress
-    ):
-        mean.add(measure, weight)
-        n_steps += steps
-    scores, stderr = mean.result()
-    return PageRankResult(
-        scores=scores,
-        p_halt=problem.p_halt,
-        nodes=graph.nodes,
-        stderr=stderr,
-        walks=n_walks * problem.sources.size,
-        steps=n_steps,
-        seed=seed,
-        estimator=estimator,
-        coupling=coupling,
-        n_batches=n_batches,
+    from tqdm import tqdm
+
+    several = each(graph, personalization)
+    vectors = [personalization] if several is None else several
+    # Several vectors are shared among the threads, whole ones; the threads share the walks of a single one.
+    inner = threads if several is None else 1
+
+    def run(vector: int) -> Estimate:
+        problem = pose(graph, p_halt, vectors[vector])
+        walks = Walks(problem, law, estimator, seed, inner, vector)
+        if tol is not None:
+            return _until(walks, n_walks, tol, progress and several is None)
+        assert n_batches is not None
+        return _fixed(walks, groups, n_batches, progress and several is None)
+
+    done = ordered_map(run, range(len(vectors)), threads if several is not None else 1)
+    estimates = list(
+        tqdm(done, "PageRank", len(vectors), unit=" vectors", disable=not progress or several is None)
     )
+    result = _result(graph, p_halt, estimates, several is not None, seed, estimator, coupling)
+    if tol is not None and (reached := float(np.max([estimate.l1_error for estimate in estimates]))) > tol:
+        warnings.warn(
+            f"{_MAX_WALKS} walks a source reached an L1 error of {reached:.2g}, not tol={tol:g}; "
+            "power_iteration reaches any",
+            UserWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def refine(
+    graph: Graph,
+    *,
+    p_halt: float = 0.15,
+    n_walks: int = 16,
+    estimator: str = "visits",
+    coupling: str | Coupling = "pooled",
+    personalization: Any = None,
+    seed: int | None = None,
+    n_threads: int | None = None,
+) -> Iterator[PageRankResult]:
+    """PageRank by walks as an endless series of results, each with a smaller stated error than the last.
+
+    Take as many as time allows. Every result is what `pagerank` returns, of the last stage of batches: at first
+    4 batches of `n_walks` walks for each node that is started from, then 4 of 4 times as many, and so on. Ends
+    after a million walks for each of these nodes.
+
+    Parameters
+    ----------
+    graph, p_halt, n_walks, estimator, coupling, personalization, seed, n_threads
+        As in `pagerank`; a single personalisation vector, and `n_walks` are the walks of the first batches.
+
+    Yields
+    ------
+    PageRankResult
+        With `stderr` and `l1_error`; `walks` and `steps` count all that were made.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `pagerank`, when the first result is asked for.
+
+    Notes
+    -----
+    The scores are those of one stage, so what came before is lost: a third of the walks. Stopping when the
+    error is small enough favours, slightly, stages that state too small an error.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> from graphrf.pagerank import refine
+    >>> star = grf.Graph([[0, 1, 1], [1, 0, 0], [1, 0, 0]], nodes=["hub", "a", "b"])
+    >>> for result in refine(star, seed=0):
+    ...     if result.l1_error < 0.01:
+    ...         break
+    >>> round(float(result.scores[0]), 2)
+    0.49
+    """
+    require_graph(graph)
+    n_walks = _checks.integer("n_walks", n_walks, low=1, high=2**31 - 1)
+    p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
+    law = _law(coupling, p_halt, estimator, n_walks)
+    if each(graph, personalization) is not None:
+        raise ValueError(
+            "`personalization` must be a single vector here, got several; use pagerank(tol=...) for them"
+        )
+    seed = check_seed(seed)
+    walks = Walks(pose(graph, p_halt, personalization), law, estimator, seed, thread_count(n_threads))
+    for estimate in refinements(walks, n_walks, 0.0, _MAX_WALKS):
+        yield _result(graph, p_halt, [estimate], False, seed, estimator, coupling)
 
 
 def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> LengthLaw | None:
@@ -190,111 +271,96 @@ def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> Lengt
                 "use estimator='visits' for them"
             )
         return None
-    laws = {"iid": IID, "antithetic": Antithetic, "sigma": SigmaCoupled, "stratified": Stratified}
+    if coupling == "sigma":
+        # The PageRank cost is that of end points; from visits the permutations for Gram matrices vary less.
+        return SigmaCoupled(p_halt, shipped_coupling(p_halt, "pagerank" if estimator == "endpoints" else "gram"))
+    laws = {"iid": IID, "antithetic": Antithetic, "stratified": Stratified}
     return laws[coupling](p_halt)
+
+
+def _law(coupling: str | Coupling, p_halt: float, estimator: str, n_walks: int) -> LengthLaw | None:
+    _checks.choice("estimator", estimator, ESTIMATORS)
+    law = length_law(coupling, p_halt, estimator)
+    if law is not None:
+        law.check_walks(n_walks)
+    return law
 
 
 def _default_batches(law: LengthLaw | None, groups: int) -> int:
     if law is None:
         return 1
     if isinstance(law, Stratified):
-        groups = max(1, groups // _FEWEST_STRATIFIED)
+        groups = max(1, groups // FEWEST_STRATIFIED)
     return min(groups, _MOST_BATCHES)
 
 
-def batch_measures(
-    problem: Problem,
-    law: LengthLaw | None,
-    estimator: str,
-    groups: int,
-    n_batches: int,
-    *,
-    seed: int,
-    n_threads: int,
-    progress: bool = False,
-) -> Iterator[tuple[np.ndarray, float, int]]:
-    """The parts of the measure x (`Problem`) from independent batches: arrays (N,), weights, steps taken.
+def _fixed(walks: Walks, groups: int, n_batches: int, progress: bool) -> Estimate:
+    """The estimate from `groups` groups of walks a source, in `n_batches` batches."""
+    mean = BatchMean(walks.problem.graph.n_nodes)
+    n_steps = 0
+    for measure, weight, steps in batch_measures(
+        walks.problem,
+        walks.law,
+        walks.estimator,
+        groups,
+        n_batches,
+        seed=walks.seed,
+        n_threads=walks.n_threads,
+        progress=progress,
+        vector=walks.vector,
+    ):
+        mean.add(measure, weight)
+        n_steps += steps
+    scores, stderr = mean.result()
+    error = None if stderr is None else expected_l1_error(stderr, n_batches)
+    group = walks.law.group if walks.law is not None else 1
+    return Estimate(scores, stderr, error, n_batches, groups * group * walks.problem.sources.size, n_steps)
 
-    `groups` groups of coupled walks start for every source, on average; `law` None stands for pooled walkers.
-    A part has the mean weight * x, the weights sum to 1.
-    """
+
+def _until(walks: Walks, n_walks: int, tol: float, progress: bool) -> Estimate:
+    """The first estimate that states an L1 error of at most `tol`, or the best that there is."""
     from tqdm import tqdm
 
-    n_nodes = problem.graph.n_nodes
-    group = law.group if law is not None else 1
-    total = groups * group * problem.sources.size
-    walk_arrays = transitions(problem.graph.adjacency)
-    control = control_vector(problem)
-    # A pool is one task; of walks, every thread gets a few, whether from one batch or from several.
-    blocks = 1 if law is None else -(-4 * n_threads // n_batches)
-    tasks: list[_Task] = []
-    for batch, part in enumerate(batches.split(groups, n_batches)):
-        key, offset = batches.batch_key(np.uint64(seed), batch)
-        walks = batches.starts(problem, part, group, offset)
-        tasks += _blocks(batch, np.uint64(key), problem.sources, walks, blocks)
-
-    def run(task: _Task) -> tuple[np.ndarray, int]:
-        counts = np.zeros(n_nodes, dtype=np.int64)
-        if law is None:
-            return counts, _run_pool(task, walk_arrays, problem.p_halt, counts)
-        return counts, _run_walks(task, walk_arrays, law, estimator == "visits", counts)
-
-    with tqdm(total=total, disable=not progress, desc="PageRank", unit=" walks", unit_scale=True) as bar:
-        results = zip(tasks, ordered_map(run, tasks, n_threads), strict=True)
-        for _, parts in itertools.groupby(results, key=lambda pair: pair[0].batch):
-            counts = np.zeros(n_nodes, dtype=np.int64)
-            started = steps = 0
-            for task, (task_counts, task_steps) in parts:
-                counts += task_counts
-                started += int(task.walks.sum())
-                steps += task_steps
-                bar.update(int(task.walks.sum()))
-            weight = started / total
-            if estimator == "visits":
-                yield visit_measure(counts, total, weight, problem, control), weight, steps
-            else:
-                yield end_point_measure(counts, total), weight, steps
+    best = None
+    with tqdm(disable=not progress, desc="PageRank", unit=" walks", unit_scale=True) as bar:
+        for best in refinements(walks, n_walks, tol, _MAX_WALKS):
+            bar.update(best.walks - bar.n)
+            bar.set_postfix_str(f"L1 error {best.l1_error:.2g}, wanted {tol:.2g}")
+            if best.l1_error is not None and best.l1_error <= tol:
+                break
+    assert best is not None, "the first stage is within the limit"
+    return best
 
 
-@dataclass(frozen=True)
-class _Task:
-    """Some of one batch's walks: `walks[i]` from `sources[i]`."""
+def _result(
+    graph: Graph,
+    p_halt: float,
+    estimates: list[Estimate],
+    several: bool,
+    seed: int,
+    estimator: str,
+    coupling: str | Coupling,
+) -> PageRankResult:
+    """The record of one vector's estimate, or of several vectors' together."""
 
-    batch: int
-    key: np.uint64
-    sources: np.ndarray
-    walks: np.ndarray
+    def together(parts: list[Any], shape: tuple[int, ...]) -> Any:
+        if not several:
+            return parts[0]
+        if any(part is None for part in parts):
+            return None
+        return np.array(parts, dtype=np.float64).reshape(shape)
 
-
-def _blocks(batch: int, key: np.uint64, sources: np.ndarray, walks: np.ndarray, most: int) -> Iterator[_Task]:
-    """One batch as at most `most` tasks of consecutive sources: counts are integers, so the cuts do not matter."""
-    n_blocks = min(most, 1 + int(walks.sum()) // _TASK_WALKS, sources.size)
-    for block_sources, block_walks in zip(
-        np.array_split(sources, n_blocks), np.array_split(walks, n_blocks), strict=True
-    ):
-        yield _Task(batch, key, block_sources, block_walks)
-
-
-def _run_pool(task: _Task, walk_arrays: Transitions, p_halt: float, counts: np.ndarray) -> int:
-    population = np.zeros(counts.size, dtype=np.int64)
-    population[task.sources] = task.walks
-    return int(count_pool(*walk_arrays, population, p_halt, task.key, counts))
-
-
-def _run_walks(task: _Task, walk_arrays: Transitions, law: LengthLaw, visits: bool, counts: np.ndarray) -> int:
-    steps = 0
-    # Sources with equally many walks go together, since a law's rule may depend on how many there are.
-    for n_walks in np.unique(task.walks[task.walks > 0]).tolist():
-        sources = task.sources[task.walks == n_walks].astype(np.int64)
-        steps += count_walks(
-            *walk_arrays,
-            sources,
-            n_walks,
-            int(law.rule),
-            law.survival.table,
-            law.permutations(n_walks),
-            task.key,
-            visits,
-            counts,
-        )
-    return steps
+    shape = (len(estimates), graph.n_nodes)
+    return PageRankResult(
+        scores=together([estimate.scores for estimate in estimates], shape),
+        p_halt=p_halt,
+        nodes=graph.nodes,
+        stderr=together([estimate.stderr for estimate in estimates], shape),
+        l1_error=together([estimate.l1_error for estimate in estimates], shape[:1]),
+        walks=sum(estimate.walks for estimate in estimates),
+        steps=sum(estimate.steps for estimate in estimates),
+        seed=seed,
+        estimator=estimator,
+        coupling=coupling,
+        n_batches=min(estimate.n_batches for estimate in estimates),
+    )

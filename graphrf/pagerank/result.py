@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,7 @@ class Ranking:
 
     Attributes
     ----------
-    scores : ndarray, shape (N,), float64, read-only
+    scores : ndarray, shape (N,), float64, read-only; (n, N) for several personalisation vectors
     p_halt : float
     nodes : sequence of N names, the positions if the graph has none
     """
@@ -29,15 +31,43 @@ class Ranking:
     def __post_init__(self) -> None:
         self.scores.setflags(write=False)
 
-    def top(self, k: int = 10) -> list[tuple[Hashable, float]]:
-        """The `k` largest scores with their nodes' names, largest first; ties in the order of the nodes."""
-        k = min(_checks.integer("k", k, low=0), self.scores.size)
-        order = np.argsort(-self.scores, kind="stable")[:k]
-        return [(self.nodes[position], float(self.scores[position])) for position in order.tolist()]
+    def top(self, k: int = 10) -> Any:
+        """The `k` largest scores with their nodes' names, largest first; ties in the order of the nodes.
+
+        A list of pairs (name, score); a list of such lists for several personalisation vectors.
+        """
+        k = min(_checks.integer("k", k, low=0), self.scores.shape[-1])
+        if self.scores.ndim == 2:
+            return [self._top(row, k) for row in self.scores]
+        return self._top(self.scores, k)
+
+    def _top(self, scores: np.ndarray, k: int) -> list[tuple[Hashable, float]]:
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [(self.nodes[position], float(scores[position])) for position in order.tolist()]
+
+    def _size(self) -> str:
+        """The graph's size, and the number of vectors where there are several."""
+        size = f"{self.scores.shape[-1]} nodes"
+        return size if self.scores.ndim == 1 else f"{len(self.scores)} vectors on {size}"
 
     def _leader(self) -> str:
-        name, score = self.top(1)[0]
+        if self.scores.ndim == 2 and len(self.scores) == 0:
+            return "no scores"
+        name, score = self._top(self.scores if self.scores.ndim == 1 else self.scores[0], 1)[0]
         return f"top {name!r} {score:.4g}"
+
+
+def expected_l1_error(stderr: np.ndarray, n_batches: int) -> float:
+    r"""The expected L1 error of scores whose standard errors were estimated from `n_batches` batches.
+
+    .. math:: E \sum_i |\hat\rho_i - \rho_i| = \sqrt{2 / \pi} \sum_i \sigma_i
+
+    for normal errors; a standard deviation estimated with n - 1 degrees of freedom is too small by the factor
+    c_4(n) = sqrt(2 / (n - 1)) Gamma(n / 2) / Gamma((n - 1) / 2) on average, which is divided out.
+    """
+    half = n_batches / 2
+    bias = math.sqrt(1 / (half - 0.5)) * math.exp(math.lgamma(half) - math.lgamma(half - 0.5))
+    return math.sqrt(2 / math.pi) * float(stderr.sum()) / bias
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +78,10 @@ class PageRankResult(Ranking):
     ----------
     scores, p_halt, nodes : as in `Ranking`
     stderr : ndarray, shape (N,), float64, read-only, or None
-        Standard error of each score from independent batches of walks, None with a single batch.
+        Standard error of each score from independent batches of walks, None with a single batch. Shape (n, N)
+        for several personalisation vectors.
+    l1_error : float, or ndarray of shape (n,), or None
+        The expected L1 error of the scores, stated from `stderr`.
     walks, steps : int
         Walks started and steps taken, in all.
     seed : int
@@ -56,10 +89,11 @@ class PageRankResult(Ranking):
     estimator : str
     coupling : str or Coupling
     n_batches : int
-        Independent batches; `stderr` has n_batches - 1 degrees of freedom.
+        Independent batches; `stderr` has n_batches - 1 degrees of freedom. The fewest of several vectors.
     """
 
     stderr: np.ndarray | None
+    l1_error: float | np.ndarray | None
     walks: int
     steps: int
     seed: int
@@ -74,7 +108,7 @@ class PageRankResult(Ranking):
 
     def __repr__(self) -> str:
         return (
-            f"PageRankResult({self.scores.size} nodes, {self.estimator}, {self.coupling}, "
+            f"PageRankResult({self._size()}, {self.estimator}, {self.coupling}, "
             f"p_halt={self.p_halt:g}, {self.walks} walks, {self.steps} steps, {self._leader()})"
         )
 
@@ -105,6 +139,6 @@ class PowerIterationResult(Ranking):
     def __repr__(self) -> str:
         state = "converged" if self.converged else "NOT converged"
         return (
-            f"PowerIterationResult({self.scores.size} nodes, p_halt={self.p_halt:g}, {state} after "
+            f"PowerIterationResult({self._size()}, p_halt={self.p_halt:g}, {state} after "
             f"{self.iterations} iterations, error below {self.error_bound:.2g}, {self._leader()})"
         )

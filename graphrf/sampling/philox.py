@@ -30,10 +30,10 @@ class Use(IntEnum):
     LENGTH = 0
     DIRECTION = 1
     SHARED_DIRECTION = 2
-    POOL_STOP = 3
-    POOL_DEAL = 4
+    POOL = 3
     BATCH = 5
     COMPRESS = 6
+    PUSH_WALK = 7
 
 
 def check_seed(seed: int | None, name: str = "seed") -> int:

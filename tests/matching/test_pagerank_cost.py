@@ -10,8 +10,9 @@ from graphrf.lengths import Survival
 from graphrf.matching import pagerank_cost as module
 from graphrf.matching.linear import solve_linear
 from graphrf.matching.pagerank_cost import pagerank_cost
-from graphrf.pagerank.estimate import batch_measures, length_law
+from graphrf.pagerank.estimate import length_law
 from graphrf.pagerank.problem import pose
+from graphrf.pagerank.runs import batch_measures
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix
 from tests.sequential import assert_unbiased
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -34,10 +36,11 @@ def test_batches_differ_by_at_most_one() -> None:
     assert batches.split(4, 4) == [1, 1, 1, 1]
 
 
-def test_keys_and_offsets_of_batches_differ() -> None:
-    drawn = [batches.batch_key(np.uint64(seed), batch) for seed in (0, 1) for batch in range(50)]
-    assert len({int(key) for key, _ in drawn}) == 100
-    assert len({offset for _, offset in drawn}) == 100
+def test_keys_and_offsets_of_batches_and_vectors_differ() -> None:
+    counters = itertools.product((0, 1), range(50), (0, 1))
+    drawn = [batches.batch_key(np.uint64(seed), batch, vector) for seed, batch, vector in counters]
+    assert len({int(key) for key, _ in drawn}) == 200
+    assert len({offset for _, offset in drawn}) == 200
     assert all(0 <= offset < 1 for _, offset in drawn)
 
 
@@ -54,6 +57,16 @@ def test_one_pass_gives_the_ratio_and_its_residuals() -> None:
     assert scores == pytest.approx(parts.sum(axis=0) / total, abs=1e-15)
     expected = np.sqrt((residuals**2).sum(axis=0) / (1 - (weights**2).sum())) / total
     assert stderr == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_mean_of_the_first_batches_knows_only_these() -> None:
+    parts = np.random.default_rng(2).dirichlet(np.ones(5), size=8) / 8
+    first, alone = batches.BatchMean(5), batches.BatchMean(5)
+    for part in parts[:3]:
+        first.add(part, 1 / 8)
+        alone.add(part * 8 / 3, 1 / 3)
+    for some, same in zip(first.result(), alone.result(), strict=True):
+        assert some == pytest.approx(same, rel=1e-12)
 
 
 def test_equal_batches_give_the_textbook_standard_error() -> None:

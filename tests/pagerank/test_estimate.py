@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import pickle
 
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy import stats
 
 import graphrf as grf
 import graphrf.pagerank
-from graphrf.pagerank import PageRankResult, pagerank, power_iteration
-from graphrf.pagerank.estimate import batch_measures, length_law
+from graphrf.pagerank import PageRankResult, pagerank, power_iteration, refine
+from graphrf.pagerank.estimate import length_law
 from graphrf.pagerank.problem import pose
+from graphrf.pagerank.result import expected_l1_error
+from graphrf.pagerank.runs import batch_measures
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph, transition_matrix
 from tests.pagerank.test_unbiased import IDS, SCHEMES
 from tests.sequential import assert_unbiased
@@ -77,7 +81,7 @@ def test_a_drawn_seed_reproduces_the_result() -> None:
 def test_threads_do_not_change_a_bit(
     monkeypatch: pytest.MonkeyPatch, estimator: str, coupling: str | grf.Coupling, karate: grf.Graph
 ) -> None:
-    monkeypatch.setattr("graphrf.pagerank.estimate._TASK_WALKS", 50)  # so that there are many blocks
+    monkeypatch.setattr("graphrf.pagerank.runs._TASK_WALKS", 50)  # so that there are many blocks
     weights = np.arange(34.0)
     results = [
         pagerank(
@@ -240,6 +244,110 @@ def test_a_single_batch_has_no_standard_error() -> None:
     assert pagerank(lopsided_graph(), n_walks=2, coupling="iid").stderr is not None
 
 
+# -- an error to reach ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("coupling", ["pooled", "iid"])
+def test_the_stated_error_is_the_error(karate: grf.Graph, coupling: str) -> None:
+    truth = dense_pagerank(karate, 0.15)
+    ratios = []
+    for seed in range(100):
+        result = pagerank(karate, coupling=coupling, n_walks=64, n_batches=4, seed=seed)
+        ratios.append([np.abs(result.scores - truth).sum(), result.l1_error])
+    errors, stated = np.array(ratios).T
+    gap = errors - stated
+    assert abs(gap.mean()) < 0.03 * errors.mean() + 5 * gap.std(ddof=1) / 10
+    # Without the correction for few batches it would be stated 8 % too small.
+    assert expected_l1_error(np.ones(1), 2) == pytest.approx(np.sqrt(2 / np.pi) / 0.797885, rel=1e-5)
+    assert expected_l1_error(np.ones(3), 4) == pytest.approx(3 * np.sqrt(2 / np.pi) / 0.921318, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "coupling", "n_walks", "tol"),
+    [
+        ("visits", "pooled", 16, 1e-3),
+        ("visits", "pooled", 1000, 0.1),
+        ("visits", "iid", 16, 0.02),
+        ("endpoints", "sigma", 2, 0.05),
+        ("visits", "stratified", 1, 0.02),
+    ],
+)
+def test_batches_are_run_until_the_error_is_reached(
+    karate: grf.Graph, estimator: str, coupling: str, n_walks: int, tol: float
+) -> None:
+    truth = dense_pagerank(karate, 0.15)
+    errors = []
+    for seed in range(10):
+        result = pagerank(karate, estimator=estimator, coupling=coupling, n_walks=n_walks, tol=tol, seed=seed)
+        assert result.l1_error <= tol
+        assert 4 <= result.n_batches <= 16
+        errors.append(np.abs(result.scores - truth).sum())
+    assert np.mean(errors) < 1.3 * tol
+    twice = [
+        pagerank(
+            karate, estimator=estimator, coupling=coupling, n_walks=n_walks, tol=tol, seed=9, n_threads=n_threads
+        )
+        for n_threads in (1, 3)
+    ]
+    assert np.array_equal(twice[0].scores, twice[1].scores)
+    assert twice[0].steps == twice[1].steps == result.steps
+
+
+def test_fewer_walks_serve_a_looser_error(karate: grf.Graph) -> None:
+    steps = [pagerank(karate, tol=tol, seed=0).steps for tol in (0.1, 0.01, 0.001)]
+    assert steps[0] < steps[1] < steps[2]
+
+
+def test_an_error_out_of_reach_is_said(monkeypatch: pytest.MonkeyPatch, karate: grf.Graph) -> None:
+    monkeypatch.setattr("graphrf.pagerank.estimate._MAX_WALKS", 1000)
+    with pytest.warns(UserWarning, match="1000 walks a source reached an L1 error of .*, not tol=1e-09") as caught:
+        result = graphrf.pagerank(karate, tol=1e-9, seed=0)
+    assert caught[0].filename == __file__
+    assert result.walks <= 34_000
+
+
+def test_refinement_states_ever_smaller_errors(karate: grf.Graph) -> None:
+    truth = dense_pagerank(karate, 0.15)
+    series = list(itertools.islice(refine(karate, seed=4), 5))
+    stated = [result.l1_error for result in series]
+    assert all(later < earlier for earlier, later in itertools.pairwise(stated))
+    assert np.abs(series[-1].scores - truth).sum() < 3 * stated[-1] < stated[0] / 10
+    assert all(series[i].walks < series[i + 1].walks for i in range(4))
+
+
+# -- several vectors at once ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"coupling": "iid"}, {"tol": 0.05}])
+def test_several_vectors_have_a_row_each(options: dict) -> None:
+    graph = directed_graph()
+    rows = np.array([[0, 1.0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 3, 0], [1] * 7])
+    named = [{"b": 1.0}, {"e": 1, "f": 3}, dict.fromkeys("abcdefg", 1)]
+    results = [
+        pagerank(graph, personalization=given, n_walks=1000, seed=3, n_threads=n_threads, **options)
+        for given, n_threads in ((rows, 1), (rows, 2), (sp.csr_array(rows), 2), (named, 2))
+    ]
+    for result in results:
+        assert result.scores.shape == (3, 7)
+        assert np.array_equal(result.scores, results[0].scores)
+        for row, scores in zip(rows, result.scores, strict=True):
+            assert np.abs(scores - dense_pagerank(graph, 0.15, row / row.sum())).sum() < 0.3
+    if options:
+        assert results[0].stderr.shape == (3, 7)
+        assert results[0].l1_error.shape == (3,)
+    else:
+        assert results[0].stderr is None
+        assert results[0].l1_error is None
+    assert [len(best) for best in results[0].top(2)] == [2, 2, 2]
+    assert results[0].top(1)[2] == [(graph.nodes[results[0].scores[2].argmax()], results[0].scores[2].max())]
+    assert repr(results[0]).startswith("PageRankResult(3 vectors on 7 nodes, visits")
+
+
+def test_vectors_that_are_equal_have_independent_errors() -> None:
+    scores = pagerank(lopsided_graph(), personalization=np.ones((2, lopsided_graph().n_nodes)), seed=0).scores
+    assert not np.array_equal(scores[0], scores[1])
+
+
 # -- bad input -----------------------------------------------------------------------------------------------
 
 
@@ -260,6 +368,8 @@ def test_a_single_batch_has_no_standard_error() -> None:
         ({"estimator": "endpoints"}, ValueError, "use estimator='visits' for them"),
         ({"n_batches": 0}, ValueError, "`n_batches` must be at least 1"),
         ({"n_batches": 17}, ValueError, "`n_batches` must be at most 16.*raise `n_walks`"),
+        ({"tol": 0}, ValueError, "`tol` must be greater than 0"),
+        ({"tol": 0.1, "n_batches": 4}, ValueError, "`n_batches` must be None where `tol` is given"),
         ({"seed": -1}, ValueError, "`seed` must be in"),
         ({"n_threads": 0}, ValueError, "`n_threads` must be at least 1"),
         ({"progress": "yes"}, TypeError, "`progress` must be True or False, got str 'yes'"),

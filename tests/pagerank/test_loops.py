@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+import graphrf as grf
 from graphrf.pagerank import pooled, walkers
 from graphrf.sampling.transitions import transitions
 from tests.pagerank.oracles import directed_graph, lopsided_graph, transition_matrix
@@ -80,19 +82,14 @@ def test_walks_have_the_expected_counts(
 
 
 @pytest.mark.parametrize("population", [(1, 1, 1), (1, 2, 3), (3, 3, 2), (5, 4, 2), (0, 1, 7)])
-def test_stops_have_the_expected_number_and_their_sum_is_rounded(
-    monkeypatch: pytest.MonkeyPatch, population: tuple[int, ...]
-) -> None:
+def test_stops_have_the_expected_number_and_their_sum_is_rounded(population: tuple[int, ...]) -> None:
     # At p = 1/4 all thresholds of the pivotal rounding are multiples of 1/12, so a grid of midpoints is exact.
-    grid = [np.uint64(round((i + 0.5) / 12 * 2**32)) for i in range(12)]
-    monkeypatch.setattr(pooled, "uint64", np.uint64)
+    grid = (np.arange(12) + 0.5) / 12
     stops = []
-    for words in itertools.product(grid, repeat=3):
-        calls = iter([(grid[0], words[0], words[1], grid[0]), (words[2],) * 4])
-        monkeypatch.setattr(pooled, "philox", lambda *counter, calls=calls: next(calls))
-        left = np.array(population)
-        pooled._stop.py_func(left, 0.25, np.uint64(1), np.uint64(0))
-        stops.append(np.array(population) - left)
+    for *uniforms, last in itertools.product(grid, repeat=4):
+        left = np.array([*population, 0])
+        pooled._stop(left, 0.25, np.array(uniforms), last)
+        stops.append(np.array(population) - left[:-1])
     expected = 0.25 * np.array(population)
     assert np.mean(stops, axis=0) == pytest.approx(expected, abs=1e-13)
     assert np.all(np.abs(stops - expected) < 1)
@@ -103,25 +100,65 @@ def test_stops_have_the_expected_number_and_their_sum_is_rounded(
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9, 20])
 def test_walkers_are_dealt_in_proportion_rounded_up_or_down(
-    monkeypatch: pytest.MonkeyPatch, make_graph: Callable, weighted: bool, count: int
+    make_graph: Callable, weighted: bool, count: int
 ) -> None:
     graph = make_graph()
     adjacency = graph.adjacency if weighted else (graph.adjacency != 0).astype(float)
     walk_arrays = transitions(adjacency)
     assert (walk_arrays.cumulative.size > 0) == weighted
-    monkeypatch.setattr(pooled, "uint64", np.uint64)
     for u in (0, 2):
         share = adjacency.toarray()[u] / adjacency.toarray()[u].sum()
         # Breakpoints of the systematic sampling are multiples of 1/cells: shares here are of 1/9, 1/15 or 1/5.
         cells = 180 * count
         total = np.zeros(graph.n_nodes, np.int64)
         for i in range(cells):
-            word = (2 * i + 1) * 2**31 // cells
-            monkeypatch.setattr(pooled, "philox", lambda *counter, word=word: (np.uint64(word),) * 4)
+            bits = np.uint64((2 * i + 1) * 2**63 // cells)
             dealt = np.zeros(graph.n_nodes, np.int64)
-            with np.errstate(over="ignore"):  # words are added modulo 2^64
-                pooled._deal.py_func(u, count, np.uint64(1), *walk_arrays, np.uint64(0), dealt)
+            reached = np.full(count, -1)
+            n = pooled._deal(u, count, bits, *walk_arrays, dealt, reached, 0)
+            assert sorted(reached[:n]) == np.flatnonzero(dealt).tolist()
+            again = np.zeros(graph.n_nodes, np.int64)
+            pooled._deal(u, count, bits, *walk_arrays, again, None, 0)
+            assert np.array_equal(dealt, again)
             assert dealt.sum() == count
             assert np.all(np.abs(dealt - count * share) < 1)
             total += dealt
         assert total / cells == pytest.approx(count * share, abs=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_few_walkers_on_a_hub_are_dealt_evenly(weighted: bool) -> None:
+    # Fewer walkers than a quarter of the neighbours take another way than many.
+    weights = np.r_[np.full(20, 1.0), np.full(20, 3.0)] if weighted else np.ones(40)
+    hub = np.zeros((41, 41))
+    hub[0, 1:] = hub[1:, 0] = weights
+    walk_arrays = transitions(grf.Graph(hub).adjacency)
+    for count in (1, 3, 9, 10, 11):
+        total = np.zeros(41, np.int64)
+        cells = 80 * count
+        for i in range(cells):
+            dealt = np.zeros(41, np.int64)
+            bits = np.uint64((2 * i + 1) * 2**63 // cells)
+            pooled._deal(0, count, bits, *walk_arrays, dealt, None, 0)
+            assert dealt.sum() == count
+            assert np.all(np.abs(dealt[1:] - count * weights / weights.sum()) < 1)
+            total += dealt
+        assert total[1:] / cells == pytest.approx(count * weights / weights.sum(), abs=1e-9)
+
+
+def test_sweeps_and_lists_and_threads_make_the_same_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 20,000 nodes are five blocks; most walkers start in the first two, and a list ends the pool.
+    n_nodes = 20_000
+    ring = sp.diags_array([np.ones(n_nodes - 1)] * 2, offsets=[-1, 1], format="csr")
+    walk_arrays = transitions(grf.Graph(ring).adjacency)
+    starts = np.r_[np.full(5000, 3), np.zeros(n_nodes - 5000)].astype(np.int64)
+    runs = []
+    for n_threads in (1, 2, 5, 20):
+        counts = np.zeros(n_nodes, np.int64)
+        steps = pooled.count_pool(walk_arrays, starts, 0.15, np.uint64(5), counts, n_threads)
+        assert steps == counts.sum()
+        runs.append(counts)
+    assert all(np.array_equal(counts, runs[0]) for counts in runs)
+    # Walkers stop in proportion: rounding in five blocks leaves the total within a few of its expectation.
+    rounds = np.arange(1, 60)
+    assert abs(runs[0].sum() - (15_000 * 0.85**rounds).sum()) < 5 * rounds.size

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.pagerank.estimate import batch_measures, length_law
+from graphrf.pagerank.estimate import length_law
 from graphrf.pagerank.problem import Problem, pose
+from graphrf.pagerank.runs import batch_measures
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix
 from tests.sequential import assert_unbiased
 

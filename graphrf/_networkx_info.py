@@ -20,11 +20,10 @@ def get_info() -> dict[str, Any]:
                 ),
                 "additional_parameters": {
                     'method : {"power", "walks"}, optional (default: "power")': (
-                        'Power iteration, or an estimate by random walks ("walks"; `tol`, `max_iter` and\n'
-                        "      `nstart` have no meaning there)."
+                        '"walks" estimates by random walks; `tol`, `max_iter` and `nstart` mean nothing there.'
                     ),
-                    'n_walks, estimator, coupling, n_batches, seed, n_threads, progress : with method="walks" only': (
-                        "As in `graphrf.pagerank`."
+                    "n_walks, seed, ... : optional": (
+                        'With method="walks": the other arguments of `graphrf.pagerank`.'
                     ),
                 },
             }

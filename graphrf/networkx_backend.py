@@ -7,7 +7,7 @@ networkx finds this module through the entry point `networkx.backends`; what it 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import networkx as nx
@@ -136,7 +136,7 @@ def convert_from_nx(
     indptr = np.zeros(len(nodes) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=indptr[1:])
     entries = int(indptr[-1])
-    heads = itertools.chain.from_iterable(rows)
+    heads: Iterable[Any] = itertools.chain.from_iterable(rows)
     if nodes != list(range(len(nodes))):
         heads = map(dict(zip(nodes, range(len(nodes)), strict=True)).__getitem__, heads)
     indices = np.fromiter(heads, dtype=np.int64, count=entries)

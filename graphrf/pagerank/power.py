@@ -124,8 +124,8 @@ def power_iteration(
     )
     if not result.converged:
         warnings.warn(
-            f"power iteration reached an error below {result.error_bound:.2g} after {result.iterations} iterations, "
-            f"not tol={tol:g}; raise `max_iter`, or `tol` if that is near rounding",
+            f"power iteration reached an error below {result.error_bound:.2g} after {result.iterations} "
+            f"iterations, not tol={tol:g}; raise `max_iter`, or `tol` if that is near rounding",
             UserWarning,
             stacklevel=2,
         )

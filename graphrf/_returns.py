@@ -15,8 +15,6 @@ from graphrf.sampling.sample import sample_features
 
 # Nodes whose records are held at once by a thread: some hundred MB at most.
 _BLOCK = 16_384
-# What a record holds of each (source, node, step).
-_RECORD = ("indptr", "indices", "visit_ptr", "visits_per_entry", "steps", "counts")
 
 
 def return_probabilities(graph: Graph, walk_length: int, sampler: Sampler, seeds: tuple[int, int]) -> np.ndarray:
@@ -49,9 +47,12 @@ def return_probabilities(graph: Graph, walk_length: int, sampler: Sampler, seeds
 def meetings(first: Features, second: Features, degrees: np.ndarray) -> np.ndarray:
     """Products of two records of the same rows: estimates of P^k_ii, k = 0 .. 2 max_length, float64."""
     products = np.zeros((first.nodes.size, 2 * first.max_length + 1))
-    arrays: list[Any] = []
-    for record in (first, second):
-        arrays += [getattr(record, f"_{name}") for name in _RECORD]
-        arrays.append(1.0 / (record._survival * record.n_walks))
-    meeting_products(*arrays, first.nodes, degrees, products)
+    meeting_products(*_arrays(first), *_arrays(second), first.nodes, degrees, products)
     return products
+
+
+def _arrays(record: Features) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+    """What the loop reads of a record; the last are the factors that make probabilities of its counts."""
+    load = 1.0 / (record._survival * record.n_walks)
+    per_entry = record._visits_per_entry
+    return record._indptr, record._indices, record._visit_ptr, per_entry, record._steps, record._counts, load

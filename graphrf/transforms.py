@@ -72,7 +72,8 @@ class GRFDiffusion(BaseTransform):
         Entries kept in each row, at least 1. The node itself counts as any other.
     sampler : Sampler, optional
         What the rows are estimated from, of the kernel's Laplacian. Default: `CompressedPowers(4 k)` with budgets
-        that fall as what is left of the series does, until 0.1 % of it is left, at most 1,000 steps.
+        that fall with the root of what is left of the series, until 0.1 % of it is left, at most 1,000 steps.
+        Where powers are not compressed, rows are exact: `ExactPowers` for graphs that allow it.
     normalization : {"sym", "row", "none"}
         What becomes of the cut rows M.
 
@@ -109,8 +110,8 @@ class GRFDiffusion(BaseTransform):
     An isolated node gets a loop: W_ii = 1 there. `edge_index[0]` is the source and column j, `edge_index[1]` the
     target and row i; edges are sorted by source, then target.
 
-    Cost: of the default about 8 k (1 + mean r) multiply-adds a node, r having the law alpha_r / sum alpha; memory
-    of the result, 20 bytes an edge, twice over, and of the powers of 16,384 nodes for each thread.
+    Cost: of the default at most 8 k sum_r (sum_{l >= r} alpha_l / sum_l alpha_l)^(1/2) multiply-adds a node;
+    memory of the result, 20 bytes an edge, twice over, and of the powers of 16,384 nodes for each thread.
 
     Source: Klicpera, Weißenberger and Günnemann, "Diffusion improves graph learning", NeurIPS 2019, Eqs. 1 to 4;
     the estimate is that of graph random features (Reid et al. 2024, Eq. 50) with alpha in place of f.

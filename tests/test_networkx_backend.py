@@ -60,7 +60,8 @@ def assert_like_networkx(graph: Any, **arguments: Any) -> None:
     scores = nx.pagerank(graph, backend="graphrf", **arguments)
     assert list(scores) == list(expected)
     assert all(type(score) is float for score in scores.values())
-    assert scores == pytest.approx(expected, rel=0, abs=1e-12)
+    # networkx stops when its error is below N tol alpha / (1 - alpha).
+    assert scores == pytest.approx(expected, rel=0, abs=5e-12)
 
 
 # -- the same answers --------------------------------------------------------------------------------

@@ -13,13 +13,14 @@ from graphrf._threads import ordered_map, thread_count
 from graphrf.features import HeavyTailWarning, TruncationWarning
 from graphrf.graph import Graph
 from graphrf.lengths import Survival
+from graphrf.pagerank.local import local_pagerank
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.powers import CompressedPowers
 from graphrf.sampling.sample import sample_features
 
 NORMALIZATIONS = ("sym", "row", "none")
 
-# Nodes whose records are held at once by a thread.
+# Nodes whose records are held at once, by a thread or by all.
 _BLOCK = 16_384
 # A kernel's series is cut where this share of it is left, but never beyond so many steps.
 _TAIL, _MOST_STEPS = 1e-3, 1_000
@@ -108,6 +109,25 @@ def _suited(tails: np.ndarray, k: int, laplacian: str) -> CompressedPowers:
     """
     length = min(int(np.flatnonzero(tails > _TAIL)[-1]), _MOST_STEPS)
     return CompressedPowers(_BUDGET * k, lengths=Survival(np.sqrt(tails[: length + 1])), laplacian=laplacian)
+
+
+def pagerank_diffusion(
+    graph: Graph, k: int, p_halt: float, max_residual: float, normalization: str
+) -> sp.csr_array:
+    r"""The k largest personalised PageRank scores of every node, by pushing; scaled. The graph may be directed.
+
+    "sym" takes D^1/2 Pi D^-1/2 of the k scores: symmetric for undirected graphs, but for what pushing left.
+    """
+    parts = []
+    for start in range(0, graph.n_nodes, _BLOCK):
+        nodes = np.arange(start, min(start + _BLOCK, graph.n_nodes))
+        found = local_pagerank(graph, nodes, k=k, p_halt=p_halt, max_residual=max_residual)
+        parts.append(found.scores.astype(np.float32))
+    scores = sp.csr_array(sp.vstack(parts, format="csr"))
+    if normalization == "sym":
+        roots = np.sqrt(graph.walk_degrees)
+        scores = _over(scores, 1.0 / roots, roots)
+    return scaled(scores, normalization)
 
 
 def cut_rows(rows: sp.csr_array, k: int) -> sp.csr_array:

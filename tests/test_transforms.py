@@ -23,16 +23,19 @@ from torch_geometric.data import Batch, Data, HeteroData  # noqa: E402
 from torch_geometric.loader import DataLoader  # noqa: E402
 from torch_geometric.utils import to_dense_adj  # noqa: E402
 
-from graphrf.transforms import AddRandomFeatures, AddReturnProbabilities, GRFDiffusion  # noqa: E402
+from graphrf.transforms import AddRandomFeatures, AddReturnProbabilities, GRFDiffusion, PersonalizedPageRank  # noqa: E402
 
 HEAT = grf.Diffusion(2.0)
 TRANSFORMS = [
     GRFDiffusion(HEAT, k=3, seed=1),
     GRFDiffusion(HEAT, k=3, normalization="row", seed=1),
+    PersonalizedPageRank(3),
+    PersonalizedPageRank(3, normalization="sym"),
     AddRandomFeatures(HEAT, dim=5, seed=1),
     AddRandomFeatures(HEAT, dim=5, sampler=grf.RandomWalks(4), seed=1),
     AddReturnProbabilities(6, budget=2, seed=1),
 ]
+REPLACING = GRFDiffusion | PersonalizedPageRank
 every_transform = pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: repr(t)[:40])
 
 
@@ -108,7 +111,7 @@ def test_graphs_without_edges_or_nodes_are_legal(transform, n_nodes):
     out = transform(data)
     assert out.num_nodes == n_nodes
     assert out.edge_index.shape[0] == 2
-    if isinstance(transform, GRFDiffusion):
+    if isinstance(transform, REPLACING):
         np.testing.assert_allclose(operator(out), np.eye(n_nodes), atol=2e-3)  # a loop at an isolated node
     if isinstance(transform, AddReturnProbabilities):
         assert out.return_probabilities.shape == (n_nodes, 6)
@@ -182,11 +185,9 @@ def test_weights_are_read_by_their_name(transform, weighted_graph, plain_graph):
         changed = type(transform)(**{**vars(transform), **settings})
         out = changed(data)
         key = (
-            "length"
-            if settings.get("weight") == "length" and isinstance(transform, GRFDiffusion)
-            else "edge_weight"
+            "length" if settings.get("weight") == "length" and isinstance(transform, REPLACING) else "edge_weight"
         )
-        return out[key] if isinstance(transform, GRFDiffusion) else out[transform.attr_name]
+        return out[key] if isinstance(transform, REPLACING) else out[transform.attr_name]
 
     by_name = result(named, weight="length")
     assert torch.equal(by_name, result(as_data(weighted_graph)))
@@ -204,8 +205,9 @@ def test_what_is_no_undirected_homogeneous_graph_is_refused(transform):
         transform(HeteroData())
     with pytest.raises(TypeError, match=r"`data` must be a torch_geometric.data.Data, got"):
         transform(torch.ones(2, 3))
-    with pytest.raises(ValueError, match=r"both directions with one weight.*ToUndirected"):
-        transform(Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3))
+    if not (isinstance(transform, PersonalizedPageRank) and transform.normalization == "row"):
+        with pytest.raises(ValueError, match=r"both directions with one weight.*ToUndirected"):
+            transform(Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3))
     with pytest.raises(ValueError, match="`data` must have an `edge_index`"):
         transform(Data(x=torch.ones(3, 1)))
     with pytest.raises(ValueError, match="how many nodes"):
@@ -219,6 +221,10 @@ def test_bad_arguments_are_refused_with_their_names():
         GRFDiffusion(HEAT, k=0)
     with pytest.raises(ValueError, match="`normalization` must be one of 'sym', 'row', 'none', got 'col'"):
         GRFDiffusion(HEAT, normalization="col")
+    with pytest.raises(ValueError, match=r"`p_halt` must be in \(0, 1\), got 1"):
+        PersonalizedPageRank(p_halt=1.0)
+    with pytest.raises(ValueError, match="`max_residual` must be greater than 0"):
+        PersonalizedPageRank(max_residual=0)
     with pytest.raises(TypeError, match="`sampler` must be a sampler"):
         AddRandomFeatures(HEAT, sampler=grf.RandomWalks)
     with pytest.raises(ValueError, match="`dim` must be at least 1"):
@@ -231,8 +237,8 @@ def test_bad_arguments_are_refused_with_their_names():
         AddReturnProbabilities(4, attr_name=3)
 
 
-def test_without_torch_geometric_the_way_out_is_named():
-    code = "import sys; sys.modules['torch_geometric'] = None; import graphrf.transforms"
+def test_without_torch_the_way_out_is_named():
+    code = "import sys; sys.modules['torch'] = None; import graphrf.transforms"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "ImportError: graphrf.transforms needs torch and torch_geometric" in done.stderr
     assert "pip install 'graphrf[pyg]'" in done.stderr
@@ -364,6 +370,58 @@ def test_samplers_that_do_not_suit_the_kernel_are_told(karate):
         GRFDiffusion(grf.Diffusion(3.0), sampler=grf.RandomWalks(8, grf.Stratified(0.5)), seed=0)(data)
     with pytest.raises(ValueError, match="`sampler` must walk for the combinatorial Laplacian"):
         GRFDiffusion(grf.Diffusion(1.0, laplacian="combinatorial"), sampler=grf.ExactPowers(9))(data)
+
+
+# -- personalised PageRank -------------------------------------------------------------------------------------
+
+
+def dense_pagerank(graph: Graph, p_halt: float) -> np.ndarray:
+    """Row i: where walks from i halt; nodes without edges send them back to i."""
+    n = graph.n_nodes
+    step = graph.adjacency.toarray() / np.where(graph.degrees > 0, graph.degrees, 1.0)[:, None]
+    rows = []
+    for i in range(n):
+        closed = step.copy()
+        closed[graph.degrees == 0, i] = 1.0
+        rows.append(p_halt * np.linalg.inv(np.eye(n) - (1 - p_halt) * closed)[i])
+    return np.array(rows)
+
+
+def test_small_residuals_give_the_largest_scores_of_personalised_pagerank(weighted_graph, club):
+    for graph in (weighted_graph, club):
+        exact = dense_pagerank(graph, 0.2)
+        settings = {"k": 4, "p_halt": 0.2, "max_residual": 1e-10}
+        data = as_data(graph)
+        found = operator(PersonalizedPageRank(**settings, normalization="none")(data))
+        cut = dense_cut(exact, 4)
+        np.testing.assert_allclose(found, cut, atol=1e-6)
+        found = operator(PersonalizedPageRank(**settings)(data))
+        np.testing.assert_allclose(found, cut / cut.sum(axis=1, keepdims=True), atol=1e-6)
+
+
+def test_symmetric_pagerank_is_a_diffusion_of_the_regularized_laplacian(club):
+    data = as_data(club)
+    pushed = PersonalizedPageRank(34, max_residual=1e-10, normalization="sym")(data)
+    kernel = grf.RegularizedLaplacian((0.85 / 0.15) ** 0.5, 1)
+    by_kernel = GRFDiffusion(kernel, k=34, sampler=grf.ExactPowers(120))(data)
+    np.testing.assert_allclose(operator(pushed), operator(by_kernel), atol=1e-6)
+
+
+def test_scores_are_below_the_exact_ones_by_no_more_than_the_residuals_allow(karate):
+    found = operator(PersonalizedPageRank(34, max_residual=1e-3, normalization="none")(as_data(karate)))
+    missing = dense_pagerank(karate, 0.15) - found
+    assert missing.min() > -1e-6
+    assert (missing <= 1e-3 * karate.degrees + 1e-6).all()
+    assert missing.max() > 1e-4  # pushing did stop early
+
+
+def test_walks_follow_the_direction_of_edges(weighted_graph):
+    data = Data(edge_index=torch.tensor([[0, 1, 2, 2], [1, 2, 0, 3]]), num_nodes=5)
+    graph = grf.load_graph(data, directed=True)
+    out = PersonalizedPageRank(5, max_residual=1e-12, normalization="none")(data)
+    np.testing.assert_allclose(operator(out), dense_pagerank(graph, 0.15), atol=1e-6)
+    assert operator(out)[0, 3] > 0  # 0 reaches 3 and gathers from it
+    assert operator(out)[3, 0] == 0
 
 
 # -- random features -------------------------------------------------------------------------------------------

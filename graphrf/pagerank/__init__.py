@@ -10,10 +10,19 @@ import sys
 from types import ModuleType
 
 from graphrf.pagerank.estimate import pagerank, refine
+from graphrf.pagerank.local import LocalPageRankResult, local_pagerank
 from graphrf.pagerank.power import power_iteration
 from graphrf.pagerank.result import PageRankResult, PowerIterationResult
 
-__all__ = ["PageRankResult", "PowerIterationResult", "pagerank", "power_iteration", "refine"]
+__all__ = [
+    "LocalPageRankResult",
+    "PageRankResult",
+    "PowerIterationResult",
+    "local_pagerank",
+    "pagerank",
+    "power_iteration",
+    "refine",
+]
 
 
 class _CallablePackage(ModuleType):

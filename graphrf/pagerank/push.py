@@ -1,0 +1,558 @@
+"""The compiled loops of local PageRank: push residual mass along edges from a seed, then walk from what is left.
+
+A seed's state is kept for the touched nodes alone: a hash table gives every touched node a row, in the order in
+which they are first met. So memory and time depend on the neighbourhood and not on the graph, and nothing depends
+on the size of the table. All random bits are functions of (seed of the bits, seed node, node, walk, step).
+
+Sources: Andersen, Chung and Lang, "Local graph partitioning using PageRank vectors", FOCS 2006 (push); Berkhin,
+"Bookmark-coloring algorithm for personalized PageRank computing", Internet Math. 3, 2006; Wang, Yang, Xiao, Wei
+and Yang, "FORA: simple and effective approximate single-source personalized PageRank", KDD 2017 (walks from the
+residual).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, uint64
+
+from graphrf.sampling.philox import Use, philox, unit
+from graphrf.sampling.walks import neighbour
+
+# Independent batches of walks behind each standard error.
+N_BATCHES = 16
+
+_USE = np.uint64(Use.PUSH_WALK)
+_U0 = np.uint64(0)
+_U32 = np.uint64(32)
+_MASK = np.uint64(0xFFFFFFFF)
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+# The counter of a node's number of walks stands where no walk's number does.
+_ROUNDING = np.uint64(0xFFFFFFFF)
+# Walkers that advance together, so that their reads of memory overlap.
+_LANES = 128
+_FEWEST_ROWS = 1024
+# The threshold is lowered by this factor until the walks will cost less than the pushes did, or until lowering it
+# cost more than it saved; but not before the pushes cost a 50th of the walks. A step of a walk costs about as
+# much as two edges pushed along.
+_LOWERING = 0.5
+_STEP_COST = 2.0
+_PATIENCE = 50.0
+
+
+class Query(NamedTuple):
+    """What is asked of every seed; one type of record for the loops.
+
+    Attributes
+    ----------
+    p_halt : float
+    k : int, the best nodes to return; 0 for all
+    limit : float, residual that a node may keep for each of its edges, without walks; 0 for walks
+    epsilon, delta, failure : float, the guarantee (`graphrf.pagerank.local_pagerank`)
+    spread : float, bound on the variance of a walk's score over its mean
+    """
+
+    p_halt: float
+    k: int
+    limit: float
+    epsilon: float
+    delta: float
+    failure: float
+    spread: float
+
+
+class _Table(NamedTuple):
+    """The touched nodes of one seed; row 0 is the seed.
+
+    `slots` holds words (node, row + 1), 0 where empty. Columns of `mass`: residual, reserve, edges (at least 1),
+    whether queued. Columns of `visits`: in the batch under way, its number, in all batches, their squares.
+    """
+
+    slots: np.ndarray
+    shift: np.uint64
+    places: np.ndarray
+    nodes: np.ndarray
+    mass: np.ndarray
+    visits: np.ndarray
+    queues: np.ndarray
+
+
+@njit(nogil=True, cache=True)
+def local_rows(indptr, indices, cumulative, seeds, query, key):  # type: ignore[no-untyped-def]
+    """One row of scores for every seed.
+
+    Parameters
+    ----------
+    indptr, indices, cumulative : the walk arrays (`graphrf.sampling.transitions`); an empty row is dangling
+    seeds : int64, shape (n,)
+    query : Query
+    key : uint64
+
+    Returns
+    -------
+    ends : int64, shape (n + 1,), where rows begin and end in the next three, each row best first if k > 0
+    nodes : int64; scores, errors : float64
+    record : float64, shape (n, 6): residual mass, pushes, walks, steps, touched nodes, delta
+    """
+    n = seeds.size
+    ends = np.zeros(n + 1, np.int64)
+    room = max(1, query.k) * n
+    nodes = np.empty(room, np.int64)
+    scores = np.empty(room, np.float64)
+    errors = np.empty(room, np.float64)
+    record = np.zeros((n, 6), np.float64)
+    best_scores = np.empty(max(1, query.k), np.float64)
+    best_rows = np.empty(max(1, query.k), np.int64)
+    table = _new_table(_FEWEST_ROWS)
+    for i in range(n):
+        table, used = _begin(table, seeds[i], indptr)
+        table, used, density = _solve(
+            table, used, indptr, indices, cumulative, query, key, best_scores, best_rows, record[i]
+        )
+        scale = query.p_halt / density if density > 0 else 0.0
+        end = ends[i]
+        count = _rank(table, used, scale, query, best_scores, best_rows) if query.k > 0 else used
+        if end + count > nodes.size:
+            size = max(2 * nodes.size, end + count)
+            nodes, scores, errors = (
+                _longer(nodes, end, size),
+                _longer(scores, end, size),
+                _longer(errors, end, size),
+            )
+        for j in range(count):
+            row = best_rows[j] if query.k > 0 else j
+            nodes[end + j] = table.nodes[row]
+            scores[end + j] = _score(table, row, scale, query.p_halt)
+            errors[end + j] = _error(table, row, scale)
+        ends[i + 1] = end + count
+        record[i, 4] = used
+        _clear(table, used)
+    return ends, nodes[: ends[n]], scores[: ends[n]], errors[: ends[n]], record
+
+
+@njit(nogil=True)
+def _solve(  # type: ignore[no-untyped-def]
+    table, used, indptr, indices, cumulative, query, key, best_scores, best_rows, record
+):
+    """Push, and walk if asked to; returns the walks for each unit of mass, 0 without walks."""
+    p = query.p_halt
+    seed = table.nodes[0]
+    record[5] = query.delta
+    if indptr[seed] == indptr[seed + 1]:  # every jump leads back
+        table.mass[0, 0] = 0.0
+        table.mass[0, 1] = 1.0
+        return table, used, 0.0
+    edges = 0
+    if query.limit > 0:
+        table, used, pushes, _ = _push(table, used, indptr, indices, cumulative, p, query.limit)
+        record[0] = (1 - p) * _residual(table, used)
+        record[1] = pushes
+        return table, used, 0.0
+    limit = 1.0 / table.mass[0, 2]
+    walking = np.inf
+    while True:
+        limit *= _LOWERING
+        table, used, pushes, new_edges = _push(table, used, indptr, indices, cumulative, p, limit)
+        edges += new_edges
+        record[0] = (1 - p) * _residual(table, used)
+        record[1] += pushes
+        delta = query.delta
+        if query.k > 0 and _rank(table, used, 0.0, query, best_scores, best_rows) == query.k:
+            # Scores without walks are lower bounds, so the k best nodes are all above the k-th of them.
+            delta = max(delta, _score(table, best_rows[query.k - 1], 0.0, p))
+        density = (
+            query.spread
+            * (2 + query.epsilon)
+            * np.log(2 / (delta * query.failure))
+            / (query.epsilon * query.epsilon * delta)
+        )
+        # What has just been pushed for must have paid, unless pushing has hardly begun.
+        saved = walking
+        walking = _STEP_COST * record[0] * density / p
+        saved -= walking
+        if walking <= edges or (walking <= _PATIENCE * edges and saved <= new_edges):
+            break
+    record[5] = delta
+    table, used, walks, steps = _walk(table, used, indptr, indices, cumulative, p, density, key)
+    record[2] = walks
+    record[3] = steps
+    return table, used, density
+
+
+# -- pushing -------------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True)
+def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ignore[no-untyped-def]
+    """Push until no node's residual exceeds `limit` for each of its edges; first come, first served.
+
+    A push turns p_halt of a node's residual into reserve and deals the rest to its neighbours, from a dangling
+    node to the seed. Returns the table, its rows, the pushes and the edges that they went along.
+    """
+    weighted = cumulative.size > 0
+    pushes = 0
+    edges = 0
+    side = 0
+    n = 0
+    for row in range(used):
+        waits = table.mass[row, 0] > limit * table.mass[row, 2]
+        table.mass[row, 3] = 1.0 if waits else 0.0
+        if waits:
+            table.queues[0, n] = row
+            n += 1
+    while n > 0:
+        following = 0
+        for i in range(n):
+            row = table.queues[side, i]
+            node = table.nodes[row]
+            low = np.int64(indptr[node])
+            high = np.int64(indptr[node + 1])
+            if used + high - low > table.nodes.size:
+                table = _grown(table, used, used + high - low)
+            slots, shift, mass = table.slots, table.shift, table.mass
+            queue = table.queues[1 - side]
+            residual = mass[row, 0]
+            mass[row, 0] = 0.0
+            mass[row, 1] += p_halt * residual
+            mass[row, 3] = 0.0
+            residual *= 1 - p_halt
+            pushes += 1
+            edges += max(1, high - low)
+            if low == high:
+                mass[0, 0] += residual
+                if mass[0, 3] == 0.0 and mass[0, 0] > limit * mass[0, 2]:
+                    mass[0, 3] = 1.0
+                    queue[following] = 0
+                    following += 1
+                continue
+            share = residual / (high - low)
+            before = 0.0
+            for e in range(low, high):
+                if weighted:
+                    share = residual * (cumulative[e] - before)
+                    before = cumulative[e]
+                v = uint64(indices[e])
+                place = _place(slots, shift, v)
+                word = slots[place]
+                if word == _U0:
+                    to = used
+                    used = _append(table, used, place, v, indptr)
+                else:
+                    to = np.int64(word & _MASK) - 1
+                held = mass[to, 0] + share
+                mass[to, 0] = held
+                if held > limit * mass[to, 2] and mass[to, 3] == 0.0:
+                    mass[to, 3] = 1.0
+                    queue[following] = to
+                    following += 1
+        side = 1 - side
+        n = following
+    return table, used, pushes, edges
+
+
+@njit(nogil=True)
+def _residual(table, used):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for row in range(used):
+        total += table.mass[row, 0]
+    return total
+
+
+# -- walks ---------------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True)
+def _walk(table, used, indptr, indices, cumulative, p_halt, density, key):  # type: ignore[no-untyped-def]
+    """Walk from the residual, `density` walks for each unit of mass that does not halt at once, and count.
+
+    Each walk takes at least one step. A node's number of walks is rounded at random, with the right mean. The
+    batches take walks in turn. Counters, under a key of the seed node: (node, walk, block of steps, PUSH_WALK).
+    """
+    w0, w1, _, _ = philox(uint64(table.nodes[0]), _U0, _U0, _USE, key)
+    key = (w0 << _U32) | w1
+    starts = np.empty((used, 3), np.int64)  # node, its walks, walks before it
+    n_starts = 0
+    walks = 0
+    for row in range(used):
+        expected = table.mass[row, 0] * (1 - p_halt) * density
+        if expected > 0:
+            w0, w1, _, _ = philox(uint64(table.nodes[row]), _ROUNDING, _U0, _USE, key)
+            number = np.int64(expected + unit(w0, w1))
+            if number > 0:
+                starts[n_starts, 0] = table.nodes[row]
+                starts[n_starts, 1] = number
+                starts[n_starts, 2] = walks
+                n_starts += 1
+                walks += number
+    source = np.empty(_LANES, np.uint64)
+    walk = np.empty(_LANES, np.uint64)
+    steps = 0
+    for batch in range(N_BATCHES):
+        lanes = 0
+        for i in range(n_starts):
+            for j in range((batch - starts[i, 2]) % N_BATCHES, starts[i, 1], N_BATCHES):
+                source[lanes] = uint64(starts[i, 0])
+                walk[lanes] = uint64(j)
+                lanes += 1
+                if lanes == _LANES:
+                    table, used, taken = _advance(
+                        table, used, lanes, source, walk, batch, indptr, indices, cumulative, p_halt, key
+                    )
+                    steps += taken
+                    lanes = 0
+        table, used, taken = _advance(
+            table, used, lanes, source, walk, batch, indptr, indices, cumulative, p_halt, key
+        )
+        steps += taken
+    for row in range(used):
+        _close(table.visits, row)
+    return table, used, walks, steps
+
+
+@njit(nogil=True)
+def _advance(  # type: ignore[no-untyped-def]
+    table, used, lanes, source, walk, batch, indptr, indices, cumulative, p_halt, key
+):
+    """Walk the first `lanes` lanes to their ends, together, and count every step's node.
+
+    The first two words of a walk's bits give its length; a step takes one word, two on weighted graphs.
+    """
+    words = np.empty((_LANES, 4), np.uint64)
+    position = np.empty(_LANES, np.int64)
+    length = np.empty(_LANES, np.int64)
+    alive = np.empty(_LANES, np.int64)
+    seed = table.nodes[0]
+    rate = 1.0 / np.log1p(-p_halt)
+    for lane in range(lanes):
+        words[lane, 0], words[lane, 1], words[lane, 2], words[lane, 3] = philox(
+            source[lane], walk[lane], _U0, _USE, key
+        )
+        length[lane] = 1 + np.int64(np.log1p(-unit(words[lane, 0], words[lane, 1])) * rate)
+        position[lane] = np.int64(source[lane])
+        alive[lane] = lane
+    per_call = 4 if cumulative.size == 0 else 2
+    k = per_call // 2
+    first = k
+    n = lanes
+    steps = 0
+    while n > 0:
+        phase = k % per_call
+        if phase == 0:
+            for i in range(n):
+                lane = alive[i]
+                words[lane, 0], words[lane, 1], words[lane, 2], words[lane, 3] = philox(
+                    source[lane], walk[lane], uint64(k // per_call), _USE, key
+                )
+        k += 1
+        steps += n
+        # One kind of read a loop, so that many are under way at once.
+        for i in range(n):
+            lane = alive[i]
+            v = position[lane]
+            if indptr[v] == indptr[v + 1]:
+                position[lane] = seed
+                continue
+            if per_call == 4:
+                bits = words[lane, phase] << _U32
+            else:
+                bits = (words[lane, 2 * phase] << _U32) | words[lane, 2 * phase + 1]
+            position[lane] = neighbour(v, bits, indptr, indices, cumulative)
+        if used + n > table.nodes.size:
+            table = _grown(table, used, used + n)
+        for i in range(n):
+            v = uint64(position[alive[i]])
+            place = _place(table.slots, table.shift, v)
+            word = table.slots[place]
+            if word == _U0:
+                row = used
+                used = _append(table, used, place, v, indptr)
+            else:
+                row = np.int64(word & _MASK) - 1
+            if table.visits[row, 1] != batch:
+                _close(table.visits, row)
+                table.visits[row, 1] = batch
+            table.visits[row, 0] += 1.0
+        kept = 0
+        for i in range(n):
+            lane = alive[i]
+            if length[lane] > k - first:
+                alive[kept] = lane
+                kept += 1
+        n = kept
+    return table, used, steps
+
+
+@njit(nogil=True)
+def _close(visits, row):  # type: ignore[no-untyped-def]
+    """Add the visits of the batch under way to the sums over batches."""
+    count = visits[row, 0]
+    visits[row, 0] = 0.0
+    visits[row, 2] += count
+    visits[row, 3] += count * count
+
+
+# -- scores --------------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True)
+def _score(table, row, scale, p_halt):  # type: ignore[no-untyped-def]
+    """Reserve, the part of the residual that halts at once, and the walks' visits."""
+    return table.mass[row, 1] + p_halt * table.mass[row, 0] + scale * table.visits[row, 2]
+
+
+@njit(nogil=True)
+def _error(table, row, scale):  # type: ignore[no-untyped-def]
+    total = table.visits[row, 2]
+    variance = (N_BATCHES * table.visits[row, 3] - total * total) / (N_BATCHES - 1)
+    return scale * np.sqrt(max(variance, 0.0))
+
+
+@njit(nogil=True)
+def _rank(table, used, scale, query, best_scores, best_rows):  # type: ignore[no-untyped-def]
+    """The rows of the k best scores, best first, ties by node; returns how many there are.
+
+    A heap whose top is the worst of the best, then taken apart.
+    """
+    k = query.k
+    n = 0
+    nodes = table.nodes
+    for row in range(used):
+        score = _score(table, row, scale, query.p_halt)
+        if n < k:
+            n += 1
+            hole = n - 1
+            while hole > 0:
+                parent = (hole - 1) >> 1
+                if _better(best_scores[parent], nodes[best_rows[parent]], score, nodes[row]):
+                    best_scores[hole] = best_scores[parent]
+                    best_rows[hole] = best_rows[parent]
+                    hole = parent
+                else:
+                    break
+            best_scores[hole] = score
+            best_rows[hole] = row
+        elif _better(score, nodes[row], best_scores[0], nodes[best_rows[0]]):
+            _sink(best_scores, best_rows, nodes, n, score, row)
+    for last in range(n - 1, 0, -1):
+        score = best_scores[last]
+        row = best_rows[last]
+        best_scores[last] = best_scores[0]
+        best_rows[last] = best_rows[0]
+        _sink(best_scores, best_rows, nodes, last, score, row)
+    return n
+
+
+@njit(nogil=True)
+def _better(score, node, other_score, other_node):  # type: ignore[no-untyped-def]
+    return score > other_score or (score == other_score and node < other_node)
+
+
+@njit(nogil=True)
+def _sink(best_scores, best_rows, nodes, n, score, row):  # type: ignore[no-untyped-def]
+    """Replace the top of a heap of n entries."""
+    hole = 0
+    while True:
+        child = 2 * hole + 1
+        if child >= n:
+            break
+        if child + 1 < n and _better(
+            best_scores[child], nodes[best_rows[child]], best_scores[child + 1], nodes[best_rows[child + 1]]
+        ):
+            child += 1
+        if _better(best_scores[child], nodes[best_rows[child]], score, nodes[row]):
+            break
+        best_scores[hole] = best_scores[child]
+        best_rows[hole] = best_rows[child]
+        hole = child
+    best_scores[hole] = score
+    best_rows[hole] = row
+
+
+# -- the table of touched nodes ------------------------------------------------------------------------------
+
+
+@njit(nogil=True)
+def _new_table(rows):  # type: ignore[no-untyped-def]
+    """An empty table for `rows` nodes, a power of two; half of the slots stay empty."""
+    bits = 1
+    while (1 << bits) < 2 * rows:
+        bits += 1
+    return _Table(
+        np.zeros(1 << bits, np.uint64),
+        uint64(64 - bits),
+        np.empty(rows, np.int64),
+        np.empty(rows, np.int64),
+        np.empty((rows, 4), np.float64),
+        np.empty((rows, 4), np.float64),
+        np.empty((2, rows), np.int64),
+    )
+
+
+@njit(nogil=True)
+def _grown(table, used, room):  # type: ignore[no-untyped-def]
+    """The same table with room for at least `room` nodes."""
+    rows = table.nodes.size
+    while rows < room:
+        rows *= 4
+    larger = _new_table(rows)
+    larger.nodes[:used] = table.nodes[:used]
+    larger.mass[:used] = table.mass[:used]
+    larger.visits[:used] = table.visits[:used]
+    larger.queues[:, :used] = table.queues[:, :used]
+    for row in range(used):
+        node = uint64(larger.nodes[row])
+        place = _place(larger.slots, larger.shift, node)
+        larger.slots[place] = (node << _U32) | uint64(row + 1)
+        larger.places[row] = place
+    return larger
+
+
+@njit(nogil=True)
+def _place(slots, shift, node):  # type: ignore[no-untyped-def]
+    """The slot that holds `node`, or the empty one where it belongs."""
+    last = uint64(slots.size - 1)
+    place = uint64(node * _MULTIPLIER) >> shift
+    while slots[place] != _U0 and slots[place] >> _U32 != node:
+        place = (place + uint64(1)) & last
+    return place
+
+
+@njit(nogil=True)
+def _append(table, used, place, node, indptr):  # type: ignore[no-untyped-def]
+    """A new row for `node`; returns the number of rows."""
+    table.slots[place] = (node << _U32) | uint64(used + 1)
+    table.places[used] = place
+    table.nodes[used] = node
+    table.mass[used, 0] = 0.0
+    table.mass[used, 1] = 0.0
+    table.mass[used, 2] = max(1, indptr[node + uint64(1)] - indptr[node])
+    table.mass[used, 3] = 0.0
+    table.visits[used, 0] = 0.0
+    table.visits[used, 1] = 0.0
+    table.visits[used, 2] = 0.0
+    table.visits[used, 3] = 0.0
+    return used + 1
+
+
+@njit(nogil=True)
+def _begin(table, seed, indptr):  # type: ignore[no-untyped-def]
+    """All mass as residual on the seed; the table must be empty."""
+    node = uint64(seed)
+    used = _append(table, 0, _place(table.slots, table.shift, node), node, indptr)
+    table.mass[0, 0] = 1.0
+    return table, used
+
+
+@njit(nogil=True)
+def _clear(table, used):  # type: ignore[no-untyped-def]
+    """Empty the table."""
+    for row in range(used):
+        table.slots[table.places[row]] = _U0
+
+
+@njit(nogil=True)
+def _longer(array, used, size):  # type: ignore[no-untyped-def]
+    longer = np.empty(size, array.dtype)
+    longer[:used] = array[:used]
+    return longer

@@ -266,6 +266,7 @@ def pagerank(
     {0: 0.1724, 1: 0.3276, 2: 0.3276, 3: 0.1724}
     """
     # Imported here, because they load the compiled loops, which other uses of networkx do without.
+    from graphrf.pagerank import PowerIterationResult
     from graphrf.pagerank import pagerank as by_walks
     from graphrf.pagerank.power import iterate
 
@@ -285,16 +286,24 @@ def pagerank(
         return _by_node(G, by_walks(graph, p_halt=1 - alpha, personalization=v, **walk_options).scores)
     if max_iter < 1 or tol <= 0:
         raise nx.PowerIterationFailedConvergence(max_iter)
-    result = iterate(
-        graph,
-        p_halt=1 - alpha,
-        personalization=v,
-        dangling=u,
-        # networkx's own start, so that the iterations of both are the same.
-        start=np.ones(n) if start is None else start,
-        tol=tol * alpha / (1 - alpha),
-        max_iter=max_iter,
-    )
+
+    def iterated(plain: bool) -> PowerIterationResult:
+        return iterate(
+            graph,
+            p_halt=1 - alpha,
+            personalization=v,
+            dangling=u,
+            # networkx's own start, so that plain iterations are its own.
+            start=np.ones(n) if start is None else start,
+            tol=tol * alpha / (1 - alpha),
+            max_iter=max_iter,
+            plain=plain,
+        )
+
+    result = iterated(plain=False)
+    if not result.residual < n * tol:
+        # Where few iterations are allowed, plain ones may be enough while longer steps have not paid yet.
+        result = iterated(plain=True)
     if not result.residual < n * tol:
         raise nx.PowerIterationFailedConvergence(max_iter)
     return _by_node(G, result.scores)

@@ -112,23 +112,35 @@ def test_the_empty_graph_has_no_scores() -> None:
     assert nx.pagerank(nx.Graph(), backend="graphrf") == {}
 
 
-def test_iterations_and_their_limit_are_those_of_networkx() -> None:
-    graph = named_digraph()
-    for personalization in (None, {"m": 1.0}):
-        accepted = []
-        for implementation in ("networkx", "graphrf"):
-            for limit in range(1, 200):
-                try:
-                    nx.pagerank(
-                        graph, tol=1e-9, max_iter=limit, personalization=personalization, backend=implementation
-                    )
-                except nx.PowerIterationFailedConvergence:
-                    graph.__networkx_cache__.clear()
-                    continue
-                accepted.append(limit)
-                graph.__networkx_cache__.clear()
-                break
-        assert accepted[0] == accepted[1] > 20
+def iterations_needed(graph: Any, implementation: str, **arguments: Any) -> int:
+    for limit in range(1, 300):
+        graph.__networkx_cache__.clear()
+        try:
+            nx.pagerank(graph, max_iter=limit, backend=implementation, **arguments)
+        except nx.PowerIterationFailedConvergence:
+            continue
+        return limit
+    raise AssertionError("no convergence")
+
+
+@pytest.mark.parametrize("personalization", [None, {"m": 1.0}])
+def test_iterations_and_their_limit_are_those_of_networkx(personalization: dict[Any, float] | None) -> None:
+    arguments = {"tol": 1e-9, "personalization": personalization}
+    needed = [
+        iterations_needed(named_digraph(), implementation, **arguments)
+        for implementation in ("networkx", "graphrf")
+    ]
+    assert needed[0] == needed[1] > 20
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [nx.complete_graph(30), nx.star_graph(20), nx.karate_club_graph(), nx.gnm_random_graph(60, 600, seed=1)],
+)
+@pytest.mark.parametrize("tol", [1e-4, 1e-9])
+def test_undirected_graphs_need_no_more_iterations_than_in_networkx(graph: nx.Graph, tol: float) -> None:
+    arguments = {"tol": tol, "personalization": {3: 1.0}}
+    assert iterations_needed(graph, "graphrf", **arguments) <= iterations_needed(graph, "networkx", **arguments)
 
 
 def test_exceptions_are_those_of_networkx() -> None:

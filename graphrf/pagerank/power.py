@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from graphrf import _checks
 from graphrf._threads import thread_count
 from graphrf.graph import Graph, require_graph
+from graphrf.pagerank.pace import Pace
 from graphrf.pagerank.problem import Problem, distribution, each, pose
 from graphrf.pagerank.result import PowerIterationResult
 from graphrf.pagerank.sweep import BLOCK_ROWS, sweep
@@ -72,7 +73,8 @@ def power_iteration(
         whatever N. (networkx stops at a change of N times its `tol`: on a graph of 2 million nodes that is
         no condition at all.)
     max_iter : int, optional
-        Default: as many as the contraction may need, log(tol p / 2) / log(1 - p).
+        Default: as many as the contraction may need, log(tol p / 2) / log(1 - p), twice that on undirected
+        graphs, which in fact take fewer.
     n_threads : int, optional
         Default: the cores that the process may use. The result is the same bit for bit.
 
@@ -94,9 +96,15 @@ def power_iteration(
 
     Notes
     -----
-    Cost: O(nnz) an iteration and vector, at most 187 iterations at the defaults. Undirected graphs need no
-    copy of the matrix; of directed ones the transposed is made. Beside that, memory is 3 vectors, or 24 for
-    several, which go through the matrix 8 at a time; each is then as it would be alone, bit for bit.
+    On undirected graphs, where P has real eigenvalues, iterations step beyond the image of the last vector
+    (second-order Richardson, Golub and Varga 1961), by as much as the decrease so far suggests: about half as
+    many iterations at p_halt .15 and tol 1e-12, a fifth at .02 on meshes. The last step is always a plain one, so
+    the change and its bound are those of the map above.
+
+    Cost: O(nnz) an iteration and vector; at the defaults at most 187 iterations on directed graphs, rarely
+    more than 70 on undirected ones. Undirected graphs need no copy of the matrix; of directed ones the
+    transposed is made. Beside that, memory is 3 vectors, or 24 for several, which go through the matrix 8 at
+    a time; each is then as it would be alone, bit for bit.
 
     Examples
     --------
@@ -142,8 +150,9 @@ def iterate(
     tol: float,
     max_iter: int | None,
     n_threads: int | None = None,
+    plain: bool = False,
 ) -> PowerIterationResult:
-    """`power_iteration` without its warning, for callers that have their own way to say so."""
+    """`power_iteration` without its warning; `plain` forbids steps beyond the image of the last vector."""
     require_graph(graph)
     vectors = each(graph, personalization)
     count = 1 if vectors is None else len(vectors)
@@ -151,8 +160,9 @@ def iterate(
     guesses = _guesses(graph, start, count)
     tol = _checks.number("tol", tol, low=0, include_low=False)
     p = problems[0].p_halt
+    contractions = math.ceil(math.log(min(tol, 1.0) * p / 2) / math.log1p(-p))
     if max_iter is None:
-        limit = math.ceil(math.log(min(tol, 1.0) * p / 2) / math.log1p(-p))
+        limit = contractions if graph.directed else 2 * contractions
     else:
         limit = _checks.integer("max_iter", max_iter, low=1)
     threads = thread_count(n_threads)
@@ -167,9 +177,9 @@ def iterate(
                 problems = [pose(graph, p, vectors[row], dangling) for row in rows]
             guess = None if guesses is None else [guesses(row) for row in rows]
             panel = _panel(problems, guess, matrix)
-            made = _iterate_panel(
-                panel, matrix, share, tol * p / (1 - p), limit, scores[first:], residuals[first:]
-            )
+            # Plain steps, which are known to suffice, must be left at the end.
+            stop = _Stop(tol * p / (1 - p), limit, 0 if graph.directed or plain else contractions)
+            made = _iterate_panel(panel, matrix, share, stop, scores[first:], residuals[first:])
             iterations = max(iterations, made)
     return PowerIterationResult(
         scores=scores[0] if vectors is None else scores,
@@ -243,7 +253,7 @@ class _Panel:
     def keep(self, columns: np.ndarray) -> None:
         """Drop all columns but these."""
         self.now = self.now.take(columns, axis=1)
-        self.following = np.zeros_like(self.now)
+        self.following = self.following.take(columns, axis=1)
         self.starts = self.starts.take(columns, axis=1)
         self.lost = self.lost.take(columns)
 
@@ -292,39 +302,62 @@ def _row_sharing(matrix: _Matrix, width: int, n_threads: int) -> Iterator[_Share
         yield share
 
 
+class _Stop(NamedTuple):
+    """When to stop: at a change of `least_change`, or after `limit` iterations, plain ones after so many."""
+
+    least_change: float
+    limit: int
+    plain_after: int
+
+
+@dataclass
+class _Column:
+    """A vector in the panel: where its result goes, and how far it steps."""
+
+    row: int
+    pace: Pace
+    done: bool = False
+
+
 def _iterate_panel(
-    panel: _Panel,
-    matrix: _Matrix,
-    share: _Share,
-    least_change: float,
-    limit: int,
-    scores: np.ndarray,
-    residuals: np.ndarray,
+    panel: _Panel, matrix: _Matrix, share: _Share, stop: _Stop, scores: np.ndarray, residuals: np.ndarray
 ) -> int:
-    """Iterate every column until it changes by `least_change`; returns the most iterations.
+    """Iterate every column to its end; returns the most iterations.
 
     Column c ends in `scores[c]`, its last change in `residuals[c]`.
     """
-    running = np.arange(panel.now.shape[1])  # the columns' places in the panel
-    done = np.zeros(running.size, dtype=bool)
-    for iteration in range(1, limit + 1):
-        change = _step(panel, matrix, share)
-        for place in np.flatnonzero(~done & ((change <= least_change) | (iteration == limit))).tolist():
-            done[place] = True
-            residuals[running[place]] = change[place]
-            row = scores[running[place]]
-            np.multiply(panel.now[:, place], np.where(matrix.degrees > 0, matrix.degrees, 1.0), out=row)
-            row /= row.sum()  # rounding only: the map keeps the sum
-        if done.all():
+    columns = [_Column(row, Pace(1 - panel.p_halt)) for row in range(panel.now.shape[1])]
+    for iteration in range(1, stop.limit + 1):
+        # The last one is plain too, so that the change tells the error of what is returned.
+        if iteration > stop.plain_after or iteration == stop.limit:
+            for column in columns:
+                column.pace.settle()
+        weight = np.array([column.pace.weight for column in columns])
+        change = _step(panel, matrix, share, weight)
+        for place, column in enumerate(columns):
+            if column.done:
+                continue
+            column.pace.observe(float(change[place]))
+            small = change[place] <= stop.least_change
+            if small:
+                column.pace.settle()
+            if (small and weight[place] == 1) or iteration == stop.limit:
+                column.done = True
+                residuals[column.row] = change[place]
+                row = scores[column.row]
+                np.multiply(panel.now[:, place], np.where(matrix.degrees > 0, matrix.degrees, 1.0), out=row)
+                np.maximum(row, 0, out=row)  # a step beyond the image may leave a score just below 0
+                row /= row.sum()  # rounding only: the map keeps the sum
+        stay = [place for place, column in enumerate(columns) if not column.done]
+        if not stay:
             break
-        if 2 * done.sum() >= done.size:
-            stay = np.flatnonzero(~done)
-            panel.keep(stay)
-            running, done = running[stay], done[stay]
+        if 2 * len(stay) <= len(columns):
+            panel.keep(np.array(stay))
+            columns = [columns[place] for place in stay]
     return iteration
 
 
-def _step(panel: _Panel, matrix: _Matrix, share: _Share) -> np.ndarray:
+def _step(panel: _Panel, matrix: _Matrix, share: _Share, weight: np.ndarray) -> np.ndarray:
     """One iteration of all columns; returns the L1 norms of their changes."""
     walk = 1 - panel.p_halt
     leak = walk * panel.lost
@@ -332,7 +365,7 @@ def _step(panel: _Panel, matrix: _Matrix, share: _Share) -> np.ndarray:
     n_blocks = -(-matrix.degrees.size // BLOCK_ROWS)
     change, lost = np.empty((n_blocks, leak.size)), np.empty((n_blocks, leak.size))
     vectors = panel.now, panel.following, panel.starts, panel.jump
-    share(lambda first, last: sweep(first, last, *matrix, *vectors, walk, restart, leak, change, lost))
+    share(lambda first, last: sweep(first, last, *matrix, *vectors, walk, restart, leak, weight, change, lost))
     panel.now, panel.following = panel.following, panel.now
     # Running sums, because `sum` adds up in an order that depends on the number of columns.
     panel.lost = lost.cumsum(axis=0)[-1]

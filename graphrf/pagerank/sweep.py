@@ -13,10 +13,12 @@ BLOCK_ROWS = 2048
 
 @njit(nogil=True, cache=True)
 def sweep(  # type: ignore[no-untyped-def]
-    first, last, indptr, indices, data, degrees, now, following, starts, jump, walk, restart, leak, change, lost
-):
-    """Blocks first .. last - 1 of following <- D^-1 (walk A^T now + restart starts + leak jump).
+    first, last, indptr, indices, data, degrees, now, following, starts, jump, walk, restart, leak, weight,
+    change, lost
+):  # fmt: skip
+    """Blocks first .. last - 1 of following <- weight (F(now) - following) + following.
 
+    Here F(z) = D^-1 (walk A^T z + restart starts + leak jump).
     Vectors are kept as scores per degree, z = D^-1 rho, so that A^T z = P^T rho: the matrix is read as it is,
     and on undirected graphs it is the adjacency itself. At dangling nodes z = rho; no row reads them.
 
@@ -30,9 +32,9 @@ def sweep(  # type: ignore[no-untyped-def]
     starts : float64, shape (N, p), the personalisations
     jump : float64, shape (N,), where dangling nodes jump to; shape (0,) if that is `starts`
     walk : float, 1 - p_halt
-    restart, leak : float64, shape (p,)
-    change, lost : float64, shape (n_blocks, p), to be written: L1 norm of the change of rho in each block, and
-        rho at its dangling nodes
+    restart, leak, weight : float64, shape (p,)
+    change, lost : float64, shape (n_blocks, p), to be written: L1 norm of F(now) - now in each block as a
+        change of rho, and rho at its dangling nodes
 
     Notes
     -----
@@ -42,9 +44,13 @@ def sweep(  # type: ignore[no-untyped-def]
     n_nodes, width = now.shape
     none = np.zeros((0, width))
     no_units = np.zeros(0, np.int64)
+    extrapolate = (weight != 1.0).any()
+    before = np.empty((BLOCK_ROWS if extrapolate else 0, width))
     for block in range(first, last):
         row = block * BLOCK_ROWS
         stop = min(row + BLOCK_ROWS, n_nodes)
+        if extrapolate:
+            before[: stop - row] = following[row:stop]
         if data.size == 0:
             _sum_rows(row, stop, indptr, indices, walk, now.ravel(), following.ravel())
         else:
@@ -62,6 +68,10 @@ def sweep(  # type: ignore[no-untyped-def]
                     change[block, c] += abs(score - now[i, c]) * degree
                 else:
                     change[block, c] += abs(score - now[i, c])
+                if extrapolate:
+                    old = before[i - row, c]
+                    score = weight[c] * (score - old) + old
+                if degree == 0.0:
                     lost[block, c] += score
                 following[i, c] = score
 

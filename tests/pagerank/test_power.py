@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.pagerank import power_iteration
+from graphrf.pagerank.power import iterate
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph
 
 START = np.array([0.0, 0.2, 0.0, 0.1, 0.0, 0.3, 0.4])
@@ -168,6 +169,65 @@ def test_every_vector_may_have_its_first_guess() -> None:
         power_iteration(graph, personalization=rows, start=np.eye(7))
     with pytest.raises(ValueError, match=r"`start\[1\]` must have a positive value"):
         power_iteration(graph, personalization=rows, start=[START, np.zeros(7)])
+
+
+# -- steps beyond the image of the last vector -------------------------------------------------------
+
+
+UNDIRECTED = {
+    "star": nx.star_graph(40),
+    "grid": nx.grid_2d_graph(20, 20),
+    "dense": nx.gnp_random_graph(80, 0.5, seed=0),
+    "complete": nx.complete_graph(40),
+    "pieces": nx.disjoint_union_all(
+        [nx.cycle_graph(7), nx.path_graph(30), nx.empty_graph(3), nx.complete_graph(9)]
+    ),
+    "clusters": nx.relaxed_caveman_graph(8, 8, 0.1, seed=0),
+}
+
+
+def counts(graph: grf.Graph, p_halt: float, tol: float, personalization: Any) -> tuple[int, int]:
+    """Iterations as they are, and plain ones."""
+    arguments: Any = {
+        "p_halt": p_halt,
+        "personalization": personalization,
+        "tol": tol,
+        "dangling": None,
+        "start": None,
+    }
+    results = [iterate(graph, **arguments, max_iter=None, plain=plain) for plain in (False, True)]
+    assert all(result.converged for result in results)
+    assert np.abs(results[0].scores - results[1].scores).sum() <= 2 * tol
+    return results[0].iterations, results[1].iterations
+
+
+@pytest.mark.parametrize("kind", UNDIRECTED)
+def test_undirected_graphs_take_fewer_iterations_and_the_bound_holds(kind: str) -> None:
+    graph = grf.Graph(nx.to_scipy_sparse_array(UNDIRECTED[kind], dtype=float))
+    seed = np.eye(graph.n_nodes)[5]
+    for p_halt in (0.02, 0.15, 0.7):
+        for start in (None, seed):
+            exact = dense_pagerank(graph, p_halt, start)
+            for tol in (1e-2, 1e-5, 1e-11):
+                result = power_iteration(graph, p_halt=p_halt, personalization=start, tol=tol)
+                assert np.abs(result.scores - exact).sum() <= result.error_bound + 1e-13
+                assert result.error_bound <= tol
+                assert result.scores.min() >= 0
+                fast, plain = counts(graph, p_halt, tol, start)
+                assert fast <= plain + 3
+    slow = {"star", "grid", "pieces", "clusters"}
+    fast, plain = counts(graph, 0.02, 1e-11, seed)
+    assert fast <= (0.4 if kind in slow else 1.0) * plain
+
+
+def test_few_iterations_have_a_true_bound_too() -> None:
+    graph = grf.Graph(nx.to_scipy_sparse_array(UNDIRECTED["grid"], dtype=float))
+    exact = dense_pagerank(graph, 0.05, np.eye(400)[7])
+    for limit in (1, 2, 5, 9, 20, 50):
+        with pytest.warns(UserWarning, match="raise `max_iter`"):
+            result = power_iteration(graph, p_halt=0.05, personalization={7: 1}, max_iter=limit)
+        assert np.abs(result.scores - exact).sum() <= result.error_bound
+        assert result.iterations == limit
 
 
 # -- large graphs, threads, extreme weights ----------------------------------------------------------

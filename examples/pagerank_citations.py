@@ -183,7 +183,7 @@ def draw(citations: Citations, found: PageRankResult, exact: np.ndarray, path: s
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color="#ececec", linewidth=0.8)
         ax.set_axisbelow(True)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=90)
 
 
 def main() -> None:

@@ -60,24 +60,16 @@ STYLES = {
 Errors = dict[tuple[tuple[str, str], float], np.ndarray]
 
 
-def coupling_of(method: tuple[str, str], p_halt: float) -> str | grf.Coupling:
-    """What `graphrf.pagerank` is told: the permutation of its own objective for "sigma"."""
-    estimator, name = method
-    if name != "sigma":
-        return name
-    return shipped_coupling(p_halt, "pagerank" if estimator == "endpoints" else "gram")
-
-
 def errors_of(
     graph: grf.Graph, exact: np.ndarray, method: tuple[str, str], p_halt: float, n_walks: int, seeds: range
 ) -> np.ndarray:
     """||rho^ - rho||_2 for every seed."""
-    coupling = coupling_of(method, p_halt)
+    estimator, coupling = method
     errors = np.empty(len(seeds))
     for number, seed in enumerate(seeds):
         found = grf.pagerank(
-            graph, p_halt=p_halt, n_walks=n_walks, estimator=method[0], coupling=coupling, n_batches=1, seed=seed,
-            n_threads=1,
+            graph, p_halt=p_halt, n_walks=n_walks, estimator=estimator, coupling=coupling, n_batches=1,
+            seed=seed, n_threads=1,
         )  # fmt: skip
         errors[number] = np.linalg.norm(found.scores - exact)
     return errors
@@ -142,7 +134,7 @@ def draw(results: dict[str, Errors], path: str) -> None:
     figure = Figure(figsize=(max(2.3 * columns, 8), 4.4 * rows + 1.2), layout="constrained")
     upper, lower = figure.subfigures(2, 1)
     above = upper.subplots(rows, columns, squeeze=False, sharex=True)
-    below = lower.subplots(rows, columns, squeeze=False, sharex=True)
+    below = lower.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axes in (above, below):
         for ax in axes.flat[len(results) :]:
             ax.axis("off")
@@ -152,8 +144,8 @@ def draw(results: dict[str, Errors], path: str) -> None:
                 draw_line(ax, np.array([mean_and_error(errors[method, p]) for p in P_HALT]), style)
             ratios = [ratio_and_error(errors[method, p], errors[REFERENCE, p]) for p in P_HALT]
             draw_line(ratio_ax, np.array(ratios), style)
-        ax.set_title(f"{name}", fontsize=9)
-        ratio_ax.set_title(f"{name}", fontsize=9)
+        ax.set_title(name, fontsize=9)
+        ratio_ax.set_title(name, fontsize=9)
         finish(ax)
         finish(ratio_ax)
         ax.yaxis.set_major_locator(MaxNLocator(5))
@@ -168,7 +160,7 @@ def draw(results: dict[str, Errors], path: str) -> None:
     lower.supxlabel("halting probability", fontsize=9)
     handles, labels = below.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8.5)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=90)
 
 
 def draw_line(ax: Axes, values: np.ndarray, style: tuple[str, str, str, str]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.lengths import shipped_coupling
 from graphrf.matching.pagerank_cost import pagerank_cost
 from graphrf.pagerank import power_iteration
 from tests.real_data import needs_data
@@ -15,29 +16,25 @@ from tests.test_examples import require, run
 
 
 def test_errors_of_end_points_are_those_of_the_exact_variance(example, karate):
-    """Eq. 82's cost gives the mean squared error without an approximation; at .5 sigma takes off .38 of it."""
+    """Eq. 82's cost gives the mean squared error without an approximation, here .745 of that of independent walks.
+
+    The permutation of Gram matrices would leave .875.
+    """
     module = example("pagerank_couplings")
-    p_halt, repeats = 0.5, 600
+    p_halt, repeats = 0.4, 600
     scores = power_iteration(karate, p_halt=p_halt).scores
-    permutation = module.coupling_of(("endpoints", "sigma"), p_halt).permutation
+    permutation = shipped_coupling(p_halt, "pagerank").permutation
     cost = pagerank_cost(karate, grf.Survival.geometric(p_halt), permutation.size, rng=np.random.default_rng(0))
     exact = {
         name: module.mean_square(cost, which, karate.n_nodes)
         for name, which in (("iid", None), ("sigma", permutation))
     }
-    assert exact["sigma"] < 0.63 * exact["iid"]
+    assert exact["sigma"] < 0.75 * exact["iid"]
     for name, expected in exact.items():
         errors = module.errors_of(karate, scores, ("endpoints", name), p_halt, 2, range(repeats))
         mean, spread = example("gram_error").mean_and_error(errors**2)
         assert mean == pytest.approx(expected, abs=5 * spread)
-        assert 5 * spread < 0.2 * expected  # the two differ by more
-
-
-def test_pagerank_couplings_takes_the_permutation_of_the_objective(example):
-    coupling_of = example("pagerank_couplings").coupling_of
-    assert coupling_of(("endpoints", "antithetic"), 0.3) == "antithetic"
-    assert coupling_of(("endpoints", "sigma"), 0.3).objective == "pagerank"
-    assert coupling_of(("visits", "sigma"), 0.3).objective == "gram"
+        assert 5 * spread < 0.1 * expected  # the three differ by more
 
 
 def test_pagerank_couplings_prints_a_row_for_every_p_halt_and_draws(tmp_path):

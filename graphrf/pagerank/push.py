@@ -70,7 +70,6 @@ class _Table(NamedTuple):
     """
 
     slots: np.ndarray
-    shift: np.uint64
     places: np.ndarray
     nodes: np.ndarray
     mass: np.ndarray
@@ -97,7 +96,7 @@ def local_rows(indptr, indices, cumulative, seeds, query, key):  # type: ignore[
     """
     n = seeds.size
     ends = np.zeros(n + 1, np.int64)
-    room = max(1, query.k) * n
+    room = n * min(max(1, query.k), _FEWEST_ROWS)
     nodes = np.empty(room, np.int64)
     scores = np.empty(room, np.float64)
     errors = np.empty(room, np.float64)
@@ -143,36 +142,29 @@ def _solve(  # type: ignore[no-untyped-def]
         table.mass[0, 0] = 0.0
         table.mass[0, 1] = 1.0
         return table, used, 0.0
-    edges = 0
-    if query.limit > 0:
-        table, used, pushes, _ = _push(table, used, indptr, indices, cumulative, p, query.limit)
-        record[0] = (1 - p) * _residual(table, used)
-        record[1] = pushes
-        return table, used, 0.0
-    limit = 1.0 / table.mass[0, 2]
+    walks_follow = query.limit == 0
+    limit = _LOWERING / table.mass[0, 2] if walks_follow else query.limit
     walking = np.inf
+    edges = 0
     while True:
-        limit *= _LOWERING
         table, used, pushes, new_edges = _push(table, used, indptr, indices, cumulative, p, limit)
         edges += new_edges
         record[0] = (1 - p) * _residual(table, used)
         record[1] += pushes
+        if not walks_follow:
+            return table, used, 0.0
         delta = query.delta
         if query.k > 0 and _rank(table, used, 0.0, query, best_scores, best_rows) == query.k:
             # Scores without walks are lower bounds, so the k best nodes are all above the k-th of them.
             delta = max(delta, _score(table, best_rows[query.k - 1], 0.0, p))
-        density = (
-            query.spread
-            * (2 + query.epsilon)
-            * np.log(2 / (delta * query.failure))
-            / (query.epsilon * query.epsilon * delta)
-        )
+        density = walk_density(query.epsilon, delta, delta * query.failure, query.spread)
         # What has just been pushed for must have paid, unless pushing has hardly begun.
         saved = walking
         walking = _STEP_COST * record[0] * density / p
         saved -= walking
         if walking <= edges or (walking <= _PATIENCE * edges and saved <= new_edges):
             break
+        limit *= _LOWERING
     record[5] = delta
     table, used, walks, steps = _walk(table, used, indptr, indices, cumulative, p, density, key)
     record[2] = walks
@@ -183,7 +175,7 @@ def _solve(  # type: ignore[no-untyped-def]
 # -- pushing -------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True)
+@njit(nogil=True, cache=True)
 def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ignore[no-untyped-def]
     """Push until no node's residual exceeds `limit` for each of its edges; first come, first served.
 
@@ -210,7 +202,7 @@ def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ign
             high = np.int64(indptr[node + 1])
             if used + high - low > table.nodes.size:
                 table = _grown(table, used, used + high - low)
-            slots, shift, mass = table.slots, table.shift, table.mass
+            slots, mass = table.slots, table.mass
             queue = table.queues[1 - side]
             residual = mass[row, 0]
             mass[row, 0] = 0.0
@@ -233,7 +225,7 @@ def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ign
                     share = residual * (cumulative[e] - before)
                     before = cumulative[e]
                 v = uint64(indices[e])
-                place = _place(slots, shift, v)
+                place = _place(slots, v)
                 word = slots[place]
                 if word == _U0:
                     to = used
@@ -263,6 +255,13 @@ def _residual(table, used):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def walk_density(epsilon, score, failure, spread):  # type: ignore[no-untyped-def]
+    """Walks for each unit of residual mass, so that a node of `score` or more is missed by epsilon times its score
+    with probability `failure` at most (derived in `graphrf.pagerank.local_pagerank`)."""
+    return spread * (2 + epsilon) * np.log(2 / failure) / (epsilon * epsilon * score)
+
+
+@njit(nogil=True, cache=True)
 def _walk(table, used, indptr, indices, cumulative, p_halt, density, key):  # type: ignore[no-untyped-def]
     """Walk from the residual, `density` walks for each unit of mass that does not halt at once, and count.
 
@@ -285,26 +284,22 @@ def _walk(table, used, indptr, indices, cumulative, p_halt, density, key):  # ty
                 starts[n_starts, 2] = walks
                 n_starts += 1
                 walks += number
-    source = np.empty(_LANES, np.uint64)
-    walk = np.empty(_LANES, np.uint64)
+    source = np.empty(walks // N_BATCHES + 1, np.uint64)
+    walk = np.empty(source.size, np.uint64)
     steps = 0
     for batch in range(N_BATCHES):
-        lanes = 0
+        n = 0
         for i in range(n_starts):
             for j in range((batch - starts[i, 2]) % N_BATCHES, starts[i, 1], N_BATCHES):
-                source[lanes] = uint64(starts[i, 0])
-                walk[lanes] = uint64(j)
-                lanes += 1
-                if lanes == _LANES:
-                    table, used, taken = _advance(
-                        table, used, lanes, source, walk, batch, indptr, indices, cumulative, p_halt, key
-                    )
-                    steps += taken
-                    lanes = 0
-        table, used, taken = _advance(
-            table, used, lanes, source, walk, batch, indptr, indices, cumulative, p_halt, key
-        )
-        steps += taken
+                source[n] = uint64(starts[i, 0])
+                walk[n] = uint64(j)
+                n += 1
+        for first in range(0, n, _LANES):
+            table, used, taken = _advance(
+                table, used, first, min(n, first + _LANES), source, walk, batch,
+                indptr, indices, cumulative, p_halt, key,
+            )  # fmt: skip
+            steps += taken
     for row in range(used):
         _close(table.visits, row)
     return table, used, walks, steps
@@ -312,9 +307,9 @@ def _walk(table, used, indptr, indices, cumulative, p_halt, density, key):  # ty
 
 @njit(nogil=True)
 def _advance(  # type: ignore[no-untyped-def]
-    table, used, lanes, source, walk, batch, indptr, indices, cumulative, p_halt, key
+    table, used, first, last, source, walk, batch, indptr, indices, cumulative, p_halt, key
 ):
-    """Walk the first `lanes` lanes to their ends, together, and count every step's node.
+    """Walk walks first .. last - 1 to their ends, together, and count every step's node.
 
     The first two words of a walk's bits give its length; a step takes one word, two on weighted graphs.
     """
@@ -324,17 +319,16 @@ def _advance(  # type: ignore[no-untyped-def]
     alive = np.empty(_LANES, np.int64)
     seed = table.nodes[0]
     rate = 1.0 / np.log1p(-p_halt)
-    for lane in range(lanes):
-        words[lane, 0], words[lane, 1], words[lane, 2], words[lane, 3] = philox(
-            source[lane], walk[lane], _U0, _USE, key
-        )
+    n = last - first
+    for lane in range(n):
+        i = first + lane
+        words[lane, 0], words[lane, 1], words[lane, 2], words[lane, 3] = philox(source[i], walk[i], _U0, _USE, key)
         length[lane] = 1 + np.int64(np.log1p(-unit(words[lane, 0], words[lane, 1])) * rate)
-        position[lane] = np.int64(source[lane])
+        position[lane] = np.int64(source[i])
         alive[lane] = lane
     per_call = 4 if cumulative.size == 0 else 2
-    k = per_call // 2
-    first = k
-    n = lanes
+    begin = per_call // 2
+    k = begin
     steps = 0
     while n > 0:
         phase = k % per_call
@@ -342,7 +336,7 @@ def _advance(  # type: ignore[no-untyped-def]
             for i in range(n):
                 lane = alive[i]
                 words[lane, 0], words[lane, 1], words[lane, 2], words[lane, 3] = philox(
-                    source[lane], walk[lane], uint64(k // per_call), _USE, key
+                    source[first + lane], walk[first + lane], uint64(k // per_call), _USE, key
                 )
         k += 1
         steps += n
@@ -362,7 +356,7 @@ def _advance(  # type: ignore[no-untyped-def]
             table = _grown(table, used, used + n)
         for i in range(n):
             v = uint64(position[alive[i]])
-            place = _place(table.slots, table.shift, v)
+            place = _place(table.slots, v)
             word = table.slots[place]
             if word == _U0:
                 row = used
@@ -376,7 +370,7 @@ def _advance(  # type: ignore[no-untyped-def]
         kept = 0
         for i in range(n):
             lane = alive[i]
-            if length[lane] > k - first:
+            if length[lane] > k - begin:
                 alive[kept] = lane
                 kept += 1
         n = kept
@@ -475,12 +469,8 @@ def _sink(best_scores, best_rows, nodes, n, score, row):  # type: ignore[no-unty
 @njit(nogil=True)
 def _new_table(rows):  # type: ignore[no-untyped-def]
     """An empty table for `rows` nodes, a power of two; half of the slots stay empty."""
-    bits = 1
-    while (1 << bits) < 2 * rows:
-        bits += 1
     return _Table(
-        np.zeros(1 << bits, np.uint64),
-        uint64(64 - bits),
+        np.zeros(2 * rows, np.uint64),
         np.empty(rows, np.int64),
         np.empty(rows, np.int64),
         np.empty((rows, 4), np.float64),
@@ -496,23 +486,26 @@ def _grown(table, used, room):  # type: ignore[no-untyped-def]
     while rows < room:
         rows *= 4
     larger = _new_table(rows)
-    larger.nodes[:used] = table.nodes[:used]
-    larger.mass[:used] = table.mass[:used]
-    larger.visits[:used] = table.visits[:used]
-    larger.queues[:, :used] = table.queues[:, :used]
+    # Loops, since slices take long to compile.
     for row in range(used):
-        node = uint64(larger.nodes[row])
-        place = _place(larger.slots, larger.shift, node)
+        for column in range(4):
+            larger.mass[row, column] = table.mass[row, column]
+            larger.visits[row, column] = table.visits[row, column]
+        for side in range(2):
+            larger.queues[side, row] = table.queues[side, row]
+        larger.nodes[row] = table.nodes[row]
+        node = uint64(table.nodes[row])
+        place = _place(larger.slots, node)
         larger.slots[place] = (node << _U32) | uint64(row + 1)
         larger.places[row] = place
     return larger
 
 
 @njit(nogil=True)
-def _place(slots, shift, node):  # type: ignore[no-untyped-def]
+def _place(slots, node):  # type: ignore[no-untyped-def]
     """The slot that holds `node`, or the empty one where it belongs."""
     last = uint64(slots.size - 1)
-    place = uint64(node * _MULTIPLIER) >> shift
+    place = (uint64(node * _MULTIPLIER) >> _U32) & last
     while slots[place] != _U0 and slots[place] >> _U32 != node:
         place = (place + uint64(1)) & last
     return place
@@ -539,7 +532,7 @@ def _append(table, used, place, node, indptr):  # type: ignore[no-untyped-def]
 def _begin(table, seed, indptr):  # type: ignore[no-untyped-def]
     """All mass as residual on the seed; the table must be empty."""
     node = uint64(seed)
-    used = _append(table, 0, _place(table.slots, table.shift, node), node, indptr)
+    used = _append(table, 0, _place(table.slots, node), node, indptr)
     table.mass[0, 0] = 1.0
     return table, used
 
@@ -554,5 +547,6 @@ def _clear(table, used):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def _longer(array, used, size):  # type: ignore[no-untyped-def]
     longer = np.empty(size, array.dtype)
-    longer[:used] = array[:used]
+    for i in range(used):
+        longer[i] = array[i]
     return longer

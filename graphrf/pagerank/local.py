@@ -18,6 +18,7 @@ from graphrf.sampling.philox import check_seed
 from graphrf.sampling.transitions import Transitions, transitions
 
 _EPSILON = 0.5
+_DELTA = 1e-4
 _FAILURE = 0.01
 # Seeds in one task: enough to outweigh its start, few enough to feed all threads and the progress bar.
 _TASK_SEEDS = 64
@@ -150,8 +151,9 @@ def local_pagerank(
         Relative error of the guarantee; default 0.5. Typical errors are a small part of it, see `stderr`. The
         number of walks grows as 1 / epsilon^2.
     delta : float in (0, 1), optional
-        Smallest score that the guarantee covers; default 1 / N. With `k` it stops at the k-th best score if that
-        is larger, as it is in most cases.
+        Smallest score that the guarantee covers; default 1 / N, but 1e-4 at least, so that the cost does not grow
+        with N. With `k` it is raised to a lower bound on the k-th best score, where that is larger. The number of
+        walks grows as 1 / delta.
     failure : float in (0, 0.25], optional
         Probability at which the guarantee may fail for a seed; default 0.01.
     max_residual : float, optional
@@ -203,13 +205,15 @@ def local_pagerank(
     graph is undirected with equal weights, they are at most `max_residual` times the number of edges of t.
 
     Cost: pushing until r = max_residual goes along at most 1 / (p r) edges. With walks, pushing goes on until it
-    has cost about what the walks will, or stops paying; then (1 - p) n walks at most take 1 / p steps each.
+    has cost about what the walks will, or stops paying; then `residual` n walks take 1 / p steps each on average.
+    That is little where few nodes hold most of the score. A hub whose neighbours all have small scores, many nodes
+    asked for, or a small p_halt spread it over much of the graph, and `power_iteration` is soon faster.
     Memory: 110 to 600 bytes for each node touched, for each thread, and nothing in proportion to N; 20 bytes for
     each score returned. The first call on a graph takes O(N + edges) for its walk arrays, which are kept as long
     as the graph.
 
-    References: Andersen, Chung and Lang, FOCS 2006, Lemma 2 and Theorem 1 (push); Wang, Yang, Xiao, Wei and Yang,
-    FORA, KDD 2017, Theorem 1 (end points, for single nodes; here visits, for all nodes at once).
+    References: Andersen, Chung and Lang, FOCS 2006 (push, its cost and its bound); Wang, Yang, Xiao, Wei and Yang,
+    FORA, KDD 2017 (walks by their end points, for single nodes; here visits, for all nodes at once).
 
     Examples
     --------
@@ -243,7 +247,7 @@ def local_pagerank(
         key = np.uint64(seed)
         epsilon = _EPSILON if epsilon is None else epsilon
         epsilon = _checks.number("epsilon", epsilon, low=0, high=0.5, include_low=False)
-        delta = 1.0 / max(2, graph.n_nodes) if delta is None else delta
+        delta = max(1 / max(2, graph.n_nodes), _DELTA) if delta is None else delta
         delta = _checks.number("delta", delta, low=0, high=1, include_low=False, include_high=False)
         failure = _FAILURE if failure is None else failure
         failure = _checks.number("failure", failure, low=0, high=0.25, include_low=False)

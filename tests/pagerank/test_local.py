@@ -96,6 +96,23 @@ def test_walks_stay_near_their_seed() -> None:
 # -- walks ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("make_graph", GRAPHS)
+@pytest.mark.parametrize("p_halt", [0.02, 0.15, 0.95])
+def test_walks_find_every_score_on_weighted_graphs_with_loops_and_dangling_nodes(
+    make_graph: Callable[[], grf.Graph], p_halt: float
+) -> None:
+    graph = make_graph()
+    result = local_pagerank(
+        graph, np.arange(graph.n_nodes), p_halt=p_halt, epsilon=0.1, delta=0.01, failure=1e-8, seed=4
+    )
+    for seed in range(graph.n_nodes):
+        truth = exact(graph, seed, p_halt)
+        scores = result.scores[[seed]].toarray()[0]
+        assert np.all(np.abs(scores - truth)[truth >= 0.01] <= 0.1 * truth[truth >= 0.01])
+        assert np.all(scores[truth < 0.01] < 1.1 * 0.01)
+    assert result.walks.sum() > 0
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 0.2])
 @pytest.mark.parametrize("k", [None, 1, 10])
 def test_the_guarantee_holds_for_all_nodes_at_once(clubs: grf.Graph, epsilon: float, k: int | None) -> None:

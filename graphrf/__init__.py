@@ -98,11 +98,11 @@ _HOME = {
     "learn_coupling": "matching.learn",
     "load_features": "features",
     "load_graph": "loaders",
-    "pagerank": "pagerank",
     "sample_features": "sampling.sample",
     "sample_product": "products",
 }
-_ROOMS = ("datasets", "gp")
+# `pagerank` is a package that can be called, in place of the function in it.
+_ROOMS = ("datasets", "gp", "pagerank")
 
 __all__ = ["__version__", *sorted(_HOME), *_ROOMS]
 

@@ -1,8 +1,8 @@
 """The compiled loops of local PageRank: push residual mass along edges from a seed, then walk from what is left.
 
-A seed's state is kept for the touched nodes alone: a hash table gives every touched node a row, in the order in
-which they are first met. So memory and time depend on the neighbourhood and not on the graph, and nothing depends
-on the size of the table. All random bits are functions of (seed of the bits, seed node, node, walk, step).
+A seed's state is kept for the touched nodes alone (`graphrf.pagerank.touched`), so memory and time depend on the
+neighbourhood and not on the graph. All random bits are functions of (seed of the bits, seed node, node, walk,
+step).
 
 Sources: Andersen, Chung and Lang, "Local graph partitioning using PageRank vectors", FOCS 2006 (push); Berkhin,
 "Bookmark-coloring algorithm for personalized PageRank computing", Internet Math. 3, 2006; Wang, Yang, Xiao, Wei
@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, uint64
 
+from graphrf.pagerank.touched import FEWEST_ROWS, append, begin, clear, grown, new_table, place_of
 from graphrf.sampling.philox import Use, philox, unit
 from graphrf.sampling.walks import neighbour
 
@@ -27,12 +28,10 @@ _USE = np.uint64(Use.PUSH_WALK)
 _U0 = np.uint64(0)
 _U32 = np.uint64(32)
 _MASK = np.uint64(0xFFFFFFFF)
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 # The counter of a node's number of walks stands where no walk's number does.
 _ROUNDING = np.uint64(0xFFFFFFFF)
 # Walkers that advance together, so that their reads of memory overlap.
 _LANES = 128
-_FEWEST_ROWS = 1024
 # The threshold is lowered by this factor until the walks will cost less than the pushes did, or until lowering it
 # cost more than it saved; but not before the pushes cost a 50th of the walks. A step of a walk costs about as
 # much as two edges pushed along.
@@ -62,21 +61,6 @@ class Query(NamedTuple):
     spread: float
 
 
-class _Table(NamedTuple):
-    """The touched nodes of one seed; row 0 is the seed.
-
-    `slots` holds words (node, row + 1), 0 where empty. Columns of `mass`: residual, reserve, edges (at least 1),
-    whether queued. Columns of `visits`: in the batch under way, its number, in all batches, their squares.
-    """
-
-    slots: np.ndarray
-    places: np.ndarray
-    nodes: np.ndarray
-    mass: np.ndarray
-    visits: np.ndarray
-    queues: np.ndarray
-
-
 @njit(nogil=True, cache=True)
 def local_rows(indptr, indices, cumulative, seeds, query, key):  # type: ignore[no-untyped-def]
     """One row of scores for every seed.
@@ -96,16 +80,16 @@ def local_rows(indptr, indices, cumulative, seeds, query, key):  # type: ignore[
     """
     n = seeds.size
     ends = np.zeros(n + 1, np.int64)
-    room = n * min(max(1, query.k), _FEWEST_ROWS)
+    room = n * min(max(1, query.k), FEWEST_ROWS)
     nodes = np.empty(room, np.int64)
     scores = np.empty(room, np.float64)
     errors = np.empty(room, np.float64)
     record = np.zeros((n, 6), np.float64)
     best_scores = np.empty(max(1, query.k), np.float64)
     best_rows = np.empty(max(1, query.k), np.int64)
-    table = _new_table(_FEWEST_ROWS)
+    table = new_table(FEWEST_ROWS)
     for i in range(n):
-        table, used = _begin(table, seeds[i], indptr)
+        table, used = begin(table, seeds[i], indptr)
         table, used, density = _solve(
             table, used, indptr, indices, cumulative, query, key, best_scores, best_rows, record[i]
         )
@@ -126,7 +110,7 @@ def local_rows(indptr, indices, cumulative, seeds, query, key):  # type: ignore[
             errors[end + j] = _error(table, row, scale)
         ends[i + 1] = end + count
         record[i, 4] = used
-        _clear(table, used)
+        clear(table, used)
     return ends, nodes[: ends[n]], scores[: ends[n]], errors[: ends[n]], record
 
 
@@ -201,7 +185,7 @@ def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ign
             low = np.int64(indptr[node])
             high = np.int64(indptr[node + 1])
             if used + high - low > table.nodes.size:
-                table = _grown(table, used, used + high - low)
+                table = grown(table, used, used + high - low)
             slots, mass = table.slots, table.mass
             queue = table.queues[1 - side]
             residual = mass[row, 0]
@@ -225,11 +209,11 @@ def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ign
                     share = residual * (cumulative[e] - before)
                     before = cumulative[e]
                 v = uint64(indices[e])
-                place = _place(slots, v)
+                place = place_of(slots, v)
                 word = slots[place]
                 if word == _U0:
                     to = used
-                    used = _append(table, used, place, v, indptr)
+                    used = append(table, used, place, v, indptr)
                 else:
                     to = np.int64(word & _MASK) - 1
                 held = mass[to, 0] + share
@@ -327,8 +311,8 @@ def _advance(  # type: ignore[no-untyped-def]
         position[lane] = np.int64(source[i])
         alive[lane] = lane
     per_call = 4 if cumulative.size == 0 else 2
-    begin = per_call // 2
-    k = begin
+    skipped = per_call // 2  # words spent on the length, in steps
+    k = skipped
     steps = 0
     while n > 0:
         phase = k % per_call
@@ -353,14 +337,14 @@ def _advance(  # type: ignore[no-untyped-def]
                 bits = (words[lane, 2 * phase] << _U32) | words[lane, 2 * phase + 1]
             position[lane] = neighbour(v, bits, indptr, indices, cumulative)
         if used + n > table.nodes.size:
-            table = _grown(table, used, used + n)
+            table = grown(table, used, used + n)
         for i in range(n):
             v = uint64(position[alive[i]])
-            place = _place(table.slots, v)
+            place = place_of(table.slots, v)
             word = table.slots[place]
             if word == _U0:
                 row = used
-                used = _append(table, used, place, v, indptr)
+                used = append(table, used, place, v, indptr)
             else:
                 row = np.int64(word & _MASK) - 1
             if table.visits[row, 1] != batch:
@@ -370,7 +354,7 @@ def _advance(  # type: ignore[no-untyped-def]
         kept = 0
         for i in range(n):
             lane = alive[i]
-            if length[lane] > k - begin:
+            if length[lane] > k - skipped:
                 alive[kept] = lane
                 kept += 1
         n = kept
@@ -461,87 +445,6 @@ def _sink(best_scores, best_rows, nodes, n, score, row):  # type: ignore[no-unty
         hole = child
     best_scores[hole] = score
     best_rows[hole] = row
-
-
-# -- the table of touched nodes ------------------------------------------------------------------------------
-
-
-@njit(nogil=True)
-def _new_table(rows):  # type: ignore[no-untyped-def]
-    """An empty table for `rows` nodes, a power of two; half of the slots stay empty."""
-    return _Table(
-        np.zeros(2 * rows, np.uint64),
-        np.empty(rows, np.int64),
-        np.empty(rows, np.int64),
-        np.empty((rows, 4), np.float64),
-        np.empty((rows, 4), np.float64),
-        np.empty((2, rows), np.int64),
-    )
-
-
-@njit(nogil=True)
-def _grown(table, used, room):  # type: ignore[no-untyped-def]
-    """The same table with room for at least `room` nodes."""
-    rows = table.nodes.size
-    while rows < room:
-        rows *= 4
-    larger = _new_table(rows)
-    # Loops, since slices take long to compile.
-    for row in range(used):
-        for column in range(4):
-            larger.mass[row, column] = table.mass[row, column]
-            larger.visits[row, column] = table.visits[row, column]
-        for side in range(2):
-            larger.queues[side, row] = table.queues[side, row]
-        larger.nodes[row] = table.nodes[row]
-        node = uint64(table.nodes[row])
-        place = _place(larger.slots, node)
-        larger.slots[place] = (node << _U32) | uint64(row + 1)
-        larger.places[row] = place
-    return larger
-
-
-@njit(nogil=True)
-def _place(slots, node):  # type: ignore[no-untyped-def]
-    """The slot that holds `node`, or the empty one where it belongs."""
-    last = uint64(slots.size - 1)
-    place = (uint64(node * _MULTIPLIER) >> _U32) & last
-    while slots[place] != _U0 and slots[place] >> _U32 != node:
-        place = (place + uint64(1)) & last
-    return place
-
-
-@njit(nogil=True)
-def _append(table, used, place, node, indptr):  # type: ignore[no-untyped-def]
-    """A new row for `node`; returns the number of rows."""
-    table.slots[place] = (node << _U32) | uint64(used + 1)
-    table.places[used] = place
-    table.nodes[used] = node
-    table.mass[used, 0] = 0.0
-    table.mass[used, 1] = 0.0
-    table.mass[used, 2] = max(1, indptr[node + uint64(1)] - indptr[node])
-    table.mass[used, 3] = 0.0
-    table.visits[used, 0] = 0.0
-    table.visits[used, 1] = 0.0
-    table.visits[used, 2] = 0.0
-    table.visits[used, 3] = 0.0
-    return used + 1
-
-
-@njit(nogil=True)
-def _begin(table, seed, indptr):  # type: ignore[no-untyped-def]
-    """All mass as residual on the seed; the table must be empty."""
-    node = uint64(seed)
-    used = _append(table, 0, _place(table.slots, node), node, indptr)
-    table.mass[0, 0] = 1.0
-    return table, used
-
-
-@njit(nogil=True)
-def _clear(table, used):  # type: ignore[no-untyped-def]
-    """Empty the table."""
-    for row in range(used):
-        table.slots[table.places[row]] = _U0
 
 
 @njit(nogil=True)

@@ -70,7 +70,8 @@ def pagerank(
         "pooled": the walkers on one node are one population which stops and parts evenly in whole numbers; .25
         to .65 of the error of independent walks at 16 walks a node, about .3 at 64; for visits only. The others
         couple the lengths of the walks from one node (`IID`, `Antithetic`, `SigmaCoupled`, `Stratified`);
-        "sigma" takes the permutation shipped for the nearest p_halt, a Coupling brings its own.
+        "sigma" takes the permutation shipped for the nearest p_halt, learned for end points (Eq. 82) or, for
+        visits, for Gram matrices, which vary less; a Coupling brings its own.
     personalization : mapping of nodes to values, or array_like of shape (N,), or several of them, optional
         The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names; positions
         if the graph has no names or none that is an integer. Default: uniform. Several vectors are a sequence

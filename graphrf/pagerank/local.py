@@ -15,7 +15,7 @@ from graphrf._threads import ordered_map, thread_count
 from graphrf.graph import Graph, require_graph
 from graphrf.pagerank.push import Query, local_rows
 from graphrf.sampling.philox import check_seed
-from graphrf.sampling.transitions import Transitions, transitions
+from graphrf.sampling.transitions import Transitions, graph_transitions
 
 _EPSILON = 0.5
 _DELTA = 1e-4
@@ -231,7 +231,7 @@ def local_pagerank(
     p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
     positions, single = _seed_nodes(graph, seeds)
     best = 0 if k is None else min(_checks.integer("k", k, low=1), graph.n_nodes)
-    walk_arrays, loop = _prepared(graph)
+    walk_arrays = graph_transitions(graph)
     if max_residual is not None:
         limit = _checks.number("max_residual", max_residual, low=0, include_low=False)
         for name, value in (("epsilon", epsilon), ("delta", delta), ("failure", failure), ("seed", seed)):
@@ -251,7 +251,7 @@ def local_pagerank(
         delta = _checks.number("delta", delta, low=0, high=1, include_low=False, include_high=False)
         failure = _FAILURE if failure is None else failure
         failure = _checks.number("failure", failure, low=0, high=0.25, include_low=False)
-        query = Query(p_halt, best, 0.0, epsilon, delta, failure, visit_spread(p_halt, loop))
+        query = Query(p_halt, best, 0.0, epsilon, delta, failure, visit_spread(p_halt, _largest_loop(graph)))
 
     rows = _rows(walk_arrays, positions, query, key, thread_count(n_threads), _checks.flag("progress", progress))
     scores, errors, record = _as_sparse(rows, (positions.size, graph.n_nodes))
@@ -297,18 +297,17 @@ def _seed_nodes(graph: Graph, seeds: Any) -> tuple[np.ndarray, bool]:
     return positions, isinstance(seeds, str) or np.ndim(seeds) == 0
 
 
-# Queries come one by one, and making these arrays looks at the whole graph.
-_known: weakref.WeakKeyDictionary[Graph, tuple[Transitions, float]] = weakref.WeakKeyDictionary()
+# Queries come one by one, and this looks at the whole graph.
+_known_loops: weakref.WeakKeyDictionary[Graph, float] = weakref.WeakKeyDictionary()
 
 
-def _prepared(graph: Graph) -> tuple[Transitions, float]:
-    """The walk arrays, and the largest probability of a step from a node to itself."""
-    if graph not in _known:
+def _largest_loop(graph: Graph) -> float:
+    """The largest probability of a step from a node to itself."""
+    if graph not in _known_loops:
         loops = graph.adjacency.diagonal()
         at = np.flatnonzero(loops)
-        loop = float((loops[at] / graph.degrees[at]).max()) if at.size else 0.0
-        _known[graph] = (transitions(graph.adjacency), loop)
-    return _known[graph]
+        _known_loops[graph] = float((loops[at] / graph.degrees[at]).max()) if at.size else 0.0
+    return _known_loops[graph]
 
 
 _Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]

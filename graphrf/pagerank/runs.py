@@ -16,7 +16,7 @@ from graphrf.pagerank.pooled import count_pool
 from graphrf.pagerank.problem import Problem
 from graphrf.pagerank.visits import control_vector, visit_measure
 from graphrf.pagerank.walkers import count_walks
-from graphrf.sampling.transitions import Transitions, transitions
+from graphrf.sampling.transitions import Transitions, graph_transitions
 
 # Walks in one task: enough to outweigh its array of counts, few enough to feed all threads.
 _TASK_WALKS = 100_000
@@ -46,7 +46,7 @@ def batch_measures(
     n_nodes = problem.graph.n_nodes
     group = law.group if law is not None else 1
     total = groups * group * problem.sources.size
-    walk_arrays = transitions(problem.graph.adjacency)
+    walk_arrays = graph_transitions(problem.graph)
     control = control_vector(problem)
     # A pool is one task, whose threads share its rounds where there are fewer pools; of walks, every thread gets
     # a few tasks, whether from one batch or from several.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf.graph import Graph
 from graphrf.sampling.walks import row_cumsum
 
 
@@ -34,6 +36,17 @@ def transitions(adjacency: sp.csr_array) -> Transitions:
     for array in (indptr, indices, cumulative):
         array.setflags(write=False)
     return Transitions(indptr, indices, cumulative)
+
+
+# Queries come one by one, and making the arrays looks at the whole graph.
+_known: weakref.WeakKeyDictionary[Graph, Transitions] = weakref.WeakKeyDictionary()
+
+
+def graph_transitions(graph: Graph) -> Transitions:
+    """The walk arrays of a graph's adjacency, kept as long as the graph."""
+    if graph not in _known:
+        _known[graph] = transitions(graph.adjacency)
+    return _known[graph]
 
 
 def _running_shares(indptr: np.ndarray, weights: np.ndarray) -> np.ndarray:

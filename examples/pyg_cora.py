@@ -60,9 +60,9 @@ class Convolutions(nn.Module):
 
     def __init__(self, data: Data, normalize: bool) -> None:
         super().__init__()
-        self.inputs = nn.Parameter(0.1 * torch.randn(data.num_nodes, 64))
+        self.inputs = nn.Parameter(0.1 * torch.randn(data.num_nodes, 32))
         n_classes = int(data.y.max()) + 1
-        self.first, self.second = (GCNConv(64, width, normalize=normalize) for width in (64, n_classes))
+        self.first, self.second = (GCNConv(32, width, normalize=normalize) for width in (32, n_classes))
         self.edges = data.edge_index, data.edge_weight
 
     def forward(self) -> Tensor:
@@ -76,8 +76,8 @@ class Averages(nn.Module):
 
     def __init__(self, data: Data) -> None:
         super().__init__()
-        self.inputs = nn.Parameter(0.1 * torch.randn(data.num_nodes, 64))
-        self.guess = nn.Sequential(nn.Dropout(0.5), nn.Linear(64, int(data.y.max()) + 1))
+        self.inputs = nn.Parameter(0.1 * torch.randn(data.num_nodes, 32))
+        self.guess = nn.Sequential(nn.Dropout(0.5), nn.Linear(32, int(data.y.max()) + 1))
         self.means = SimpleConv(aggr="sum")
         self.edges = data.edge_index, data.edge_weight
 
@@ -275,8 +275,8 @@ def cell(values: list[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5, help="splits and starts")
-    parser.add_argument("--epochs", type=int, default=150)
+    parser.add_argument("--seeds", type=int, default=3, help="splits and starts")
+    parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument(
         "--quick", action="store_true", help="two seeds, 5 epochs, without dense rivals: a check that it runs"
     )

@@ -46,6 +46,12 @@ def test_rings_with_skips_have_four_neighbours_and_other_returns(example):
     assert distances[~np.eye(len(encodings), dtype=bool)].min() > 1e-3
 
 
+def test_convolutions_tell_rings_apart_by_return_probabilities_only(example):
+    module = example("pyg_cora")
+    assert module.skip_accuracy(module.constant, 0, 10) == pytest.approx(0.1)  # ten classes, one answer
+    assert module.skip_accuracy(module.SKIP_ROWS["AddReturnProbabilities"], 0, 60) > 0.9
+
+
 def test_weights_of_plain_edges_sum_to_one(example, karate):
     module = example("pyg_cora")
     edges = karate.adjacency.tocoo()

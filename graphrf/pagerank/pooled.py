@@ -14,6 +14,7 @@ the choice between sweep and list depend on the graph and the populations only, 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, uint64
@@ -84,6 +85,28 @@ def count_pool(
     return n_steps + int(_run(*walk_arrays, population, following, p_halt, k, key, counts))
 
 
+class _Desk(NamedTuple):
+    """Room for a round's work: nodes, walkers that they keep, and the random bits of their stops and dealings.
+
+    Taken once for many blocks: threads that allocate for every block wait for each other.
+    """
+
+    nodes: np.ndarray
+    left: np.ndarray
+    stop: np.ndarray
+    deal: np.ndarray
+
+
+@njit(nogil=True)
+def _new_desk(size):  # type: ignore[no-untyped-def]
+    return _Desk(
+        np.empty(size, np.int64),
+        np.empty(size + 1, np.int64),
+        np.empty(size, np.float64),
+        np.empty(size, np.uint64),
+    )
+
+
 @njit(nogil=True, cache=True)
 def _run(indptr, indices, cumulative, population, following, p_halt, k, key, counts):  # type: ignore[no-untyped-def]
     """Run a pool to its end from the populations after round k, alone; returns the number of steps."""
@@ -96,20 +119,20 @@ def _run(indptr, indices, cumulative, population, following, p_halt, k, key, cou
         total = _add_up(following, counts)
         n_steps += total
         population, following = following, population
-    standing = np.empty(total, np.int64)
+    desk = _new_desk(total)
     reached = np.empty(total, np.int64)
     n = 0
     if total > 0:
         for u in range(n_nodes):
             if population[u] > 0:
-                standing[n] = u
+                desk.nodes[n] = u
                 n += 1
     while n > 0:
         k += 1
-        n = _round(indptr, indices, cumulative, population, p_halt, k, key, 0, n, standing, following, reached)
+        n = _round(indptr, indices, cumulative, population, p_halt, k, key, n, desk, following, reached)
         for i in range(n):
             v = reached[i]
-            standing[i] = v
+            desk.nodes[i] = v
             counts[v] += following[v]
             n_steps += following[v]
         population, following = following, population
@@ -121,9 +144,13 @@ def _sweep(  # type: ignore[no-untyped-def]
     indptr, indices, cumulative, population, p_halt, k, key, first, stride, following
 ):
     """One round of every `stride`-th block of nodes, from block `first` on; leaves their populations empty."""
+    desk = _new_desk(_BLOCK)
     for low in range(first * _BLOCK, population.size, stride * _BLOCK):
-        high = min(low + _BLOCK, population.size)
-        _round(indptr, indices, cumulative, population, p_halt, k, key, low, high, None, following, None)
+        n = 0
+        for u in range(low, min(low + _BLOCK, population.size)):
+            desk.nodes[n] = u
+            n += np.int64(population[u] > 0)
+        _round(indptr, indices, cumulative, population, p_halt, k, key, n, desk, following, None)
 
 
 @njit(nogil=True, cache=True)
@@ -146,42 +173,32 @@ def _add_up(following, counts):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _round(  # type: ignore[no-untyped-def]
-    indptr, indices, cumulative, population, p_halt, k, key, low, high, standing, following, reached
+    indptr, indices, cumulative, population, p_halt, k, key, n, desk, following, reached
 ):
-    """One round of the nodes low..high, or of standing[low:high] if not None; empties their populations.
+    """One round of the first n nodes on the desk; empties their populations.
 
     Nodes that get walkers are listed in `reached` unless it is None (then the loop is compiled without it, three
     times as fast); returns their number. One kind of work a loop, so that the generator's is vectorised.
-    Counters: (node, round, 0, POOL) for a node's stops and its dealing.
+    Counters: (node, round, 0, POOL) for a node's stops and its dealing, (first node, round, 1, POOL) for what the
+    stops leave.
     """
-    if standing is None:
-        nodes = np.empty(high - low, np.int64)
-        size = 0
-        for u in range(low, high):
-            nodes[size] = u
-            size += np.int64(population[u] > 0)
-    else:
-        nodes = standing[low:high]
-        size = high - low
-    if size == 0:
+    if n == 0:
         return 0
-    left = np.empty(size + 1, np.int64)
-    stop = np.empty(size, np.float64)
-    deal = np.empty(size, np.uint64)
-    for i in range(size):
+    nodes, left, stop, deal = desk
+    for i in range(n):
         w0, w1, w2, _ = philox(uint64(nodes[i]), uint64(k), _U0, _USE_POOL, key)
         stop[i] = float(w0) * 2.0**-32
         deal[i] = (w1 << _U32) | w2
-    for i in range(size):
+    for i in range(n):
         left[i] = population[nodes[i]]
         population[nodes[i]] = 0
     w0, _, _, _ = philox(uint64(nodes[0]), uint64(k), _U1, _USE_POOL, key)
-    _stop(left, p_halt, stop, float(w0) * 2.0**-32)
-    n = 0
-    for i in range(size):
+    _stop(left[: n + 1], p_halt, stop[:n], float(w0) * 2.0**-32)
+    listed = 0
+    for i in range(n):
         if left[i] > 0:
-            n = _deal(nodes[i], left[i], deal[i], indptr, indices, cumulative, following, reached, n)
-    return n
+            listed = _deal(nodes[i], left[i], deal[i], indptr, indices, cumulative, following, reached, listed)
+    return listed
 
 
 @njit(nogil=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -16,8 +17,8 @@ from graphrf.lengths import IID, Antithetic, Coupling, LengthLaw, SigmaCoupled, 
 from graphrf.pagerank.batches import BatchMean
 from graphrf.pagerank.problem import each, pose
 from graphrf.pagerank.result import PageRankResult, expected_l1_error
-from graphrf.pagerank.runs import batch_measures
-from graphrf.pagerank.stages import FEWEST_STRATIFIED, Estimate, Walks, refinements
+from graphrf.pagerank.runs import Walks
+from graphrf.pagerank.stages import FEWEST_STRATIFIED, Estimate, refinements
 from graphrf.sampling.philox import check_seed
 
 ESTIMATORS = ("endpoints", "visits")
@@ -27,6 +28,8 @@ COUPLINGS = ("iid", "antithetic", "sigma", "stratified", "pooled")
 _MOST_BATCHES = 16
 # Walks a source after which an error that was asked for is given up.
 _MAX_WALKS = 1_000_000
+# Exact steps beyond this are not what walks are for.
+_MOST_EXACT = 10_000
 
 
 def pagerank(
@@ -38,6 +41,7 @@ def pagerank(
     coupling: str | Coupling = "pooled",
     personalization: Any = None,
     tol: float | None = None,
+    exact_steps: int | None = None,
     n_batches: int | None = None,
     seed: int | None = None,
     n_threads: int | None = None,
@@ -81,6 +85,10 @@ def pagerank(
         The L1 error to reach: batches are run, the first of `n_walks` walks each, until the error that they
         state (`l1_error`) is at most `tol`, for each vector. Gives up with a warning after a million walks for
         every node that v gives weight to. See `refine` for results on the way.
+    exact_steps : int, optional
+        So many first steps are taken by all walks at once, as in power iteration, and walks begin where the mass
+        stands then, `n_walks` for every node there: every such step takes p_halt off the walks' error, for a
+        product with a sparse matrix. Default: none; with `tol`, as many as leave a mass of sqrt(tol).
     n_batches : int, optional
         Independent batches that the walks are split into; two or more give `stderr`. Default: one for each
         group of coupled walks, at most 16 (stratified: for each 4 walks); **one if pooled, hence no
@@ -158,6 +166,12 @@ def pagerank(
                 f"`n_batches` must be at most {groups}, the number of groups of coupled walks of a node, "
                 f"got {n_batches}; raise `n_walks`"
             )
+    if exact_steps is not None:
+        exact_steps = _checks.integer("exact_steps", exact_steps, low=0, high=_MOST_EXACT)
+    elif tol is not None and tol < 1:
+        exact_steps = min(math.ceil(0.5 * math.log(tol) / math.log1p(-p_halt)), _MOST_EXACT)
+    else:
+        exact_steps = 0
     seed = check_seed(seed)
     threads = thread_count(n_threads)
     _checks.flag("progress", progress)
@@ -171,7 +185,7 @@ def pagerank(
 
     def run(vector: int) -> Estimate:
         problem = pose(graph, p_halt, vectors[vector])
-        walks = Walks(problem, law, estimator, seed, inner, vector)
+        walks = Walks(problem, law, estimator, seed, inner, vector, exact_steps)
         if tol is not None:
             return _until(walks, n_walks, tol, progress and several is None)
         assert n_batches is not None
@@ -181,7 +195,7 @@ def pagerank(
     estimates = list(
         tqdm(done, "PageRank", len(vectors), unit=" vectors", disable=not progress or several is None)
     )
-    result = _result(graph, p_halt, estimates, several is not None, seed, estimator, coupling)
+    result = _result(graph, p_halt, estimates, several is not None, seed, estimator, coupling, exact_steps)
     if tol is not None and (reached := float(np.max([estimate.l1_error for estimate in estimates]))) > tol:
         warnings.warn(
             f"{_MAX_WALKS} walks a source reached an L1 error of {reached:.2g}, not tol={tol:g}; "
@@ -251,7 +265,7 @@ def refine(
     seed = check_seed(seed)
     walks = Walks(pose(graph, p_halt, personalization), law, estimator, seed, thread_count(n_threads))
     for estimate in refinements(walks, n_walks, 0.0, _MAX_WALKS):
-        yield _result(graph, p_halt, [estimate], False, seed, estimator, coupling)
+        yield _result(graph, p_halt, [estimate], False, seed, estimator, coupling, 0)
 
 
 def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> LengthLaw | None:
@@ -299,23 +313,12 @@ def _fixed(walks: Walks, groups: int, n_batches: int, progress: bool) -> Estimat
     """The estimate from `groups` groups of walks a source, in `n_batches` batches."""
     mean = BatchMean(walks.problem.graph.n_nodes)
     n_steps = 0
-    for measure, weight, steps in batch_measures(
-        walks.problem,
-        walks.law,
-        walks.estimator,
-        groups,
-        n_batches,
-        seed=walks.seed,
-        n_threads=walks.n_threads,
-        progress=progress,
-        vector=walks.vector,
-    ):
+    for measure, weight, steps in walks.measures(groups, n_batches, progress=progress):
         mean.add(measure, weight)
         n_steps += steps
     scores, stderr = mean.result()
     error = None if stderr is None else expected_l1_error(stderr, n_batches)
-    group = walks.law.group if walks.law is not None else 1
-    return Estimate(scores, stderr, error, n_batches, groups * group * walks.problem.sources.size, n_steps)
+    return Estimate(scores, stderr, error, n_batches, groups * walks.group * walks.n_sources, n_steps)
 
 
 def _until(walks: Walks, n_walks: int, tol: float, progress: bool) -> Estimate:
@@ -341,6 +344,7 @@ def _result(
     seed: int,
     estimator: str,
     coupling: str | Coupling,
+    exact_steps: int,
 ) -> PageRankResult:
     """The record of one vector's estimate, or of several vectors' together."""
 
@@ -363,5 +367,6 @@ def _result(
         seed=seed,
         estimator=estimator,
         coupling=coupling,
+        exact_steps=exact_steps,
         n_batches=min(estimate.n_batches for estimate in estimates),
     )

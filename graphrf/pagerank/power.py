@@ -191,6 +191,17 @@ def iterate(
     )
 
 
+def walked(problem: Problem, n_steps: int, n_threads: int) -> Iterator[np.ndarray]:
+    """((1 - p) P^T)^k v for k = 1 .. n_steps, shape (N,) each: where walks are after k steps if not at an end."""
+    matrix = _matrix(problem.graph, several=False)
+    panel = _panel([problem], None, matrix)
+    nothing = np.zeros(1)
+    with _row_sharing(matrix, 1, n_threads) as share:
+        for _ in range(n_steps):
+            _step(panel, matrix, share, np.ones(1), restart=nothing, leak=nothing)
+            yield panel.now[:, 0] * np.where(matrix.degrees > 0, matrix.degrees, 1.0)
+
+
 def _guesses(graph: Graph, start: Any, count: int) -> Callable[[int], np.ndarray] | None:
     """The first guess for every vector, None if it is the vector itself."""
     if start is None:
@@ -333,7 +344,7 @@ def _iterate_panel(
             for column in columns:
                 column.pace.settle()
         weight = np.array([column.pace.weight for column in columns])
-        change = _step(panel, matrix, share, weight)
+        change = _iterate(panel, matrix, share, weight)
         for place, column in enumerate(columns):
             if column.done:
                 continue
@@ -357,11 +368,18 @@ def _iterate_panel(
     return iteration
 
 
-def _step(panel: _Panel, matrix: _Matrix, share: _Share, weight: np.ndarray) -> np.ndarray:
+def _iterate(panel: _Panel, matrix: _Matrix, share: _Share, weight: np.ndarray) -> np.ndarray:
     """One iteration of all columns; returns the L1 norms of their changes."""
-    walk = 1 - panel.p_halt
-    leak = walk * panel.lost
+    leak = (1 - panel.p_halt) * panel.lost
     restart = panel.p_halt + (leak if panel.jump.size == 0 else np.zeros_like(leak))
+    return _step(panel, matrix, share, weight, restart, leak)
+
+
+def _step(
+    panel: _Panel, matrix: _Matrix, share: _Share, weight: np.ndarray, restart: np.ndarray, leak: np.ndarray
+) -> np.ndarray:
+    """One pass of `sweep` over all rows; returns the L1 norms of the columns' changes."""
+    walk = 1 - panel.p_halt
     n_blocks = -(-matrix.degrees.size // BLOCK_ROWS)
     change, lost = np.empty((n_blocks, leak.size)), np.empty((n_blocks, leak.size))
     vectors = panel.now, panel.following, panel.starts, panel.jump

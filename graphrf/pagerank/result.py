@@ -88,6 +88,8 @@ class PageRankResult(Ranking):
         Reproduces the result.
     estimator : str
     coupling : str or Coupling
+    exact_steps : int
+        First steps that all walks took at once, exactly; not counted in `steps`.
     n_batches : int
         Independent batches; `stderr` has n_batches - 1 degrees of freedom. The fewest of several vectors.
     """
@@ -99,6 +101,7 @@ class PageRankResult(Ranking):
     seed: int
     estimator: str
     coupling: str | Coupling
+    exact_steps: int
     n_batches: int
 
     def __post_init__(self) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from graphrf._threads import ordered_map
 from graphrf.lengths import LengthLaw
 from graphrf.pagerank import batches
+from graphrf.pagerank.beginning import exact_beginning
 from graphrf.pagerank.endpoints import end_point_measure
 from graphrf.pagerank.pooled import count_pool
 from graphrf.pagerank.problem import Problem
@@ -20,6 +22,57 @@ from graphrf.sampling.transitions import Transitions, graph_transitions
 
 # Walks in one task: enough to outweigh its array of counts, few enough to feed all threads.
 _TASK_WALKS = 100_000
+
+
+@dataclass(frozen=True)
+class Walks:
+    """How a problem's walks are made and scored: the measures of `batch_measures`, after an exact beginning."""
+
+    problem: Problem
+    law: LengthLaw | None
+    estimator: str
+    seed: int
+    n_threads: int
+    vector: int = 0
+    exact_steps: int = 0
+
+    @property
+    def group(self) -> int:
+        """Walks of one node that are coupled."""
+        return 1 if self.law is None else self.law.group
+
+    @cached_property
+    def _beginning(self) -> tuple[np.ndarray, Problem | None, float]:
+        return exact_beginning(self.problem, self.exact_steps, self.n_threads)
+
+    @property
+    def n_sources(self) -> int:
+        """Nodes that walks start from, after the exact steps."""
+        _, problem, _ = self._beginning
+        return 0 if problem is None else problem.sources.size
+
+    def measures(
+        self, groups: int, n_batches: int, *, first_batch: int = 0, progress: bool = False
+    ) -> Iterator[tuple[np.ndarray, float, int]]:
+        """As `batch_measures`, of the problem's x."""
+        exact, problem, mass = self._beginning
+        if problem is None:
+            for part in batches.split(groups, n_batches):
+                yield part / groups * exact, part / groups, 0
+            return
+        for measure, weight, steps in batch_measures(
+            problem,
+            self.law,
+            self.estimator,
+            groups,
+            n_batches,
+            seed=self.seed,
+            n_threads=self.n_threads,
+            progress=progress,
+            vector=self.vector,
+            first_batch=first_batch,
+        ):
+            yield mass * measure + weight * exact, weight, steps
 
 
 def batch_measures(

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphrf.lengths import LengthLaw, Stratified
+from graphrf.lengths import Stratified
 from graphrf.pagerank.batches import BatchMean
-from graphrf.pagerank.problem import Problem
 from graphrf.pagerank.result import expected_l1_error
-from graphrf.pagerank.runs import batch_measures
+from graphrf.pagerank.runs import Walks
 
 # Batches before the stated error is trusted: three degrees of freedom at every node.
 _FEWEST = 4
@@ -22,25 +21,6 @@ _MOST = 16
 _MOST_GROWTH = 64
 # A Latin hypercube of fewer walks couples too little (measured: blocks of 4 lose nothing against 16).
 FEWEST_STRATIFIED = 4
-
-
-@dataclass(frozen=True)
-class Walks:
-    """How a problem's walks are made and scored."""
-
-    problem: Problem
-    law: LengthLaw | None
-    estimator: str
-    seed: int
-    n_threads: int
-    vector: int = 0
-
-    @property
-    def group(self) -> int:
-        """Walks of one node that are coupled, and must not be parted."""
-        if self.law is None:
-            return 1
-        return FEWEST_STRATIFIED if isinstance(self.law, Stratified) else self.law.group
 
 
 @dataclass(frozen=True)
@@ -64,9 +44,9 @@ def refinements(walks: Walks, n_walks: int, tol: float, max_walks: int) -> Itera
     the error falls as the square root of the walks (as their number, for pools), at most 64 times as large;
     4 times if `tol` is 0.
     """
-    law, sources = walks.law, walks.problem.sources.size
-    group = law.group if law is not None else 1
-    size = -(-n_walks // walks.group) * walks.group
+    law = walks.law
+    group = FEWEST_STRATIFIED if isinstance(law, Stratified) else walks.group
+    size = -(-n_walks // group) * group
     best = math.inf
     first_batch = used = all_steps = 0
     while True:
@@ -76,17 +56,7 @@ def refinements(walks: Walks, n_walks: int, tol: float, max_walks: int) -> Itera
             used += size
             if used > max_walks:
                 return
-            [(measure, weight, steps)] = batch_measures(
-                walks.problem,
-                law,
-                walks.estimator,
-                size // group,
-                1,
-                seed=walks.seed,
-                n_threads=walks.n_threads,
-                vector=walks.vector,
-                first_batch=first_batch,
-            )
+            [(measure, weight, steps)] = walks.measures(size // walks.group, 1, first_batch=first_batch)
             mean.add(measure, weight)
             n_batches += 1
             first_batch += 1
@@ -98,7 +68,7 @@ def refinements(walks: Walks, n_walks: int, tol: float, max_walks: int) -> Itera
             error = expected_l1_error(stderr, n_batches)
             if error < best:
                 best = error
-                yield Estimate(scores, stderr, error, n_batches, used * sources, all_steps)
+                yield Estimate(scores, stderr, error, n_batches, used * walks.n_sources, all_steps)
             if tol > 0:
                 needed = n_batches * (error / tol) ** 2
                 most = math.ceil(needed) if needed <= _MOST else n_batches

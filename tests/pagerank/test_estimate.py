@@ -244,6 +244,23 @@ def test_a_single_batch_has_no_standard_error() -> None:
     assert pagerank(lopsided_graph(), n_walks=2, coupling="iid").stderr is not None
 
 
+@pytest.mark.parametrize("coupling", ["iid", "pooled"])
+def test_exact_steps_take_their_share_off_the_error(karate: grf.Graph, coupling: str) -> None:
+    truth = dense_pagerank(karate, 0.15)
+    plain = squared_errors(karate, truth, 100, coupling=coupling)
+    begun = squared_errors(karate, truth, 100, coupling=coupling, exact_steps=10)
+    # .85^10, and walks that begin where they are known to be vary a little less.
+    assert 0.3 * 0.85**20 < begun.mean() / plain.mean() < 1.2 * 0.85**20
+
+
+def test_exact_steps_may_leave_nothing_to_walk() -> None:
+    chain = grf.Graph([[0, 1, 0], [0, 0, 1], [0, 0, 0]], directed=True)
+    result = pagerank(chain, exact_steps=3, n_batches=2, seed=0)
+    assert result.scores == pytest.approx(dense_pagerank(chain, 0.15), abs=1e-14)
+    assert (result.walks, result.steps, result.exact_steps) == (0, 0, 3)
+    assert result.stderr == pytest.approx(np.zeros(3), abs=1e-8)
+
+
 # -- an error to reach ---------------------------------------------------------------------------------------
 
 
@@ -263,45 +280,46 @@ def test_the_stated_error_is_the_error(karate: grf.Graph, coupling: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("estimator", "coupling", "n_walks", "tol"),
+    ("estimator", "coupling", "n_walks", "tol", "exact_steps"),
     [
-        ("visits", "pooled", 16, 1e-3),
-        ("visits", "pooled", 1000, 0.1),
-        ("visits", "iid", 16, 0.02),
-        ("endpoints", "sigma", 2, 0.05),
-        ("visits", "stratified", 1, 0.02),
+        ("visits", "pooled", 16, 1e-3, 0),
+        ("visits", "pooled", 1000, 0.1, None),
+        ("visits", "pooled", 2, 1e-4, None),
+        ("visits", "iid", 16, 0.02, 0),
+        ("visits", "iid", 1, 2e-3, None),
+        ("endpoints", "sigma", 2, 0.05, 0),
+        ("visits", "stratified", 1, 0.02, None),
     ],
 )
 def test_batches_are_run_until_the_error_is_reached(
-    karate: grf.Graph, estimator: str, coupling: str, n_walks: int, tol: float
+    karate: grf.Graph, estimator: str, coupling: str, n_walks: int, tol: float, exact_steps: int | None
 ) -> None:
     truth = dense_pagerank(karate, 0.15)
+    options = {"estimator": estimator, "coupling": coupling, "n_walks": n_walks, "tol": tol}
     errors = []
     for seed in range(10):
-        result = pagerank(karate, estimator=estimator, coupling=coupling, n_walks=n_walks, tol=tol, seed=seed)
+        result = pagerank(karate, exact_steps=exact_steps, seed=seed, **options)
         assert result.l1_error <= tol
         assert 4 <= result.n_batches <= 16
         errors.append(np.abs(result.scores - truth).sum())
     assert np.mean(errors) < 1.3 * tol
     twice = [
-        pagerank(
-            karate, estimator=estimator, coupling=coupling, n_walks=n_walks, tol=tol, seed=9, n_threads=n_threads
-        )
-        for n_threads in (1, 3)
+        pagerank(karate, exact_steps=exact_steps, seed=9, n_threads=n_threads, **options) for n_threads in (1, 3)
     ]
     assert np.array_equal(twice[0].scores, twice[1].scores)
     assert twice[0].steps == twice[1].steps == result.steps
 
 
 def test_fewer_walks_serve_a_looser_error(karate: grf.Graph) -> None:
-    steps = [pagerank(karate, tol=tol, seed=0).steps for tol in (0.1, 0.01, 0.001)]
-    assert steps[0] < steps[1] < steps[2]
+    results = [pagerank(karate, tol=tol, exact_steps=0, seed=0) for tol in (0.1, 0.01, 0.001)]
+    assert results[0].steps < results[1].steps < results[2].steps
+    assert [pagerank(karate, tol=tol, seed=0).exact_steps for tol in (2.0, 0.1, 0.01)] == [0, 8, 15]
 
 
 def test_an_error_out_of_reach_is_said(monkeypatch: pytest.MonkeyPatch, karate: grf.Graph) -> None:
     monkeypatch.setattr("graphrf.pagerank.estimate._MAX_WALKS", 1000)
     with pytest.warns(UserWarning, match="1000 walks a source reached an L1 error of .*, not tol=1e-09") as caught:
-        result = graphrf.pagerank(karate, tol=1e-9, seed=0)
+        result = graphrf.pagerank(karate, tol=1e-9, exact_steps=0, seed=0)
     assert caught[0].filename == __file__
     assert result.walks <= 34_000
 
@@ -368,6 +386,7 @@ def test_vectors_that_are_equal_have_independent_errors() -> None:
         ({"estimator": "endpoints"}, ValueError, "use estimator='visits' for them"),
         ({"n_batches": 0}, ValueError, "`n_batches` must be at least 1"),
         ({"n_batches": 17}, ValueError, "`n_batches` must be at most 16.*raise `n_walks`"),
+        ({"exact_steps": -1}, ValueError, r"`exact_steps` must be in \[0, 10000\], got -1"),
         ({"tol": 0}, ValueError, "`tol` must be greater than 0"),
         ({"tol": 0.1, "n_batches": 4}, ValueError, "`n_batches` must be None where `tol` is given"),
         ({"seed": -1}, ValueError, "`seed` must be in"),

@@ -17,7 +17,7 @@ import pytest
 import graphrf as grf
 from graphrf.pagerank.estimate import length_law
 from graphrf.pagerank.problem import Problem, pose
-from graphrf.pagerank.runs import batch_measures
+from graphrf.pagerank.runs import Walks, batch_measures
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix
 from tests.sequential import assert_unbiased
 
@@ -100,6 +100,22 @@ def test_ignored_weights_fail(estimator: str, coupling: str | grf.Coupling) -> N
     draw = measures(wrong, estimator, coupling)
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(draw, lossy_measure(problem.graph, P_HALT) @ projections(wrong.graph), n0=500)
+
+
+@pytest.mark.parametrize(("estimator", "coupling"), [("endpoints", "iid"), ("visits", "pooled")])
+def test_after_exact_steps_too(estimator: str, coupling: str) -> None:
+    problem = pose(directed_graph(), P_HALT, START)
+    law = length_law(coupling, P_HALT, estimator)
+    onto = projections(problem.graph)
+
+    def draw(index: int, n: int, *, exact_steps: int = 3, p_halt: float = P_HALT) -> np.ndarray:
+        asked = dataclasses.replace(problem, p_halt=p_halt)
+        walks = Walks(asked, law, estimator, index, 1, exact_steps=exact_steps)
+        return np.array([measure / weight @ onto for measure, weight, _ in walks.measures(16 * n, n)])
+
+    assert_unbiased(draw, expected(problem), n0=500)
+    with pytest.raises(AssertionError, match="biased"):
+        assert_unbiased(lambda index, n: draw(index, n, p_halt=1.05 * P_HALT), expected(problem), n0=500)
 
 
 @pytest.mark.parametrize("estimator", ["endpoints", "visits"])

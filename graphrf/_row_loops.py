@@ -1,4 +1,4 @@
-"""The compiled loops over rows of sparse matrices and of features that the transforms need."""
+"""Compiled loops over rows of sparse matrices and of features: their largest entries, and products of records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba import njit
 
 
 @njit(nogil=True)
-def _kth_largest(values, k):  # type: ignore[no-untyped-def]
+def kth_largest(values, k):  # type: ignore[no-untyped-def]
     """The k-th largest of `values`, which are reordered (Hoare's selection; np.partition takes 4 s to compile)."""
     low = 0
     high = values.size - 1
@@ -51,7 +51,7 @@ def largest_entries(indptr, indices, data, k):  # type: ignore[no-untyped-def]
         least = 0.0
         ties = k
         if sizes.size > k:
-            least = _kth_largest(sizes.copy(), k)
+            least = kth_largest(sizes.copy(), k)
             for size in sizes:
                 ties -= size > least
         for i in range(sizes.size):

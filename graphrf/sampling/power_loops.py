@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
+from graphrf._row_loops import kth_largest as _largest
 from graphrf.sampling.compression import compress, product, product_within
 from graphrf.sampling.node_sets import drain, insert
 from graphrf.sampling.philox import Use, philox, unit
@@ -86,35 +87,6 @@ def _powers(  # type: ignore[no-untyped-def]
 
 
 # -- the record ----------------------------------------------------------------------------------------------
-
-
-@njit(nogil=True)
-def _largest(values, k):  # type: ignore[no-untyped-def]
-    """The k-th largest of `values`, which are reordered (Hoare's selection; np.partition takes 4 s to compile)."""
-    low = 0
-    high = values.size - 1
-    while low < high:
-        pivot = values[(low + high) >> 1]
-        i = low
-        j = high
-        while i <= j:
-            while values[i] > pivot:
-                i += 1
-            while values[j] < pivot:
-                j -= 1
-            if i <= j:
-                value = values[i]
-                values[i] = values[j]
-                values[j] = value
-                i += 1
-                j -= 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
-        else:
-            break
-    return values[k - 1]
 
 
 @njit(nogil=True)

@@ -121,17 +121,19 @@ class Perceptron(nn.Module):
 
 
 def accuracies(make: Callable[[], nn.Module], y: Tensor, seed: int, epochs: int) -> tuple[float, float]:
-    """Shares of right topics in validation and in the test, at the epoch that is best in validation."""
+    """Shares of right topics in validation and in the test, at the best in validation of every fifth epoch."""
     torch.manual_seed(seed)
     train, check, test = split(y, seed)
     model = make()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
     best = (-1.0, 0.0)
-    for _ in range(epochs):
+    for epoch in range(1, epochs + 1):
         model.train()
         optimizer.zero_grad()
         functional.cross_entropy(model(train), y[train]).backward()
         optimizer.step()
+        if epoch % 5:
+            continue  # the validation takes longer than a step of training
         model.eval()
         with torch.no_grad():
             nodes = torch.cat([check, test])

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import inspect
 import sys
+from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from graphrf.pagerank.estimate import pagerank, refine
 from graphrf.pagerank.local import LocalPageRankResult, local_pagerank
@@ -31,6 +33,10 @@ class _CallablePackage(ModuleType):
     __signature__ = inspect.signature(pagerank)
     # Static, so that a call is one of the function itself: warnings then point to the caller's line.
     __call__ = staticmethod(pagerank)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As a function is pickled, by its name: else none could hand it to other processes.
+        return import_module, (self.__name__,)
 
 
 # `graphrf.pagerank` is the name of this package and of its main function. The import system binds the package

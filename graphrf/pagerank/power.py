@@ -101,7 +101,7 @@ def power_iteration(
     many iterations at p_halt .15 and tol 1e-12, a fifth at .02 on meshes. The last step is always a plain one, so
     the change and its bound are those of the map above.
 
-    Cost: O(nnz) an iteration and vector; at the defaults at most 187 iterations on directed graphs, rarely
+    Cost: O(nnz) an iteration and vector; at the defaults at most 186 iterations on directed graphs, rarely
     more than 70 on undirected ones. Undirected graphs need no copy of the matrix; of directed ones the
     transposed is made, in about the time of five iterations. Beside that and the result, memory is 3 vectors,
     or 24 for several, which go through the matrix 8 at a time; each is as it would be alone, bit for bit.

@@ -106,6 +106,7 @@ def test_the_package_is_the_function() -> None:
     graph = lopsided_graph()
     assert np.array_equal(graphrf.pagerank(graph, seed=1).scores, pagerank(graph, seed=1).scores)
     assert inspect.signature(graphrf.pagerank) == inspect.signature(pagerank)
+    assert pickle.loads(pickle.dumps(graphrf.pagerank)) is graphrf.pagerank
 
 
 def test_progress_is_shown_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
@@ -331,6 +332,14 @@ def test_refinement_states_ever_smaller_errors(karate: grf.Graph) -> None:
     assert all(later < earlier for earlier, later in itertools.pairwise(stated))
     assert np.abs(series[-1].scores - truth).sum() < 3 * stated[-1] < stated[0] / 10
     assert all(series[i].walks < series[i + 1].walks for i in range(4))
+    with pytest.raises(ValueError, match=r"`n_walks` must be in \[1, 250000\], got 250001"):
+        next(refine(karate, n_walks=250_001))
+
+
+def test_the_largest_first_batches_are_within_the_limit() -> None:
+    graph = directed_graph()
+    assert pagerank(graph, n_walks=250_000, tol=0.5, seed=0).n_batches == 4
+    assert next(refine(graph, n_walks=250_000, seed=0)).walks == 7_000_000
 
 
 # -- several vectors at once ---------------------------------------------------------------------------------
@@ -377,6 +386,7 @@ def test_vectors_that_are_equal_have_independent_errors() -> None:
         ({"p_halt": "high"}, TypeError, "`p_halt` must be a number"),
         ({"p_halt": 1e-5, "coupling": "iid"}, ValueError, "`p_halt` must be at least 0.0006"),
         ({"n_walks": 0}, ValueError, "`n_walks` must be in .*, got 0"),
+        ({"n_walks": 250_001, "tol": 0.1}, ValueError, r"`n_walks` must be in \[1, 250000\], got 250001"),
         ({"n_walks": 2.5}, TypeError, "`n_walks` must be an integer"),
         ({"n_walks": 3, "coupling": "antithetic"}, ValueError, "`n_walks` must be a multiple of 2"),
         ({"n_walks": 3, "coupling": "sigma"}, ValueError, "`n_walks` must be a multiple of 2"),

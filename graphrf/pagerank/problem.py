@@ -186,7 +186,7 @@ def _entries(graph: Graph, given: Mapping[Any, Any], name: str) -> tuple[np.ndar
 
 def _positions(graph: Graph, keys: list[Any], argument: str) -> np.ndarray:
     """Keys are names; integers are positions where no name of the graph is an integer."""
-    integers = all(isinstance(key, numbers.Integral) and not isinstance(key, bool) for key in keys)
+    integers = all(_is_integer(key) for key in keys)
     if graph.has_names and not (integers and not _has_integer_names(graph)):
         try:
             return np.asarray(graph.index(keys), dtype=np.int64)
@@ -195,11 +195,15 @@ def _positions(graph: Graph, keys: list[Any], argument: str) -> np.ndarray:
     return graph.positions(keys, argument=f"keys of {argument}")
 
 
+def _is_integer(node: Any) -> bool:
+    return isinstance(node, numbers.Integral) and not isinstance(node, bool)
+
+
 # Asked for every one of thousands of mappings, and answered by looking at every name.
 _integer_names: weakref.WeakKeyDictionary[Graph, bool] = weakref.WeakKeyDictionary()
 
 
 def _has_integer_names(graph: Graph) -> bool:
     if graph not in _integer_names:
-        _integer_names[graph] = any(isinstance(node, int) for node in graph.nodes)
+        _integer_names[graph] = any(_is_integer(node) for node in graph.nodes)
     return _integer_names[graph]

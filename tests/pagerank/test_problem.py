@@ -107,6 +107,8 @@ def test_integer_keys_are_names_where_a_name_is_an_integer() -> None:
     assert np.array_equal(pose(graph, 0.15, [0.0, 0.0, 1.0]).start, [0.0, 0.0, 1.0])
     with pytest.raises(ValueError, match="keys of `personalization` must be nodes of the graph, got 1"):
         pose(graph, 0.15, {1: 1.0})
+    numpys = grf.Graph(np.ones((3, 3)), nodes=list(np.array([2, 0, 1])))
+    assert np.array_equal(pose(numpys, 0.15, {2: 1.0}).start, [1.0, 0.0, 0.0])
 
 
 def test_dangling_nodes_jump_to_the_personalisation_unless_told_otherwise() -> None:

@@ -85,12 +85,9 @@ class LocalPageRankResult:
 
     def best(self, k: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Positions and scores of the `k` best nodes, shape (n_seeds, k) each; missing ones are -1 and 0."""
-        k = (
-            _checks.integer("k", 10 if self.k is None else self.k, low=0)
-            if k is None
-            else _checks.integer("k", k, low=0)
-        )
-        k = min(k, self.scores.shape[1])
+        if k is None:
+            k = 10 if self.k is None else self.k
+        k = min(_checks.integer("k", k, low=0), self.scores.shape[1])
         positions = np.full((self.seeds.size, k), -1, dtype=np.int64)
         values = np.zeros((self.seeds.size, k))
         for row in range(self.seeds.size):

@@ -38,6 +38,8 @@ _LANES = 128
 _LOWERING = 0.5
 _STEP_COST = 2.0
 _PATIENCE = 50.0
+# Probabilities below this, whose logarithm would be lost, are taken for this.
+_LEAST_FAILURE = 1e-300
 
 
 class Query(NamedTuple):
@@ -141,7 +143,7 @@ def _solve(  # type: ignore[no-untyped-def]
         if query.k > 0 and _rank(table, used, 0.0, query, best_scores, best_rows) == query.k:
             # Scores without walks are lower bounds, so the k best nodes are all above the k-th of them.
             delta = max(delta, _score(table, best_rows[query.k - 1], 0.0, p))
-        density = walk_density(query.epsilon, delta, delta * query.failure, query.spread)
+        density = walk_density(query.epsilon, delta, max(delta * query.failure, _LEAST_FAILURE), query.spread)
         # What has just been pushed for must have paid, unless pushing has hardly begun.
         saved = walking
         walking = _STEP_COST * record[0] * density / p

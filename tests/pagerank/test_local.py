@@ -248,6 +248,12 @@ def test_halting_probabilities_near_their_ends(clubs: grf.Graph) -> None:
         assert np.all(np.abs(result.scores.toarray()[0] - truth)[covered] <= 0.5 * truth[covered])
 
 
+def test_a_failure_beyond_floating_point_is_as_good_as_none(clubs: grf.Graph) -> None:
+    truth = laws(clubs, 0.15)[11]
+    scores = local_pagerank(clubs, 11, delta=1e-20, failure=1e-305, seed=0).scores.toarray()[0]
+    assert np.all(np.abs(scores - truth) <= 0.5 * truth)
+
+
 def test_the_progress_bar_counts_seeds(clubs: grf.Graph, capsys: pytest.CaptureFixture) -> None:
     local_pagerank(clubs, np.arange(20), max_residual=1e-2, progress=True)
     assert "20/20" in capsys.readouterr().err

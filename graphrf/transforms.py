@@ -8,7 +8,8 @@ workers of a `DataLoader` agree.
 
 Edges carry the attribute `weight` if the data have it: "edge_weight" may be missing, as in PyTorch Geometric,
 another name may not; None ignores weights. Edges that are listed several times count as `graphrf.load_graph`
-says.
+says. A `Batch` is taken as one graph; what is made of it cannot be taken apart again by `to_data_list`, so graphs
+that are wanted one by one are transformed before they are put together.
 
 Needs the extra `pyg`: pip install 'graphrf[pyg]'.
 """
@@ -476,5 +477,7 @@ def _with_node_attribute(data: Data, values: np.ndarray, attr_name: str | None) 
         data.x = tensor
     else:
         x = data.x.view(-1, 1) if data.x.dim() == 1 else data.x
-        data.x = torch.cat([x, tensor.to(x.device, x.dtype)], dim=-1)
+        # Integers would make zeros of nearly all values.
+        dtype = x.dtype if x.is_floating_point() else tensor.dtype
+        data.x = torch.cat([x.to(dtype), tensor.to(x.device, dtype)], dim=-1)
     return data

@@ -458,6 +458,8 @@ def test_without_a_name_features_are_appended_to_x(transform, karate):
     x = transform(data).x
     assert x.dtype == torch.float64
     assert torch.equal(x, torch.cat([data.x[:, None], z.double()], dim=1))
+    data.x = torch.arange(34)
+    assert torch.equal(transform(data).x, torch.cat([torch.arange(34.0)[:, None], z], dim=1))
 
 
 # -- return probabilities --------------------------------------------------------------------------------------

@@ -66,8 +66,8 @@ def pagerank(
         Probability of ending before each step; at least 0.0006 unless pooled.
     n_walks : int
         Walks for every node that v gives weight to: M = n_walks |{j: v_j > 0}| in all, dealt to these nodes
-        in proportion to v (n_walks each if v is uniform there). The error falls as 1/sqrt(M), pooled faster. At most
-        250,000 with `tol`.
+        in proportion to v (n_walks each if v is uniform there). The error falls as 1/sqrt(M), pooled
+        faster. At most 250,000 with `tol`.
     estimator : {"visits", "endpoints"}
         "visits" counts p_halt / M for every visit of a walk; "endpoints", the paper's, 1 / M for every end: from
         the same walks it has mostly 4 to 7 times the variance at p_halt .15, 3 to 4 times at .3; 3 times at .15

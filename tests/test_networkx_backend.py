@@ -177,7 +177,8 @@ def test_a_loose_tolerance_is_not_vacuous_on_a_large_graph() -> None:
         {"alpha": 1.0},
         {"alpha": 0.0},
     ],
-    ids=str,
+    # No ids of the graphs' addresses: the processes of xdist would not agree on them.
+    ids=["negative", "nan", "infinite", "personalization", "nstart", "dangling", "alpha 1", "alpha 0"],
 )
 def test_what_is_left_to_networkx_is_refused(refused: dict[str, Any]) -> None:
     arguments = {"G": nx.path_graph(3), **refused}

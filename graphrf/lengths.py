@@ -96,7 +96,8 @@ class Survival:
         if last > LONGEST_WALK:
             raise ValueError(
                 f"`p_halt` must be at least 0.0006, got {p_halt:g}: walks would be longer than "
-                f"{LONGEST_WALK} steps; use Truncated(max_length) or the exact series"
+                f"{LONGEST_WALK} steps; use Truncated(max_length) or the exact series, "
+                "for PageRank coupling='pooled'"
             )
         return cls((1.0 - p_halt) ** np.arange(last + 1))
 

@@ -437,12 +437,13 @@ def _undirected(graph: Graph | None) -> Graph | None:
     if graph is None:
         return None
     adjacency = graph.adjacency
-    if adjacency.nnz and abs(adjacency - adjacency.T).max() > _ROUNDING * adjacency.data.max():
+    larger = adjacency.maximum(adjacency.T)
+    if (abs(adjacency - adjacency.T) - _ROUNDING * larger).max() > 0:
         raise ValueError(
             "`data` must list every edge in both directions with one weight, but some are not; "
             "torch_geometric.transforms.ToUndirected() adds the reverses"
         )
-    return Graph(adjacency.maximum(adjacency.T))
+    return Graph(larger)
 
 
 def _with_edges(data: Data, operator: sp.csr_array, weight: str | None, attr_name: str | None) -> Data:

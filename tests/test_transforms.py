@@ -104,6 +104,16 @@ def test_data_of_pytorch_geometric_become_graphs(weighted_graph):
     assert grf.load_graph(pyg.ToUndirected()(one_way)).n_edges == 2
 
 
+def test_a_light_edge_without_its_reverse_is_no_rounding_of_a_heavy_one():
+    light_one_way = Data(
+        edge_index=torch.tensor([[0, 1, 1], [1, 0, 2]]),
+        edge_weight=torch.tensor([1e9, 1e9, 1.0], dtype=torch.float64),
+        num_nodes=3,
+    )
+    with pytest.raises(ValueError, match="both directions"):
+        AddReturnProbabilities(4, seed=0)(light_one_way)
+
+
 @every_transform
 @pytest.mark.parametrize("n_nodes", [0, 1, 3])
 def test_graphs_without_edges_or_nodes_are_legal(transform, n_nodes):

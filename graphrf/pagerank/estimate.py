@@ -73,9 +73,10 @@ def pagerank(
         the same walks it has mostly 4 to 7 times the variance at p_halt .15, 3 to 4 times at .3; 3 times at .15
         on a tree, 12 times on a star.
     coupling : {"pooled", "iid", "antithetic", "sigma", "stratified"} or Coupling
-        "pooled": the walkers on one node are one population which stops and parts evenly in whole numbers; .25
-        to .65 of the error of independent walks at 16 walks a node, .2 to .4 at 64, less still where edges lead
-        to few hubs; for visits only. The others couple the lengths of the walks from one node (`IID`,
+        "pooled": the walkers on one node are one population which stops and parts evenly in whole numbers;
+        mostly .25 to .65 of the error of independent walks at 16 walks a node, .2 to .4 at 64, less still where
+        edges lead to few hubs, and no less on dense graphs, whose degrees exceed the walkers on a node; for
+        visits only. The others couple the lengths of the walks from one node (`IID`,
         `Antithetic`, `SigmaCoupled`, `Stratified`); "sigma" takes the permutation shipped for the nearest p_halt,
         learned for end points (Eq. 82) or, for visits, for Gram matrices, which vary less; a Coupling brings its
         own.
@@ -95,7 +96,7 @@ def pagerank(
     n_batches : int, optional
         Independent batches that the walks are split into; two or more give `stderr`. Default: one for each
         group of coupled walks, at most 16 (stratified: for each 4 walks); **one if pooled, hence no
-        `stderr`**, because smaller pools are worse: at 16 walks a node, 4 pools have 1.4 to 1.6 times the error
+        `stderr`**, because smaller pools are worse: at 16 walks a node, 4 pools have 1.4 to 1.8 times the error
         of a single one.
     seed : int in [0, 2^63), optional
         None draws one, which the result records. Same seed, same bits, on any number of threads.

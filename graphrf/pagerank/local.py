@@ -20,8 +20,9 @@ from graphrf.sampling.transitions import Transitions, graph_transitions
 _EPSILON = 0.5
 _DELTA = 1e-4
 _FAILURE = 0.01
-# Seeds in one task: enough to outweigh its start, few enough to feed all threads and the progress bar.
-_TASK_SEEDS = 64
+# Seeds in one task: enough to outweigh its start, few enough to feed all threads and the progress bar, and to be
+# interrupted; walks may take a second a seed.
+_TASK_SEEDS, _TASK_SEEDS_WALKED = 64, 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,7 +140,8 @@ def local_pagerank(
         Directed or not, weighted or not; self-loops are followed. From a node without edges the chain jumps
         to the seed, as in networkx with all personalisation on the seed.
     seeds : position or name, or array_like of n_seeds of them
-        The seed nodes, as `Graph.positions` takes them; may repeat. Not to be confused with `seed`.
+        The seed nodes, as `Graph.positions` takes them: integers are positions even where names are integers.
+        May repeat. Not to be confused with `seed`.
     k : int, optional
         Return the `k` best nodes of each seed. Default: every node touched, N at most.
     p_halt : float in (0, 1)
@@ -316,7 +318,8 @@ def _rows(
     """What `local_rows` returns, for blocks of seeds in order."""
     from tqdm import tqdm
 
-    size = int(np.clip(positions.size // (8 * n_threads), 1, _TASK_SEEDS))
+    most = _TASK_SEEDS if query.limit > 0 else _TASK_SEEDS_WALKED
+    size = int(np.clip(positions.size // (8 * n_threads), 1, most))
     tasks = [positions[first : first + size] for first in range(0, positions.size, size)]
 
     def run(task: np.ndarray) -> _Rows:

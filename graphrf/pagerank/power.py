@@ -211,7 +211,7 @@ def _guesses(graph: Graph, start: Any, count: int) -> Callable[[int], np.ndarray
         single = distribution(graph, start, "start")
         return lambda row: single
     if len(given) != count:
-        raise ValueError(f"`start` must hold 1 or {count} vectors, as many as `personalization`, got {len(given)}")
+        raise ValueError(f"`start` must hold one vector, or {count} as `personalization` does, got {len(given)}")
     return lambda row: distribution(graph, given[row], "start")
 
 

@@ -31,6 +31,10 @@ class Ranking:
     def __post_init__(self) -> None:
         self.scores.setflags(write=False)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # pickles forget that arrays are read-only
+
     def top(self, k: int = 10) -> Any:
         """The `k` largest scores with their nodes' names, largest first; ties in the order of the nodes.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
-from graphrf._row_loops import kth_largest as _largest
+from graphrf._row_loops import kth_largest
 from graphrf.sampling.compression import compress, product, product_within
 from graphrf.sampling.node_sets import drain, insert
 from graphrf.sampling.philox import Use, philox, unit
@@ -95,7 +95,7 @@ def _drop_smallest(found, n, keep, dense, tally):  # type: ignore[no-untyped-def
     scores = np.empty(n)
     for i in range(n):
         scores[i] = dense[found[i]]
-    least = _largest(scores.copy(), keep)
+    least = kth_largest(scores.copy(), keep)
     ties = keep
     for i in range(n):
         ties -= scores[i] > least

@@ -67,7 +67,10 @@ def test_the_record_is_complete_and_readable() -> None:
     names = [name for name, _ in result.top(3)]
     assert names == [graph.nodes[i] for i in np.argsort(-result.scores, kind="stable")[:3]]
     assert len(result.top(100)) == 7
-    assert pickle.loads(pickle.dumps(result)).top(2) == result.top(2)
+    copy = pickle.loads(pickle.dumps(result))
+    assert copy.top(2) == result.top(2)
+    assert not copy.scores.flags.writeable
+    assert not copy.stderr.flags.writeable
 
 
 def test_a_drawn_seed_reproduces_the_result() -> None:

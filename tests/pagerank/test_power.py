@@ -165,7 +165,7 @@ def test_every_vector_may_have_its_first_guess() -> None:
     cold = power_iteration(graph, personalization=rows)
     assert power_iteration(graph, personalization=rows, start=cold.scores).iterations <= 2
     assert power_iteration(graph, personalization=rows, start=cold.scores[::-1]).iterations > 2
-    with pytest.raises(ValueError, match="`start` must hold 1 or 2 vectors"):
+    with pytest.raises(ValueError, match="`start` must hold one vector, or 2 as"):
         power_iteration(graph, personalization=rows, start=np.eye(7))
     with pytest.raises(ValueError, match=r"`start\[1\]` must have a positive value"):
         power_iteration(graph, personalization=rows, start=[START, np.zeros(7)])

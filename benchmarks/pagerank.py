@@ -97,7 +97,7 @@ def equal(repeats: int) -> None:
 
 
 def transposed_transitions(adjacency: sp.csr_array) -> sp.csr_array:
-    """P^T as everybody writes it with scipy; no node is dangling in the random graphs after `connected`."""
+    """P^T as everybody writes it with scipy; rows of dangling nodes are empty."""
     degrees = np.asarray(adjacency.sum(axis=1)).ravel()
     inverse = np.divide(1.0, degrees, out=np.zeros_like(degrees), where=degrees > 0)
     return sp.csr_array((sp.diags_array(inverse) @ adjacency).T)

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf._feature_bounds import HEAVY
 from graphrf._kernel import Kernel
 from graphrf._row_loops import largest_entries
 from graphrf._threads import ordered_map, thread_count
@@ -30,8 +31,6 @@ _TERMS = 8 * _MOST_STEPS
 _BUDGET = 4
 # What may be missing at the end of a series without a warning.
 _MUCH = 0.05
-# Beyond this share of the bound on the variance without termination, walks end too early (as for features).
-_HEAVY = 5.0
 
 
 def kernel_diffusion(
@@ -90,7 +89,7 @@ def _warn_of_mismatch(kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, surv
             stacklevel=4,
         )
     heavy, plain = float(np.sum(alpha[:n] ** 2 / survival[:n])), float(np.sum(alpha[:n] ** 2))
-    if heavy > _HEAVY * plain:
+    if heavy > HEAVY * plain:
         warnings.warn(
             f"these walks end too early for {kernel!r}: sum alpha_r^2 / S(r) = {heavy:.3g} against {plain:.3g} "
             "without termination; pass a `sampler` with a smaller p_halt, or none",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Features of a kernel are warned about when their bound on the variance is this many times that without
 # termination; 5 separates harmless laws (below 2 in practice) from those that ruin a Gaussian process (9, 1e4).
-_HEAVY = 5.0
+HEAVY = 5.0
 # ... and when the error of their Gram matrix may exceed this share of the bound of K, (sum_k |f_k|)^2.
 _MUCH = 0.1
 # What rounding may do, as a share of sum_k |f_k| or of the mass of a row or column. A float32 is off by 2^-24:
@@ -61,7 +61,7 @@ def served_modulation(features: Features, kernel: FeatureKernel, stacklevel: int
     f = modulation(features, kernel)
     plain = float(np.sum(f * f))
     heavy = float(np.sum(f * f / features._survival))
-    if heavy > _HEAVY * plain:
+    if heavy > HEAVY * plain:
         warnings.warn(
             f"these walks end too early for {kernel!r}: sum f_k^2 / S(k) = {heavy:.3g} against "
             f"{plain:.3g} without termination, so that estimates have a huge variance; use a smaller "

@@ -177,8 +177,8 @@ def _round(  # type: ignore[no-untyped-def]
 ):
     """One round of the first n nodes on the desk; empties their populations.
 
-    Nodes that get walkers are listed in `reached` unless it is None (then the loop is compiled without it, three
-    times as fast); returns their number. One kind of work a loop, so that the generator's is vectorised.
+    Nodes that get walkers are listed in `reached` unless it is None (then the loop is compiled without it);
+    returns their number. One kind of work a loop, so that the generator's is vectorised.
     Counters: (node, round, 0, POOL) for a node's stops and its dealing, (first node, round, 1, POOL) for what the
     stops leave.
     """

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphrf._feature_bounds import HEAVY
 from graphrf.gp.gram import series_length
 from graphrf.kernels import Kernel
 from graphrf.sampling.powers import CompressedPowers
@@ -20,8 +21,6 @@ LARGEST_BUDGET = 512
 FIRST_LENGTH = 16
 LONGEST = 128
 _TAIL = 1e-3
-# Walks that halt serve a kernel while sum f_k^2 / S(k) stays below this many times sum f_k^2.
-_HEAVY = 5.0
 
 
 def default_sampler(laplacian: str, length: int, n_trained: int) -> CompressedPowers:
@@ -44,7 +43,7 @@ def serves(sampler: Any, scale: float) -> Callable[[Kernel], bool]:
             return False
         squares = np.square(kernel.modulation(survival.table.size, scale))
         # f may underflow to 0 throughout where the lengthscale is far beyond these walks
-        return 0 < float((squares / survival.table).sum()) <= _HEAVY * float(squares.sum())
+        return 0 < float((squares / survival.table).sum()) <= HEAVY * float(squares.sum())
 
     return fits
 

@@ -130,7 +130,7 @@ class StationaryKernel:
         return np.where(square < 2 * self.nu, low, high)
 
     def spectral_density(self, frequencies: Any) -> np.ndarray:
-        """Density of w at angular frequencies of shape (n, d), for lengthscale 1, shape (n,); its integral is 1."""
+        """Density of w at angular frequencies of shape (n, d), lengthscale 1; shape (n,). Its integral is 1."""
         w = np.atleast_2d(np.asarray(frequencies, dtype=np.float64))
         half, square = w.shape[1] / 2, np.sum(w * w, axis=1)
         if self.nu is None:

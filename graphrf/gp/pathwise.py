@@ -178,24 +178,62 @@ def posterior_draws(
     >>> np.abs(draws.at(both)[:, :, 0].mean(axis=1) - [1.6, 1.28]).max() < 0.03  # K_qu A^-1 residual
     np.True_
     """
-    n_samples = _checks.integer("n_samples", n_samples, low=1)
     size, features = rows.shape
-    noise, residual = np.asarray(noise, dtype=np.float64), np.asarray(residual, dtype=np.float64)
-    if noise.shape != (size,) or not (np.isfinite(noise).all() and (noise >= 0).all()):
-        raise ValueError(
-            f"`noise` must be {size} finite variances >= 0, one for each row, got {_checks.describe(noise)}"
-        )
+    residual = np.asarray(residual, dtype=np.float64)
     if residual.ndim != 2 or residual.shape[0] != size:
         raise ValueError(f"`residual` must have shape ({size}, p), got {_checks.describe(residual)}")
-    outputs = residual.shape[1]
-    prior = np.empty((features, n_samples, outputs))
-    observed = np.empty((size, n_samples, outputs))
-    deviation = np.sqrt(noise)[:, None]
-    for draw in range(n_samples):
-        prior[:, draw] = rng.standard_normal((outputs, features)).T
-        observed[:, draw] = residual - deviation * rng.standard_normal((outputs, size)).T
-    columns = n_samples * outputs
+    prior, errors = draw_normals(features, size, noise, n_samples=n_samples, outputs=residual.shape[1], rng=rng)
+    columns = prior[0].size
+    observed = np.subtract(residual[:, None, :], errors, out=errors)
     moved, solution = condition(rows, solve, prior.reshape(features, columns), observed.reshape(size, columns))
     coefficients = moved.reshape(prior.shape)
     coefficients.setflags(write=False)
     return PosteriorDraws(coefficients, solution)
+
+
+def draw_normals(
+    features: int, size: int, noise: np.ndarray, *, n_samples: int, outputs: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The random half of Matheron's rule: weights of the prior g ~ N(0, I) and errors eps ~ N(0, noise).
+
+    Parameters
+    ----------
+    features, size : int
+        D and m.
+    noise : ndarray, shape (m,)
+        Variances, >= 0.
+    n_samples, outputs : int
+        s and p.
+    rng : Generator
+        Normals are taken draw by draw, g before eps, so the first draws do not depend on how many follow.
+
+    Returns
+    -------
+    prior : ndarray, shape (D, s, p)
+    errors : ndarray, shape (m, s, p)
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or a variance is negative or not finite.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> prior, errors = draw_normals(3, 2, np.array([0.0, 1.0]), n_samples=5, outputs=1, rng=rng)
+    >>> prior.shape, errors.shape, float(errors[0].max())
+    ((3, 5, 1), (2, 5, 1), 0.0)
+    """
+    n_samples = _checks.integer("n_samples", n_samples, low=1)
+    noise = np.asarray(noise, dtype=np.float64)
+    if noise.shape != (size,) or not (np.isfinite(noise).all() and (noise >= 0).all()):
+        raise ValueError(
+            f"`noise` must be {size} finite variances >= 0, one for each row, got {_checks.describe(noise)}"
+        )
+    prior = np.empty((features, n_samples, outputs))
+    errors = np.empty((size, n_samples, outputs))
+    deviation = np.sqrt(noise)[:, None]
+    for draw in range(n_samples):
+        prior[:, draw] = rng.standard_normal((outputs, features)).T
+        errors[:, draw] = deviation * rng.standard_normal((outputs, size)).T
+    return prior, errors

@@ -10,6 +10,7 @@ import math
 import numbers
 import operator
 import os
+import secrets
 from collections.abc import Iterable
 from typing import Any
 
@@ -56,6 +57,13 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"`{name}` must be True or False, got {describe(value)}")
     return bool(value)
+
+
+def seed(value: int | None, name: str = "seed") -> int:
+    """`value` as an integer in [0, 2^63); None draws one from the operating system."""
+    if value is None:
+        return secrets.randbits(63)
+    return integer(name, value, low=0, high=2**63 - 1)
 
 
 def path(name: str, value: Any) -> str:

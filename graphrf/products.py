@@ -17,7 +17,6 @@ from graphrf.features import Features
 from graphrf.graph import Graph, require_graph
 from graphrf.kernels import Kernel
 from graphrf.sampling.contract import Sampler
-from graphrf.sampling.philox import check_seed
 from graphrf.sampling.sample import require_sampler, sample_features
 
 # Rows with more than this share of non-zeros are multiplied as dense ones: faster, for up to 2.7 times the memory.
@@ -106,7 +105,7 @@ class ProductFeatures:
 
     def __init__(self, factors: Sequence[Features], *, seed: int | None = None) -> None:
         self.factors = _checked_factors(factors)
-        self.seed = None if seed is None else check_seed(seed)
+        self.seed = None if seed is None else _checks.seed(seed)
 
     # -- sizes -----------------------------------------------------------------------------------
 
@@ -350,7 +349,7 @@ def sample_product(
     require_sampler(sampler)
     n_factors = _checks.integer("n_factors", n_factors, low=1)
     limit = None if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
-    seed = check_seed(seed)
+    seed = _checks.seed(seed)
     words = np.random.SeedSequence(seed, spawn_key=(n_factors,)).generate_state(n_factors, np.uint64)
     factors: list[Features] = []
     for i, word in enumerate(words):

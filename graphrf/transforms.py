@@ -30,7 +30,6 @@ from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 from graphrf.loaders import load_graph
 from graphrf.sampling.contract import Sampler
-from graphrf.sampling.philox import check_seed
 from graphrf.sampling.powers import CompressedPowers
 from graphrf.sampling.sample import require_sampler, sample_features
 from graphrf.series import apply_root
@@ -142,7 +141,7 @@ class GRFDiffusion(BaseTransform):
             require_sampler(self.sampler)
         _checks.choice("normalization", self.normalization, NORMALIZATIONS)
         _check_names(self)
-        object.__setattr__(self, "seed", check_seed(self.seed))
+        object.__setattr__(self, "seed", _checks.seed(self.seed))
 
     def forward(self, data: Data) -> Data:
         """`data` with the diffusion in place of its edges, or beside them."""
@@ -296,7 +295,7 @@ class AddRandomFeatures(BaseTransform):
         if self.sampler is not None:
             require_sampler(self.sampler)
         _check_names(self)
-        object.__setattr__(self, "seed", check_seed(self.seed))
+        object.__setattr__(self, "seed", _checks.seed(self.seed))
 
     def forward(self, data: Data) -> Data:
         """`data` with the features."""
@@ -382,7 +381,7 @@ class AddReturnProbabilities(BaseTransform):
         _checks.integer("walk_length", self.walk_length, low=1, high=1_000)
         _checks.integer("budget", self.budget, low=1)
         _check_names(self)
-        object.__setattr__(self, "seed", check_seed(self.seed))
+        object.__setattr__(self, "seed", _checks.seed(self.seed))
 
     def forward(self, data: Data) -> Data:
         """`data` with the probabilities."""

@@ -25,7 +25,6 @@ from graphrf.gp.settings import checked_prior
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 from graphrf.sampling.contract import Sampler
-from graphrf.sampling.philox import check_seed
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -217,7 +216,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
             )
         self.classes_ = classes
         self.class_bias_ = known.bias
-        self.seed_ = check_seed(self.seed)
+        self.seed_ = _checks.seed(self.seed)
         self._scale = kernel.check_graph(self.graph)
         self.n_observations_ = positions.size
         self.n_observed_nodes_ = n_observed

@@ -14,7 +14,6 @@ from graphrf._kernel import Kernel
 from graphrf.graph import LAPLACIANS, Graph, require_graph
 from graphrf.kernels import Diffusion, Matern
 from graphrf.matching.spectrum import density_of_states
-from graphrf.sampling.philox import check_seed
 from graphrf.series import kernel_block
 
 _missing: ImportError | None = None
@@ -119,7 +118,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
         self.graph = graph
         self.laplacian = laplacian
         self.normalize = _checks.flag("normalize", normalize)
-        self.seed = check_seed(seed)
+        self.seed = _checks.seed(seed)
         self._density: tuple[np.ndarray, np.ndarray] | None = None
 
     def init_params(self) -> dict[str, np.ndarray]:

@@ -22,7 +22,6 @@ from graphrf.gp.trend import MeanFunction
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 from graphrf.sampling.contract import Sampler
-from graphrf.sampling.philox import check_seed
 from graphrf.series import kernel_block
 
 try:
@@ -246,7 +245,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         distinct = np.unique(positions)
         mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct)
         values, offset = mean.centred(values)
-        seed = check_seed(self.seed)
+        seed = _checks.seed(self.seed)
         share = reached_share(self.graph, distinct, self.max_train)
         method = self._choose_method(distinct.size, share)
 
@@ -432,7 +431,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         """
         self._check_fitted()
         n_samples = _checks.integer("n_samples", n_samples, low=1)
-        rng = np.random.default_rng(check_seed(seed))
+        rng = np.random.default_rng(_checks.seed(seed))
         positions = self.graph.positions(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         self._check_draws(n_samples)

@@ -19,7 +19,6 @@ from graphrf.pagerank.problem import each, pose
 from graphrf.pagerank.result import PageRankResult, expected_l1_error
 from graphrf.pagerank.runs import Walks
 from graphrf.pagerank.stages import FEWEST_STRATIFIED, Estimate, refinements
-from graphrf.sampling.philox import check_seed
 
 ESTIMATORS = ("endpoints", "visits")
 COUPLINGS = ("iid", "antithetic", "sigma", "stratified", "pooled")
@@ -176,7 +175,7 @@ def pagerank(
         exact_steps = min(math.ceil(0.5 * math.log(tol) / math.log1p(-p_halt)), _MOST_EXACT)
     else:
         exact_steps = 0
-    seed = check_seed(seed)
+    seed = _checks.seed(seed)
     threads = thread_count(n_threads)
     _checks.flag("progress", progress)
 
@@ -267,7 +266,7 @@ def refine(
         raise ValueError(
             "`personalization` must be a single vector here, got several; use pagerank(tol=...) for them"
         )
-    seed = check_seed(seed)
+    seed = _checks.seed(seed)
     walks = Walks(pose(graph, p_halt, personalization), law, estimator, seed, thread_count(n_threads))
     for estimate in refinements(walks, n_walks, 0.0, _MAX_WALKS):
         yield _result(graph, p_halt, [estimate], False, seed, estimator, coupling, 0)

@@ -14,7 +14,6 @@ from graphrf import _checks
 from graphrf._threads import ordered_map, thread_count
 from graphrf.graph import Graph, require_graph
 from graphrf.pagerank.push import Query, local_rows
-from graphrf.sampling.philox import check_seed
 from graphrf.sampling.transitions import Transitions, graph_transitions
 
 _EPSILON = 0.5
@@ -242,7 +241,7 @@ def local_pagerank(
         query = Query(p_halt, best, limit, 1.0, 1.0, 1.0, 1.0)
         key = np.uint64(0)
     else:
-        seed = check_seed(seed)
+        seed = _checks.seed(seed)
         key = np.uint64(seed)
         epsilon = _EPSILON if epsilon is None else epsilon
         epsilon = _checks.number("epsilon", epsilon, low=0, high=0.5, include_low=False)

@@ -8,13 +8,10 @@ Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2
 
 from __future__ import annotations
 
-import secrets
 from enum import IntEnum
 
 import numpy as np
 from numba import njit, uint64
-
-from graphrf import _checks
 
 _MASK = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -34,13 +31,6 @@ class Use(IntEnum):
     BATCH = 5
     COMPRESS = 6
     PUSH_WALK = 7
-
-
-def check_seed(seed: int | None, name: str = "seed") -> int:
-    """`seed` as an integer in [0, 2^63); None draws one from the operating system."""
-    if seed is None:
-        return secrets.randbits(63)
-    return _checks.integer(name, seed, low=0, high=2**63 - 1)
 
 
 @njit(inline="always")

@@ -12,7 +12,6 @@ from graphrf._threads import ordered_map, thread_count
 from graphrf.features import Features
 from graphrf.graph import Graph, require_graph
 from graphrf.sampling.contract import Prepared, Sampler
-from graphrf.sampling.philox import check_seed
 from graphrf.sampling.powers import CompressedPowers
 from graphrf.sampling.record import Joined, record_bytes
 
@@ -106,7 +105,7 @@ def sample_features(
     sources = graph.positions(nodes)
     if sources.size == 0:
         raise ValueError("`nodes` must hold at least one node, got none")
-    seed = check_seed(seed)
+    seed = _checks.seed(seed)
     threads = thread_count(n_threads)
     prepared = sampler.prepare(graph, seed)
     blocks = _blocks(sources, prepared.visits_per_row, threads)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from graphrf.sampling.philox import check_seed, philox, unit
+from graphrf import _checks
+from graphrf.sampling.philox import philox, unit
 
 
 @njit
@@ -36,8 +37,8 @@ def test_unit_lies_in_the_half_open_interval_and_uses_53_bits():
 
 
 def test_seeds_are_checked_and_drawn_when_missing():
-    assert check_seed(0) == 0
-    assert check_seed(None) != check_seed(None)
+    assert _checks.seed(0) == 0
+    assert _checks.seed(None) != _checks.seed(None)
     for bad, error in (
         (-1, ValueError),
         (2**63, ValueError),
@@ -46,4 +47,4 @@ def test_seeds_are_checked_and_drawn_when_missing():
         (True, TypeError),
     ):
         with pytest.raises(error, match="seed"):
-            check_seed(bad)
+            _checks.seed(bad)

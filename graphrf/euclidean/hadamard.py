@@ -1,0 +1,167 @@
+r"""The Walsh-Hadamard transform in O(d log d), for numpy and torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+
+def next_power_of_two(n: int) -> int:
+    """The least power of two that is not below n."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def hadamard(x: Any) -> Any:
+    r"""H x along the last axis, with H the orthonormal Walsh-Hadamard matrix of Sylvester's order.
+
+    .. math:: H_1 = 1, \quad H_{2d} = \tfrac{1}{\sqrt 2} \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix}.
+
+    Parameters
+    ----------
+    x : ndarray or torch.Tensor, shape (..., d)
+        d a power of two; float32 or float64. Left as it is.
+
+    Returns
+    -------
+    ndarray or torch.Tensor, same shape and dtype
+        For tensors on the same device and with gradients.
+
+    Notes
+    -----
+    Cost: d log2 d additions a row. numpy rows run in a compiled loop on one thread, which releases the GIL; torch
+    tensors take log2(d) / 4 products with a Hadamard matrix of order 16.
+
+    Source: Choromanski, Rowland and Weller 2017, "The unreasonable effectiveness of structured random orthogonal
+    embeddings", Sec. 2.
+
+    Examples
+    --------
+    >>> hadamard(np.array([1.0, 0.0, 0.0, 0.0]))
+    array([0.5, 0.5, 0.5, 0.5])
+    """
+    d = x.shape[-1]
+    if d & (d - 1) or d == 0:
+        raise ValueError(f"`x` must have a power of two as its last dimension, got {d}; pad it with zeros")
+    if isinstance(x, np.ndarray):
+        out = np.array(x, order="C")
+        hadamard_rows(out.reshape(-1, d))
+        return out
+    return _by_factors(x)
+
+
+LANES = 16
+"""Rows that are transformed side by side, entry by entry: the inner loops then run over contiguous memory."""
+
+
+@numba.njit(nogil=True, cache=True)
+def hadamard_rows(rows):  # type: ignore[no-untyped-def]
+    """Transform each row of an (n, d) array in place; d a power of two."""
+    n, d = rows.shape
+    lanes = np.empty((d, LANES), rows.dtype)
+    for first in range(0, n, LANES):
+        count = min(LANES, n - first)
+        for k in range(count):
+            for j in range(d):
+                lanes[j, k] = rows[first + k, j]
+        hadamard_lanes(lanes)
+        for k in range(count):
+            for j in range(d):
+                rows[first + k, j] = lanes[j, k]
+
+
+@numba.njit(nogil=True, cache=True)
+def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
+    """out[i] = D S H D_1 H D_2 H D_3 x[i] for each block: signs (blocks, 3, size), norms (blocks, size).
+
+    x has at most `size` columns, the rest are zeros; out has at most blocks * size columns, the rest are not
+    computed. S is the simplex matrix, or the identity.
+    """
+    n, d = x.shape
+    n_blocks, size = norms.shape
+    lanes = np.empty((size, LANES), out.dtype)
+    total = np.empty(LANES, out.dtype)
+    own = out.dtype.type(np.sqrt(size / (size - 1.0)) if simplex else 1.0)
+    shared = out.dtype.type((np.sqrt(size) + 1.0) / (size - 1.0) ** 1.5 if simplex else 0.0)
+    last = out.dtype.type(1.0 / np.sqrt(size - 1.0) if simplex else 0.0)
+    for first in range(0, n, LANES):
+        count = min(LANES, n - first)
+        for block in range(n_blocks):
+            lanes[d:] = 0
+            lanes[:, count:] = 0
+            for j in range(d):
+                for k in range(count):
+                    lanes[j, k] = x[first + k, j] * signs[block, 2, j]
+            hadamard_lanes(lanes)
+            for factor in (1, 0):
+                for j in range(size):
+                    lanes[j] *= signs[block, factor, j]
+                hadamard_lanes(lanes)
+            if simplex:
+                total[:] = 0
+                for j in range(size - 1):
+                    total += lanes[j]
+                for j in range(size - 1):
+                    for k in range(LANES):
+                        lanes[j, k] = own * lanes[j, k] - shared * total[k]
+                lanes[size - 1] = last * total
+            begin = block * size
+            for j in range(min(size, out.shape[1] - begin)):
+                norm = norms[block, j]
+                for k in range(count):
+                    out[first + k, begin + j] = norm * lanes[j, k]
+
+
+@numba.njit(nogil=True, cache=True)
+def hadamard_lanes(lanes):  # type: ignore[no-untyped-def]
+    """Transform the columns of a (d, LANES) array in place, two levels at a time: half the passes over it."""
+    flat = lanes.reshape(-1)
+    size, half = flat.shape[0], lanes.shape[1]
+    while 2 * half < size:
+        for start in range(0, size, 4 * half):
+            _two_levels(
+                flat[start : start + half],
+                flat[start + half : start + 2 * half],
+                flat[start + 2 * half : start + 3 * half],
+                flat[start + 3 * half : start + 4 * half],
+            )
+        half *= 4
+    if half < size:
+        _one_level(flat[:half], flat[half:])
+    flat *= flat.dtype.type(1.0 / np.sqrt(lanes.shape[0]))
+
+
+@numba.njit(nogil=True, cache=True)
+def _two_levels(a, b, c, e):  # type: ignore[no-untyped-def]
+    for j in range(a.shape[0]):
+        p, q, r, s = a[j], b[j], c[j], e[j]
+        w, x, y, z = p + q, p - q, r + s, r - s
+        a[j], b[j], c[j], e[j] = w + y, x + z, w - y, x - z
+
+
+@numba.njit(nogil=True, cache=True)
+def _one_level(a, b):  # type: ignore[no-untyped-def]
+    for j in range(a.shape[0]):
+        p, q = a[j], b[j]
+        a[j], b[j] = p + q, p - q
+
+
+def _by_factors(x: Any) -> Any:
+    """H as a Kronecker product of small Hadamard matrices, each a product along an axis that torch differentiates."""
+    import torch
+
+    d = x.shape[-1]
+    shape = x.shape
+    y = x.reshape(-1, 1, d)
+    left = 1
+    while left < d:
+        order = min(16, d // left)
+        small = torch.ones(1, 1, dtype=x.dtype, device=x.device)
+        base = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=x.dtype, device=x.device)
+        while small.shape[0] < order:
+            small = torch.kron(base, small)
+        right = d // (left * order)
+        y = torch.einsum("ab,nlbr->nlar", small, y.reshape(-1, left, order, right))
+        left *= order
+    return y.reshape(shape) / d**0.5

@@ -32,7 +32,7 @@ abalone: sex is left out (d = 7). cpu: vendor, model and ERP, a published estima
 
 @dataclass(frozen=True)
 class Split:
-    """Standardised points of one random split; `scale` is the deviation of the training targets in their own units."""
+    """Standardised points of one random split; `scale` is the deviation of the training targets in their units."""
 
     x_train: np.ndarray
     y_train: np.ndarray
@@ -53,7 +53,8 @@ class Hyperparameters:
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Features (n, d), missing cells as NaN, and targets (n,)."""
     data = datasets.load(SETS[name])
-    assert data.features is not None and data.targets is not None
+    assert data.features is not None
+    assert data.targets is not None
     features = data.features
     if name == "abalone":
         features = features[:, 1:]
@@ -124,3 +125,9 @@ def fit(x: np.ndarray, y: np.ndarray, lengthscale: float | None = None) -> Hyper
     ]
     best = min(runs, key=lambda run: run.fun)
     return Hyperparameters(*(float(value) for value in np.exp(best.x)))
+
+
+def fit_for(kind: str, part: Split) -> Hyperparameters:
+    """As the paper chooses them: by marginal likelihood, but the lengthscale of "laplace" by Eq. 36."""
+    lengthscale = None if kind == "fourier" else summed_norm_lengthscale(part.x_train)
+    return fit(part.x_train, part.y_train, lengthscale)

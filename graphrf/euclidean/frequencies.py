@@ -160,7 +160,7 @@ class DenseFrequencies:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.matrix.shape  # type: ignore[return-value]
+        return self.matrix.shape
 
     def project(self, x: Any) -> Any:
         if isinstance(x, np.ndarray):

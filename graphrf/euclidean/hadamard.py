@@ -148,7 +148,7 @@ def _one_level(a, b):  # type: ignore[no-untyped-def]
 
 
 def _by_factors(x: Any) -> Any:
-    """H as a Kronecker product of small Hadamard matrices, each a product along an axis that torch differentiates."""
+    """H as a Kronecker product of small Hadamard matrices, in products that torch differentiates."""
     import torch
 
     d = x.shape[-1]

@@ -1,0 +1,138 @@
+"""What every feature map shares: points in, one row of features out, for numpy (in blocks, on threads) and torch."""
+
+from __future__ import annotations
+
+import sys
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from graphrf import _checks
+from graphrf._threads import ordered_map, thread_count
+
+_BLOCK_BYTES = 1 << 20
+"""Of the projections of a block of rows: they should stay in a core's cache."""
+
+
+class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A scikit-learn transformer from points of R^d to features.
+
+    A subclass draws what it needs in `_prepare` and says in `_write` and `_tensor` how rows become features.
+    """
+
+    n_features_in_: int
+
+    @abstractmethod
+    def _prepare(self, dimension: int) -> None:
+        """Check the settings and draw what the features need, for points of R^d."""
+
+    @abstractmethod
+    def _write(self, x: np.ndarray, out: np.ndarray) -> None:
+        """Features of a block of rows into `out`."""
+
+    @abstractmethod
+    def _tensor(self, x: Any) -> Any:
+        """Features of a tensor of shape (..., d), with gradients."""
+
+    @property
+    @abstractmethod
+    def _n_features_out(self) -> int: ...
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Draw the features for points of as many columns as `X` has. Nothing else is taken from `X`.
+
+        Parameters
+        ----------
+        X : array_like or torch.Tensor, shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a setting or `X` cannot be used.
+        """
+        if is_tensor(X):
+            self.n_features_in_ = check_tensor("X", X).shape[-1]
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        else:
+            validate_data(self, X, dtype=[np.float64, np.float32])
+        self._prepare(self.n_features_in_)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Features of points.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, d), or torch.Tensor, shape (..., d)
+            float32 and float64 are kept, other numbers become float64 (of tensors, the default dtype).
+
+        Returns
+        -------
+        ndarray, shape (n, D), or torch.Tensor, shape (..., D)
+            Of the kind and dtype of `X`; tensors stay on their device and carry gradients.
+
+        Raises
+        ------
+        ValueError
+            If `X` has not the columns that `fit` saw, or holds NaN or infinity.
+        """
+        check_is_fitted(self)
+        if is_tensor(X):
+            return self._tensor(check_tensor("X", X, self.n_features_in_))
+        x = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        out = np.empty((x.shape[0], self._n_features_out), x.dtype)
+        in_blocks(self._write, x, out, thread_count(getattr(self, "n_threads", None)))
+        return out
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        # A seed that is drawn anew at every fit gives other features.
+        tags.non_deterministic = getattr(self, "seed", 0) is None
+        return tags
+
+
+def in_blocks(
+    write: Callable[[np.ndarray, np.ndarray], None], x: np.ndarray, out: np.ndarray, n_threads: int
+) -> None:
+    """Fill `out` block by block of rows on threads: the same bits on any number of them."""
+    rows = max(16, _BLOCK_BYTES // max(1, out.shape[1] * out.itemsize))
+    starts = range(0, x.shape[0], rows)
+    # One thread of BLAS a block: its result would depend on how many there are.
+    with threadpool_limits(1, user_api="blas"):
+        for _ in ordered_map(lambda i: write(x[i : i + rows], out[i : i + rows]), starts, n_threads):
+            pass
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a torch tensor, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def check_tensor(name: str, value: Any, dimension: int | None = None) -> Any:
+    """A tensor of finite floating-point points, shape (..., d)."""
+    import torch
+
+    if value.is_complex():
+        raise TypeError(f"`{name}` must be real, got {_checks.describe(value)}")
+    if value.ndim < 1 or value.shape[-1] == 0:
+        raise ValueError(f"`{name}` must have shape (..., d), got {_checks.describe(value)}")
+    if dimension is not None and value.shape[-1] != dimension:
+        raise ValueError(f"`{name}` must have {dimension} columns as in fit, got {_checks.describe(value)}")
+    if not value.is_floating_point():
+        value = value.to(torch.get_default_dtype())
+    if not bool(torch.isfinite(value).all()):
+        raise ValueError(f"`{name}` must be finite, got NaN or infinity in {_checks.describe(value)}")
+    return value

@@ -1,0 +1,209 @@
+"""Does a better Gram matrix make a better Gaussian process? Tables 3 and 4 of Reid et al. 2024 in a reduced form.
+
+As there (App. B.2): the sets, splits and hyperparameters of `norm_coupling.py`; a GP whose kernel is replaced by
+random features, m = d or 8 d frequencies (for Laplace features twice as many, with their opposites); its
+predictive distribution against the exact GP's and against the test targets. Both divergences are between
+distributions of the noisy targets: without noise the features' covariance is singular and the divergence infinite.
+
+    python examples/norm_coupled_gps.py
+    python examples/norm_coupled_gps.py --sets cpu --splits 3 --repeats 2
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import _uci
+import numpy as np
+from _options import add_figure_option
+from _tables_3_and_4 import read
+from norm_coupling import ROWS, features, frequencies, gram_errors
+from scipy import linalg
+
+from graphrf.euclidean.kernels import stationary_kernel
+from graphrf.gp.metrics import kl_divergence, rmse
+from graphrf.plot import COLOURS
+
+#: The couplings that the tables have, from iid on each held to improve on the one before.
+COUPLINGS = {kind: list(rows)[:4] for kind, rows in ROWS.items()}
+#: Frequencies in multiples of d.
+SIZES = {"d": 1, "8d": 8}
+METRICS = ("kernel", "reverse", "kl", "rmse", "nll")
+
+Predictive = tuple[np.ndarray, np.ndarray]
+
+
+def exact_predictive(part: _uci.Split, fitted: _uci.Hyperparameters) -> Predictive:
+    """Mean and covariance of the noisy test targets under the exact GP (Eqs 40 and 42, with the noise)."""
+    kernel = stationary_kernel("gaussian")
+    x, y = part.x_train / fitted.lengthscale, part.x_test / fitted.lengthscale
+    noise = fitted.noise**2
+    factor = linalg.cho_factor(fitted.output_scale**2 * kernel.gram(x) + noise * np.eye(len(x)), lower=True)
+    cross = fitted.output_scale**2 * kernel.gram(y, x)
+    prior = fitted.output_scale**2 * kernel.gram(y)
+    covariance = prior - cross @ linalg.cho_solve(factor, cross.T) + noise * np.eye(len(y))
+    return cross @ linalg.cho_solve(factor, part.y_train), (covariance + covariance.T) / 2
+
+
+def feature_predictive(train: np.ndarray, test: np.ndarray, targets: np.ndarray, noise: float) -> Predictive:
+    """The same with the kernel Phi Phi^T, in weight space (Eqs 39 and 41 corrected); features are (n, p).
+
+    With B = (Phi_d^T Phi_d / s^2 + I)^-1 the mean is Phi_p B Phi_d^T y / s^2 and the covariance
+    Phi_p B Phi_p^T + s^2 I. O(n p^2) time.
+    """
+    root = linalg.cholesky(train.T @ train / noise**2 + np.eye(train.shape[1]), lower=True)
+    whitened = linalg.solve_triangular(root, test.T, lower=True)
+    mean = whitened.T @ linalg.solve_triangular(root, train.T @ targets, lower=True) / noise**2
+    return mean, whitened.T @ whitened + noise**2 * np.eye(len(test))
+
+
+def joint_nll(targets: np.ndarray, predictive: Predictive) -> float:
+    """-log p(all targets) / their number."""
+    mean, covariance = predictive
+    root = linalg.cholesky(covariance, lower=True)
+    white = linalg.solve_triangular(root, targets - mean, lower=True)
+    n = len(targets)
+    return float(0.5 * white @ white + np.log(root.diagonal()).sum()) / n + 0.5 * float(np.log(2 * np.pi))
+
+
+def scores(part: _uci.Split, predictive: Predictive, exact: Predictive) -> list[float]:
+    """KL(features || exact), KL(exact || features) a test point, RMSE and NLL in the units of the targets."""
+    return [
+        kl_divergence(*predictive, *exact),
+        kl_divergence(*exact, *predictive) / len(part.y_test),
+        part.scale * rmse(part.y_test, predictive[0]),
+        joint_nll(part.y_test, predictive) + np.log(part.scale),
+    ]
+
+
+def measure(name: str, kind: str, size: str, splits: int, repeats: int, seed: int) -> dict[str, np.ndarray]:
+    """For every coupling the `METRICS` of all splits, each the mean over its ensembles, shape (splits, 5).
+
+    The row "exact" has 0 for the first three.
+    """
+    table, targets = _uci.load(name)
+    d = table.shape[1]
+    m = SIZES[size] * d * (1 if kind == "fourier" else 2)
+    result = {row: np.zeros((splits, len(METRICS))) for row in [*COUPLINGS[kind], "exact"]}
+    for number in range(splits):
+        part = _uci.split(table, targets, seed + number)
+        fitted = _uci.fit_for(kind, part)
+        exact = exact_predictive(part, fitted)
+        result["exact"][number, 1:] = scores(part, exact, exact)
+        x = part.x_test / fitted.lengthscale
+        both = np.concatenate([part.x_train / fitted.lengthscale, x])
+        gram = stationary_kernel("gaussian").gram(x)
+        for row in COUPLINGS[kind]:
+            w = frequencies(ROWS[kind][row], m, d, repeats, 1_000 * (seed + number))
+            found = []
+            for phi in fitted.output_scale * features(kind, both, w):
+                train, test = np.split(phi, [len(part.x_train)])
+                found.append(scores(part, feature_predictive(train, test, part.y_train, fitted.noise), exact))
+            result[row][number, 0] = fitted.output_scale**2 * gram_errors(kind, x, gram, w).mean()
+            result[row][number, 1:] = np.mean(found, axis=0)
+    return result
+
+
+def mean_and_error(values: np.ndarray) -> tuple[float, float]:
+    """Mean over splits and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1) / values.size**0.5)
+
+
+def print_rows(kind: str, size: str, name: str, result: dict[str, np.ndarray]) -> None:
+    """Every coupling of one set: ours, the published figure, the difference in combined standard errors."""
+    published = read()
+    place = list(_uci.SETS).index(name)
+    reference = result["iid"][:, METRICS.index("rmse")].mean()
+    for row, values in result.items():
+        line = f"{name:<9}{row:<19}"
+        for index, metric in enumerate(METRICS):
+            value, error = mean_and_error(values[:, index])
+            line += f" {value:8.3f} +- {error:<6.3f}"
+            if (size, metric, kind, row) in published:
+                theirs, their_error = published[size, metric, kind, row][place]
+                line += f" {theirs:7.3f} {(value - theirs) / np.hypot(error, their_error):+5.1f}"
+            elif metric in ("kl", "rmse", "nll"):
+                line += " " * 14
+            if metric == "rmse":
+                line += f" {value / reference:6.3f}"
+        print(line, flush=True)
+
+
+def print_comparison(kind: str, results: dict[tuple[str, str], dict[str, np.ndarray]]) -> None:
+    """Whether a step from one coupling to the next pays: ratios of means with errors from pairs within splits."""
+    names = COUPLINGS[kind]
+    print(f"\n{kind} features: what each step does to the mean over splits (ratio; of the NLL the difference)")
+    print(f"{'m':<4}{'set':<9}{'step':<34}" + "".join(f" {metric:<17}" for metric in METRICS))
+    for (size, name), result in results.items():
+        for first, second in (("iid", names[2]), (names[2], names[3])):
+            line = f"{size:<4}{name:<9}{first + ' -> ' + second:<34}"
+            for index, metric in enumerate(METRICS):
+                before, after = result[first][:, index], result[second][:, index]
+                if metric == "nll":
+                    value, error = mean_and_error(after - before)
+                else:
+                    value = after.mean() / before.mean()
+                    error = mean_and_error(after - value * before)[1] / before.mean()
+                line += f" {value:+8.3f} +- {error:.3f}" if metric == "nll" else f" {value:8.3f} +- {error:.3f}"
+            print(line)
+
+
+def draw(results: dict[str, dict[tuple[str, str], dict[str, np.ndarray]]], path: str) -> None:
+    """Kernel error against the divergence, both relative to independent frequencies; a dot a set."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.5, 4.2), layout="constrained")
+    for ax, (kind, tables) in zip(figure.subplots(1, 2, sharey=True), results.items(), strict=True):
+        for number, row in enumerate(COUPLINGS[kind][1:]):
+            for size, marker in (("d", "o"), ("8d", "^")):
+                found = [result for (of_size, _), result in tables.items() if of_size == size]
+                points = np.array([result[row].mean(axis=0) / result["iid"].mean(axis=0) for result in found])
+                ax.plot(
+                    points[:, 0], points[:, 2], marker, color=COLOURS[number], label=f"{row}, {size}", markersize=6
+                )
+        ax.axhline(1, color="#888888", linewidth=0.8, linestyle="--")
+        ax.set_title(f"{kind.capitalize()} features", fontsize=10)
+        ax.set_xlabel("kernel error / independent frequencies")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False, fontsize=8)
+        if kind == "fourier":
+            ax.set_ylabel("KL(exact || features) / independent")
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", default=list(_uci.SETS), choices=list(_uci.SETS), metavar="NAME")
+    parser.add_argument("--splits", type=int, default=20, help="random splits, at least 2")
+    parser.add_argument("--repeats", type=int, default=10, help="ensembles of frequencies a split")
+    parser.add_argument("--seed", type=int, default=0)
+    add_figure_option(parser)
+    options = parser.parse_args()
+    if options.splits < 2 or options.repeats < 1:
+        parser.error("--splits must be at least 2 and --repeats at least 1")
+
+    print(f"{options.splits} splits, {options.repeats} ensembles a split; mean +- standard error over splits")
+    print(
+        "kernel: RMSE of the test Gram matrix. reverse: KL(features || exact), nats. kl: KL(exact || features), in"
+    )
+    print(
+        "nats a test point. rmse, nll (joint, a test point): in the units of the targets. After kl, rmse, nll: the"
+    )
+    print("published figure and the difference in combined standard errors; after rmse: divided by that of iid")
+    print(_uci.NOTES)
+    results: dict[str, dict[tuple[str, str], dict[str, np.ndarray]]] = {kind: {} for kind in ROWS}
+    for kind in ROWS:
+        for size in SIZES:
+            print(f"\n{kind} features, m = {size}{'' if kind == 'fourier' else ' and as many opposites'}")
+            for name in options.sets:
+                result = measure(name, kind, size, options.splits, options.repeats, options.seed)
+                print_rows(kind, size, name, result)
+                results[kind][size, name] = result
+    for kind in ROWS:
+        print_comparison(kind, results[kind])
+    if options.out:
+        draw(results, options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -56,9 +56,8 @@ def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float =
     """
     jitter = _checks.number("jitter", jitter, low=0)
     if jitter > 0:
-        (_, cov0), (_, cov1) = _law(0, mean0, cov0), _law(1, mean1, cov1)
-        diagonal = jitter * np.eye(len(cov0)), jitter * np.eye(len(cov1))
-        cov0, cov1 = cov0 + diagonal[0], cov1 + diagonal[1]
+        (mean0, cov0), (mean1, cov1) = _law(0, mean0, cov0), _law(1, mean1, cov1)
+        cov0, cov1 = (cov + jitter * np.eye(len(cov)) for cov in (cov0, cov1))
     return kl_divergence(mean0, cov0, mean1, cov1)
 
 
@@ -89,9 +88,9 @@ def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
     Notes
     -----
     With \Sigma_i = R_i R_i^T, the second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by
-    the polar factor of R_1^T R_0. It is computed as this sum of squares, which cannot be negative; the traces would
-    lose what they share. Eigenvalues below 1e-16 of the largest are not known, and neither are parts of the distance
-    of that size. Some 20 k^3 operations.
+    the polar factor of R_1^T R_0. It is computed as this sum of squares, which cannot be negative; the traces
+    would lose what they share. Eigenvalues below 1e-16 of the largest are rounding, and so are parts of the
+    distance of that size. Some 20 k^3 operations.
 
     Source: Givens and Shortt 1984, "A class of Wasserstein metrics for probability distributions"; used in
     Sec. A.4.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".
@@ -118,7 +117,7 @@ def _law(which: int, mean: Any, covariance: Any) -> tuple[np.ndarray, np.ndarray
         raise ValueError(f"`mean{which}` must be a vector, got {_checks.describe(mean)}")
     if covariance.shape != (mean.size, mean.size):
         raise ValueError(
-            f"`cov{which}` must have shape {(mean.size, mean.size)} for its mean, got {_checks.describe(covariance)}"
+            f"`cov{which}` must have shape {(mean.size, mean.size)}, got {_checks.describe(covariance)}"
         )
     if np.abs(covariance - covariance.T).max() > 1e-8 * np.abs(covariance).max():
         raise ValueError(f"`cov{which}` must be symmetric, got one that differs from its transpose")

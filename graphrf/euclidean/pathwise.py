@@ -1,4 +1,4 @@
-r"""Decoupled posterior draws of a Gaussian process on R^d: random features for the prior, the exact kernel for data.
+r"""Decoupled posterior draws of a Gaussian process on R^d: features for the prior, the exact kernel for the data.
 
 Beside them the draws in the weights of the features alone, and the exact mean and covariance of both, so that how
 far each is from the posterior is known without sampling.
@@ -75,8 +75,8 @@ class FunctionDraws:
     def at(self, x: Any) -> np.ndarray:
         """The draws at points x of shape (q, d); shape (s, q).
 
-        Values at one point do not depend on which others are asked, up to rounding. Cost: the features of q points,
-        for decoupled draws the kernel of q points with the n observed ones, and one product with s columns.
+        Up to rounding, a value does not depend on which others are asked. Cost: the features of the q points,
+        for decoupled draws their kernel with the n observed ones, and one product with s columns.
         """
         x = _query("x", x, self.dimension)
         return np.ascontiguousarray(self.draws.at(_Rows(self.basis.values(x)))[:, :, 0].T)
@@ -197,8 +197,8 @@ def weight_space_draws(
     .. math:: f(\cdot) = \phi(\cdot)^\top \big( w + \Phi^\top (\Phi \Phi^\top + \mathrm{diag}(noise))^{-1}
               (y - \Phi w - \varepsilon) \big), \quad w \sim N(0, I), \; \varepsilon \sim N(0, noise).
 
-    For comparison with `decoupled_draws`: D functions cannot follow many observations and keep the prior's variance
-    away from them (variance starvation), and the mean is not the exact one.
+    For comparison with `decoupled_draws`: D functions cannot both follow many observations and keep the prior's
+    variance away from them (variance starvation), and the mean is not the exact one.
 
     Parameters
     ----------
@@ -307,8 +307,9 @@ def decoupled_moments(
 ) -> Moments:
     r"""Mean and covariance of the law of `decoupled_draws` at `x_new`, given the features, in closed form.
 
-    .. math:: \mu = C y, \quad \Sigma = (\Phi_* - C \Phi)(\Phi_* - C \Phi)^\top + C \, \mathrm{diag}(noise) \, C^\top,
-              \quad C = K_* (K + \mathrm{diag}(noise))^{-1}.
+    .. math:: \mu = C y, \quad
+              \Sigma = (\Phi_* - C \Phi)(\Phi_* - C \Phi)^\top + C \, \mathrm{diag}(noise) \, C^\top, \quad
+              C = K_* (K + \mathrm{diag}(noise))^{-1}.
 
     Parameters
     ----------
@@ -419,8 +420,8 @@ class _Rows:
 class _ObservedRows(_Rows):
     """Rows [Phi, K] of the n observed points, whose transpose is taken among the functions k(., x_i).
 
-    Evaluation at x_i is the product with k(., x_i) in the kernel's Hilbert space, so the functions of F_u^T y, which
-    features approximate, are there exactly: their coefficients are y itself, and none in phi.
+    Where K = F F^T, the function with coefficients F_u^T y is the sum of y_i k(., x_i). Here these functions are
+    at hand, so the coefficients are y itself, and none in phi.
     """
 
     def apply_t(self, y: np.ndarray) -> np.ndarray:
@@ -485,9 +486,8 @@ def _cholesky(gram: np.ndarray, noise: np.ndarray, what: str) -> CholeskySolver:
         singular = True
     if singular:
         raise ValueError(
-            f"`noise` must be large enough that {what} plus noise is positive definite to rounding, got noise of "
-            f"{noise.min():g} to {noise.max():g} for {len(matrix)} points; raise it, or drop points that are (nearly) "
-            "repeated"
+            f"`noise` must be large enough that {what} plus noise is positive definite to rounding, got "
+            f"{noise.min():g} to {noise.max():g} for {len(matrix)} points; raise it, or drop points near others"
         )
     return solver
 
@@ -525,7 +525,7 @@ def _query(name: str, x: Any, dimension: int) -> np.ndarray:
     array = points(name, x)
     if array.shape[1] != dimension:
         raise ValueError(
-            f"`{name}` must have {dimension} columns as the observed points, got {_checks.describe(x)}"
+            f"`{name}` must have {dimension} columns as the observed points have, got {_checks.describe(array)}"
         )
     return array
 

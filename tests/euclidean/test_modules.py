@@ -1,0 +1,120 @@
+"""The torch modules of random features: the transformers' numbers, with gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
+from graphrf.euclidean.modules import FourierModule, LaplaceModule
+
+SETTINGS = [
+    {"kernel": "gaussian", "directions": "orthogonal", "norms": "pnc", "readout": "paired"},
+    {"kernel": "matern32", "directions": "iid", "norms": "iid", "readout": "phased"},
+    {"kernel": "gaussian", "directions": "orthogonal-hd", "norms": "pnc", "readout": "paired"},
+    {"kernel": "gaussian", "directions": "sobol", "norms": None, "readout": "phased"},
+]
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.fixture
+def points():
+    return torch.from_numpy(np.random.default_rng(0).normal(size=(2, 5, 3)))
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: f"{s['kernel']}-{s['directions']}-{s['readout']}")
+def test_fourier_module_has_the_numbers_of_the_transformer(points, settings):
+    lengthscale = [0.7, 1.5, 3.0]
+    features = FourierFeatures(10, lengthscale=lengthscale, seed=4, **settings).fit(np.zeros((1, 3)))
+    expected = features.transform(points)
+    same_seed = FourierModule(3, 10, lengthscale=lengthscale, seed=4, **settings)
+    for module in (FourierModule.from_features(features), same_seed):
+        torch.testing.assert_close(module(points), expected, rtol=0, atol=1e-13)
+
+
+def test_laplace_module_has_the_numbers_of_the_transformer(points):
+    features = LaplaceFeatures(10, directions="simplex", norms="iid", lengthscale=2.0, seed=4)
+    expected = features.fit(np.zeros((1, 3))).transform(points)
+    same_seed = LaplaceModule(3, 10, directions="simplex", norms="iid", lengthscale=2.0, seed=4)
+    for module in (LaplaceModule.from_features(features), same_seed):
+        torch.testing.assert_close(module(points), expected, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("readout", ["paired", "phased"])
+def test_fourier_gradients_are_those_of_finite_differences(points, readout):
+    module = FourierModule(3, 4, readout=readout, lengthscale=[0.7, 1.5, 3.0], train_frequencies=True, seed=0)
+    _check_gradients(module, points)
+
+
+def test_laplace_gradients_are_those_of_finite_differences(points):
+    _check_gradients(LaplaceModule(3, 4, lengthscale=2.0, train_frequencies=True, seed=0), points)
+
+
+def _check_gradients(module, points):
+    names = [name for name, _ in module.named_parameters()]
+    assert set(names) == {"log_lengthscale", "frequencies"}
+
+    def forward(x, *values):
+        return torch.func.functional_call(module, dict(zip(names, values, strict=True)), (x,))
+
+    inputs = [value.detach().clone().requires_grad_() for value in (points, *module.parameters())]
+    assert torch.autograd.gradcheck(forward, inputs)
+
+
+def test_frequencies_are_a_parameter_only_when_trained():
+    fixed = FourierModule(3, 4, seed=0)
+    assert [name for name, _ in fixed.named_parameters()] == ["log_lengthscale"]
+    assert set(fixed.state_dict()) == {"log_lengthscale", "frequencies"}
+
+
+def test_a_state_dict_carries_frequencies_and_phases(points):
+    module, other = (FourierModule(3, 4, readout="phased", seed=seed) for seed in (0, 1))
+    assert not torch.allclose(module(points), other(points))
+    other.load_state_dict(module.state_dict())
+    torch.testing.assert_close(module(points), other(points), rtol=0, atol=0)
+
+
+def test_a_trained_lengthscale_is_found_again(points):
+    x = points.reshape(-1, 3)
+    teacher, pupil = (FourierModule(3, 32, lengthscale=scale, seed=0) for scale in (2.0, 1.2))
+    target = (teacher(x) @ teacher(x).T).detach()
+    optimiser = torch.optim.LBFGS(pupil.parameters(), max_iter=50, tolerance_change=1e-14)
+
+    def loss():
+        optimiser.zero_grad()
+        value = (pupil(x) @ pupil(x).T - target).square().sum()
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    assert pupil.lengthscale.item() == pytest.approx(2.0, abs=1e-5)
+
+
+def test_bad_input_is_refused(points):
+    module = FourierModule(3, 4, seed=0)
+    with pytest.raises(ValueError, match=r"`x` must have shape \(\.\.\., 3\), got \(5, 2\)"):
+        module(torch.zeros(5, 2))
+    with pytest.raises(TypeError, match="`x` must have the module's dtype"):
+        module(points.float())
+    with pytest.raises(TypeError, match="`x` must be a torch tensor"):
+        module(points.numpy())
+    with pytest.raises(ValueError, match="`features` must be fitted"):
+        FourierModule.from_features(FourierFeatures(4))
+    with pytest.raises(ValueError, match="`dimension` must be at least 1"):
+        FourierModule(0)
+    with pytest.raises(ValueError, match="`n_frequencies`"):
+        FourierModule(3, 0)
+    with pytest.raises(ValueError, match="even"):
+        LaplaceModule(3, 5)
+    with pytest.raises(ValueError, match="`readout`"):
+        FourierModule(3, 4, readout="single")
+    with pytest.raises(TypeError, match="`train_frequencies`"):
+        FourierModule(3, 4, train_frequencies="yes")

@@ -1,4 +1,4 @@
-"""What every feature map shares: points in, one row of features out, for numpy (in blocks, on threads) and torch."""
+"""What every feature map shares: points in, rows of features out, for numpy (blocks, on threads) and torch."""
 
 from __future__ import annotations
 

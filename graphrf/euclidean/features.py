@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphrf import _checks
+from graphrf.euclidean.cosines import cos_rows, cos_sin_rows
 from graphrf.euclidean.feature_map import FeatureMap
 from graphrf.euclidean.frequencies import Frequencies, draw_frequencies
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales
@@ -19,8 +20,8 @@ class FourierFeatures(FeatureMap):
     r"""Random Fourier features of a stationary kernel, from coupled frequencies.
 
     .. math::
-        \phi(x) = \tfrac{1}{\sqrt m} [\cos(w_i \cdot x / l), \; \sin(w_i \cdot x / l)]_{i=1}^m \quad (paired), \qquad
-        \phi(x) = \sqrt{\tfrac 2 m} [\cos(w_i \cdot x / l + b_i)]_{i=1}^m \quad (phased),
+        \phi(x) &= \tfrac{1}{\sqrt m} [\cos(w_i \cdot x / l), \; \sin(w_i \cdot x / l)]_{i=1}^m \quad (paired), \\
+        \phi(x) &= \sqrt{\tfrac 2 m} [\cos(w_i \cdot x / l + b_i)]_{i=1}^m \quad (phased),
 
     with :math:`\phi(x) \cdot \phi(y)` an unbiased estimate of k(x, y). Paired features have norm 1 exactly, and at
     the same number of columns less variance wherever k(z)^2 >= k(2z) / 2, as for Gaussian and Laplace kernels.
@@ -125,12 +126,9 @@ class FourierFeatures(FeatureMap):
         m = projected.shape[1]
         if self._phased:
             projected += self.phases_.astype(x.dtype)
-            np.cos(projected, out=out)
-            out *= out.dtype.type(np.sqrt(2 / m))
-            return
-        np.cos(projected, out=out[:, :m])
-        np.sin(projected, out=out[:, m:])
-        out *= out.dtype.type(np.sqrt(1 / m))
+            cos_rows(projected, (2 / m) ** 0.5, out)
+        else:
+            cos_sin_rows(projected, (1 / m) ** 0.5, out)
 
     def _tensor(self, x: Any) -> Any:
         import torch

@@ -1,0 +1,390 @@
+r"""Softmax attention by positive random features: Performers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from graphrf import _checks
+from graphrf.euclidean.frequencies import draw_frequencies
+from graphrf.euclidean.linear_attention import linear_attention
+from graphrf.euclidean.norms import NormCoupling
+
+
+def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
+    r"""Positive random features of the softmax kernel exp(q . k).
+
+    .. math:: \phi(x) = \frac{1}{\sqrt m} \exp(-|x|^2 / 2) \, \exp(W x), \qquad E[\phi(q) \cdot \phi(k)] = e^{q \cdot k}.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., d)
+        Floating point. In attention queries and keys are multiplied by d^(-1/4) before.
+    frequencies : Tensor, shape (m, d)
+        Standard normal rows, however coupled: `draw_frequencies(m, d).matrix` as a tensor.
+
+    Returns
+    -------
+    Tensor, shape (..., m)
+        Positive, in the dtype of `x`, float32 if that is narrower. Far out the exponentials overflow;
+        `PerformerAttention` works with their logarithms instead.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is no floating tensor or the dimensions do not fit. NaN is not looked for.
+
+    Notes
+    -----
+    Cost: O(n m d) for n points. The variance of the estimate grows as exp(|q + k|^2): long vectors need many
+    frequencies.
+
+    Source: Choromanski et al. 2020, "Rethinking attention with Performers", Eq. 7; Reid et al. 2024,
+    "Variance-reducing couplings for random features", App. B.3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphrf.euclidean.frequencies import draw_frequencies
+    >>> w = torch.tensor(draw_frequencies(4096, 2, seed=0).matrix)
+    >>> q, k = torch.tensor([[0.3, -0.2]]).double(), torch.tensor([[0.5, 0.4]]).double()
+    >>> estimate = softmax_features(q, w) @ softmax_features(k, w).T
+    >>> bool((estimate - torch.exp(q @ k.T)).abs() < 0.05)
+    True
+    """
+    dimension = _check_frequencies(frequencies).shape[1]
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        raise TypeError(f"`x` must be a floating-point tensor, got {_checks.describe(x)}")
+    if x.ndim == 0 or x.shape[-1] != dimension:
+        raise ValueError(f"`x` must have shape (..., {dimension}), got {tuple(x.shape)}")
+    with torch.autocast(x.device.type, enabled=False):
+        x = x.to(_working(x))
+        return (_log_features(x, frequencies) - 0.5 * math.log(frequencies.shape[0])).exp()
+
+
+def attention_weights(
+    query: Tensor,
+    key: Tensor,
+    frequencies: Tensor,
+    *,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    r"""The matrix of weights that `PerformerAttention` multiplies values with and never forms.
+
+    .. math:: \hat a_{ij} = \frac{\phi(q_i) \cdot \phi(k_j)}{\sum_l \phi(q_i) \cdot \phi(k_l)}.
+
+    To look at, and to test against: the cost is quadratic.
+
+    Parameters
+    ----------
+    query : Tensor, shape (..., L, d)
+    key : Tensor, shape (..., S, d)
+    frequencies : Tensor, shape (m, d)
+    attn_mask, is_causal, scale : optional
+        As in `PerformerAttention.forward`.
+
+    Returns
+    -------
+    Tensor, shape (..., L, S)
+        Rows sum to 1, or are zero where a query has no key left. In the dtype of `query`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `PerformerAttention.forward`.
+
+    Notes
+    -----
+    Cost: time and memory O(L S m).
+
+    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Sec. 3.3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> x, w = torch.zeros(3, 2), torch.ones(5, 2)
+    >>> attention_weights(x, x, w, is_causal=True)
+    tensor([[1.0000, 0.0000, 0.0000],
+            [0.5000, 0.5000, 0.0000],
+            [0.3333, 0.3333, 0.3333]])
+    """
+    dimension = _check_frequencies(frequencies).shape[1]
+    scale = _check_inputs(query, key, dimension, attn_mask, scale)
+    log_query, log_key = _log_pair(query, key, frequencies, attn_mask, scale)
+    scores = (log_query[..., :, None, :] + log_key[..., None, :, :]).logsumexp(-1)
+    if _checks.flag("is_causal", is_causal):
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(later, -torch.inf)
+    empty = (scores == -torch.inf).all(-1, keepdim=True)
+    return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0).to(query.dtype)
+
+
+class PerformerAttention(nn.Module):
+    r"""Softmax attention in time linear in the length, by positive random features.
+
+    .. math::
+        o_i = \frac{\sum_j \phi(q_i) \cdot \phi(k_j) \, v_j}{\sum_j \phi(q_i) \cdot \phi(k_j)}, \qquad
+        \phi(x) = \frac{1}{\sqrt m} \exp(W x - |x|^2 / 2),
+
+    with q and k multiplied by the square root of `scale`, d^(-1/2) unless given, so that the mean of
+    phi(q) . phi(k) is exp(scale q . k). Called as `torch.nn.functional.scaled_dot_product_attention` is. All heads
+    share the frequencies.
+
+    Parameters
+    ----------
+    head_dim : int
+        d, of queries and keys. Values may have another dimension.
+    n_frequencies : int, optional
+        m. By default d times log(d) rounded, so whole blocks of d: 256 for 64.
+    directions : str
+        Of `draw_frequencies`: "orthogonal" as in Performers, "simplex" and "simplex+", "iid", and the others.
+    norms : str, NormCoupling or None
+        Of `draw_frequencies`. "iid" as in Performers; "pm", one norm for a block of d, has larger variance but the
+        smaller error of attention (Reid et al. 2024); "pnc".
+    antithetic : bool
+        Half of the frequencies are the negatives of the other half; m must be even.
+    redraw_every : int, optional
+        Draw new frequencies after this many forward passes in training mode; None draws them once. Recomputation
+        under `torch.utils.checkpoint` counts as a pass and may redraw within one step: there leave this at None
+        and call `redraw` between steps.
+    seed : int, optional
+        Of the sequence of draws; None draws one. Give one where several processes train copies.
+
+    Attributes
+    ----------
+    frequencies : Tensor, shape (m, d)
+        A buffer in torch's default dtype.
+    seed : int
+    n_draws : int
+        Draws so far. `state_dict` holds the frequencies, the seed, this and the passes since the last draw, so a
+        module that was loaded goes on as the saved one would have.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For settings out of range; for an odd m if `antithetic`.
+
+    Notes
+    -----
+    Cost: time O((L + S) m (d + d_v)), memory O((L + S) m). Causal: `linear_attention` gives both. The weights are
+    positive and sum to 1, but they are ratios of unbiased estimates, so that their error is of order m^(-1/2) and
+    their bias of order 1/m. Both grow as exp(|q + k|^2) does.
+
+    Numbers narrower than float32 are widened to it, under autocast too; the answer has the dtype of `query`.
+
+    Source: Choromanski et al. 2020, "Rethinking attention with Performers", Sec. 2; Reid et al. 2024,
+    "Variance-reducing couplings for random features", Sec. 3.3 and App. B.3; Reid et al. 2023, "Simplex random
+    features", Sec. 5.4.
+
+    Examples
+    --------
+    >>> import torch
+    >>> attention = PerformerAttention(8, 4096, seed=0)
+    >>> query, key, value = torch.randn(3, 2, 100, 8, generator=torch.Generator().manual_seed(0))
+    >>> exact = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+    >>> bool((attention(query, key, value) - exact).abs().max() < 0.3)
+    True
+    """
+
+    frequencies: Tensor
+
+    def __init__(
+        self,
+        head_dim: int,
+        n_frequencies: int | None = None,
+        *,
+        directions: str = "orthogonal",
+        norms: str | NormCoupling | None = "iid",
+        antithetic: bool = False,
+        redraw_every: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.head_dim = _checks.integer("head_dim", head_dim, low=1)
+        if n_frequencies is None:
+            n_frequencies = self.head_dim * max(round(math.log(self.head_dim)), 1)
+            n_frequencies += n_frequencies % 2 if _checks.flag("antithetic", antithetic) else 0
+        self.n_frequencies = _checks.integer("n_frequencies", n_frequencies, low=1)
+        if _checks.flag("antithetic", antithetic) and self.n_frequencies % 2:
+            raise ValueError(
+                f"`n_frequencies` must be even with antithetic=True, which takes them in pairs, got {n_frequencies}"
+            )
+        if redraw_every is not None:
+            redraw_every = _checks.integer("redraw_every", redraw_every, low=1)
+        self.directions, self.norms, self.antithetic = directions, norms, antithetic
+        self.redraw_every = redraw_every
+        self.seed = _checks.seed(seed)
+        self.n_draws = 0
+        self.register_buffer("frequencies", torch.empty(self.n_frequencies, self.head_dim))
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw the next frequencies of the sequence that `seed` begins.
+
+        Draw r depends on the seed and r alone. O(m d^2) time on the CPU.
+        """
+        stream = np.random.SeedSequence([self.seed, self.n_draws]).generate_state(1, np.uint64)[0]
+        drawn = draw_frequencies(
+            self.n_frequencies, self.head_dim, directions=self.directions, norms=self.norms,
+            antithetic=self.antithetic, seed=int(stream >> np.uint64(1)),
+        )  # fmt: skip
+        # A new tensor: an earlier pass may still need the old one for its gradient.
+        self.frequencies = torch.tensor(drawn.matrix, dtype=self.frequencies.dtype, device=self.frequencies.device)
+        self.n_draws += 1
+        self._passes = 0
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        scale: float | None = None,
+    ) -> Tensor:
+        """Attend.
+
+        Parameters
+        ----------
+        query : Tensor, shape (..., L, d)
+        key : Tensor, shape (..., S, d)
+        value : Tensor, shape (..., S, d_v)
+            Leading dimensions (batch, heads) broadcast. NaN is not looked for and comes out again.
+        attn_mask : bool Tensor, shape (S,) or (..., 1, S), optional
+            True for keys that take part, the same for all queries: a padding mask. Other masks have no form that
+            is linear in the length, and are refused. Goes together with `is_causal`.
+        dropout_p : float
+            Only 0: the weights that dropout would thin out are never formed. Drop out values or outputs instead.
+        is_causal : bool
+            Query i sees the keys 0 to i.
+        scale : float, optional
+            Positive; d^(-1/2) if left out.
+
+        Returns
+        -------
+        Tensor, shape (..., L, d_v)
+            Zero for queries without a key.
+
+        Raises
+        ------
+        TypeError
+            If an argument is no floating tensor, or the mask no boolean one.
+        ValueError
+            If shapes do not fit, a length is zero, `dropout_p` is not 0 or `scale` not positive.
+        """
+        if dropout_p != 0:
+            raise ValueError(
+                f"`dropout_p` must be 0, got {dropout_p}: the weights are never formed; "
+                "apply dropout to the values or to the output"
+            )
+        is_causal = _checks.flag("is_causal", is_causal)
+        scale = _check_inputs(query, key, self.head_dim, attn_mask, scale)
+        _check_points("value", value, None)
+        if value.shape[-2] != key.shape[-2]:
+            raise ValueError(
+                f"`value` must have the length of `key`, {key.shape[-2]}, got {_checks.describe(value)}"
+            )
+        _check_leading(query=query, key=key, value=value)
+        if self.training and self.redraw_every is not None:
+            if self._passes == self.redraw_every:
+                self.redraw()
+            self._passes += 1
+        with torch.autocast(query.device.type, enabled=False):
+            log_query, log_key = _log_pair(query, key, self.frequencies, attn_mask, scale)
+            out = linear_attention(log_query, log_key, value.to(log_key.dtype), is_causal=is_causal)
+        return out.to(query.dtype)
+
+    def get_extra_state(self) -> Tensor:
+        """Seed, draws and passes since the last draw, for `state_dict`."""
+        return torch.tensor([self.seed, self.n_draws, self._passes])
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Go on where the module that was saved stood."""
+        self.seed, self.n_draws, self._passes = state.tolist()
+
+    def extra_repr(self) -> str:
+        return (
+            f"head_dim={self.head_dim}, n_frequencies={self.n_frequencies}, directions={self.directions!r}, "
+            f"norms={self.norms!r}, antithetic={self.antithetic}, redraw_every={self.redraw_every}, seed={self.seed}"
+        )
+
+
+def _log_pair(
+    query: Tensor, key: Tensor, frequencies: Tensor, attn_mask: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Logarithms of the features of queries and of keys; 1/sqrt(m) is left out, as it cancels."""
+    root = math.sqrt(scale)
+    dtype = _working(query, key)
+    log_query, log_key = (_log_features(x.to(dtype) * root, frequencies) for x in (query, key))
+    if attn_mask is not None:
+        by_key = attn_mask if attn_mask.ndim == 1 else attn_mask[..., 0, :]
+        log_key = log_key.where(by_key[..., None], -torch.inf)
+    return log_query, log_key
+
+
+def _log_features(x: Tensor, frequencies: Tensor) -> Tensor:
+    return x @ frequencies.to(x).mT - 0.5 * x.square().sum(-1, keepdim=True)
+
+
+def _working(*tensors: Tensor) -> torch.dtype:
+    """float64 if one of the tensors is, float32 otherwise."""
+    return torch.float64 if any(x.dtype == torch.float64 for x in tensors) else torch.float32
+
+
+def _check_inputs(query: Any, key: Any, dimension: int, attn_mask: Any, scale: Any) -> float:
+    """What concerns weights; the scale to use."""
+    _check_points("query", query, dimension)
+    _check_points("key", key, dimension)
+    _check_leading(query=query, key=key)
+    if attn_mask is not None:
+        n_keys = key.shape[-2]
+        if not isinstance(attn_mask, Tensor) or attn_mask.dtype != torch.bool:
+            raise TypeError(f"`attn_mask` must be a boolean tensor, got {_checks.describe(attn_mask)}")
+        if (
+            attn_mask.ndim == 0
+            or attn_mask.shape[-1] != n_keys
+            or (attn_mask.ndim > 1 and attn_mask.shape[-2] != 1)
+        ):
+            raise ValueError(
+                f"`attn_mask` must be a padding mask of shape ({n_keys},) or (..., 1, {n_keys}), the same for all "
+                f"queries, got shape {tuple(attn_mask.shape)}; give (batch, {n_keys}) as mask[:, None, None, :], "
+                "and a causal mask as is_causal=True"
+            )
+        _check_leading(
+            attn_mask=attn_mask.expand(1, *attn_mask.shape) if attn_mask.ndim == 1 else attn_mask, key=key
+        )
+    return 1 / math.sqrt(dimension) if scale is None else _checks.number("scale", scale, low=0, include_low=False)
+
+
+def _check_points(name: str, x: Any, dimension: int | None) -> None:
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        raise TypeError(f"`{name}` must be a floating-point tensor, got {_checks.describe(x)}")
+    if x.ndim < 2 or (dimension is not None and x.shape[-1] != dimension) or 0 in x.shape:
+        wanted = "d_v" if dimension is None else dimension
+        raise ValueError(
+            f"`{name}` must have shape (..., length, {wanted}) and at least one position, got shape {tuple(x.shape)}"
+        )
+
+
+def _check_leading(**tensors: Tensor) -> None:
+    try:
+        torch.broadcast_shapes(*(x.shape[:-2] for x in tensors.values()))
+    except RuntimeError:
+        shapes = ", ".join(f"`{name}` {tuple(x.shape)}" for name, x in tensors.items())
+        raise ValueError(f"leading dimensions must broadcast, got {shapes}") from None
+
+
+def _check_frequencies(frequencies: Any) -> Tensor:
+    if not isinstance(frequencies, Tensor) or not frequencies.is_floating_point():
+        raise TypeError(f"`frequencies` must be a floating-point tensor, got {_checks.describe(frequencies)}")
+    if frequencies.ndim != 2 or 0 in frequencies.shape:
+        raise ValueError(f"`frequencies` must have shape (m, d), got {tuple(frequencies.shape)}")
+    return frequencies

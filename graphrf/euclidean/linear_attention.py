@@ -1,0 +1,167 @@
+r"""Attention by features, in time linear in the length: the causal and the full product.
+
+A kernel written as a sum over m positive features, A_ij = sum_r p_ir g_jr, makes the output of attention a product
+of thin matrices, sum_j A_ij v_j / sum_j A_ij = p_i (g^T v) / p_i (g^T 1). Only the logarithms of p and g come in
+here, and no product of theirs leaves [0, 1]:
+
+- keys are divided by R_r = max_j g_jr, the largest value of their feature, and queries multiplied by it;
+- each query is then divided by its largest feature, a_i = max_r p_ir R_r.
+
+Both factors cancel between numerator and denominator, so that neither changes the result, nor its gradient:
+they are taken as constants. The feature with p_ir R_r = a_i meets a key with g_jr = R_r, so every denominator is at
+least 1, however far the logarithms are apart. (A single maximum over all keys and features, as is usual, can leave a
+denominator that underflows.)
+
+For the causal sum the maximum must run over past keys only, which no one maximum for a whole row of features does.
+Positions are halved until single ones are left, and every pair of halves is a full product: queries of the later half
+with keys of the earlier one. From chunks of `CHUNK` positions on, running sums over all earlier chunks take the
+place of the halves. Results of a query from several such pieces are merged by their a_i.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+CHUNK = 64
+
+# A sum over keys and its logarithmic scale: the sum is `total` times exp(`log_scale`).
+Piece = tuple[Tensor, Tensor]
+
+
+def linear_attention(
+    log_query: Tensor, log_key: Tensor, value: Tensor, *, is_causal: bool = False, chunk: int = CHUNK
+) -> Tensor:
+    r"""Weighted means of values, the weights being inner products of positive features.
+
+    .. math::
+        o_i = \frac{\sum_j A_{ij} v_j}{\sum_j A_{ij}}, \qquad
+        A_{ij} = \sum_r \exp(\texttt{log\_query}_{ir} + \texttt{log\_key}_{jr}),
+
+    the sums over all keys j, or over j <= i if causal.
+
+    Parameters
+    ----------
+    log_query : Tensor, shape (..., L, m)
+        Logarithms of the features of the queries, float32 or float64. What is added to a whole row does not matter.
+    log_key : Tensor, shape (..., S, m)
+        The same of the keys; a row of -inf takes a key out.
+    value : Tensor, shape (..., S, d_v)
+    is_causal : bool
+        Position i sees the keys 0 to i, as in `torch.nn.functional.scaled_dot_product_attention`.
+    chunk : int, a power of two
+        Positions in a chunk of the causal sum. It changes cost, not the result.
+
+    Returns
+    -------
+    Tensor, shape (..., L, d_v)
+        Zero where a query has no key left.
+
+    Notes
+    -----
+    Cost: time O((L + S) m d_v), memory O((L + S) (m + d_v)). Causal: time O(L m (d_v + chunk)), memory
+    O(L m log(chunk)) for the gradient and O(L m d_v / chunk) for the running sums.
+
+    Source: Choromanski et al. 2020, "Rethinking attention with Performers", Sec. 2.1 and App. B.1.
+
+    Examples
+    --------
+    >>> log_query, log_key = torch.zeros(3, 2), torch.zeros(3, 2)
+    >>> linear_attention(log_query, log_key, torch.tensor([[1.0], [2.0], [6.0]]), is_causal=True).flatten()
+    tensor([1.0000, 1.5000, 3.0000])
+    """
+    # One more column gives the denominators.
+    value = torch.cat([value, torch.ones_like(value[..., :1])], dim=-1)
+    total, _ = _causal(log_query, log_key, value, chunk) if is_causal else _full(log_query, log_key, value)
+    numerator, denominator = total[..., :-1], total[..., -1:]
+    return numerator / denominator.where(denominator > 0, 1.0)
+
+
+def _full(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
+    """Every query with every key, through the m by d_v sums over the keys."""
+    shift = _largest(log_key, -2)
+    query, log_scale = _scaled(log_query + shift)
+    return query @ ((log_key - shift).exp().mT @ value), log_scale
+
+
+def _block(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
+    """The same through the matrix of weights, which is cheaper for fewer keys than features."""
+    shift = _largest(log_key, -2)
+    query, log_scale = _scaled(log_query + shift)
+    return query @ (log_key - shift).exp().mT @ value, log_scale
+
+
+def _causal(log_query: Tensor, log_key: Tensor, value: Tensor, chunk: int) -> Piece:
+    length = log_query.shape[-2]
+    size = min(chunk, 1 << (length - 1).bit_length())
+    n_chunks = -(-length // size)
+    # Keys past the last query are seen by none.
+    log_query = _filled(log_query, n_chunks * size, 0.0)
+    log_key = _filled(log_key[..., :length, :], n_chunks * size, -torch.inf)
+    value = _filled(value[..., :length, :], n_chunks * size, 0.0)
+
+    weight, log_scale = _scaled(log_query + log_key)  # each position with itself
+    piece: Piece = weight.sum(-1, keepdim=True) * value, log_scale
+    half = 1
+    while half < size:
+        past = _block(_halves(log_query, half)[1], _halves(log_key, half)[0], _halves(value, half)[0])
+        totals, scales = (_halves(part, half) for part in piece)
+        later = _merged((totals[1], scales[1]), past)
+        piece = _joined(totals[0], later[0]), _joined(scales[0], later[1])
+        half *= 2
+    if n_chunks > 1:
+        past = _past_chunks(*(part.unflatten(-2, (n_chunks, size)) for part in (log_query, log_key, value)))
+        piece = _merged(piece, (past[0].flatten(-3, -2), past[1].flatten(-3, -2)))
+    return piece[0][..., :length, :], piece[1][..., :length, :]
+
+
+def _past_chunks(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
+    """Queries with the keys of all earlier chunks; shapes (..., chunks, positions, columns)."""
+    shift = _largest(log_key, -2)
+    own = (log_key - shift).exp().mT @ value
+    # Running sums and their running maxima before each chunk; nothing comes after the last. Indexing in place of
+    # `unbind` would make the gradient quadratic in the number of chunks: each index fills a tensor of all of them.
+    before = [torch.zeros_like(own[..., 0, :, :])]
+    reached = [torch.full_like(shift[..., 0, :, :], _lowest(shift.dtype))]
+    for sums, maxima in list(zip(own.unbind(-3), shift.unbind(-3), strict=True))[:-1]:
+        reached.append(torch.maximum(reached[-1], maxima))
+        kept, added = ((part - reached[-1]).exp().mT for part in (reached[-2], maxima))
+        before.append(kept * before[-1] + added * sums)
+    query, log_scale = _scaled(log_query + torch.stack(reached, dim=-3))
+    return query @ torch.stack(before, dim=-3), log_scale
+
+
+def _scaled(log_feature: Tensor) -> Piece:
+    """Rows of features divided by their largest, and its logarithm."""
+    log_scale = _largest(log_feature, -1)
+    return (log_feature - log_scale).exp(), log_scale
+
+
+def _merged(a: Piece, b: Piece) -> Piece:
+    """The sum of two sums on the larger of their scales."""
+    log_scale = torch.maximum(a[1], b[1])
+    return (a[1] - log_scale).exp() * a[0] + (b[1] - log_scale).exp() * b[0], log_scale
+
+
+def _halves(x: Tensor, half: int) -> tuple[Tensor, ...]:
+    """Earlier and later halves of every 2 * half positions, each of shape (..., pairs, half, columns)."""
+    return x.unflatten(-2, (x.shape[-2] // (2 * half), 2, half)).unbind(-3)
+
+
+def _joined(earlier: Tensor, later: Tensor) -> Tensor:
+    return torch.stack([earlier, later], dim=-3).flatten(-4, -2)
+
+
+def _filled(x: Tensor, length: int, fill: float) -> Tensor:
+    """`x` with rows of `fill` behind it."""
+    return torch.nn.functional.pad(x, (0, 0, 0, length - x.shape[-2]), value=fill)
+
+
+def _largest(x: Tensor, dim: int) -> Tensor:
+    """Maxima as constants; finite where all keys are taken out, so that no difference of infinities arises."""
+    return x.detach().amax(dim, keepdim=True).clamp(min=_lowest(x.dtype))
+
+
+def _lowest(dtype: torch.dtype) -> float:
+    # A fourth of the range: sums of such a maximum and a logarithm of a feature stay finite.
+    return torch.finfo(dtype).min / 4

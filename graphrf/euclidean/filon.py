@@ -53,7 +53,7 @@ def filon_coefficients(theta: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     >>> [round(float(c), 6) for c in filon_coefficients(0.0)]
     [1.333333, 0.666667, 0.0]
     >>> [round(float(c), 6) for c in filon_coefficients(1.0)]
-    [1.204675, 0.765252, 0.038467]
+    [1.204675, 0.765258, 0.038502]
     """
     theta = np.asarray(theta, dtype=np.float64)
     small = np.abs(theta) < _SERIES_BELOW
@@ -169,9 +169,12 @@ def filon_kernel(
     -----
     There is no feature map behind it: the weights depend on t through theta = h t, so the sum does not factor
     into a function of x times one of x', and the matrix over a set of points need not be positive
-    semi-definite. What it has over Simpson's rule on the same nodes (`QuadratureFeatures` with "simpson") shows
-    only at distances of pi/h lengthscales and beyond: there Simpson's rule repeats the kernel, and Filon's rule
-    returns noise that decays.
+    semi-definite.
+
+    At distances below pi/h lengthscales Simpson's rule on the same nodes (`QuadratureFeatures`) is the better
+    one. Parabolas leave an error of order h^4, and the sum of equidistant values of a smooth density that has
+    decayed at both ends a far smaller one: Gaussian kernel, t up to 4, max_frequency 6, 65 nodes: 4.4e-5 against
+    2.0e-9. From pi/h on Simpson's rule repeats the kernel, and Filon's decays.
 
     Cost: O(n_nodes) time and numbers for each entry of `t`.
 
@@ -179,9 +182,9 @@ def filon_kernel(
 
     Examples
     --------
-    >>> filon_kernel([0.0, 1.0, 2.0], max_frequency=6.0).round(5)
+    >>> filon_kernel([0.0, 1.0, 2.0], 257, max_frequency=6.0).round(5)
     array([1.     , 0.60653, 0.13534])
-    >>> filon_kernel([0.0, 0.5, 1.0], max_frequency=6.0, lengthscale=0.5).round(5)
+    >>> filon_kernel([0.0, 0.5, 1.0], 257, max_frequency=6.0, lengthscale=0.5).round(5)
     array([1.     , 0.60653, 0.13534])
     """
     n_nodes = _checks.integer("n_nodes", n_nodes, low=3)

@@ -1,0 +1,134 @@
+"""Filon's rule: exact for piecewise parabolas, and what it has over Simpson's rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphrf.euclidean.filon import filon, filon_coefficients, filon_kernel
+from graphrf.euclidean.kernels import KERNELS, stationary_kernel
+from graphrf.euclidean.quadrature import simpson
+
+# theta = h t from the series through its border into many oscillations within one interval.
+TIMES = np.array([0.0, 1e-8, 1e-3, 0.1, 0.49, 0.51, 1.0, 3.0, 10.0, 47.0])
+
+
+def parabola(w):
+    return 1.5 - 0.7 * w + 0.4 * w**2
+
+
+def exact_integral(g, low, high, t):
+    """By 200 Gauss-Legendre nodes, exact to rounding for |t| (high - low) < 100."""
+    xi, alpha = np.polynomial.legendre.leggauss(200)
+    w = (high + low) / 2 + (high - low) / 2 * xi
+    return (high - low) / 2 * (alpha * g(w) * np.cos(np.multiply.outer(t, w))).sum(axis=-1)
+
+
+@pytest.mark.parametrize("n_nodes", [3, 5, 9])
+def test_filon_is_exact_for_parabolas_at_every_frequency(n_nodes):
+    low, high = -1.0, 1.0 * (n_nodes // 2)
+    values = parabola(np.linspace(low, high, n_nodes))
+    exact = exact_integral(parabola, low, high, TIMES)
+    np.testing.assert_allclose(filon(values, low, high, TIMES), exact, rtol=0, atol=5e-13)
+
+
+def test_the_printed_sum_is_not_the_integral():
+    # Between A.31 and A.32 the chapter prints g for f, and the end term without h.
+    low, high, t = 0.5, 2.5, 1.3
+    nodes = np.linspace(low, high, 9)
+    h, g = nodes[1] - nodes[0], parabola(nodes)
+    alpha, beta, gamma = filon_coefficients(h * t)
+    weights = np.where(np.arange(9) % 2 == 1, alpha * h, beta * h)
+    weights[[0, -1]] /= 2
+    ends = gamma * (g[-1] * np.sin(high * t) - g[0] * np.sin(low * t))
+    exact = exact_integral(parabola, low, high, np.array(t))
+    assert weights @ (g * np.cos(nodes * t)) + h * ends == pytest.approx(exact, abs=1e-13)
+    assert abs(weights @ (g * np.cos(nodes * t)) + ends - exact) > 1e-3
+    assert abs(weights @ g + h * ends - exact) > 1e-3
+
+
+def test_series_and_closed_forms_meet():
+    below, above = filon_coefficients(0.5 * (1 - 1e-13)), filon_coefficients(0.5 * (1 + 1e-13))
+    for left, right in zip(below, above, strict=True):
+        assert left == pytest.approx(right, rel=2e-12)
+
+
+def test_coefficients_are_even_even_and_odd():
+    theta = np.array([1e-3, 0.3, 2.0])
+    for sign, plus, minus in zip((1, 1, -1), filon_coefficients(theta), filon_coefficients(-theta), strict=True):
+        np.testing.assert_allclose(plus, sign * minus, rtol=1e-15)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_filon_kernel_at_zero_is_simpson(kernel):
+    nodes, weights = simpson(21, 6.0)
+    simpson_value = weights @ stationary_kernel(kernel).spectral_density(nodes[:, None])
+    assert filon_kernel(0.0, 21, kernel=kernel, max_frequency=6.0) == pytest.approx(simpson_value, rel=1e-14)
+
+
+@pytest.mark.parametrize(("kernel", "atol"), [("gaussian", 2e-4), ("matern52", 2e-4), ("matern32", 2e-4)])
+def test_filon_kernel_is_near_the_kernel(kernel, atol):
+    # What is left out beyond the default end of the interval has probability 1e-4.
+    t = np.linspace(-3, 3, 41)
+    approximation = filon_kernel(t, 257, kernel=kernel, lengthscale=0.7)
+    np.testing.assert_allclose(approximation, stationary_kernel(kernel)(abs(t) / 0.7), rtol=0, atol=atol)
+
+
+def test_filon_has_no_ghost_where_simpson_has_one():
+    nodes, weights = simpson(257, 5.0)
+    ghost_at = np.pi / (nodes[1] - nodes[0])
+    density = stationary_kernel("gaussian").spectral_density(nodes[:, None])
+    assert (weights * density) @ np.cos(nodes * ghost_at) == pytest.approx(-1 / 3, abs=1e-5)
+    assert (weights * density) @ np.cos(nodes * 2 * ghost_at) == pytest.approx(1, abs=1e-5)
+    both = filon_kernel([ghost_at, 2 * ghost_at], 257, max_frequency=5.0)
+    np.testing.assert_allclose(both, 0, atol=1e-6)
+
+
+def test_simpson_is_the_better_one_below_its_ghost():
+    t = np.linspace(0, 4, 81)
+    nodes, weights = simpson(65, 6.0)
+    law = stationary_kernel("gaussian")
+    by_simpson = np.cos(np.multiply.outer(t, nodes)) @ (weights * law.spectral_density(nodes[:, None]))
+    by_filon = filon_kernel(t, 65, max_frequency=6.0)
+    assert np.abs(by_simpson - law(t)).max() == pytest.approx(2.0e-9, rel=0.05)
+    assert np.abs(by_filon - law(t)).max() == pytest.approx(4.4e-5, rel=0.05)
+
+
+def test_filon_matrices_need_not_be_positive_semidefinite():
+    x = np.linspace(0, 8, 40)
+    gram = filon_kernel(x[:, None] - x, 9, max_frequency=4.0)
+    assert np.linalg.eigvalsh(gram)[0] < -0.01
+
+
+def test_shapes_follow_t():
+    assert filon_kernel(0.3).shape == ()
+    assert filon_kernel(np.zeros((2, 3))).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"n_nodes": 4}, ValueError, "`n_nodes` must be odd for Filon's rule, got 4: take 5"),
+        ({"n_nodes": 1}, ValueError, "`n_nodes` must be at least 3"),
+        ({"n_nodes": 5.0}, TypeError, "`n_nodes` must be an integer"),
+        ({"lengthscale": 0}, ValueError, "`lengthscale` must be greater than 0"),
+        ({"max_frequency": -1.0}, ValueError, "`max_frequency` must be greater than 0"),
+        ({"max_frequency": np.nan}, ValueError, "`max_frequency` must be finite"),
+        ({"kernel": "cubic"}, ValueError, "`kernel` must be one of"),
+        ({"t": [0.0, np.nan]}, ValueError, "`t` must be finite"),
+    ],
+)
+def test_bad_kernel_arguments_are_named(change, error, match):
+    with pytest.raises(error, match=match):
+        filon_kernel(**({"t": [0.0]} | change))
+
+
+def test_bad_integrals_are_refused():
+    with pytest.raises(ValueError, match="odd number of values, at least 3"):
+        filon(np.ones(4), 0, 1, 0.0)
+    with pytest.raises(ValueError, match="odd number of values, at least 3"):
+        filon(np.ones((3, 3)), 0, 1, 0.0)
+    with pytest.raises(ValueError, match="`high` must be greater than 1"):
+        filon(np.ones(3), 1, 1, 0.0)
+    with pytest.raises(ValueError, match="`values` must be finite"):
+        filon([1.0, np.nan, 1.0], 0, 1, 0.0)

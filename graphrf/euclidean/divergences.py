@@ -81,7 +81,7 @@ def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
 
     Raises
     ------
-    TypeError, ValueError
+    ValueError
         For shapes that differ, entries that are not finite, or a covariance that is not symmetric or has a
         negative eigenvalue beyond rounding.
 
@@ -111,8 +111,8 @@ def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
 
 def _law(which: int, mean: Any, covariance: Any) -> tuple[np.ndarray, np.ndarray]:
     """The mean and the symmetric covariance of one law, as finite arrays that fit."""
-    mean = _numbers(f"mean{which}", mean)
-    covariance = _numbers(f"cov{which}", covariance)
+    mean = _checks.finite(f"mean{which}", np.asarray(mean, dtype=np.float64))
+    covariance = _checks.finite(f"cov{which}", np.asarray(covariance, dtype=np.float64))
     if mean.ndim != 1 or mean.size == 0:
         raise ValueError(f"`mean{which}` must be a vector, got {_checks.describe(mean)}")
     if covariance.shape != (mean.size, mean.size):
@@ -122,13 +122,6 @@ def _law(which: int, mean: Any, covariance: Any) -> tuple[np.ndarray, np.ndarray
     if np.abs(covariance - covariance.T).max() > 1e-8 * np.abs(covariance).max():
         raise ValueError(f"`cov{which}` must be symmetric, got one that differs from its transpose")
     return mean, covariance
-
-
-def _numbers(name: str, value: Any) -> np.ndarray:
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiu":
-        raise TypeError(f"`{name}` must hold numbers, got {_checks.describe(value)}")
-    return _checks.finite(name, array.astype(np.float64, copy=False))
 
 
 def _root(name: str, covariance: np.ndarray) -> np.ndarray:

@@ -7,15 +7,15 @@ here, and no product of theirs leaves [0, 1]:
 - keys are divided by R_r = max_j g_jr, the largest value of their feature, and queries multiplied by it;
 - each query is then divided by its largest feature, a_i = max_r p_ir R_r.
 
-Both factors cancel between numerator and denominator, so that neither changes the result, nor its gradient:
-they are taken as constants. The feature with p_ir R_r = a_i meets a key with g_jr = R_r, so every denominator is at
-least 1, however far the logarithms are apart. (A single maximum over all keys and features, as is usual, can leave a
-denominator that underflows.)
+Both factors cancel between numerator and denominator, so that neither changes the result, nor its gradient: they
+are taken as constants. The feature with p_ir R_r = a_i meets a key with g_jr = R_r, so every denominator is at
+least 1, however far the logarithms are apart. (A single maximum over all keys and features, as is usual, can leave
+a denominator that underflows.)
 
-For the causal sum the maximum must run over past keys only, which no one maximum for a whole row of features does.
-Positions are halved until single ones are left, and every pair of halves is a full product: queries of the later half
-with keys of the earlier one. From chunks of `CHUNK` positions on, running sums over all earlier chunks take the
-place of the halves. Results of a query from several such pieces are merged by their a_i.
+For the causal sum the maximum must run over past keys only, which no single maximum of a feature does.
+Positions are halved until single ones are left, and every pair of halves is a full product: queries of the later
+half with keys of the earlier one. From chunks of `CHUNK` positions on, running sums over all earlier chunks take
+the place of the halves. Results of a query from several such pieces are merged by their a_i.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def linear_attention(
     Parameters
     ----------
     log_query : Tensor, shape (..., L, m)
-        Logarithms of the features of the queries, float32 or float64. What is added to a whole row does not matter.
+        Logarithms of the features of the queries, float32 or float64. A constant added to a row changes nothing.
     log_key : Tensor, shape (..., S, m)
         The same of the keys; a row of -inf takes a key out.
     value : Tensor, shape (..., S, d_v)

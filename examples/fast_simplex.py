@@ -1,0 +1,210 @@
+"""Fast simplex features: table 3 of "Simplex random features", and the bias of HD products in low dimension.
+
+The product R = H D_1 H D_2 H D_3, of Walsh-Hadamard matrices and random signs, is orthogonal but not Haar. Averaged
+over the directions of x - y (Fourier features) or x + y (positive features) it leaves no bias, but at a given
+direction it does, most of all on a coordinate axis. The first table, which is not in the paper, has the mean of
+phi(x) . phi(y) over k(x, y) there: a product of cosines (or cosh) for D_1, a Gauss-Laguerre rule for the norms, and
+for D_2 all signs up to d = 16, drawn ones beyond.
+
+The second is that of App. B.2.2 (Reid et al. 2023): the classification of `simplex_classification.py` with Haar
+rotations and with R in their place. All points are padded with zeros to a power of two, d', and m = d'.
+
+    python examples/fast_simplex.py --out fast_simplex.png
+    python examples/fast_simplex.py --sets banknote --repeats 20 --dimensions 4 8
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+
+import numpy as np
+from _options import add_figure_option
+from gram_error import mean_and_error
+from scipy import linalg, special
+from simplex_classification import accuracy, cell, choose_sigma, load, test_split
+
+from graphrf.euclidean.directions import simplex
+from graphrf.plot import COLOURS
+
+#: Table 3: independent, orthogonal, fast orthogonal, simplex, fast simplex.
+PUBLISHED = {
+    "abalone": (
+        "0.1432 +- 0.0003",
+        "0.1445 +- 0.0003",
+        "0.1447 +- 0.0003",
+        "0.1455 +- 0.0003",
+        "0.1462 +- 0.0003",
+    ),
+    "banknote": (
+        "0.6441 +- 0.0024",
+        "0.6612 +- 0.0025",
+        "0.6596 +- 0.0024",
+        "0.7196 +- 0.0019",
+        "0.7296 +- 0.0017",
+    ),
+    "car": ("0.6768 +- 0.0006", "0.6788 +- 0.0006", "0.6784 +- 0.0006", "0.6797 +- 0.0006", "0.6800 +- 0.0006"),
+    "yeast": ("0.3187 +- 0.0006", "0.3193 +- 0.0006", "0.3171 +- 0.0006", "0.3187 +- 0.0006", "0.3195 +- 0.0006"),
+    "cmc": ("0.4088 +- 0.0009", "0.4149 +- 0.0009", "0.4159 +- 0.0009", "0.4206 +- 0.0008", "0.4222 +- 0.0008"),
+    "nursery": (
+        "0.5870 +- 0.0013",
+        "0.6213 +- 0.0019",
+        "0.6193 +- 0.0019",
+        "0.7030 +- 0.0008",
+        "0.7037 +- 0.0008",
+    ),
+    "wifi": ("0.4914 +- 0.0026", "0.5224 +- 0.0025", "0.5310 +- 0.0024", "0.6509 +- 0.0027", "0.6533 +- 0.0027"),
+    "chess": ("0.2011 +- 0.0002", "0.2017 +- 0.0002", "0.2016 +- 0.0002", "0.2021 +- 0.0002", "0.2021 +- 0.0002"),
+}
+DIRECTIONS = ("iid", "orthogonal", "orthogonal-hd", "simplex", "simplex-hd")
+DIMENSIONS = (4, 8, 16, 32, 64)
+#: Columns of the second table: features, and |x - y| or |x + y|.
+CASES = (("fourier", 1.5), ("laplace", 1.5), ("laplace", 3.0))
+ENUMERATED, DRAWS, NODES = 16, 20_000, 40
+
+
+def padded(x: np.ndarray) -> np.ndarray:
+    """Zero columns up to the next power of two."""
+    size = 1 << (x.shape[1] - 1).bit_length()
+    return np.pad(x, ((0, 0), (0, size - x.shape[1])))
+
+
+def repeats_for(n: int) -> int:
+    """Fewer repeats for large tables, whose accuracies vary less."""
+    return int(np.clip(1_000_000 // n, 100, 300))
+
+
+def measure(x: np.ndarray, y: np.ndarray, sigma: float, repeats: int, seed: int) -> dict[str, np.ndarray]:
+    """Accuracies with m = d' features, one a repeat."""
+    found = {directions: np.empty(repeats) for directions in DIRECTIONS}
+    for repeat in range(repeats):
+        split = test_split(x, y, repeat, seed)
+        split = split._replace(x=padded(split.x), x_test=padded(split.x_test))
+        for directions in DIRECTIONS:
+            found[directions][repeat] = accuracy(split, sigma, directions, split.x.shape[1], seed + repeat)
+    return found
+
+
+def bias(features: str, reach: float, dimension: int, is_simplex: bool, seed: int) -> tuple[float, float]:
+    """Mean of phi(x) . phi(y) over k(x, y) on a coordinate axis, and its standard error (0 if enumerated).
+
+    `reach` is |x - y| for "fourier" and |x + y| for "laplace"; d = `dimension` is a power of two.
+    """
+    rng = np.random.default_rng(seed)
+    hadamard = linalg.hadamard(dimension) / dimension**0.5
+    if dimension <= ENUMERATED:
+        # A common sign of D_2 changes nothing.
+        signs = np.array([(1, *rest) for rest in itertools.product((-1, 1), repeat=dimension - 1)])
+    else:
+        signs = rng.choice((-1, 1), size=(DRAWS, dimension))
+    z = signs @ hadamard / dimension**0.5  # D_1 H z is R e_1
+    half_square, weights = special.roots_genlaguerre(NODES, dimension / 2 - 1)
+    values = np.zeros(len(z))
+    for row, share in rows_of(dimension, is_simplex):
+        angle = reach * z * (row @ hadamard)
+        for norm, weight in zip(np.sqrt(2 * half_square), weights / weights.sum(), strict=True):
+            factors = np.cos(norm * angle) if features == "fourier" else np.cosh(norm * angle)
+            values += share * weight * factors.prod(axis=1)
+    values *= np.exp((1 if features == "fourier" else -1) * reach**2 / 2)
+    error = 0.0 if dimension <= ENUMERATED else mean_and_error(values)[1]
+    return float(values.mean()), error
+
+
+def rows_of(dimension: int, is_simplex: bool) -> list[tuple[np.ndarray, float]]:
+    """Rows of the geometry that stand for all d, with their shares.
+
+    The law of H D_1 H D_2 does not change under the linear maps of indices, taken as vectors of bits, and under
+    signs. They take every row of H into every other, and the rows of S H but the last.
+    """
+    if not is_simplex:
+        return [(np.eye(dimension)[0], 1.0)]
+    corners = simplex(dimension)
+    return [(corners[0], 1 - 1 / dimension), (corners[-1], 1 / dimension)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED), metavar="NAME")
+    parser.add_argument("--repeats", type=int, help="at least 2; default: 100 to 300 by the table's size")
+    parser.add_argument("--dimensions", nargs="+", type=int, default=DIMENSIONS, choices=DIMENSIONS, metavar="D")
+    parser.add_argument("--seed", type=int, default=0)
+    add_figure_option(parser)
+    options = parser.parse_args()
+    if options.repeats is not None and options.repeats < 2:
+        parser.error("--repeats must be at least 2")
+
+    print("mean of the estimated kernel over the kernel on a coordinate axis, H D_1 H D_2 H D_3")
+    print(f"{'d':>3}  " + "".join(f"{kind + ', ' + str(reach):<36}" for kind, reach in CASES))
+    print(f"{'':>3}  " + f"{'orthogonal-hd':<18}{'simplex-hd':<18}" * len(CASES))
+    biases = {}
+    for dimension in options.dimensions:
+        for case in CASES:
+            for is_simplex in (False, True):
+                biases[(*case, is_simplex, dimension)] = bias(*case, dimension, is_simplex, options.seed)
+        row = [biases[(*case, s, dimension)] for case in CASES for s in (False, True)]
+        print(
+            f"{dimension:>3}  " + "".join(f"{f'{mean:.4f} +- {error:.4f}':<18}" for mean, error in row), flush=True
+        )
+
+    print("\naccuracy with m = d' features, mean +- standard error; below each row the published ones (table 3)")
+    print(f"{'set':<9} {'d':>3} {'repeats':>7}  " + "  ".join(f"{name:<16}" for name in DIRECTIONS))
+    results = {}
+    for name in options.sets:
+        x, y = load(name)
+        sigma = choose_sigma(x, y, options.seed)
+        repeats = options.repeats or repeats_for(len(x))
+        results[name] = measure(x, y, sigma, repeats, options.seed)
+        cells = "  ".join(cell(results[name][directions]) for directions in DIRECTIONS)
+        print(f"{name:<9} {padded(x[:1]).shape[1]:>3} {repeats:>7}  {cells}")
+        print(f"{'  paper':<21}  " + "  ".join(PUBLISHED[name]), flush=True)
+    if options.out:
+        draw(biases, options.dimensions, results, options.out)
+
+
+def draw(
+    biases: dict[tuple[str, float, bool, int], tuple[float, float]],
+    dimensions: list[int],
+    results: dict[str, dict[str, np.ndarray]],
+    path: str,
+) -> None:
+    """Biases against the dimension, and accuracies of the fast forms against the regular ones."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for number, (kind, reach) in enumerate(CASES):
+        for is_simplex in (False, True):
+            values = np.array([biases[kind, reach, is_simplex, d] for d in dimensions])
+            what = "|x - y|" if kind == "fourier" else "|x + y|"
+            left.errorbar(
+                dimensions, values[:, 0], values[:, 1], color=COLOURS[number], marker="os"[is_simplex],
+                linestyle=("-", "--")[is_simplex], markersize=4, linewidth=1.3,
+                label=f"{kind}, {what} = {reach}, {'simplex' if is_simplex else 'orthogonal'}-hd",
+            )  # fmt: skip
+    left.axhline(1, color="#555555", linewidth=1, linestyle=":")
+    left.set_xscale("log", base=2)
+    left.set_xticks(dimensions, [str(d) for d in dimensions])
+    left.minorticks_off()
+    left.set_xlabel("dimension", fontsize=9)
+    left.set_ylabel("mean estimate / kernel, on an axis", fontsize=9)
+    left.legend(fontsize=8, frameon=False)
+    places = np.arange(len(results))
+    for number, directions in enumerate(DIRECTIONS):
+        values = np.array([mean_and_error(found[directions]) for found in results.values()])
+        right.errorbar(
+            places + 0.13 * (number - 2), values[:, 0], values[:, 1], color=COLOURS[number], marker="osD^v"[number],
+            markersize=4, linestyle="none", label=directions,
+        )  # fmt: skip
+    right.set_xticks(places, list(results), rotation=30)
+    right.set_ylabel("accuracy with m = d' features", fontsize=9)
+    right.legend(fontsize=8, frameon=False)
+    for ax in (left, right):
+        ax.tick_params(labelsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(color="#ececec", linewidth=0.8)
+        ax.set_axisbelow(True)
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Maximising a differentiable objective of named tensors, by L-BFGS within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+Point = dict[str, np.ndarray]
+Objective = Callable[[dict[str, Tensor]], float]
+"""Returns the value at float64 tensors, and leaves the gradient in `.grad` of those that need one."""
+
+# Where the optimiser stops: at so small a share of the objective gained by a step, or so small a slope.
+_FLAT, _LEVEL = 1e-7, 1e-3
+# What the optimiser is told where a matrix cannot be factored.
+_IMPOSSIBLE = -1e25
+
+
+class Summit(NamedTuple):
+    """Where an ascent ended.
+
+    Attributes
+    ----------
+    point : dict of ndarray
+    value : float
+    converged : bool
+        Whether the optimiser says so.
+    """
+
+    point: Point
+    value: float
+    converged: bool
+
+
+def ascend(
+    objective: Objective, start: Point, bounds: dict[str, tuple[np.ndarray, np.ndarray]], max_iterations: int
+) -> Summit:
+    """Climb from `start`; every array in it moves, those named in `bounds` between (low, high)."""
+    shapes = {name: value.shape for name, value in start.items()}
+    if not shapes:
+        return Summit({}, value_at(objective, {}), True)
+
+    def unpacked(vector: np.ndarray) -> Point:
+        parts, first = {}, 0
+        for name, shape in shapes.items():
+            size = int(np.prod(shape))
+            parts[name] = vector[first : first + size].reshape(shape)
+            first += size
+        return parts
+
+    def negative(vector: np.ndarray) -> tuple[float, np.ndarray]:
+        tensors = {name: torch.tensor(value, requires_grad=True) for name, value in unpacked(vector).items()}
+        try:
+            value = objective(tensors)
+        except torch.linalg.LinAlgError:
+            value = np.nan
+        slopes = [torch.zeros_like(t) if t.grad is None else t.grad for t in tensors.values()]
+        slope = torch.cat([each.reshape(-1) for each in slopes]).numpy()
+        if not (np.isfinite(value) and np.isfinite(slope).all()):
+            return -_IMPOSSIBLE, np.zeros(vector.size)
+        return -value, -slope
+
+    limits = []
+    for name, value in start.items():
+        low, high = bounds.get(name, (-np.inf, np.inf))
+        ends = np.broadcast_to(low, value.shape).ravel(), np.broadcast_to(high, value.shape).ravel()
+        limits += list(zip(*ends, strict=True))
+    found = minimize(
+        negative, np.concatenate([value.ravel() for value in start.values()]), jac=True, method="L-BFGS-B",
+        bounds=limits, options={"maxiter": max_iterations, "ftol": _FLAT, "gtol": _LEVEL},
+    )  # fmt: skip
+    return Summit(unpacked(found.x), -float(found.fun), bool(found.success))
+
+
+def value_at(objective: Objective, point: Point) -> float:
+    """The objective without its gradient; -1e25 where it cannot be computed."""
+    try:
+        value = objective({name: torch.tensor(array) for name, array in point.items()})
+    except torch.linalg.LinAlgError:
+        return _IMPOSSIBLE
+    return value if np.isfinite(value) else _IMPOSSIBLE

@@ -1,10 +1,10 @@
 """Fast simplex features: table 3 of "Simplex random features", and the bias of HD products in low dimension.
 
-The product R = H D_1 H D_2 H D_3, of Walsh-Hadamard matrices and random signs, is orthogonal but not Haar. Averaged
-over the directions of x - y (Fourier features) or x + y (positive features) it leaves no bias, but at a given
-direction it does, most of all on a coordinate axis. The first table, which is not in the paper, has the mean of
-phi(x) . phi(y) over k(x, y) there: a product of cosines (or cosh) for D_1, a Gauss-Laguerre rule for the norms, and
-for D_2 all signs up to d = 16, drawn ones beyond.
+The product R = H D_1 H D_2 H D_3, of Walsh-Hadamard matrices and random signs, is orthogonal but not Haar.
+Over all directions of x - y (Fourier features) or x + y (positive ones) its bias averages to 0; at one of them it
+does not, most of all on a coordinate axis. The first table, which is not in the paper, has the mean there of
+phi(x) . phi(y) over k(x, y): a product of cosines (cosh) for D_1, a Gauss-Laguerre rule for the norms, and for D_2
+all signs up to d = 16, drawn ones beyond.
 
 The second is that of App. B.2.2 (Reid et al. 2023): the classification of `simplex_classification.py` with Haar
 rotations and with R in their place. All points are padded with zeros to a power of two, d', and m = d'.
@@ -192,8 +192,8 @@ def draw(
     for number, directions in enumerate(DIRECTIONS):
         values = np.array([mean_and_error(found[directions]) for found in results.values()])
         right.errorbar(
-            places + 0.13 * (number - 2), values[:, 0], values[:, 1], color=COLOURS[number], marker="osD^v"[number],
-            markersize=4, linestyle="none", label=directions,
+            places + 0.13 * (number - 2), values[:, 0], values[:, 1], color=COLOURS[number],
+            marker="osD^v"[number], markersize=4, linestyle="none", label=directions,
         )  # fmt: skip
     right.set_xticks(places, list(results), rotation=30)
     right.set_ylabel("accuracy with m = d' features", fontsize=9)

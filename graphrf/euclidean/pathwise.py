@@ -350,8 +350,7 @@ def decoupled_moments(
     process = _process(kernel, x, noise, lengthscale, output_scale)
     x_new = _query("x_new", x_new, x.shape[1])
     update = process.solver.solve(process.cross(x, x_new)).value.T
-    spread = process.features(features, x_new) - update @ process.features(features, x)
-    return Moments(update @ y, spread @ spread.T + (update * noise) @ update.T)
+    return _moved(process.features(features, x), process.features(features, x_new), update, y, noise)
 
 
 def weight_space_moments(
@@ -359,8 +358,8 @@ def weight_space_moments(
 ) -> Moments:
     r"""Mean and covariance of the law of `weight_space_draws` at `x_new`, given the features, in closed form.
 
-    .. math:: \mu = \Phi_* \Phi^\top A^{-1} y, \quad \Sigma = \Phi_* \Phi_*^\top - \Phi_* \Phi^\top A^{-1} \Phi
-              \Phi_*^\top, \quad A = \Phi \Phi^\top + \mathrm{diag}(noise).
+    .. math:: \mu = C y, \quad \Sigma = \Phi_* \Phi_*^\top - C \Phi \Phi_*^\top, \quad
+              C = \Phi_* \Phi^\top (\Phi \Phi^\top + \mathrm{diag}(noise))^{-1}.
 
     Parameters
     ----------
@@ -380,6 +379,8 @@ def weight_space_moments(
 
     Notes
     -----
+    The covariance is computed as the sum of squares of `decoupled_moments`, which here is the same.
+
     Cost: O(n^3 + n^2 (q + D) + n q (q + D)) time.
 
     Source: Sec. A.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".
@@ -396,8 +397,13 @@ def weight_space_moments(
     basis = _FeaturesAlone(features, _scale(output_scale))
     phi, phi_new = basis.values(x), basis.values(_query("x_new", x_new, x.shape[1]))
     solver = _cholesky(phi @ phi.T, noise, "the features' products")
-    half = solver.half(phi @ phi_new.T)
-    return Moments(half.T @ solver.half(y), phi_new @ phi_new.T - half.T @ half)
+    return _moved(phi, phi_new, solver.solve(phi @ phi_new.T).value.T, y, noise)
+
+
+def _moved(phi: np.ndarray, phi_new: np.ndarray, update: np.ndarray, y: np.ndarray, noise: np.ndarray) -> Moments:
+    """The law of Phi_* w + C (y - Phi w - eps); the covariance is a sum of squares, so rounding keeps its sign."""
+    spread = phi_new - update @ phi
+    return Moments(update @ y, spread @ spread.T + (update * noise) @ update.T)
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,10 @@ def draw_frequencies(
     fast = directions.endswith("-hd")
     size = next_power_of_two(dimension) if fast else dimension
     if directions.startswith("simplex") and size == 1:
-        raise ValueError("simplex directions need at least 2 dimensions, got 1; use directions='orthogonal'")
+        # scikit-learn asks for the words in brackets.
+        raise ValueError(
+            "simplex directions need at least 2 dimensions, got 1 (n_features = 1); use directions='orthogonal'"
+        )
     n_blocks = -(-n // size)
     lengths = law.norm_quantile(block_uniforms(norms, n_blocks, size, for_norms), size)
     if fast:

@@ -1,0 +1,264 @@
+"""The feature maps and the classifier as scikit-learn estimators, and in torch."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
+from graphrf.euclidean.kernel_regression import KernelRegressionClassifier
+
+MAPS = {
+    "fourier": FourierFeatures(16, seed=0),
+    "fourier phased": FourierFeatures(15, readout="phased", kernel="matern32", norms="pm", seed=0),
+    "fourier simplex-hd": FourierFeatures(16, directions="simplex-hd", norms="iid", seed=0),
+    "fourier halton": FourierFeatures(16, directions="halton", norms=None, kernel="matern52", seed=0),
+    "laplace": LaplaceFeatures(16, seed=0),
+    "laplace simplex+": LaplaceFeatures(15, directions="simplex+", norms="iid", antithetic=False, seed=0),
+}
+# Other settings share their code with these.
+CHECKED = [
+    *(MAPS[name] for name in ("fourier", "fourier phased", "fourier simplex-hd", "laplace")),
+    KernelRegressionClassifier(),
+    KernelRegressionClassifier(LaplaceFeatures(256, lengthscale=3.0, seed=0)),
+]
+every_map = pytest.mark.parametrize("features", MAPS.values(), ids=MAPS.keys())
+
+
+def points(n=60, d=4, seed=0, dtype=np.float64):
+    return (0.4 * np.random.default_rng(seed).normal(size=(n, d))).astype(dtype)
+
+
+def two_classes():
+    x = points(200)
+    return x, (np.linalg.norm(x, axis=1) > 0.75).astype(int)
+
+
+# Two of the checks skip themselves: one wants pandas, one SCIPY_ARRAY_API.
+@parametrize_with_checks(CHECKED)
+def test_checks_of_scikit_learn_pass(estimator, check):
+    check(estimator)
+
+
+@every_map
+def test_clones_and_pickles_give_the_same_features(features):
+    x = points()
+    phi = clone(features).fit_transform(x)
+    fitted = clone(features).fit(x[:1])
+    np.testing.assert_array_equal(fitted.transform(x), phi)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(x), phi)
+    assert features.get_params() == clone(features).get_params()
+    assert not hasattr(features, "frequencies_")
+
+
+@every_map
+def test_features_are_named(features):
+    fitted = clone(features).fit(points())
+    prefix = type(features).__name__.lower()
+    names = fitted.get_feature_names_out()
+    assert names.tolist() == [f"{prefix}{i}" for i in range(fitted.transform(points(1)).shape[1])]
+
+
+def test_set_output_keeps_arrays_and_refuses_unknown_containers():
+    fitted = FourierFeatures(8, seed=0).set_output(transform="default").fit(points())
+    assert isinstance(fitted.transform(points()), np.ndarray)
+    with pytest.raises(ValueError, match="nonsense"):
+        fitted.set_output(transform="nonsense").transform(points())
+
+
+@every_map
+def test_single_precision_stays_and_errs_by_rounding_only(features):
+    x = points()
+    fitted = clone(features).fit(x)
+    single = fitted.transform(x.astype(np.float32))
+    assert single.dtype == np.float32
+    assert fitted.transform(x).dtype == np.float64
+    np.testing.assert_allclose(single, fitted.transform(x), atol=1e-5)
+
+
+@every_map
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+def test_tensors_come_back_as_tensors(features, dtype):
+    x = points()
+    fitted = clone(features).fit(x)
+    out = fitted.transform(torch.tensor(x, dtype=dtype))
+    assert out.dtype == dtype
+    np.testing.assert_allclose(out.numpy(), fitted.transform(x), atol=1e-5 if dtype == torch.float32 else 1e-13)
+    # Fitted on a tensor: the same draw. Leading axes are kept.
+    batch = torch.tensor(x, dtype=dtype).reshape(3, 20, 4)
+    torch.testing.assert_close(clone(features).fit(batch).transform(batch), out.reshape(3, 20, -1))
+
+
+@every_map
+def test_gradients_are_those_of_finite_differences(features):
+    fitted = clone(features).fit(points())
+    x = torch.tensor(points(2), requires_grad=True)
+    assert torch.autograd.gradcheck(fitted.transform, x)
+
+
+@every_map
+def test_one_seed_gives_the_same_bits_on_any_number_of_threads(features):
+    # Many blocks of rows.
+    for dtype in (np.float64, np.float32):
+        x = points(20_011, dtype=dtype)
+        one, two = (clone(features).set_params(n_threads=n).fit_transform(x) for n in (1, 2))
+        assert one.tobytes() == two.tobytes()
+    other = clone(features).set_params(seed=1).fit_transform(x)
+    assert np.abs(other - one).max() > 0.01
+
+
+def test_a_drawn_seed_is_recorded_and_gives_the_features_again():
+    x = points()
+    first = FourierFeatures(16, seed=None).fit(x)
+    assert first.seed_ != FourierFeatures(16, seed=None).fit(x).seed_
+    again = FourierFeatures(16, seed=first.seed_).fit(x)
+    np.testing.assert_array_equal(first.transform(x), again.transform(x))
+    for features in (first, KernelRegressionClassifier(first)):
+        assert features.__sklearn_tags__().non_deterministic
+    for features in (again, KernelRegressionClassifier(again), KernelRegressionClassifier()):
+        assert not features.__sklearn_tags__().non_deterministic
+
+
+def test_pipelines_standardise_then_map():
+    x, y = two_classes()
+    pipe = make_pipeline(StandardScaler(), FourierFeatures(64, lengthscale=2.0, seed=0), LogisticRegression())
+    pipe.fit(x, y)
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    np.testing.assert_allclose(
+        pipe[:-1].transform(x), FourierFeatures(64, lengthscale=2.0, seed=0).fit_transform(z)
+    )
+    assert pipe.score(x, y) > 0.85
+    assert LogisticRegression().fit(x, y).score(x, y) < 0.75
+
+
+def test_grid_searches_find_the_lengthscale():
+    x, y = two_classes()
+    # Wrong labels, so that the nearest neighbour is a bad guide.
+    y = y ^ (np.random.default_rng(1).random(y.size) < 0.25)
+    grid = [0.01, 0.3, 30.0]
+    exact = GridSearchCV(KernelRegressionClassifier(), {"lengthscale": grid}).fit(x, y)
+    assert exact.best_params_ == {"lengthscale": 0.3}
+    mapped = KernelRegressionClassifier(FourierFeatures(512, seed=0))
+    search = GridSearchCV(mapped, {"features__lengthscale": grid}).fit(x, y)
+    assert search.best_params_ == {"features__lengthscale": 0.3}
+
+
+@pytest.mark.parametrize("kind", [FourierFeatures, LaplaceFeatures])
+def test_classification_with_features_approaches_the_exact_kernel(kind):
+    x, y = two_classes()
+    exact = KernelRegressionClassifier().fit(x, y).predict_proba(x)
+    few, many = (
+        np.abs(KernelRegressionClassifier(kind(m, seed=0)).fit(x, y).predict_proba(x) - exact).mean()
+        for m in (64, 6_400)
+    )
+    # The error falls as m^(-1/2), to about a tenth.
+    assert many < 0.3 * few
+    assert many < 0.01
+
+
+def test_a_lengthscale_for_each_coordinate_divides_it():
+    x, scale = points(), np.array([0.5, 1.0, 2.0, 4.0])
+    for features in (FourierFeatures(8, seed=0), LaplaceFeatures(8, seed=0)):
+        expected = clone(features).fit_transform(x / scale)
+        np.testing.assert_allclose(features.set_params(lengthscale=scale).fit_transform(x), expected, rtol=1e-12)
+
+
+BAD_SETTINGS = [
+    (FourierFeatures, {"n_frequencies": 0}, ValueError, "`n_frequencies` must be at least 1, got 0"),
+    (LaplaceFeatures, {"n_frequencies": 0}, ValueError, "`n_frequencies` must be at least 1, got 0"),
+    (FourierFeatures, {"n_frequencies": 8.0}, TypeError, r"`n_frequencies` must be an integer, got float 8\.0"),
+    (
+        LaplaceFeatures,
+        {"n_frequencies": 7},
+        ValueError,
+        "`n_frequencies` must be even with antithetic=True, got 7",
+    ),
+    (LaplaceFeatures, {"antithetic": "yes"}, TypeError, "`antithetic` must be True or False, got str 'yes'"),
+    (FourierFeatures, {"kernel": "rbf"}, ValueError, "`kernel` must be one of 'gaussian', .*, got 'rbf'"),
+    (FourierFeatures, {"directions": "random"}, ValueError, "`directions` must be one of 'iid', .*got 'random'"),
+    (FourierFeatures, {"norms": "nmc"}, ValueError, "`norms` must be one of 'iid', 'pnc', 'pm', got 'nmc'"),
+    (
+        FourierFeatures,
+        {"norms": None},
+        ValueError,
+        "`norms` must be a coupling with directions='orthogonal', got None",
+    ),
+    (
+        FourierFeatures,
+        {"directions": "halton"},
+        ValueError,
+        "`norms` must be None with directions='halton'.*got 'pnc'",
+    ),
+    (FourierFeatures, {"readout": "sine"}, ValueError, "`readout` must be one of 'paired', 'phased', got 'sine'"),
+    (
+        FourierFeatures,
+        {"lengthscale": -1.0},
+        ValueError,
+        "`lengthscale` must be finite and greater than 0, got -1.0",
+    ),
+    (
+        LaplaceFeatures,
+        {"lengthscale": [1.0, 2.0]},
+        ValueError,
+        "`lengthscale` must be one number or one for each of the 4",
+    ),
+    (
+        LaplaceFeatures,
+        {"lengthscale": "long"},
+        TypeError,
+        "`lengthscale` must be a number or 4 of them, got str 'long'",
+    ),
+    (FourierFeatures, {"seed": -1}, ValueError, "`seed` must be"),
+    (FourierFeatures, {"seed": 0.5}, TypeError, "`seed` must be an integer"),
+]
+
+
+@pytest.mark.parametrize(("kind", "settings", "error", "message"), BAD_SETTINGS)
+def test_bad_settings_are_refused_when_fitted(kind, settings, error, message):
+    features = kind(**settings)
+    with pytest.raises(error, match=message):
+        features.fit(points())
+
+
+def test_bad_threads_are_refused():
+    with pytest.raises(ValueError, match="`n_threads` must be at least 1, got 0"):
+        FourierFeatures(8, n_threads=0).fit_transform(points())
+
+
+@pytest.mark.parametrize("kind", [FourierFeatures, LaplaceFeatures])
+def test_bad_points_are_refused(kind):
+    x = points()
+    fitted = kind(8, seed=0).fit(x)
+    with pytest.raises(NotFittedError, match=f"{kind.__name__} instance is not fitted yet"):
+        kind().transform(x)
+    with pytest.raises(ValueError, match=f"X has 3 features, but {kind.__name__} is expecting 4 features"):
+        fitted.transform(x[:, :3])
+    with pytest.raises(ValueError, match="`X` must have 4 columns as in fit, got a Tensor of shape \\(60, 3\\)"):
+        fitted.transform(torch.tensor(x[:, :3]))
+    holes = x.copy()
+    holes[3, 1] = np.nan
+    with pytest.raises(ValueError, match="contains NaN"):
+        fitted.transform(holes)
+    for value in (float("nan"), float("inf")):
+        holes[3, 1] = value
+        with pytest.raises(ValueError, match="`X` must be finite, got NaN or infinity"):
+            fitted.transform(torch.tensor(holes))
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
+        fitted.transform(x[0])
+    with pytest.raises(TypeError, match="`X` must be real"):
+        fitted.transform(torch.tensor(x, dtype=torch.complex128))
+
+
+def test_a_simplex_of_one_dimension_is_refused():
+    with pytest.raises(ValueError, match="simplex directions need at least 2 dimensions, got 1"):
+        FourierFeatures(8, directions="simplex", norms="iid").fit(points(d=1))

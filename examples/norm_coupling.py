@@ -6,6 +6,7 @@ Laplace features 2 d, half of them opposite to the others but in the rows "iid" 
 published figure are ours.
 
     python examples/norm_coupling.py --out norm_coupling.png
+    python examples/norm_coupling.py --sets airfoil --first 512
     python examples/norm_coupling.py --sets cpu --splits 3 --repeats 50
 """
 
@@ -18,7 +19,10 @@ from typing import TYPE_CHECKING
 import _uci
 import numpy as np
 from _options import add_figure_option
+from scipy import special
+from scipy.stats import qmc
 
+from graphrf.euclidean.directions import haar
 from graphrf.euclidean.frequencies import draw_frequencies
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.plot import COLOURS
@@ -46,6 +50,7 @@ ROWS = {
         "Halton": Coupling("halton", None),
         "orthogonal": Coupling("orthogonal", "iid"),
         "+ PNC": Coupling("orthogonal", "pnc"),
+        "Halton, unscrambled": Coupling("unscrambled halton", None),
         "simplex": Coupling("simplex", "iid"),
         "simplex + PNC": Coupling("simplex", "pnc"),
     },
@@ -54,6 +59,7 @@ ROWS = {
         "Halton": Coupling("halton", None),
         "orthogonal": Coupling("orthogonal", "iid", "own norms"),
         "+ PNC + antithetic": Coupling("orthogonal", "pnc", "same norms"),
+        "Halton, unscrambled": Coupling("unscrambled halton", None),
         "orthogonal, antithetic": Coupling("orthogonal", "iid", "same norms"),
         "orthogonal, no opposites": Coupling("orthogonal", "iid"),
         "simplex + antithetic": Coupling("simplex", "iid", "same norms"),
@@ -83,6 +89,11 @@ PUBLISHED = {
 def frequencies(coupling: Coupling, m: int, d: int, repeats: int, seed: int) -> np.ndarray:
     """Independent ensembles of m frequencies, shape (repeats, m, d); m counts the opposite ones too."""
     n = m if coupling.opposites is None else m // 2
+    if coupling.directions == "unscrambled halton":
+        # Its first point is 0, an infinite frequency. The others are the same every time but for a rotation, so
+        # features are biased.
+        points = special.ndtri(qmc.Halton(d, scramble=False).random(n + 1)[1:])
+        return points @ haar(repeats, d, np.random.default_rng(seed))
     if coupling.norms is None:
         # A low-discrepancy sequence couples all its points: every ensemble is a sequence of its own.
         seeds = np.random.default_rng(seed).integers(2**62, size=repeats)
@@ -118,9 +129,11 @@ def gram_errors(kind: str, x: np.ndarray, exact: np.ndarray, w: np.ndarray) -> n
     return errors
 
 
-def measure(name: str, kind: str, splits: int, repeats: int, seed: int) -> dict[str, np.ndarray]:
+def measure(
+    name: str, kind: str, splits: int, repeats: int, seed: int, first: int | None = None
+) -> dict[str, np.ndarray]:
     """For every row the errors of all splits, each the mean over its ensembles, shape (splits,)."""
-    table, targets = _uci.load(name)
+    table, targets = (array[:first] for array in _uci.load(name))
     d = table.shape[1]
     m = d if kind == "fourier" else 2 * d
     errors = {row: np.empty(splits) for row in ROWS[kind]}
@@ -205,7 +218,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", default=list(_uci.SETS), choices=list(_uci.SETS), metavar="NAME")
     parser.add_argument("--splits", type=int, default=20, help="random splits, at least 2")
-    parser.add_argument("--repeats", type=int, default=300, help="ensembles of frequencies a split")
+    parser.add_argument("--repeats", type=int, default=200, help="ensembles of frequencies a split")
+    parser.add_argument("--first", type=int, metavar="N", help="split only the first N rows of a set")
     parser.add_argument("--seed", type=int, default=0)
     add_figure_option(parser)
     options = parser.parse_args()
@@ -220,7 +234,8 @@ def main() -> None:
     results: dict[str, dict[str, dict[str, np.ndarray]]] = {}
     for kind in ROWS:
         results[kind] = {
-            name: measure(name, kind, options.splits, options.repeats, options.seed) for name in options.sets
+            name: measure(name, kind, options.splits, options.repeats, options.seed, options.first)
+            for name in options.sets
         }
         print_table(kind, results[kind])
     if options.out:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from graphrf.gp.metrics import kl_divergence
 from tests.real_data import needs_data
 
 
@@ -99,9 +100,12 @@ def test_the_lengthscale_of_laplace_features_is_twice_the_mean_summed_norm(examp
 @pytest.mark.parametrize("kind", ["fourier", "laplace"])
 def test_every_row_has_frequencies_of_the_right_law_and_number(example, kind):
     module = example("norm_coupling")
-    for coupling in module.ROWS[kind].values():
+    for row, coupling in module.ROWS[kind].items():
         w = module.frequencies(coupling, 10, 5, 400, seed=7)
         assert w.shape == (400, 10, 5)
+        if row == "Halton, unscrambled":  # the same norms every time
+            np.testing.assert_allclose(np.ptp(np.linalg.norm(w, axis=2), axis=0), 0, atol=1e-12)
+            continue
         norms = np.linalg.norm(w, axis=2)
         # One norm an ensemble, so that the sample is independent.
         for place in (0, 9):
@@ -155,10 +159,12 @@ def test_features_predict_as_the_exact_gp_of_their_kernel(example):
     module = example("norm_coupled_gps")
     rng = np.random.default_rng(6)
     train, test, y = rng.normal(size=(30, 7)), rng.normal(size=(5, 7)), rng.normal(size=30)
-    mean, covariance = module.feature_predictive(train, test, y, 0.3)
+    found = module.feature_predictive(train, test, y, 0.3)
     gain = np.linalg.solve(train @ train.T + 0.09 * np.eye(30), train @ test.T).T
-    np.testing.assert_allclose(mean, gain @ y)
-    np.testing.assert_allclose(covariance, test @ test.T - gain @ train @ test.T + 0.09 * np.eye(5), atol=1e-12)
+    np.testing.assert_allclose(found.mean, gain @ y)
+    np.testing.assert_allclose(
+        found.covariance, test @ test.T - gain @ train @ test.T + 0.09 * np.eye(5), atol=1e-12
+    )
 
 
 def test_the_exact_prediction_is_that_of_gaussian_conditioning(example):
@@ -169,11 +175,22 @@ def test_the_exact_prediction_is_that_of_gaussian_conditioning(example):
     both = np.concatenate([part.x_train, part.x_test])
     joint = 0.64 * np.exp(-np.sum((both[:, None] - both[None]) ** 2, axis=2) / 4.5) + 0.04 * np.eye(40)
     gain = np.linalg.solve(joint[:20, :20], joint[:20, 20:]).T
-    mean, covariance = module.exact_predictive(part, fitted)
-    np.testing.assert_allclose(mean, gain @ part.y_train)
-    np.testing.assert_allclose(covariance, joint[20:, 20:] - gain @ joint[:20, 20:], atol=1e-12)
-    expected = -stats.multivariate_normal(mean, covariance).logpdf(part.y_test) / 20
-    assert module.joint_nll(part.y_test, (mean, covariance)) == pytest.approx(expected)
+    exact = module.exact_predictive(part, fitted)
+    np.testing.assert_allclose(exact.mean, gain @ part.y_train)
+    np.testing.assert_allclose(exact.covariance, joint[20:, 20:] - gain @ joint[:20, 20:], atol=1e-12)
+    expected = -stats.multivariate_normal(exact.mean, exact.covariance).logpdf(part.y_test) / 20
+    assert exact.joint_nll(part.y_test) == pytest.approx(expected)
+
+
+def test_the_divergence_is_that_of_the_metrics_in_both_directions(example):
+    module = example("norm_coupled_gps")
+    rng = np.random.default_rng(8)
+    roots = rng.normal(size=(2, 6, 9))
+    one, two = (module.Predictive(rng.normal(size=6), root @ root.T) for root in roots)
+    for first, second in ((one, two), (two, one)):
+        expected = kl_divergence(first.mean, first.covariance, second.mean, second.covariance)
+        assert first.divergence(second) == pytest.approx(expected)
+    assert abs(one.divergence(one)) < 1e-12
 
 
 def test_published_figures_agree_with_the_ratios_published_beside_them(example):

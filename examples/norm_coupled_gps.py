@@ -54,7 +54,7 @@ class Predictive:
         return float(total / n + 0.5 * np.log(2 * np.pi))
 
     def divergence(self, other: Predictive) -> float:
-        """KL(self || other) in nats; `graphrf.gp.metrics` has it to all digits for near-equal ones, at more cost."""
+        """KL(self || other), nats; `graphrf.gp.metrics` has all digits for near-equal ones, at more cost."""
         between = other.whiten(self.root)
         shift = other.whiten(self.mean - other.mean)
         logs = np.log(between.diagonal()).sum()

@@ -206,7 +206,7 @@ def draw_panel(ax: Axes, kind: str, results: dict[str, dict[str, np.ndarray]]) -
     ax.plot([], [], "x", color="#000000", label="published")
     ax.axhline(1, color="#888888", linewidth=0.8, linestyle="--")
     ax.set_xticks(places, list(results))
-    ax.set_ylim(0, 1.5)
+    ax.set_ylim(0, 2.1)
     ax.set_title(f"{kind.capitalize()} features", fontsize=10)
     if kind == "fourier":
         ax.set_ylabel("error / independent frequencies")

@@ -5,8 +5,8 @@ As there ("Numerical methods for improved decoupled sampling of Gaussian process
 posterior at 64 points; all points uniform; known hyperparameters; five repeats. The squared 2-Wasserstein distance
 to the exact posterior is taken from the mean and covariance of 4,096 draws, as published, and from exact moments
 of the draws. Beside it stands what the chapter recommends instead, the Kullback-Leibler divergence of its Eq. A.33,
-approximate to exact, here of noisy values: at 64 points the function itself has a covariance that is singular to
-rounding unless the lengthscale is small or D large.
+approximate to exact, here of noisy values: the function itself has a covariance that is singular to rounding at 64
+points, unless the lengthscale is small or D large.
 
 The chapter prints no values of these figures but one; what it concludes is checked, claim by claim.
 
@@ -406,6 +406,7 @@ def draw(panels: Panels, floors: dict[tuple[int, float], list[float]], seed: int
     figure = Figure(figsize=(4.2 * len(dimensions) + 2.0, 15.5), layout="constrained")
     top, *rest = figure.subfigures(3, 1, height_ratios=[3.0, 6.0, 6.0])
     draw_illustration(top, seed)
+    drawn = []
     for part, name, ylabel in zip(rest, ("w2", "kl"), (r"$W_2^2$", "KL (nats)"), strict=True):
         for block, approach in zip(part.subfigures(1, 2), APPROACHES, strict=True):
             axes = block.subplots(len(LENGTHSCALES), len(dimensions), squeeze=False, sharex=True)
@@ -413,13 +414,15 @@ def draw(panels: Panels, floors: dict[tuple[int, float], list[float]], seed: int
                 for ax, dimension in zip(row, dimensions, strict=True):
                     key = dimension, lengthscale
                     draw_panel(ax, panels[key], approach, name, floors[key])
+                    drawn.append(ax)
                     ax.set_title(f"D = {dimension}, lengthscale {lengthscale:g}", fontsize=8)
             title = "in the weights of the features" if approach == "weights" else "decoupled"
             block.suptitle(f"{ylabel}, {title}", fontsize=11)
             block.supxlabel("columns of the features", fontsize=9)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    columns = min(len(handles), 1 + len(dimensions))
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=10)
+    # The first panel has all that any has: draws are drawn beside distances, quadrature where D is small.
+    named = {label: handle for handle, label in zip(*drawn[0].get_legend_handles_labels(), strict=True)}
+    columns = min(len(named), 1 + 2 * len(dimensions))
+    figure.legend(named.values(), named, loc="outside lower center", ncols=columns, frameon=False, fontsize=10)
     figure.savefig(path, dpi=80)
 
 
@@ -436,10 +439,11 @@ def draw_panel(ax: Axes, cells: Sequence[Cell], approach: str, name: str, floor:
         ax.plot(x, mean, color=colour, marker="osD^v"[number], markersize=3.5, linewidth=1.3, label=LABELS[method])
         ax.fill_between(x, np.maximum(mean - half, 0.1 * mean), mean + half, color=colour, alpha=0.2, linewidth=0)
         if name == "w2":
+            label = "from draws" if number == 0 else None
             drawn = [values.mean() for values in line(cells, method, of(approach, "sampled")).values()]
-            ax.plot(x, drawn, "x", color=colour, markersize=4)
+            ax.plot(x, drawn, "x", color=colour, markersize=4, label=label)
     if name == "w2":
-        ax.axhline(float(np.mean(floor)), color="#6b6b6b", linestyle="--", linewidth=1)
+        ax.axhline(float(np.mean(floor)), color="#6b6b6b", linestyle="--", linewidth=1, label="from exact draws")
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.yaxis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,139 @@
+"""The error of Gram matrices from positive features: figure 7 of "Simplex random features".
+
+As there (Reid et al. 2023, Sec. 5.2): 64 points of N(0, 0.1^2 I) in 64 dimensions, the Gaussian kernel of
+lengthscale 1, independent norms, and the squared Frobenius error sum_ij (K_ij - phi(x_i) . phi(x_j))^2 against the
+number of features. A block has 64. Every repeat has new points and frequencies; points and norms are the same
+for all four couplings.
+
+The paper prints no figures for its curves, and says that simplex features have the least error and independent ones
+the most. Beside ours stand the exact means, the sum of the mean square errors of all pairs of points (its Eq. 11
+with Eqs 19, 23 and 24), for the points drawn. There is no closed form for simplex+.
+
+    python examples/simplex_gram.py --out simplex_gram.png
+    python examples/simplex_gram.py --features 64 --repeats 5
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from _options import add_figure_option
+from gram_error import mean_and_error, ratio_and_error
+from scipy.interpolate import BarycentricInterpolator
+
+from graphrf.euclidean.features import LaplaceFeatures
+from graphrf.euclidean.kernels import stationary_kernel
+from graphrf.euclidean.theory import laplace_mse
+from graphrf.plot import COLOURS
+
+DIMENSION, POINTS, SPREAD = 64, 64, 0.1
+DIRECTIONS = ("iid", "orthogonal", "simplex", "simplex+")
+CLOSED_FORM = DIRECTIONS[:3]
+FEATURES = (16, 32, 64, 128, 256, 512)
+NODES = 12
+
+
+def draw_points(repeats: int, seed: int) -> np.ndarray:
+    """The points of every repeat, shape (repeats, 64, 64)."""
+    return SPREAD * np.random.default_rng(seed).standard_normal((repeats, POINTS, DIMENSION))
+
+
+def squared_errors(points: np.ndarray, directions: str, n_features: int, seed: int) -> np.ndarray:
+    """||Phi Phi^T - K||_F^2 of every repeat."""
+    errors = np.empty(len(points))
+    for repeat, x in enumerate(points):
+        features = LaplaceFeatures(
+            n_features, directions=directions, norms="iid", antithetic=False, seed=seed + repeat, n_threads=1
+        )
+        phi = features.fit_transform(x)
+        errors[repeat] = np.sum((phi @ phi.T - stationary_kernel("gaussian").gram(x)) ** 2)
+    return errors
+
+
+def exact_means(points: np.ndarray, directions: str, n_features: int) -> np.ndarray:
+    """The mean of `squared_errors` given the points of every repeat.
+
+    The error of a pair is exp(-2 |x|^2 - 2 |y|^2) g(|x + y|); log g is interpolated between Chebyshev nodes.
+    """
+    square = np.sum(points**2, axis=2)
+    total = square[:, :, None] + square[:, None, :]
+    v = np.sqrt(np.maximum(total + 2 * points @ points.transpose(0, 2, 1), 0))
+    low, high = v.min(), v.max()
+    nodes = (low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)
+    axis = np.eye(DIMENSION)[0] * nodes[:, None] / 2
+    mse = laplace_mse(axis, axis, n_features, directions=directions, norms="iid", antithetic=False)
+    log_g = BarycentricInterpolator(nodes, np.log(mse) + nodes**2)
+    return np.exp(log_g(v) - 2 * total).sum(axis=(1, 2))
+
+
+def draw(results: dict[tuple[str, int], np.ndarray], means: dict[tuple[str, int], float], path: str) -> None:
+    """Errors against the number of features; dotted, the exact means."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.4, 3.8), layout="constrained")
+    ax = figure.subplots()
+    numbers = sorted({m for _, m in results})
+    for index, directions in enumerate(DIRECTIONS):
+        values = np.array([mean_and_error(results[directions, m]) for m in numbers])
+        ax.errorbar(
+            numbers, values[:, 0], values[:, 1], color=COLOURS[index], marker="osD^"[index], markersize=4.5,
+            linestyle="none", label=directions,
+        )  # fmt: skip
+        if directions in CLOSED_FORM:
+            ax.plot(numbers, [means[directions, m] for m in numbers], color=COLOURS[index], linewidth=1, alpha=0.8)
+    ax.plot([], [], color="#555555", linewidth=1, label="exact mean")
+    ax.axvline(DIMENSION, color="#999999", linewidth=1, linestyle=":")
+    ax.text(DIMENSION * 1.04, ax.get_ylim()[1], "one block", fontsize=8, color="#555555", va="top")
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xticks(numbers, [str(m) for m in numbers])
+    ax.minorticks_off()
+    ax.set_xlabel("features", fontsize=9)
+    ax.set_ylabel("squared Frobenius error of the Gram matrix", fontsize=9)
+    ax.tick_params(labelsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="#ececec", linewidth=0.8)
+    ax.set_axisbelow(True)
+    ax.legend(fontsize=8, frameon=False)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--features", nargs="+", type=int, default=FEATURES, metavar="M")
+    parser.add_argument("--repeats", type=int, default=600, help="at least 2")
+    parser.add_argument("--seed", type=int, default=0)
+    add_figure_option(parser)
+    options = parser.parse_args()
+    if options.repeats < 2:
+        parser.error("--repeats must be at least 2")
+
+    print("squared Frobenius error of the Gram matrix, mean +- standard error, and the exact mean in brackets")
+    print(
+        f"{'m':>4}  " + "".join(f"{name:<27}" for name in DIRECTIONS) + "orthogonal / iid    simplex / orthogonal"
+    )
+    points = draw_points(options.repeats, options.seed)
+    results, means = {}, {}
+    for m in options.features:
+        for name in DIRECTIONS:
+            results[name, m] = squared_errors(points, name, m, options.seed)
+            if name in CLOSED_FORM:
+                means[name, m] = float(exact_means(points, name, m).mean())
+        cells = (
+            "{:.2f} +- {:.2f} ({})".format(
+                *mean_and_error(results[name, m]), f"{means[name, m]:.2f}" if name in CLOSED_FORM else "-"
+            )
+            for name in DIRECTIONS
+        )
+        ratios = (
+            "{:.4f} +- {:.4f}".format(*ratio_and_error(results[a, m], results[b, m]))
+            for a, b in (("orthogonal", "iid"), ("simplex", "orthogonal"))
+        )
+        print(f"{m:>4}  " + "".join(f"{text:<27}" for text in cells) + "    ".join(ratios), flush=True)
+    if options.out:
+        draw(results, means, options.out)
+
+
+if __name__ == "__main__":
+    main()

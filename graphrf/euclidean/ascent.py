@@ -41,8 +41,8 @@ def ascend(
 ) -> Summit:
     """Climb from `start`; every array in it moves, those named in `bounds` between (low, high)."""
     shapes = {name: value.shape for name, value in start.items()}
-    if not shapes:
-        return Summit({}, value_at(objective, {}), True)
+    if not shapes or max_iterations == 0:
+        return Summit(start, value_at(objective, start), True)
 
     def unpacked(vector: np.ndarray) -> Point:
         parts, first = {}, 0

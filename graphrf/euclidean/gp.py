@@ -128,10 +128,10 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     def _check_settings(self) -> bool:
         return _checks.choice("frequencies", self.frequencies, FREQUENCIES) == "trained"
 
-    def _refined(self, found: Summit, data: Observed) -> Summit:
+    def _refined(self, found: Summit, data: Observed, rng: np.random.Generator, steps: int) -> Summit:
         if self.frequencies == "fixed":
             return found
-        return ascend(self.evidence(data), found.point, self._bounds(data), self.max_iterations)
+        return ascend(self.evidence(data), found.point, self._bounds(data), steps)
 
     def _posterior_at(self, data: Observed, point: Point) -> Posterior:
         given, constant = self._hyperparameters(tensors(point), data), self.mean == "constant"

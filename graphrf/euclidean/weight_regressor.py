@@ -105,12 +105,12 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
     _objective_name: str
 
     @abstractmethod
-    def _refined(self, found: Summit, data: Observed) -> Summit:
+    def _refined(self, found: Summit, data: Observed, rng: np.random.Generator, steps: int) -> Summit:
         """From an ascent with fixed frequencies, in its point, to what the model trains beyond them."""
 
     @abstractmethod
     def _posterior_at(self, data: Observed, point: Point) -> Posterior:
-        """The posterior for known hyperparameters."""
+        """The posterior for known hyperparameters; sets what the subclass alone has fitted."""
 
     def fit(self, X: Any, y: Any) -> Any:
         """Train the hyperparameters and condition on the observations.
@@ -152,7 +152,9 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             lengthscales(self.lengthscale, X.shape[1])
         self._m, self._single = n, y.ndim == 1
         data, varies = self._observed(X, y.reshape(X.shape[0], -1))
-        found = self._search(data, seed, fresh if varies else None)
+        # where y is constant, nothing but the start
+        effort = (self.n_starts, self.max_iterations) if varies else (1, 0)
+        found = self._search(data, seed, fresh, *effort)
 
         self._posterior = self._posterior_at(data, found.point)
         self._centre, self._offset, self._unit = data.centre, data.offset, data.unit
@@ -306,11 +308,12 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             points.append({name: np.asarray(value, dtype=np.float64) for name, value in point.items()})
         return points
 
-    def _search(self, data: Observed, seed: int, fresh: bool | None) -> Summit:
-        """The best of several ascents, with its frequencies in the point; none where `fresh` is None."""
+    def _search(self, data: Observed, seed: int, fresh: bool, n_starts: int, steps: int) -> Summit:
+        """The best of several ascents of so many steps each, with its frequencies in the point."""
         rng = np.random.default_rng(seed)
-        best, seeds = None, [seed, *rng.integers(2**62, size=self.n_starts - 1).tolist()]
-        for number in range(self.n_starts):
+        seeds = [seed, *rng.integers(2**62, size=n_starts - 1).tolist()]
+        found = []
+        for number in range(n_starts):
             matrix = draw_frequencies(
                 self._m, data.x.shape[1], kernel=self.kernel, directions=self.directions, norms=self.norms,
                 seed=seeds[number if fresh else 0],
@@ -320,19 +323,10 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             if number and "lengthscale" in start:
                 moved = start["lengthscale"] + rng.standard_normal(start["lengthscale"].shape)
                 start["lengthscale"] = np.clip(moved, *self._bounds(data)["lengthscale"])
-            if fresh is None:
-                found = Summit(start, value_at(objective, start), True)
-            else:
-                found = ascend(objective, start, self._bounds(data), self.max_iterations)
-            found = found._replace(point=found.point | {"frequencies": matrix})
-            if fresh is not None:
-                found = self._refined(found, data)
-            if best is None or found.value > best.value:
-                best = found
-            if fresh is None:
-                break
-        assert best is not None
-        return best
+            summit = ascend(objective, start, self._bounds(data), steps)
+            summit = summit._replace(point=summit.point | {"frequencies": matrix})
+            found.append(self._refined(summit, data, rng, steps))
+        return max(found, key=lambda summit: summit.value)
 
     def evidence(self, data: Observed, frequencies: Tensor | None = None) -> Objective:
         """The log marginal likelihood of the data in their units, as a function of a point of the search."""

@@ -1,0 +1,371 @@
+"""The closed forms of theory.py: against the papers' series, special functions, and simulated ensembles."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from graphrf.euclidean import pair_means
+from graphrf.euclidean.kernels import KERNELS, stationary_kernel
+from graphrf.euclidean.theory import (
+    ensemble_conformity,
+    fourier_mse,
+    laplace_mse,
+    pair_norm_density,
+    rf_conformity,
+)
+
+# Simulated here from first principles, without the package's own frequencies.
+
+
+def simplex_rows(d):
+    """d unit vectors at equal angles: the standard basis less its mean, normalised."""
+    rows = np.eye(d) - 1 / d
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def ensembles(n, m, d, kernel, directions, norms, rng):
+    """n independent sets of m frequencies, shape (n, m, d)."""
+    blocks = []
+    for start in range(0, m, d):
+        size = min(d, m - start)
+        if directions == "iid":
+            unit = rng.normal(size=(n, size, d))
+            unit /= np.linalg.norm(unit, axis=2, keepdims=True)
+        else:
+            unit, r = np.linalg.qr(rng.normal(size=(n, d, d)))
+            unit = unit * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]  # Haar
+            if directions == "simplex":
+                unit = simplex_rows(d) @ unit
+            unit = unit[:, :size]
+        u = rng.random((n, size))
+        if norms == "pm":
+            u[:] = u[:, :1]
+        if norms == "pnc":
+            u[:, 1::2] = 1 - u[:, 0 : size - size % 2 : 2]
+        blocks.append(kernel.norm_quantile(u, d)[..., None] * unit)
+    return np.concatenate(blocks, axis=1)
+
+
+def z_score(squares, truth):
+    return (squares.mean() - truth) / (squares.std(ddof=1) / squares.size**0.5)
+
+
+# The papers' series
+
+
+def test_orthogonal_conformity_is_the_papers_series():
+    for d in (2, 3, 6, 64):
+        for v in (0.3, 1.0, 2.5):
+            k = np.arange(400)
+            log_terms = (
+                special.gammaln(d / 2) - special.gammaln(d) + special.xlogy(2 * k, v) - k * np.log(2)
+                - special.gammaln(k + 1) + special.gammaln(k + d) - special.gammaln(k + d / 2)
+            )  # fmt: skip
+            assert rf_conformity(v, d) == pytest.approx(np.exp(log_terms).sum(), rel=1e-12)
+
+
+def simplex_series(v, d, with_binomial=False):
+    """SRF Eq. 24, and with the spare binomial that its Eq. 67 prints."""
+    total = 0.0
+    for k in range(60):
+        inner = sum(
+            (-1 / (d - 1)) ** p
+            * math.exp(math.lgamma((d + p) / 2) - math.lgamma((d + p + 1) / 2))
+            * (math.comb(k, p) if with_binomial else 1)
+            / (math.factorial(k - p) * math.factorial(p))
+            for p in range(k + 1)
+        )
+        total += inner * math.exp(math.lgamma(k + d) - math.lgamma(k + d / 2)) * v ** (2 * k) / 2**k
+    return math.sqrt(math.pi) / (math.gamma(d / 2) * 2 ** (d - 1)) * total
+
+
+def test_simplex_conformity_is_the_papers_series():
+    for d in (2, 3, 6, 20):
+        for v in (0.3, 1.0, 2.0):
+            assert rf_conformity(v, d, directions="simplex") == pytest.approx(simplex_series(v, d), rel=1e-10)
+
+
+def test_the_series_with_a_spare_binomial_is_another_number():
+    assert abs(simplex_series(1.0, 6, with_binomial=True) / rf_conformity(1.0, 6, directions="simplex") - 1) > 0.1
+
+
+def test_independent_directions_have_conformity_exp_v_squared():
+    np.testing.assert_allclose(rf_conformity([0.0, 1.0, 3.0], 5, directions="iid"), np.exp([0.0, 1.0, 9.0]))
+
+
+def test_conformity_grows_with_the_cosine_and_is_infinite_beyond_float64():
+    values = [float(rf_conformity(1.5, 5, directions=c)) for c in (-1.0, -0.25, 0.0, 0.5, 1.0)]
+    assert values == sorted(values)
+    assert values[1] == rf_conformity(1.5, 5, directions="simplex")
+    assert rf_conformity(40.0, 5, directions="iid") == np.inf
+
+
+def test_the_orthogonality_gap_of_positive_features_is_the_corrected_equation_25():
+    # With 2^k k! in the denominator; without 2^k the printed form is negative.
+    x, y, d, m = np.full(4, 0.25), np.full(4, 0.15), 4, 3
+    v2, prefactor = float(np.sum((x + y) ** 2)), math.exp(-2 * float(x @ x + y @ y)) * (m - 1) / m
+    k = np.arange(60)
+    ratio = np.exp(
+        special.gammaln(k + d) - special.gammaln(k + d / 2) + special.gammaln(d / 2) - special.gammaln(d)
+    )
+    gap = prefactor * (math.exp(v2) - np.sum(v2**k / (2.0**k * special.factorial(k)) * ratio))
+    printed = prefactor * (math.exp(v2) - np.sum(v2**k / special.factorial(k) * ratio))
+    mse = {
+        name: float(laplace_mse(x, y, m, directions=name, norms="iid", antithetic=False))
+        for name in ("iid", "orthogonal")
+    }
+    assert mse["iid"] - mse["orthogonal"] == pytest.approx(gap, rel=1e-9)
+    assert printed < 0 < gap
+
+
+def test_the_orthogonality_gap_of_fourier_features_is_equation_26():
+    for d, m in ((2, 2), (5, 4), (64, 64)):
+        for z in (0.4, 1.0, 2.0):
+            k = np.arange(120)
+            log_ratio = (
+                special.gammaln(k + d) - special.gammaln(k + d / 2) + special.gammaln(d / 2) - special.gammaln(d)
+                - special.gammaln(k + 1) + k * math.log(z * z / 2)
+            )  # fmt: skip
+            gap = (m - 1) / m * (math.exp(-z * z) - np.sum((-1.0) ** k * np.exp(log_ratio)))
+            iid, orthogonal = (
+                float(fourier_mse(z, d, m, directions=name, norms="iid")) for name in ("iid", "orthogonal")
+            )
+            assert iid - orthogonal == pytest.approx(gap, abs=1e-12)
+
+
+def test_the_asymptotic_ratio_of_fourier_errors_is_reached_in_high_dimension():
+    # SRF Eqs. 27 and 77, the latter with (1 - exp(-z^2))^2; z = 1, m = 2.
+    z, m = 1.0, 2
+    for d in (256, 1024):
+        iid, orthogonal = (
+            float(fourier_mse(z, d, m, directions=name, norms="iid")) for name in ("iid", "orthogonal")
+        )
+        limit = (m - 1) * math.exp(-z * z) * z**4 / (d * (1 - math.exp(-z * z)) ** 2)
+        assert 1 - orthogonal / iid == pytest.approx(limit, rel=8 / d)
+
+
+def test_the_leading_coefficient_of_simplex_errors_is_the_papers():
+    # SRF Sec. 5.1: MSE = c v^2 + ... with c = .0078 at d = m = 64, in units of the independent v^2 / m.
+    d = 64
+    log_ratio = (
+        special.gammaln(d + 1) + special.gammaln(d / 2 + 0.5) - special.gammaln(d / 2)
+        - 2 * special.gammaln(d / 2 + 1) - d * math.log(2)
+    )  # fmt: skip
+    printed = 1 - math.sqrt(math.pi) * math.exp(log_ratio)
+    assert printed == pytest.approx(0.0078, abs=5e-5)
+    x = np.zeros(d)
+    x[0] = 5e-4
+    mse = float(laplace_mse(x, x, d, directions="simplex", norms="iid", antithetic=False))
+    assert mse * d / (1e-3) ** 2 == pytest.approx(printed, rel=1e-3)
+
+
+# Pairs: special functions, densities
+
+
+def test_sphere_means_are_bessel_functions_in_any_dimension():
+    mpmath = pytest.importorskip("mpmath")
+    x = np.array([0.0, 1e-4, 0.5, 3.0, 20.0, 200.0])
+    for d in (2, 3, 8, 64, 784):
+        exact = [float(mpmath.hyp0f1(mpmath.mpf(d) / 2, -(mpmath.mpf(t) ** 2) / 4)) for t in x]
+        np.testing.assert_allclose(pair_means.sphere_mean(x, d), exact, atol=2e-14)
+        exact = [float(mpmath.log(mpmath.hyp0f1(mpmath.mpf(d) / 2, mpmath.mpf(t)))) for t in x]
+        np.testing.assert_allclose(pair_means.log_sphere_mean(x, d), exact, rtol=1e-11, atol=1e-14)
+
+
+def test_orthogonal_pairs_are_confluent_functions():
+    mpmath = pytest.importorskip("mpmath")
+    gaussian = stationary_kernel("gaussian")
+    for d in (2, 3, 64, 65):
+        for z in (0.1, 1.0, 6.0, 15.0):
+            exact = float(mpmath.hyp1f1(d, mpmath.mpf(d) / 2, -(mpmath.mpf(z) ** 2) / 2))
+            assert pair_means.fourier_pair(z, d, 0.0, "independent", gaussian) == pytest.approx(exact, abs=3e-15)
+            exact = float(mpmath.log(mpmath.hyp1f1(d, mpmath.mpf(d) / 2, mpmath.mpf(z) ** 2 / 2)))
+            assert pair_means.laplace_pair(z, d, 0.0, "independent") == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_norm_quadrature_reproduces_pairs_of_equal_norm(name):
+    # These have a closed form: w_1 + w_2 is a multiple of a vector of the law of w.
+    kernel = stationary_kernel(name)
+    for d in (2, 3, 8):
+        a, _, log_weight = pair_means._coupled_norms(kernel, d, "equal", None)
+        for z in (0.3, 2.0):
+            radius = z * np.sqrt(pair_means.resultant_square(a, a, -1 / (d + 1)))
+            value = np.exp(log_weight) @ pair_means.sphere_mean(radius, d)
+            assert value == pytest.approx(float(kernel(z * math.sqrt(2 - 2 / (d + 1)))), abs=1e-6)
+
+
+def test_densities_of_resultants_integrate_to_one_and_match_simulation():
+    rng = np.random.default_rng(1)
+    gaussian = stationary_kernel("gaussian")
+    for d, name in ((3, "iid"), (3, "orthogonal"), (6, "simplex"), (64, "simplex"), (6, 0.5)):
+        edges = np.linspace(0, 4 * math.sqrt(d) + 8, 4001)
+        density = pair_norm_density(edges, d, directions=name)
+        cumulative = integrate.cumulative_simpson(density, x=edges, initial=0)
+        assert cumulative[-1] == pytest.approx(1, abs=1e-9)
+        a, b = gaussian.norm_quantile(rng.random((2, 40_000)), d)
+        if name == "iid":
+            cosine = rng.normal(size=(40_000, d))
+            cosine = cosine[:, 0] / np.linalg.norm(cosine, axis=1)
+        else:
+            cosine = {"orthogonal": 0.0, "simplex": -1 / (d - 1)}.get(name, name)
+        sample = np.sqrt(a * a + b * b + 2 * a * b * cosine)
+        p = stats.kstest(sample, lambda r, x=edges, y=cumulative: np.interp(r, x, y)).pvalue
+        assert p > 1e-6
+
+
+def test_an_orthogonal_resultant_is_chi_with_twice_the_degrees():
+    r = np.linspace(0, 12, 50)
+    np.testing.assert_allclose(pair_norm_density(r, 7), stats.chi.pdf(r, 14), atol=1e-14)
+    np.testing.assert_allclose(
+        pair_norm_density(r, 7, directions="iid"), stats.chi.pdf(r / math.sqrt(2), 7) / math.sqrt(2), atol=1e-14
+    )
+
+
+def test_conformity_of_an_ensemble_is_its_mean_over_rotations():
+    rng = np.random.default_rng(2)
+    w = rng.normal(size=(4, 3))
+    x = rng.normal(size=(40_000, 3))
+    b = np.exp(0.9 * x / np.linalg.norm(x, axis=1, keepdims=True) @ w.T)
+    pairs = (b.sum(axis=1) ** 2 - np.sum(b * b, axis=1)) / 12
+    assert abs(z_score(pairs, ensemble_conformity(0.9, w))) < 5
+
+
+# Errors of whole estimates, simulated
+
+CASES = [(m, d, name, norms) for m, d in ((3, 3), (7, 5)) for name in ("iid", "orthogonal", "simplex")
+         for norms in ("iid", "pnc", "pm")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("m", "d", "directions", "norms"), CASES)
+def test_fourier_errors_are_those_of_simulated_ensembles(m, d, directions, norms):
+    # The other Matern kernels share every line of code with this one.
+    for number, name in enumerate(("gaussian", "matern12") if d == 3 else ("gaussian", "matern52")):
+        rng = np.random.default_rng([number, m])
+        kernel = stationary_kernel(name)
+        w = ensembles(5_000, m, d, kernel, directions, norms, rng)
+        difference = np.zeros(d)
+        difference[:2] = (0.9, 0.5)
+        distance = float(np.linalg.norm(difference))
+        estimate = np.cos(w @ difference).mean(axis=1)
+        truth = fourier_mse(distance, d, m, kernel=name, directions=directions, norms=norms)
+        assert abs(z_score((estimate - kernel(distance)) ** 2, truth)) < 5
+        assert abs(z_score(estimate, kernel(distance))) < 5
+        phase = rng.uniform(0, 2 * np.pi, (5_000, m))
+        phased = 2 * np.cos(w @ difference + phase) * np.cos(phase)
+        # Independent phases add 1/(2m).
+        assert abs(z_score((phased.mean(axis=1) - kernel(distance)) ** 2, truth + 0.5 / m)) < 5
+
+
+@pytest.mark.parametrize(("m", "d", "directions", "norms"), CASES)
+@pytest.mark.parametrize("antithetic", [False, True])
+def test_laplace_errors_are_those_of_simulated_ensembles(m, d, directions, norms, antithetic):
+    rng = np.random.default_rng([m, antithetic])
+    kernel = stationary_kernel("gaussian")
+    x, y = np.zeros(d), np.zeros(d)
+    x[:2], y[:2] = (0.4, 0.1), (0.1, 0.3)
+    w = ensembles(10_000, m, d, kernel, directions, norms, rng)
+    value = np.exp(w @ (x + y) / 0.8)
+    if antithetic:
+        value = (value + 1 / value) / 2
+    estimate = np.exp(-(x @ x + y @ y) / 0.64) * value.mean(axis=1)
+    exact = float(kernel(np.linalg.norm(x - y) / 0.8))
+    options = {"directions": directions, "norms": norms, "antithetic": antithetic, "lengthscale": 0.8}
+    truth = laplace_mse(x, y, m * (1 + antithetic), **options)
+    assert abs(z_score((estimate - exact) ** 2, truth)) < 5
+    assert abs(z_score(estimate, exact)) < 5
+
+
+# What follows from them
+
+
+def test_norm_couplings_are_ordered_as_the_theorems_say():
+    x, y = np.full(6, 0.2), np.full(6, 0.1)
+    for directions in ("orthogonal", "simplex"):
+        for antithetic in (False, True):
+            pnc, iid, pm = (
+                float(laplace_mse(x, y, 12, directions=directions, norms=norms, antithetic=antithetic))
+                for norms in ("pnc", "iid", "pm")
+            )
+            assert pnc < iid < pm
+        pnc, iid, pm = (
+            float(fourier_mse(0.5, 6, 12, directions=directions, norms=n)) for n in ("pnc", "iid", "pm")
+        )
+        assert pnc < iid < pm
+    plain, antithetic = (float(laplace_mse(x, y, 6, antithetic=flag)) for flag in (False, True))
+    assert antithetic < plain
+
+
+def test_simplex_beats_orthogonal_for_positive_features_but_not_for_fourier_features():
+    x, y = np.full(6, 0.2), np.full(6, 0.1)
+    orthogonal, simplex = (
+        float(laplace_mse(x, y, 6, directions=name, antithetic=False)) for name in ("orthogonal", "simplex")
+    )
+    assert simplex < orthogonal
+    orthogonal, simplex = (float(fourier_mse(1.0, 6, 6, directions=name)) for name in ("orthogonal", "simplex"))
+    assert orthogonal < simplex
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_paired_features_win_where_the_kernel_squared_exceeds_half_the_kernel_at_twice_the_distance(name):
+    kernel = stationary_kernel(name)
+    for z in (0.1, 0.7, 1.5, 3.0):
+        paired = float(fourier_mse(z, 4, 8, kernel=name, directions="iid", norms="iid"))
+        phased = float(fourier_mse(z, 4, 16, kernel=name, directions="iid", norms="iid", readout="phased"))
+        assert (paired <= phased) == bool(kernel(z) ** 2 >= kernel(2 * z) / 2)
+        assert phased - paired == pytest.approx((kernel(z) ** 2 - kernel(2 * z) / 2) / 16, abs=1e-12)
+
+
+def test_blocks_and_parts_of_blocks_add_up():
+    # Two whole blocks halve the error of one; a single frequency has no pairs.
+    assert fourier_mse(1.0, 4, 8) == pytest.approx(float(fourier_mse(1.0, 4, 4)) / 2, rel=1e-14)
+    single = (1 + math.exp(-2)) / 2 - math.exp(-1)
+    assert fourier_mse(1.0, 4, 1) == pytest.approx(single, rel=1e-14)
+    assert 25 * fourier_mse(1.0, 4, 5) == pytest.approx(16 * float(fourier_mse(1.0, 4, 4)) + single, rel=1e-13)
+    assert fourier_mse([[0.0, 1.0]], 4, 8).shape == (1, 2)
+    assert fourier_mse(0.0, 4, 8) == 0
+
+
+def test_dimension_one_has_no_pairs_within_blocks():
+    assert fourier_mse(1.0, 1, 4, norms="pm") == pytest.approx(float(fourier_mse(1.0, 1, 4, directions="iid")))
+
+
+def test_laplace_errors_broadcast_and_stay_finite_where_the_truth_is():
+    x = np.array([[0.1, 0.2, 0.0], [20.0, 0.0, 0.0]])
+    values = laplace_mse(x, -x[1], 6)
+    assert values.shape == (2,)
+    assert values[1] == 0  # x = -y: the estimate is exact, and exp(-2 |x|^2 - 2 |y|^2) underflows harmlessly
+    assert np.isfinite(laplace_mse(x[0], x[0] + 3, 6))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda: rf_conformity(-1.0, 4), ValueError, "`v` must be at least 0"),
+        (lambda: rf_conformity(np.nan, 4), ValueError, "`v` must be finite"),
+        (lambda: rf_conformity("1", 4), TypeError, "`v` must hold numbers"),
+        (lambda: rf_conformity(1.0, 4, directions=2.0), ValueError, "`directions` must be in"),
+        (lambda: rf_conformity(1.0, 4, directions="simplex+"), ValueError, "`directions` must be one of"),
+        (lambda: rf_conformity(1.0, 1, directions="simplex"), ValueError, "at least 2"),
+        (lambda: rf_conformity(1.0, 1, directions=0.5), ValueError, "at least 2"),
+        (lambda: rf_conformity(1.0, 0), ValueError, "`dimension` must be at least 1"),
+        (lambda: ensemble_conformity(1.0, np.ones(3)), ValueError, "`frequencies` must have shape"),
+        (lambda: ensemble_conformity(1.0, np.full((2, 2), np.nan)), ValueError, "`frequencies` must be finite"),
+        (lambda: pair_norm_density(1.0, 2, directions="simplex"), ValueError, "antiparallel"),
+        (lambda: laplace_mse([1.0], [1.0, 2.0], 2), ValueError, "`y` must have 1 coordinates"),
+        (lambda: laplace_mse([1.0, 0.0], [1.0, 2.0], 3), ValueError, "`n_frequencies` must be even"),
+        (lambda: laplace_mse([1.0, 0.0], [1.0, 2.0], 0), ValueError, "`n_frequencies` must be at least 1"),
+        (lambda: laplace_mse([1.0, 0.0], [1.0, np.inf], 2), ValueError, "`y` must be finite"),
+        (lambda: fourier_mse(1.0, 3, 3, norms="none"), ValueError, "`norms` must be one of"),
+        (lambda: fourier_mse(1.0, 3, 3, readout="cosine"), ValueError, "`readout` must be one of"),
+        (lambda: fourier_mse(1.0, 3, 3.0), TypeError, "`n_frequencies` must be an integer"),
+    ],
+    ids=range(18),
+)  # fmt: skip
+def test_bad_arguments_are_named(call, error, match):
+    with pytest.raises(error, match=match):
+        call()

@@ -17,7 +17,7 @@ from graphrf.euclidean.norms import NormCoupling
 try:
     import gpytorch
     from gpytorch.constraints import Interval
-    from gpytorch.models.exact_prediction_strategies import LinearPredictionStrategy
+    from gpytorch.models.exact_prediction_strategies import DefaultPredictionStrategy, LinearPredictionStrategy
     from gpytorch.priors import Prior
     from linear_operator.operators import (
         LinearOperator,
@@ -141,10 +141,34 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
             return (left * right).sum(-1)
         if not same:
             return MatmulLinearOperator(left, right.mT)
-        return (LowRankRootLinearOperator if left.shape[-1] < left.shape[-2] else RootLinearOperator)(left)
+        return _operator(left)
 
     def prediction_strategy(
         self, train_inputs: Any, train_prior_dist: Any, train_labels: Any, likelihood: Any
-    ) -> LinearPredictionStrategy:
-        """Predictions from the posterior of the weights; called by GPyTorch."""
-        return LinearPredictionStrategy(train_inputs, train_prior_dist, train_labels, likelihood)
+    ) -> DefaultPredictionStrategy:
+        """Predictions in the weights where there are fewer features than points; called by GPyTorch."""
+        few = 2 * self.frequencies.shape[-2] < train_inputs[0].shape[-2]
+        strategy = LinearPredictionStrategy if few else DefaultPredictionStrategy
+        return strategy(train_inputs, train_prior_dist, train_labels, likelihood)
+
+
+def _operator(features: Tensor) -> RootLinearOperator:
+    """Phi Phi^T, by Woodbury's identity where there are fewer features than points."""
+    return (_LowRank if features.shape[-1] < features.shape[-2] else _FullRank)(features)
+
+
+class _Sums:
+    """Sums of such operators put their features side by side; linear_operator would invert one of them for it."""
+
+    root: LinearOperator
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, RootLinearOperator):
+            return _operator(torch.cat([self.root.to_dense(), other.root.to_dense()], -1))
+        return super().__add__(other)  # type: ignore[misc]
+
+
+class _LowRank(_Sums, LowRankRootLinearOperator): ...
+
+
+class _FullRank(_Sums, RootLinearOperator): ...

@@ -43,7 +43,7 @@ def data(n, dtype=torch.float64, seed=0):
 class Model(gpytorch.models.ExactGP):
     def __init__(self, x, y, kernel, noise):
         likelihood = gpytorch.likelihoods.GaussianLikelihood().to(x.dtype)
-        likelihood.noise = noise
+        likelihood.noise = torch.tensor(noise, dtype=x.dtype)
         super().__init__(x, y, likelihood)
         self.mean_module, self.covar_module = gpytorch.means.ConstantMean(), kernel
         self.to(x.dtype)
@@ -54,7 +54,7 @@ class Model(gpytorch.models.ExactGP):
 
 def scaled(kernel, scale=2.5, dtype=torch.float64):
     kernel = ScaleKernel(kernel).to(dtype)
-    kernel.outputscale = scale
+    kernel.outputscale = torch.tensor(scale, dtype=dtype)
     return kernel
 
 
@@ -90,9 +90,10 @@ def test_the_convention_is_that_of_rff_kernel():
 def test_operators_are_low_rank_where_that_pays():
     x, _ = data(30)
     narrow, wide = (RandomFeatureKernel(2, m, seed=0).double() for m in (4, 40))
-    assert type(narrow(x).evaluate_kernel()) is LowRankRootLinearOperator
-    assert type(wide(x).evaluate_kernel()) is RootLinearOperator
-    assert type(narrow(x, x[:5]).evaluate_kernel()) is MatmulLinearOperator
+    assert isinstance(narrow(x).evaluate_kernel(), LowRankRootLinearOperator)
+    assert isinstance(wide(x).evaluate_kernel(), RootLinearOperator)
+    assert not isinstance(wide(x).evaluate_kernel(), LowRankRootLinearOperator)
+    assert isinstance(narrow(x, x[:5]).evaluate_kernel(), MatmulLinearOperator)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
@@ -195,12 +196,13 @@ def test_batches_of_points_share_the_frequencies():
             torch.testing.assert_close(part, kernel(each).to_dense())
 
 
-def test_sums_and_active_dimensions_work():
+def test_sums_and_active_dimensions_stay_of_low_rank():
     x, y = data(40)
     kernel = scaled(
         RandomFeatureKernel(1, 8, active_dims=(0,), seed=0) + RandomFeatureKernel(1, 8, active_dims=(1,), seed=1)
     )
     with torch.no_grad():
+        assert isinstance(kernel(x).evaluate_kernel(), LowRankRootLinearOperator)
         dense = kernel(x).to_dense()
         model = Model(x, y, kernel, 0.1).eval()
         mean = model(x[:5]).mean

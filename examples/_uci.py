@@ -7,6 +7,7 @@ the other for testing.
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,15 +51,31 @@ class Hyperparameters:
     noise: float
 
 
-def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Features (n, d), missing cells as NaN, and targets (n,)."""
+def add_options(parser: argparse.ArgumentParser, repeats: int) -> None:
+    """What to measure, and how often."""
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS), metavar="NAME")
+    parser.add_argument("--first", type=int, metavar="N", help="split only the first N rows of a set")
+    parser.add_argument("--splits", type=_at_least_two, default=20, help="random splits")
+    parser.add_argument("--repeats", type=int, default=repeats, help="ensembles of frequencies a split")
+    parser.add_argument("--seed", type=int, default=0)
+
+
+def _at_least_two(text: str) -> int:
+    value = int(text)
+    if value < 2:
+        raise argparse.ArgumentTypeError(f"must be at least 2, for a standard error, got {value}")
+    return value
+
+
+def load(name: str, first: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n, d), missing cells as NaN, and targets (n,), of all rows or of the first ones."""
     data = datasets.load(SETS[name])
     assert data.features is not None
     assert data.targets is not None
     features = data.features
     if name == "abalone":
         features = features[:, 1:]
-    return features, data.targets.astype(np.float64)
+    return features[:first], data.targets[:first].astype(np.float64)
 
 
 def split(features: np.ndarray, targets: np.ndarray, seed: int) -> Split:

@@ -95,12 +95,14 @@ def scores(part: _uci.Split, found: Predictive, exact: Predictive) -> list[float
     ]
 
 
-def measure(name: str, kind: str, splits: int, repeats: int, seed: int) -> dict[str, dict[str, np.ndarray]]:
+def measure(
+    name: str, kind: str, splits: int, repeats: int, seed: int, first: int | None = None
+) -> dict[str, dict[str, np.ndarray]]:
     """By number of frequencies and coupling: the `METRICS` of all splits, means over ensembles, (splits, 5).
 
     The coupling "exact" has 0 for the first three.
     """
-    table, targets = _uci.load(name)
+    table, targets = _uci.load(name, first)
     d = table.shape[1]
     result = {size: {row: np.zeros((splits, 5)) for row in [*COUPLINGS[kind], "exact"]} for size in SIZES}
     for number in range(splits):
@@ -194,14 +196,9 @@ def draw(results: dict[str, dict[tuple[str, str], dict[str, np.ndarray]]], path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", default=list(_uci.SETS), choices=list(_uci.SETS), metavar="NAME")
-    parser.add_argument("--splits", type=int, default=20, help="random splits, at least 2")
-    parser.add_argument("--repeats", type=int, default=5, help="ensembles of frequencies a split")
-    parser.add_argument("--seed", type=int, default=0)
+    _uci.add_options(parser, repeats=5)
     add_figure_option(parser)
     options = parser.parse_args()
-    if options.splits < 2 or options.repeats < 1:
-        parser.error("--splits must be at least 2 and --repeats at least 1")
 
     print(f"{options.splits} splits, {options.repeats} ensembles a split; mean +- standard error over splits")
     print(
@@ -214,7 +211,10 @@ def main() -> None:
     print(_uci.NOTES)
     results: dict[str, dict[tuple[str, str], dict[str, np.ndarray]]] = {kind: {} for kind in ROWS}
     for kind in ROWS:
-        found = {name: measure(name, kind, options.splits, options.repeats, options.seed) for name in options.sets}
+        found = {
+            name: measure(name, kind, options.splits, options.repeats, options.seed, options.first)
+            for name in options.sets
+        }
         results[kind] = {(size, name): found[name][size] for size in SIZES for name in options.sets}
         for size in SIZES:
             print(f"\n{kind} features, m = {size}{'' if kind == 'fourier' else ' and as many opposites'}")

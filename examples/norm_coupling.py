@@ -133,7 +133,7 @@ def measure(
     name: str, kind: str, splits: int, repeats: int, seed: int, first: int | None = None
 ) -> dict[str, np.ndarray]:
     """For every row the errors of all splits, each the mean over its ensembles, shape (splits,)."""
-    table, targets = (array[:first] for array in _uci.load(name))
+    table, targets = _uci.load(name, first)
     d = table.shape[1]
     m = d if kind == "fourier" else 2 * d
     errors = {row: np.empty(splits) for row in ROWS[kind]}
@@ -216,15 +216,9 @@ def draw_panel(ax: Axes, kind: str, results: dict[str, dict[str, np.ndarray]]) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", default=list(_uci.SETS), choices=list(_uci.SETS), metavar="NAME")
-    parser.add_argument("--splits", type=int, default=20, help="random splits, at least 2")
-    parser.add_argument("--repeats", type=int, default=200, help="ensembles of frequencies a split")
-    parser.add_argument("--first", type=int, metavar="N", help="split only the first N rows of a set")
-    parser.add_argument("--seed", type=int, default=0)
+    _uci.add_options(parser, repeats=200)
     add_figure_option(parser)
     options = parser.parse_args()
-    if options.splits < 2 or options.repeats < 1:
-        parser.error("--splits must be at least 2 and --repeats at least 1")
 
     print(
         f"{options.splits} splits, {options.repeats} ensembles a split: mean over splits, divided by that of iid"

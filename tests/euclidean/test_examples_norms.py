@@ -237,4 +237,4 @@ def test_one_split_has_no_standard_error_and_is_refused(example, monkeypatch, ca
     monkeypatch.setattr(sys, "argv", [name, "--splits", "1"])
     with pytest.raises(SystemExit):
         example(name).main()
-    assert "--splits must be at least 2" in capsys.readouterr().err
+    assert "--splits: must be at least 2" in capsys.readouterr().err

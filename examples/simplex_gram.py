@@ -1,13 +1,13 @@
 """The error of Gram matrices from positive features: figure 7 of "Simplex random features".
 
 As there (Reid et al. 2023, Sec. 5.2): 64 points of N(0, 0.1^2 I) in 64 dimensions, the Gaussian kernel of
-lengthscale 1, independent norms, and the squared Frobenius error sum_ij (K_ij - phi(x_i) . phi(x_j))^2 against the
-number of features. A block has 64. Every repeat has new points and frequencies; points and norms are the same
-for all four couplings.
+lengthscale 1, independent norms, and the squared Frobenius error sum_ij (K_ij - phi(x_i) . phi(x_j))^2 against
+the number of features. A block has 64. Every repeat has new points and frequencies; the four couplings share the
+points and the norms.
 
-The paper prints no figures for its curves, and says that simplex features have the least error and independent ones
-the most. Beside ours stand the exact means, the sum of the mean square errors of all pairs of points (its Eq. 11
-with Eqs 19, 23 and 24), for the points drawn. There is no closed form for simplex+.
+The paper prints no figures for its curves. It says that simplex features have the least error and independent ones
+the most. Beside ours stand the exact means: the sum of the mean square errors of all pairs of the points (its
+Eq. 11 with Eqs 19, 23 and 24). There is no closed form for simplex+.
 
     python examples/simplex_gram.py --out simplex_gram.png
     python examples/simplex_gram.py --features 64 --repeats 5

@@ -4,9 +4,9 @@ As there ("Numerical methods for improved decoupled sampling of Gaussian process
 [0, 1]^D with values from the prior of the Gaussian kernel, noise variance 1e-3, lengthscales 1, 1/4 and 1/16; the
 posterior at 64 points; all points uniform; known hyperparameters; five repeats. The squared 2-Wasserstein distance
 to the exact posterior is taken from the mean and covariance of 4,096 draws, as published, and from exact moments
-of the draws. Beside it stands what the chapter recommends instead, the Kullback-Leibler divergence of its Eq. A.33,
-approximate to exact, here of noisy values: the function itself has a covariance that is singular to rounding at 64
-points, unless the lengthscale is small or D large.
+of the draws. Beside it stands what the chapter recommends instead, the Kullback-Leibler divergence (Eq. A.33) of
+the approximate law to the exact one, here of noisy values: at 64 points the covariance of the function itself is
+singular to rounding, unless the lengthscale is small or D large.
 
 The chapter prints no values of these figures but one; what it concludes is checked, claim by claim.
 
@@ -403,7 +403,7 @@ def draw(panels: Panels, floors: dict[tuple[int, float], list[float]], seed: int
     from matplotlib.figure import Figure
 
     dimensions = sorted({dimension for dimension, _ in panels})
-    figure = Figure(figsize=(4.2 * len(dimensions) + 2.0, 15.5), layout="constrained")
+    figure = Figure(figsize=(max(4.2 * len(dimensions) + 2.0, 9.0), 15.5), layout="constrained")
     top, *rest = figure.subfigures(3, 1, height_ratios=[3.0, 6.0, 6.0])
     draw_illustration(top, seed)
     drawn = []
@@ -421,7 +421,7 @@ def draw(panels: Panels, floors: dict[tuple[int, float], list[float]], seed: int
             block.supxlabel("columns of the features", fontsize=9)
     # The first panel has all that any has: draws are drawn beside distances, quadrature where D is small.
     named = {label: handle for handle, label in zip(*drawn[0].get_legend_handles_labels(), strict=True)}
-    columns = min(len(named), 1 + 2 * len(dimensions))
+    columns = min(len(named), 1 + len(dimensions))
     figure.legend(named.values(), named, loc="outside lower center", ncols=columns, frameon=False, fontsize=10)
     figure.savefig(path, dpi=80)
 

@@ -49,7 +49,8 @@ def test_means_of_gram_errors_are_the_sums_over_all_pairs(example, directions):
 
 def test_gram_errors_have_the_exact_mean(example):
     module = example("simplex_gram")
-    points = module.draw_points(100, 0)[:, :16]
+    # Half the spread: at .1 the errors of a hundred repeats have too heavy a tail for their own deviation.
+    points = module.draw_points(100, 0)[:, :16] / 2
     errors = module.squared_errors(points, "simplex", 64, seed=0)
     for directions, agrees in (("simplex", True), ("iid", False)):
         gap = errors - module.exact_means(points, directions, 64)

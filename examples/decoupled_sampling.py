@@ -27,15 +27,8 @@ from scipy.stats import spearmanr
 from graphrf.euclidean.divergences import gaussian_kl, gaussian_w2
 from graphrf.euclidean.features import FourierFeatures
 from graphrf.euclidean.kernels import stationary_kernel
-from graphrf.euclidean.pathwise import (
-    FunctionDraws,
-    Moments,
-    decoupled_draws,
-    decoupled_moments,
-    exact_moments,
-    weight_space_draws,
-    weight_space_moments,
-)
+from graphrf.euclidean.pathwise import FunctionDraws, decoupled_draws, weight_space_draws
+from graphrf.euclidean.pathwise_moments import Moments, decoupled_moments, exact_moments, weight_space_moments
 from graphrf.euclidean.quadrature_features import QuadratureFeatures
 from graphrf.plot import COLOURS
 

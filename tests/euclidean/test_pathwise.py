@@ -7,17 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.kernel_approximation import Nystroem
 
 from graphrf.euclidean import pathwise
 from graphrf.euclidean.features import FourierFeatures
 from graphrf.euclidean.kernels import stationary_kernel
-from graphrf.euclidean.pathwise import (
-    decoupled_draws,
-    decoupled_moments,
-    exact_moments,
-    weight_space_draws,
-    weight_space_moments,
-)
+from graphrf.euclidean.pathwise import decoupled_draws, weight_space_draws
+from graphrf.euclidean.pathwise_moments import decoupled_moments, exact_moments, weight_space_moments
 
 rng = np.random.default_rng(0)
 X = rng.uniform(size=(7, 2))
@@ -137,6 +133,14 @@ def test_with_features_that_give_the_kernel_both_posteriors_are_exact():
     assert_same(weight_space_moments(features, X, Y, ASKED, **ALONE), *exact, atol=1e-12)
     few = decoupled_moments(Few(), "gaussian", X, Y, ASKED, **SETTINGS)
     assert np.abs(few.covariance - exact.covariance).max() > 0.1
+
+
+def test_features_of_scikit_learn_serve():
+    everything = np.vstack([X, ASKED])
+    features = Nystroem(kernel="rbf", gamma=2.0, n_components=12, random_state=0).fit(everything)
+    settings = {**SETTINGS, "lengthscale": 0.5}
+    exact = exact_moments("gaussian", X, Y, ASKED, **settings)
+    assert_same(decoupled_moments(features, "gaussian", X, Y, ASKED, **settings), *exact, atol=1e-8)
 
 
 def test_many_fourier_features_come_near_the_exact_posterior():

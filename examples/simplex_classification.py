@@ -185,16 +185,18 @@ def draw(results: dict[str, dict[tuple[str, int], np.ndarray]], exact: dict[str,
     figure.savefig(path, dpi=110)
 
 
-def print_rows(name: str, found: dict[tuple[str, int], np.ndarray], exact: np.ndarray, d: int) -> None:
-    """Figure 8 of one table, with the paired gain of the simplex over orthogonal directions."""
+def print_rows(
+    name: str, found: dict[tuple[str, int], np.ndarray], exact: np.ndarray, d: int, sigma: float, v: float
+) -> None:
+    """One table's rows, with the paired gain of the simplex over orthogonal directions; below, what is published."""
     for k in sorted({k for _, k in found}):
-        gain = cell(found["simplex", k] - found["orthogonal", k])
         print(
-            f"{name:<9} {d:>3} {k:>3} {found['iid', k].size:>7}  "
+            f"{name:<9} {d:>3} {sigma:>6.3f} {v:>4.1f} {k:>3} {found['iid', k].size:>7}  "
             + "  ".join(cell(found[directions, k]) for directions in DIRECTIONS)
-            + f"  {gain:>17}  {exact.mean():.4f}",
-            flush=True,
+            + f"  {cell(found['simplex', k] - found['orthogonal', k]):>17}  {exact.mean():.4f}"
         )
+    published_v, simplex, plus = PUBLISHED[name]
+    print(f"{'  paper':<20} {published_v:>4}   1 {'':>43}  {simplex}  {plus}", flush=True)
 
 
 def main() -> None:
@@ -208,34 +210,20 @@ def main() -> None:
     if options.repeats is not None and options.repeats < 2:
         parser.error("--repeats must be at least 2")
 
+    print("accuracy, mean +- standard error, of m = k d positive features; v: mean |sigma (x + y)|;")
+    print("gain: simplex - orthogonal, paired; exact: the kernel itself; paper: table 2")
     print(
-        "accuracy, mean +- standard error; k: features in multiples of the columns d; gain: simplex - orthogonal"
-    )
-    print(
-        f"{'set':<9} {'d':>3} {'k':>3} {'repeats':>7}  "
+        f"{'set':<9} {'d':>3} {'sigma':>6} {'v':>4} {'k':>3} {'repeats':>7}  "
         + "  ".join(f"{directions:<16}" for directions in DIRECTIONS)
         + f"  {'gain':>17}  exact"
     )
-    results, exact, scale = {}, {}, {}
+    results, exact = {}, {}
     for name in options.sets:
         x, y = load(name)
         sigma = choose_sigma(x, y, options.seed)
         repeats = options.repeats or repeats_for(len(x))
         results[name], exact[name], v = measure(x, y, sigma, options.multiples, repeats, options.seed)
-        scale[name] = (sigma, v)
-        print_rows(name, results[name], exact[name], x.shape[1])
-
-    least = min(options.multiples)
-    print(f"\nTable 2: ours with m = {least} d beside the published figures (m = d)")
-    print(
-        f"{'set':<9} {'sigma':>6} {'v':>5} {'paper':>5}  {'simplex':<16}  {'paper':<16}  {'simplex+':<16}  paper"
-    )
-    for name in options.sets:
-        published_v, simplex, plus = PUBLISHED[name]
-        print(
-            f"{name:<9} {scale[name][0]:>6.3f} {scale[name][1]:>5.1f} {published_v:>5}  "
-            f"{cell(results[name]['simplex', least])}  {simplex}  {cell(results[name]['simplex+', least])}  {plus}"
-        )
+        print_rows(name, results[name], exact[name], x.shape[1], sigma, v)
     if options.out:
         draw(results, exact, options.out)
 

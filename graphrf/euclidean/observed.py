@@ -131,7 +131,7 @@ def transformed(features: Transformer, x: np.ndarray, output_scale: float) -> np
 
 def _agree(features: Transformer, kernel: StationaryKernel, lengthscale: np.ndarray, dimension: int) -> None:
     """Refuse features that say they are of another kernel: their draws would be wrong without a word."""
-    theirs = getattr(features, "kernel", None)
+    theirs: Any = getattr(features, "kernel", None)
     # Other libraries' names of kernels say nothing here.
     known = isinstance(theirs, StationaryKernel) or (isinstance(theirs, str) and theirs in KERNELS)
     if known and stationary_kernel(theirs).nu != kernel.nu:

@@ -188,7 +188,7 @@ def draw(results: dict[str, dict[tuple[str, int], np.ndarray]], exact: dict[str,
 def print_rows(
     name: str, found: dict[tuple[str, int], np.ndarray], exact: np.ndarray, d: int, sigma: float, v: float
 ) -> None:
-    """One table's rows, with the paired gain of the simplex over orthogonal directions; below, what is published."""
+    """One table's rows, with the paired gain of simplex over orthogonal directions; below, what is published."""
     for k in sorted({k for _, k in found}):
         print(
             f"{name:<9} {d:>3} {sigma:>6.3f} {v:>4.1f} {k:>3} {found['iid', k].size:>7}  "
@@ -196,7 +196,7 @@ def print_rows(
             + f"  {cell(found['simplex', k] - found['orthogonal', k]):>17}  {exact.mean():.4f}"
         )
     published_v, simplex, plus = PUBLISHED[name]
-    print(f"{'  paper':<20} {published_v:>4}   1 {'':>43}  {simplex}  {plus}", flush=True)
+    print(f"{'  paper':<20} {published_v:>4}   1 {'':>44}  {simplex}  {plus}", flush=True)
 
 
 def main() -> None:

@@ -1,0 +1,193 @@
+"""Coupled frequencies and features: exact marginals, no bias, and the errors that the closed forms give.
+
+Blocks of d frequencies are independent, so one draw of many blocks is as many repeats of the estimate from one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from graphrf.euclidean.directions import haar, simplex
+from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
+from graphrf.euclidean.frequencies import draw_frequencies
+from graphrf.euclidean.kernels import KERNELS, stationary_kernel
+from graphrf.euclidean.norms import NORMS
+from graphrf.euclidean.theory import fourier_mse, laplace_mse
+
+D = 4
+BLOCKS = 6_000
+X, Y = np.array([0.35, 0.1, -0.2, 0.25]), np.array([-0.15, 0.4, 0.1, -0.3])
+# |x + y| is small: positive features have finite and moderate fourth moments there.
+BLOCKED = ("iid", "orthogonal", "simplex", "simplex+")
+DISTINCT = tuple(name for name in KERNELS if name != "laplace")  # another name of matern12
+
+
+def z_score(sample, truth):
+    return (sample.mean() - truth) / (sample.std(ddof=1) / sample.size**0.5)
+
+
+def fourier_estimates(norms, directions, kernel="gaussian", readout="paired", seed=0):
+    """BLOCKS estimates of k(x, y), each from one block of D frequencies."""
+    features = FourierFeatures(
+        D * BLOCKS, kernel=kernel, directions=directions, norms=norms, readout=readout, lengthscale=1.2, seed=seed
+    )
+    first, second = features.fit_transform(np.stack([X, Y]))
+    return (first * second).reshape(-1, BLOCKS, D).sum(axis=(0, 2)) * BLOCKS
+
+
+def laplace_estimates(norms, directions, antithetic, seed=0):
+    features = LaplaceFeatures(
+        D * BLOCKS * (1 + antithetic), directions=directions, norms=norms, antithetic=antithetic, lengthscale=1.2,
+        seed=seed,
+    )  # fmt: skip
+    first, second = features.fit_transform(np.stack([X, Y]))
+    return (first * second).reshape(-1, BLOCKS, D).sum(axis=(0, 2)) * BLOCKS
+
+
+@pytest.mark.parametrize("norms", NORMS)
+@pytest.mark.parametrize("directions", BLOCKED[:3])
+def test_fourier_features_are_unbiased_with_the_errors_of_the_closed_form(directions, norms):
+    distance = float(np.linalg.norm(X - Y)) / 1.2
+    for name in DISTINCT:
+        value = float(stationary_kernel(name)(distance))
+        exact = float(fourier_mse(distance, D, D, kernel=name, directions=directions, norms=norms))
+        for readout, extra in (("paired", 0.0), ("phased", 0.5 / D)):
+            estimates = fourier_estimates(norms, directions, name, readout)
+            assert abs(z_score(estimates, value)) < 5
+            assert abs(z_score((estimates - value) ** 2, exact + extra)) < 5
+
+
+@pytest.mark.parametrize("norms", NORMS)
+@pytest.mark.parametrize("directions", BLOCKED[:3])
+@pytest.mark.parametrize("antithetic", [False, True])
+def test_laplace_features_are_unbiased_with_the_errors_of_the_closed_form(directions, norms, antithetic):
+    value = float(stationary_kernel("gaussian")(np.linalg.norm(X - Y) / 1.2))
+    exact = laplace_mse(
+        X, Y, D * (1 + antithetic), directions=directions, norms=norms, antithetic=antithetic, lengthscale=1.2
+    )
+    estimates = laplace_estimates(norms, directions, antithetic)
+    assert abs(z_score(estimates, value)) < 5
+    assert abs(z_score((estimates - value) ** 2, exact)) < 5
+
+
+def test_simplex_plus_is_unbiased_and_no_worse_than_the_simplex():
+    value = float(stationary_kernel("gaussian")(np.linalg.norm(X - Y) / 1.2))
+    plus = laplace_estimates("iid", "simplex+", False)
+    assert abs(z_score(plus, value)) < 5
+    exact = float(laplace_mse(X, Y, D, directions="simplex", norms="iid", antithetic=False, lengthscale=1.2))
+    assert z_score((plus - value) ** 2, exact) < 5
+    for name in ("gaussian", "matern12"):
+        estimates = fourier_estimates("pnc", "simplex+", name)
+        assert abs(z_score(estimates, stationary_kernel(name)(np.linalg.norm(X - Y) / 1.2))) < 5
+
+
+@pytest.mark.parametrize("directions", ["halton", "sobol"])
+def test_scrambled_sequences_are_unbiased_over_seeds(directions):
+    distance = np.linalg.norm(X - Y) / 1.2
+    for name in ("gaussian", "matern32"):
+        means = np.empty(150)
+        for seed in range(150):
+            w = draw_frequencies(16, D, kernel=name, directions=directions, norms=None, seed=seed).matrix
+            means[seed] = np.cos(w @ (X - Y) / 1.2).mean()
+        assert abs(z_score(means, stationary_kernel(name)(distance))) < 5
+
+
+# Marginals. One frequency of each block, so that the sample is independent.
+
+
+def marginal_p_values(w, kernel):
+    """Kolmogorov-Smirnov of the norms, and of one coordinate: normal, or Student t with 2 nu degrees."""
+    coordinate = stats.norm.cdf if kernel.nu is None else lambda t: stats.t.cdf(t, 2 * kernel.nu)
+    norms = np.linalg.norm(w, axis=1)
+    return (
+        stats.kstest(norms, lambda r: kernel.norm_cdf(r, w.shape[1])).pvalue,
+        stats.kstest(w[:, 1], coordinate).pvalue,
+    )
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+@pytest.mark.parametrize("directions", BLOCKED)
+def test_every_coupled_frequency_has_the_spectral_law(directions, name):
+    kernel = stationary_kernel(name)
+    for norms in NORMS:
+        w = draw_frequencies(3_000 * D, D, kernel=kernel, directions=directions, norms=norms, seed=1).matrix
+        for row in (0, 1, D - 1):
+            assert min(marginal_p_values(w[row::D], kernel)) > 1e-6
+
+
+@pytest.mark.parametrize("directions", ["halton", "sobol"])
+@pytest.mark.parametrize("name", ["gaussian", "matern12"])
+def test_every_frequency_of_a_scrambled_sequence_has_the_spectral_law(directions, name):
+    kernel = stationary_kernel(name)
+    for row in (0, 5):
+        w = np.stack(
+            [
+                draw_frequencies(8, 3, kernel=kernel, directions=directions, norms=None, seed=seed).matrix[row]
+                for seed in range(200)
+            ]
+        )
+        assert min(marginal_p_values(w, kernel)) > 1e-6
+
+
+@pytest.mark.parametrize("directions", ["orthogonal-hd", "simplex-hd"])
+def test_fast_products_have_exact_norms(directions):
+    for name in ("gaussian", "matern12"):
+        kernel = stationary_kernel(name)
+        w = draw_frequencies(2_000 * 8, 8, kernel=kernel, directions=directions, norms="pnc", seed=2).matrix
+        assert marginal_p_values(w[::8], kernel)[0] > 1e-6
+
+
+# Negative controls: wrong constructions that the tests above must be able to see.
+
+
+def positive_mean(w):
+    """z score of the mean of exp(w . v - |v|^2 / 2) over frequencies, 1 if they are Gaussian."""
+    v = np.array([0.9, 0.0, 0.0, 0.0])
+    return z_score(np.exp(w @ v - v @ v / 2), 1.0)
+
+
+def test_qr_without_its_signs_is_seen():
+    rng = np.random.default_rng(3)
+    chi = stationary_kernel("gaussian").norm_quantile(rng.random(2_000), D)
+    raw = np.stack([np.linalg.qr(rng.standard_normal((D, D)))[0][0] for _ in range(2_000)])
+    good = haar(2_000, D, rng)[:, 0]
+    assert abs(positive_mean(chi[:, None] * good)) < 5
+    assert abs(positive_mean(chi[:, None] * raw)) > 20
+    assert (raw[:, 0] < 0).all()
+    assert stats.kstest(chi * good[:, 0], "norm").pvalue > 1e-6
+    assert stats.kstest(chi * raw[:, 0], "norm").pvalue < 1e-6
+
+
+def test_norms_with_one_degree_of_freedom_less_are_seen():
+    rng = np.random.default_rng(4)
+    gaussian = stationary_kernel("gaussian")
+    for dimension, seen in ((D, False), (D - 1, True)):
+        w = gaussian.norm_quantile(rng.random(4_000), dimension)[:, None] * haar(4_000, D, rng)[:, 0]
+        assert (marginal_p_values(w, gaussian)[0] < 1e-6) == seen
+
+
+def test_simplex_updates_all_at_once_raise_the_resultant_that_the_sequential_ones_remove():
+    rng = np.random.default_rng(5)
+    norms = stationary_kernel("gaussian").norm_quantile(rng.random(6), 6)
+    start = norms[:, None] * simplex(6)
+    w = start.copy()
+    for _ in range(20):
+        rest = w.sum(axis=0) - w
+        w = -norms[:, None] * rest / np.linalg.norm(rest, axis=1, keepdims=True)
+    resultant = np.linalg.norm(start.sum(axis=0))
+    assert np.linalg.norm(w.sum(axis=0)) > 2 * resultant
+    drawn = draw_frequencies(6 * 50, 6, directions="simplex+", norms="iid", seed=6).matrix.reshape(50, 6, 6)
+    lengths = np.linalg.norm(drawn, axis=2)
+    closable = lengths.max(axis=1) < 0.45 * lengths.sum(axis=1)
+    assert closable.any()
+    assert np.linalg.norm(drawn.sum(axis=1), axis=1)[closable].max() < 1e-2 * resultant
+
+
+def test_a_product_of_cauchy_laws_is_not_the_law_of_the_isotropic_laplace_kernel():
+    rng = np.random.default_rng(7)
+    w = rng.standard_cauchy((4_000, D))
+    kernel = stationary_kernel("laplace")
+    by_norm, by_coordinate = marginal_p_values(w, kernel)
+    assert by_norm < 1e-6 < by_coordinate

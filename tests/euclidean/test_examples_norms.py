@@ -7,7 +7,9 @@ import sys
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from scipy.spatial.distance import cdist
 
+from graphrf.euclidean import theory
 from graphrf.gp.metrics import kl_divergence
 from tests.real_data import needs_data
 
@@ -125,34 +127,45 @@ def test_opposites_point_against_their_partners(example):
         assert np.abs(gram[:, ~np.eye(4, dtype=bool)]).max() < 1e-12
 
 
-def fourier_mse(x: np.ndarray, m: int) -> float:
-    """Of independent frequencies, over all pairs: (1 + k(2 z) - 2 k(z)^2) / (2 m)."""
-    squares = np.sum((x[:, None] - x[None]) ** 2, axis=2)
-    return float(np.mean(1 + np.exp(-2 * squares) - 2 * np.exp(-squares)) / (2 * m))
+CLOSED_FORMS = {
+    ("fourier", "iid"): {"directions": "iid", "norms": "iid"},
+    ("fourier", "orthogonal"): {"norms": "iid"},
+    ("fourier", "+ PNC"): {"norms": "pnc"},
+    ("fourier", "simplex"): {"directions": "simplex", "norms": "iid"},
+    ("laplace", "iid"): {"directions": "iid", "norms": "iid", "antithetic": False},
+    ("laplace", "orthogonal, no opposites"): {"norms": "iid", "antithetic": False},
+    ("laplace", "orthogonal, antithetic"): {"norms": "iid"},
+    ("laplace", "+ PNC + antithetic"): {"norms": "pnc"},
+    ("laplace", "simplex + antithetic"): {"directions": "simplex", "norms": "iid"},
+}
 
 
-def laplace_mse(x: np.ndarray, m: int) -> float:
-    """Of independent frequencies, over all pairs: (exp(-2 |x|^2 - 2 |y|^2 + 2 |x+y|^2) - k^2) / m."""
-    norms = np.sum(x * x, axis=1)
-    sums = np.sum((x[:, None] + x[None]) ** 2, axis=2)
-    second = np.exp(2 * (sums - norms[:, None] - norms[None]))
-    return float(np.mean(second - np.exp(-np.sum((x[:, None] - x[None]) ** 2, axis=2))) / m)
+def exact_mse(kind: str, x: np.ndarray, m: int, **options) -> float:
+    """The mean over all pairs, by the closed forms."""
+    if kind == "laplace":
+        return float(np.mean([theory.laplace_mse(x, one, m, **options) for one in x]))
+    return float(np.mean(theory.fourier_mse(cdist(x, x), x.shape[1], m, **options)))
+
+
+def score(module, kind: str, row: str, x: np.ndarray, expected: float) -> float:
+    """How far the sampled mean squared error is from the expected one, in standard errors."""
+    w = module.frequencies(module.ROWS[kind][row], 8, x.shape[1], 4_000, seed=11)
+    squares = module.gram_errors(kind, x, np.exp(-cdist(x, x, "sqeuclidean") / 2), w) ** 2
+    return float((squares.mean() - expected) / (squares.std(ddof=1) / 4_000**0.5))
+
+
+@pytest.mark.parametrize(("kind", "row"), CLOSED_FORMS)
+def test_sampled_errors_are_those_of_the_closed_forms(example, kind, row):
+    x = np.random.default_rng(5).normal(size=(4, 4)) * 0.4
+    expected = exact_mse(kind, x, 8, **CLOSED_FORMS[kind, row])
+    assert abs(score(example("norm_coupling"), kind, row, x, expected)) < 5
 
 
 @pytest.mark.parametrize("kind", ["fourier", "laplace"])
-def test_the_sampled_error_of_independent_frequencies_is_the_exact_one(example, kind):
-    module = example("norm_coupling")
-    x = np.random.default_rng(5).normal(size=(6, 4)) * 0.3
-    exact = np.exp(-np.sum((x[:, None] - x[None]) ** 2, axis=2) / 2)
-    expected = {"fourier": fourier_mse, "laplace": laplace_mse}[kind](x, 8)
-
-    def score(row: str) -> float:
-        w = module.frequencies(module.ROWS[kind][row], 8, 4, 4_000, seed=11)
-        squares = module.gram_errors(kind, x, exact, w) ** 2
-        return float((squares.mean() - expected) / (squares.std(ddof=1) / 4_000**0.5))
-
-    assert abs(score("iid")) < 5
-    assert score("orthogonal") < -20  # the same test of the wrong frequencies fails
+def test_the_closed_form_of_another_coupling_does_not_fit(example, kind):
+    x = np.random.default_rng(5).normal(size=(4, 4)) * 0.4
+    expected = exact_mse(kind, x, 8, **CLOSED_FORMS[kind, "iid"])
+    assert score(example("norm_coupling"), kind, "orthogonal", x, expected) < -5
 
 
 def test_features_predict_as_the_exact_gp_of_their_kernel(example):

@@ -2,8 +2,8 @@
 
 As there (Tiao, Secs. A.3.3 and A.3.3.4): the squared-exponential kernel with lengthscale 1/5 on [-3, 3] and on
 [-150, 150], by Gauss-Hermite, Gauss-Legendre, compound Simpson and Filon rules of 16 to 256 nodes (Simpson and
-Filon take one more). The chapter does not state the interval of the last two; here it ends at 5 standard deviations
-of the spectral density. Its Gauss-Legendre rule maps [-1, 1] to the line by tan(pi u / 2) in units of 1/x; ours
+Filon take one more). The chapter does not state the interval of the last two; here it ends at 5 deviations of the
+spectral density. Its Gauss-Legendre rule maps [-1, 1] to the line by tan(pi u / 2) in units of 1/x; ours
 does so in units of 1/lengthscale, which makes the error a function of distance over lengthscale. Both are shown.
 
     python examples/quadrature_rules.py --out quadrature_rules.png
@@ -103,27 +103,23 @@ def main(arguments: list[str] | None = None) -> None:
     t = np.linspace(0, FAR, options.points)
     exact = stationary_kernel("gaussian")(t / LENGTHSCALE)
     print(
-        f"squared-exponential kernel, lengthscale {LENGTHSCALE}; Simpson and Filon on +-{MAX_FREQUENCY / LENGTHSCALE:g}"
+        f"squared-exponential kernel, lengthscale {LENGTHSCALE}; Simpson, Filon: +-{MAX_FREQUENCY / LENGTHSCALE:g}"
     )
-    print(
-        f"{'nodes':>5} {'rule':<23} {'k(0)':>7}  {'error, t <= 3':>13} {'error, t <= 150':>15} {'first above .01 at':>18}"
-    )
+    print(f"{'nodes':>5} {'rule':<23} {'k(0)':>7}  {'error, t <= 3':>13} {'t <= 150':>9} {'above .01 from':>14}")
     for n_nodes in options.nodes:
         for rule in RULES:
             values = approximate(rule, n_nodes, t)
             error = values - exact
             near = np.abs(error[t <= NEAR]).max()
             print(
-                f"{n_nodes:>5} {rule:<23} {values[0]:>7.4f}  {near:>13.1e} {np.abs(error).max():>15.1e} "
-                f"{first_beyond(t, error, 0.01):>18.3g}"
+                f"{n_nodes:>5} {rule:<23} {values[0]:>7.4f}  {near:>13.1e} {np.abs(error).max():>9.1e} "
+                f"{first_beyond(t, error, 0.01):>14.3g}"
             )
     print(f"\nwith {n_nodes} nodes (published: in words only, 256 nodes)")
     apart = np.ptp([approximate(rule, n_nodes, t[t <= NEAR]) for rule in RULES], axis=0).max()
     print(f"  published: for t <= 3 all but Gauss-Hermite cannot be told apart; ours: all within {apart:.1e}")
     ghost = np.pi * n_nodes / (2 * MAX_FREQUENCY) * LENGTHSCALE
-    print(
-        f"  published: Filon is the better only for t > 100; ours: from t = pi/h = {ghost:.1f}, Simpson's ghost, on"
-    )
+    print(f"  published: Filon is the better only for t > 100; ours: from pi/h = {ghost:.1f} on, Simpson's ghost")
     if options.out:
         draw(options.nodes, options.out)
 

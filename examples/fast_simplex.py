@@ -1,10 +1,10 @@
 """Fast simplex features: table 3 of "Simplex random features", and the bias of HD products in low dimension.
 
-The product R = H D_1 H D_2 H D_3, of Walsh-Hadamard matrices and random signs, is orthogonal but not Haar.
-Over all directions of x - y (Fourier features) or x + y (positive ones) its bias averages to 0; at one of them it
-does not, most of all on a coordinate axis. The first table, which is not in the paper, has the mean there of
-phi(x) . phi(y) over k(x, y): a product of cosines (cosh) for D_1, a Gauss-Laguerre rule for the norms, and for D_2
-all signs up to d = 16, drawn ones beyond.
+The product R = H D_1 H D_2 H D_3, of Walsh-Hadamard matrices and random signs, is orthogonal but not Haar. Over
+all directions of x - y (Fourier features) or x + y (positive ones) its bias averages to 0; at one of them it does
+not. The first table, which is not in the paper, has the mean of phi(x) . phi(y) over k(x, y) for a coordinate axis,
+a diagonal of two coordinates and the diagonal of all. The mean over D_1 is a product of cosines (cosh), that over
+the norms a Gauss-Laguerre rule; D_2, D_3 and rows run through all values where these are few, else are drawn.
 
 The second is that of App. B.2.2 (Reid et al. 2023): the classification of `simplex_classification.py` with Haar
 rotations and with R in their place. All points are padded with zeros to a power of two, d', and m = d'.
@@ -60,7 +60,10 @@ DIRECTIONS = ("iid", "orthogonal", "orthogonal-hd", "simplex", "simplex-hd")
 DIMENSIONS = (4, 8, 16, 32, 64)
 #: Columns of the second table: features, and |x - y| or |x + y|.
 CASES = (("fourier", 1.5), ("laplace", 1.5), ("laplace", 3.0))
-ENUMERATED, DRAWS, NODES = 16, 20_000, 40
+#: Directions of x - y or x + y, by the number of equal coordinates; the others are 0.
+SUPPORTS = {"axis": 1, "pair": 2, "all": None}
+# Signs that are enumerated, at most; draws beyond; nodes of the rule for norms.
+MOST_SIGNS, DRAWS, NODES = 14, 40_000, 40
 
 
 def padded(x: np.ndarray) -> np.ndarray:
@@ -85,41 +88,40 @@ def measure(x: np.ndarray, y: np.ndarray, sigma: float, repeats: int, seed: int)
     return found
 
 
-def bias(features: str, reach: float, dimension: int, is_simplex: bool, seed: int) -> tuple[float, float]:
-    """Mean of phi(x) . phi(y) over k(x, y) on a coordinate axis, and its standard error (0 if enumerated).
+def bias(
+    features: str, reach: float, support: str, dimension: int, is_simplex: bool, seed: int
+) -> tuple[float, float]:
+    """Mean of phi(x) . phi(y) over k(x, y), and its standard error (0 if enumerated).
 
-    `reach` is |x - y| for "fourier" and |x + y| for "laplace"; d = `dimension` is a power of two.
+    `reach` is |x - y| for "fourier" and |x + y| for "laplace", `support` their direction; d is a power of two.
     """
     rng = np.random.default_rng(seed)
     hadamard = linalg.hadamard(dimension) / dimension**0.5
-    if dimension <= ENUMERATED:
-        # A common sign of D_2 changes nothing.
-        signs = np.array([(1, *rest) for rest in itertools.product((-1, 1), repeat=dimension - 1)])
+    rows = (
+        simplex(dimension) if is_simplex else np.eye(dimension)[:1]
+    ) @ hadamard  # signs make all rows of H alike
+    width = SUPPORTS[support] or dimension
+    x = np.zeros(dimension)
+    x[:width] = width**-0.5
+    free = dimension + width - 2  # of D_2 and D_3; a sign common to all of a factor changes nothing
+    if free <= MOST_SIGNS:
+        signs = np.array(list(itertools.product((1.0, -1.0), repeat=free))).reshape(-1, free)
+        one = np.ones((len(signs), 1))
+        third = np.concatenate([one, signs[:, : width - 1], np.ones((len(signs), dimension - width))], axis=1)
+        second = np.concatenate([one, signs[:, width - 1 :]], axis=1)
     else:
-        signs = rng.choice((-1, 1), size=(DRAWS, dimension))
-    z = signs @ hadamard / dimension**0.5  # D_1 H z is R e_1
+        second, third = rng.choice((1.0, -1.0), size=(2, DRAWS, dimension))
+    z = (second * ((third * x) @ hadamard)) @ hadamard  # H D_2 H D_3 x
+    if free <= MOST_SIGNS:
+        angles = (reach * z[:, None, :] * rows).reshape(-1, dimension)
+    else:
+        angles = reach * z * rows[rng.integers(len(rows), size=DRAWS)]
     half_square, weights = special.roots_genlaguerre(NODES, dimension / 2 - 1)
-    values = np.zeros(len(z))
-    for row, share in rows_of(dimension, is_simplex):
-        angle = reach * z * (row @ hadamard)
-        for norm, weight in zip(np.sqrt(2 * half_square), weights / weights.sum(), strict=True):
-            factors = np.cos(norm * angle) if features == "fourier" else np.cosh(norm * angle)
-            values += share * weight * factors.prod(axis=1)
+    values = np.zeros(len(angles))
+    for norm, weight in zip(np.sqrt(2 * half_square), weights / weights.sum(), strict=True):
+        values += weight * (np.cos if features == "fourier" else np.cosh)(norm * angles).prod(axis=1)
     values *= np.exp((1 if features == "fourier" else -1) * reach**2 / 2)
-    error = 0.0 if dimension <= ENUMERATED else mean_and_error(values)[1]
-    return float(values.mean()), error
-
-
-def rows_of(dimension: int, is_simplex: bool) -> list[tuple[np.ndarray, float]]:
-    """Rows of the geometry that stand for all d, with their shares.
-
-    The law of H D_1 H D_2 does not change under the linear maps of indices, taken as vectors of bits, and under
-    signs. They take every row of H into every other, and the rows of S H but the last.
-    """
-    if not is_simplex:
-        return [(np.eye(dimension)[0], 1.0)]
-    corners = simplex(dimension)
-    return [(corners[0], 1 - 1 / dimension), (corners[-1], 1 / dimension)]
+    return float(values.mean()), 0.0 if free <= MOST_SIGNS else mean_and_error(values)[1]
 
 
 def main() -> None:
@@ -133,18 +135,17 @@ def main() -> None:
     if options.repeats is not None and options.repeats < 2:
         parser.error("--repeats must be at least 2")
 
-    print("mean of the estimated kernel over the kernel on a coordinate axis, H D_1 H D_2 H D_3")
-    print(f"{'d':>3}  " + "".join(f"{kind + ', ' + str(reach):<36}" for kind, reach in CASES))
-    print(f"{'':>3}  " + f"{'orthogonal-hd':<18}{'simplex-hd':<18}" * len(CASES))
+    print("mean of the estimated kernel over the kernel, H D_1 H D_2 H D_3")
+    print(f"{'':>3} {'':<5}  " + "".join(f"{kind + ', ' + str(reach):<36}" for kind, reach in CASES))
+    print(f"{'d':>3} {'x':<5}  " + f"{'orthogonal-hd':<18}{'simplex-hd':<18}" * len(CASES))
     biases = {}
-    for dimension in options.dimensions:
-        for case in CASES:
-            for is_simplex in (False, True):
-                biases[(*case, is_simplex, dimension)] = bias(*case, dimension, is_simplex, options.seed)
-        row = [biases[(*case, s, dimension)] for case in CASES for s in (False, True)]
-        print(
-            f"{dimension:>3}  " + "".join(f"{f'{mean:.4f} +- {error:.4f}':<18}" for mean, error in row), flush=True
-        )
+    for dimension, support in itertools.product(options.dimensions, SUPPORTS):
+        row = []
+        for case, is_simplex in itertools.product(CASES, (False, True)):
+            row.append(bias(*case, support, dimension, is_simplex, options.seed))
+            biases[(*case, support, is_simplex, dimension)] = row[-1]
+        cells = (f"{mean:.4f}" + (f" +- {error:.4f}" if error else "") for mean, error in row)
+        print(f"{dimension:>3} {support:<5}  " + "".join(f"{text:<18}" for text in cells), flush=True)
 
     print("\naccuracy with m = d' features, mean +- standard error; below each row the published ones (table 3)")
     print(f"{'set':<9} {'d':>3} {'repeats':>7}  " + "  ".join(f"{name:<16}" for name in DIRECTIONS))
@@ -162,32 +163,32 @@ def main() -> None:
 
 
 def draw(
-    biases: dict[tuple[str, float, bool, int], tuple[float, float]],
+    biases: dict[tuple[str, float, str, bool, int], tuple[float, float]],
     dimensions: list[int],
     results: dict[str, dict[str, np.ndarray]],
     path: str,
 ) -> None:
-    """Biases against the dimension, and accuracies of the fast forms against the regular ones."""
+    """Biases of positive features and of Fourier features against the dimension, and accuracies."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for number, (kind, reach) in enumerate(CASES):
-        for is_simplex in (False, True):
-            values = np.array([biases[kind, reach, is_simplex, d] for d in dimensions])
-            what = "|x - y|" if kind == "fourier" else "|x + y|"
-            left.errorbar(
-                dimensions, values[:, 0], values[:, 1], color=COLOURS[number], marker="os"[is_simplex],
+    figure = Figure(figsize=(12.5, 4), layout="constrained")
+    *panels, right = figure.subplots(1, 3)
+    for ax, (kind, reach) in zip(panels, (CASES[0], CASES[-1]), strict=True):
+        for number, (support, is_simplex) in enumerate(itertools.product(SUPPORTS, (False, True))):
+            values = np.array([biases[kind, reach, support, is_simplex, d] for d in dimensions])
+            ax.errorbar(
+                dimensions, values[:, 0], values[:, 1], color=COLOURS[number // 2], marker="os"[is_simplex],
                 linestyle=("-", "--")[is_simplex], markersize=4, linewidth=1.3,
-                label=f"{kind}, {what} = {reach}, {'simplex' if is_simplex else 'orthogonal'}-hd",
+                label=f"{support}, {'simplex' if is_simplex else 'orthogonal'}-hd",
             )  # fmt: skip
-    left.axhline(1, color="#555555", linewidth=1, linestyle=":")
-    left.set_xscale("log", base=2)
-    left.set_xticks(dimensions, [str(d) for d in dimensions])
-    left.minorticks_off()
-    left.set_xlabel("dimension", fontsize=9)
-    left.set_ylabel("mean estimate / kernel, on an axis", fontsize=9)
-    left.legend(fontsize=8, frameon=False)
+        ax.axhline(1, color="#555555", linewidth=1, linestyle=":")
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(dimensions, [str(d) for d in dimensions])
+        ax.minorticks_off()
+        ax.set_title(f"{kind}, {'|x - y|' if kind == 'fourier' else '|x + y|'} = {reach}", fontsize=9)
+        ax.set_xlabel("dimension", fontsize=9)
+        ax.set_ylabel("mean estimate / kernel", fontsize=9)
+        ax.legend(fontsize=8, frameon=False)
     places = np.arange(len(results))
     for number, directions in enumerate(DIRECTIONS):
         values = np.array([mean_and_error(found[directions]) for found in results.values()])
@@ -198,7 +199,7 @@ def draw(
     right.set_xticks(places, list(results), rotation=30)
     right.set_ylabel("accuracy with m = d' features", fontsize=9)
     right.legend(fontsize=8, frameon=False)
-    for ax in (left, right):
+    for ax in (*panels, right):
         ax.tick_params(labelsize=8)
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color="#ececec", linewidth=0.8)

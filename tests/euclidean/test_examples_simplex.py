@@ -123,20 +123,21 @@ def test_simplex_classification_prints_both_tables_and_draws(run, tmp_path):
 
 
 @pytest.mark.parametrize("is_simplex", [False, True], ids=["orthogonal", "simplex"])
-@pytest.mark.parametrize("dimension", [4, 8])
-def test_biases_are_the_means_over_all_signs_and_rows(example, dimension, is_simplex):
-    bias = example("fast_simplex").bias
-    h = linalg.hadamard(dimension) / dimension**0.5
-    signs = np.array(list(itertools.product((-1, 1), repeat=dimension)))
-    inner = signs @ h / dimension**0.5
-    first = np.concatenate([(signs * z) @ h for z in inner])  # H D_1 H D_2 H e_1, for all D_1 and D_2
-    geometry = simplex(dimension) if is_simplex else np.eye(dimension)
-    t = first @ geometry.T
+@pytest.mark.parametrize("support", ["axis", "pair", "all"])
+def test_biases_are_the_means_over_all_signs_and_rows(example, support, is_simplex):
+    bias, d = example("fast_simplex").bias, 4
+    h = linalg.hadamard(d) / d**0.5
+    x = np.zeros(d)
+    width = {"axis": 1, "pair": 2, "all": d}[support]
+    x[:width] = width**-0.5
+    signs = np.array(list(itertools.product((-1, 1), repeat=d)))
+    for _ in range(3):
+        x = np.concatenate([(signs * row) @ h for row in np.atleast_2d(x)])
+    t = x @ (simplex(d) if is_simplex else np.eye(d)).T
     for features, reach, sign in (("fourier", 1.5, -1), ("laplace", 1.5, 1), ("laplace", 3.0, 1)):
         # E cos(r t) and E cosh(r t) for a norm r of the chi law.
-        expected = special.hyp1f1(dimension / 2, 0.5, sign * (reach * t) ** 2 / 2).mean()
-        expected *= np.exp(-sign * reach**2 / 2)
-        assert bias(features, reach, dimension, is_simplex, 0) == (pytest.approx(expected, rel=1e-9), 0.0)
+        expected = special.hyp1f1(d / 2, 0.5, sign * (reach * t) ** 2 / 2).mean() * np.exp(-sign * reach**2 / 2)
+        assert bias(features, reach, support, d, is_simplex, 0) == (pytest.approx(expected, rel=1e-9), 0.0)
 
 
 def test_biases_are_those_of_the_features(example):
@@ -144,17 +145,18 @@ def test_biases_are_those_of_the_features(example):
     x[1, 2] = 1.5
     features = FourierFeatures(400_000, directions="orthogonal-hd", norms="iid", seed=0, n_threads=1).fit(x)
     estimates = np.cos(features.frequencies_.project(x)[1]).reshape(-1, 8).mean(axis=1) * np.exp(1.5**2 / 2)
-    expected, _ = example("fast_simplex").bias("fourier", 1.5, 8, False, 0)
+    expected, _ = example("fast_simplex").bias("fourier", 1.5, "axis", 8, False, 0)
     error = estimates.std() / len(estimates) ** 0.5
     assert abs(estimates.mean() - expected) < 5 * error
     assert abs(estimates.mean() - 1) > 5 * error
 
 
-def test_drawn_signs_agree_with_all_of_them(example, monkeypatch):
+@pytest.mark.parametrize("is_simplex", [False, True], ids=["orthogonal", "simplex"])
+def test_drawn_signs_agree_with_all_of_them(example, monkeypatch, is_simplex):
     module = example("fast_simplex")
-    exact, _ = module.bias("fourier", 1.5, 16, True, 0)
-    monkeypatch.setattr(module, "ENUMERATED", 8)
-    drawn, error = module.bias("fourier", 1.5, 16, True, 0)
+    exact, _ = module.bias("fourier", 1.5, "pair", 8, is_simplex, 0)
+    monkeypatch.setattr(module, "MOST_SIGNS", 0)
+    drawn, error = module.bias("fourier", 1.5, "pair", 8, is_simplex, 0)
     assert 0 < abs(drawn - exact) < 5 * error
 
 
@@ -162,8 +164,8 @@ def test_drawn_signs_agree_with_all_of_them(example, monkeypatch):
 def test_fast_simplex_prints_both_tables_and_draws(run, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     picture = tmp_path / "fast.png"
-    options = ("--sets", "banknote", "--repeats", "2", "--dimensions", "4", "8", "--out", str(picture))
+    options = ("--sets", "banknote", "--repeats", "2", "--dimensions", "4", "--out", str(picture))
     lines = run("fast_simplex", *options)
-    assert lines[3][:2] == ["4", "0.8148"]
+    assert lines[3][:3] == ["4", "axis", "0.8148"]
     assert lines[-1][-3:] == ["0.7296", "+-", "0.0017"]
     assert picture.read_bytes().startswith(b"\x89PNG")

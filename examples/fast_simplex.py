@@ -2,8 +2,8 @@
 
 The product R = H D_1 H D_2 H D_3, of Walsh-Hadamard matrices and random signs, is orthogonal but not Haar. Over
 all directions of x - y (Fourier features) or x + y (positive ones) its bias averages to 0; at one of them it does
-not. The first table, which is not in the paper, has the mean of phi(x) . phi(y) over k(x, y) for a coordinate axis,
-a diagonal of two coordinates and the diagonal of all. The mean over D_1 is a product of cosines (cosh), that over
+not. The first table, which is not in the paper, has the mean of phi(x) . phi(y) over k(x, y) for an axis, a
+diagonal of two coordinates and the diagonal of all. The mean over D_1 is a product of cosines (cosh), that over
 the norms a Gauss-Laguerre rule; D_2, D_3 and rows run through all values where these are few, else are drawn.
 
 The second is that of App. B.2.2 (Reid et al. 2023): the classification of `simplex_classification.py` with Haar

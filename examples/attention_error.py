@@ -165,7 +165,7 @@ def main() -> None:
     frequencies = (8, 16) if options.quick else FREQUENCIES
     n_data, n_sets = (2, 500) if options.quick else (options.data, options.sets)
     print(
-        f"a query and {N_KEYS} keys of dimension {DIMENSION}, drawn {n_data} times; {n_sets} sets of m frequencies;"
+        f"a query and {N_KEYS} keys of dimension {DIMENSION} drawn {n_data} times, {n_sets} sets of m frequencies;"
     )
     print("ratios to orthogonal frequencies with independent norms, +- two standard errors of paired repeats;")
     print("difference: variance less covariance, which predicts the error of attention (Eq. 46)")

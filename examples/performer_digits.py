@@ -6,8 +6,8 @@ batches, so that differences from orthogonal frequencies are paired. 1,000 image
 are for the test; the split is the same in all runs.
 
 Table 2 of the norm-coupling paper (Reid et al. 2024) is on ImageNet with 12 layers, 12 heads, 128 frequencies and
-90 epochs, averaged over 34 to 48 runs. That is out of reach here. Its accuracies stand beside ours, of another task:
-only the order could agree.
+90 epochs, averaged over 34 to 48 runs. That is out of reach here. Its accuracies stand beside ours, of another
+task: only the order could agree.
 
     python examples/performer_digits.py
     python examples/performer_digits.py --quick

@@ -2,8 +2,8 @@ r"""Exact means of products of two coupled random features, by quadrature and se
 
 A pair of frequencies has norms a, b and a fixed cosine c between their directions, or independent directions
 (c is None). Its norms are independent, "opposite" (u and 1 - u, negative monotone) or "equal". Every estimator
-variance of `theory` is a sum of such pairs. All of this is float64. Absolute errors are below 1e-10, most near 1e-14,
-but for Matern kernels in two dimensions, where the rules are right to 1e-5 (nu = 1/2) and 1e-8.
+variance of `theory` is a sum of such pairs. All of this is float64. Absolute errors are below 1e-10, near
+1e-14 for most, but for Matern kernels in two dimensions: there they reach 1e-5 (nu = 1/2) and 1e-8.
 """
 
 from __future__ import annotations

@@ -149,14 +149,14 @@ def print_rows(kind: str, size: str, name: str, result: dict[str, np.ndarray]) -
                 line += " " * 14
             if metric == "rmse":
                 line += f" {value / reference:6.3f}"
-        print(line, flush=True)
+        print(line.rstrip(), flush=True)
 
 
 def print_comparison(kind: str, results: dict[tuple[str, str], dict[str, np.ndarray]]) -> None:
     """Whether a step from one coupling to the next pays: ratios of means with errors from pairs within splits."""
     names = COUPLINGS[kind]
     print(f"\n{kind} features: what each step does to the mean over splits (ratio; of the NLL the difference)")
-    print(f"{'m':<4}{'set':<9}{'step':<34}" + "".join(f" {metric:<17}" for metric in METRICS))
+    print(f"{'m':<4}{'set':<9}{'step':<34}" + " ".join(f" {metric:<16}" for metric in METRICS).rstrip())
     for (size, name), result in results.items():
         for first, second in (("iid", names[2]), (names[2], names[3])):
             line = f"{size:<4}{name:<9}{first + ' -> ' + second:<34}"

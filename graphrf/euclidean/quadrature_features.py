@@ -66,7 +66,7 @@ class QuadratureFeatures(FeatureMap):
     ==========  ==============  ======  ======  ======  ======
     kernel      rule            9       17      33      65
     ==========  ==============  ======  ======  ======  ======
-    gaussian    gauss-hermite   2.5e-3  2.2e-9  4e-16   3e-16
+    gaussian    gauss-hermite   2.5e-3  2.2e-9  <1e-14  <1e-14
     gaussian    gauss-legendre  9.3e-2  1.5e-2  2.0e-4  5.5e-8
     gaussian    simpson         3.2e-1  9.1e-4  1.7e-4  1.7e-4
     matern52    gauss-hermite   1.8e-2  1.0e-3  2.0e-4  3.5e-5

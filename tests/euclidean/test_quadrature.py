@@ -160,6 +160,26 @@ def test_rules_come_near_the_kernel(rule, kernel, n_nodes, bound, dimension):
     assert np.abs(error).max() < bound
 
 
+@pytest.mark.parametrize(
+    ("kernel", "rule", "errors"),
+    [
+        ("gaussian", "gauss-hermite", (2.5e-3, 2.2e-9)),
+        ("gaussian", "gauss-legendre", (9.3e-2, 1.5e-2, 2.0e-4, 5.5e-8)),
+        ("gaussian", "simpson", (3.2e-1, 9.1e-4, 1.7e-4, 1.7e-4)),
+        ("matern52", "gauss-hermite", (1.8e-2, 1.0e-3, 2.0e-4, 3.5e-5)),
+        ("matern52", "gauss-legendre", (1.6e-1, 4.8e-2, 5.2e-3, 6.3e-4)),
+        ("matern12", "gauss-hermite", (1.4e-1, 1.0e-1, 7.3e-2, 5.2e-2)),
+        ("matern12", "gauss-legendre", (3.4e-1, 1.8e-1, 1.2e-1, 5.2e-2)),
+    ],
+)
+def test_errors_are_those_documented(kernel, rule, errors):
+    distances = np.linspace(0, 3, 61)
+    exact = stationary_kernel(kernel)(distances)
+    for n_nodes, error in zip((9, 17, 33, 65), errors, strict=False):
+        found = approximate(*spectral_rule(n_nodes, 1, rule=rule, kernel=kernel), distances[:, None])
+        assert np.abs(found - exact).max() == pytest.approx(error, rel=0.05)
+
+
 def test_normalized_weights_sum_to_one():
     _, weights = spectral_rule(5, 2, rule="gauss-legendre")
     assert weights.sum() == pytest.approx(1, abs=1e-14)

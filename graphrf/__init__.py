@@ -15,6 +15,7 @@ from graphrf._version import __version__
 
 if TYPE_CHECKING:
     from graphrf import datasets as datasets
+    from graphrf import euclidean as euclidean
     from graphrf import gp as gp
     from graphrf.features import Features as Features
     from graphrf.features import HeavyTailWarning as HeavyTailWarning
@@ -102,7 +103,7 @@ _HOME = {
     "sample_product": "products",
 }
 # `pagerank` is a package that can be called, in place of the function in it.
-_ROOMS = ("datasets", "gp", "pagerank")
+_ROOMS = ("datasets", "euclidean", "gp", "pagerank")
 
 __all__ = ["__version__", *sorted(_HOME), *_ROOMS]
 

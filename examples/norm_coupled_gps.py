@@ -21,7 +21,7 @@ from _tables_3_and_4 import read
 from norm_coupling import PUBLISHED, ROWS, features, frequencies, gram_errors
 from scipy import linalg
 
-from graphrf.euclidean.kernels import stationary_kernel
+from graphrf.euclidean import stationary_kernel
 from graphrf.gp.metrics import rmse
 from graphrf.plot import COLOURS
 

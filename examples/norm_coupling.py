@@ -22,9 +22,8 @@ from _options import add_figure_option
 from scipy import special
 from scipy.stats import qmc
 
+from graphrf.euclidean import draw_frequencies, stationary_kernel
 from graphrf.euclidean.directions import haar
-from graphrf.euclidean.frequencies import draw_frequencies
-from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.plot import COLOURS
 
 if TYPE_CHECKING:

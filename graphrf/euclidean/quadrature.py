@@ -291,7 +291,10 @@ def _line_rule(rule: str | Rule, n_nodes: int, spectrum: StationaryKernel) -> tu
         else:
             nodes, weights = simpson(n_nodes, spectral_cutoff(spectrum))
     elif callable(rule):
-        nodes, weights = (np.asarray(part, dtype=np.float64) for part in rule(n_nodes))
+        given = rule(n_nodes)
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise TypeError(f"`rule` must return nodes and weights, two arrays, got {_checks.describe(given)}")
+        nodes, weights = (np.asarray(part, dtype=np.float64) for part in given)
         _check_given_rule(nodes, weights, n_nodes)
     else:
         raise TypeError(f"`rule` must be one of {', '.join(map(repr, RULES))} or a function, got {rule!r}")

@@ -224,6 +224,7 @@ def test_a_stated_interval_is_a_given_rule():
         ({"rule": "newton-cotes"}, ValueError, "`rule` must be one of 'gauss-hermite'"),
         ({"rule": 3}, TypeError, "`rule` must be one of .* or a function, got 3"),
         ({"rule": lambda n: (np.zeros(2), np.ones(2))}, ValueError, "`rule` must return 3 nodes and 3 weights"),
+        ({"rule": np.ones}, TypeError, "`rule` must return nodes and weights, two arrays"),
         ({"rule": lambda n: (np.arange(n), np.ones(n))}, ValueError, "symmetric about 0"),
         ({"rule": lambda n: (np.full(n, np.nan), np.ones(n))}, ValueError, "`rule` must be finite"),
         ({"kernel": "cubic"}, ValueError, "`kernel` must be one of"),

@@ -8,6 +8,7 @@ the other for testing.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,17 +55,19 @@ class Hyperparameters:
 def add_options(parser: argparse.ArgumentParser, repeats: int) -> None:
     """What to measure, and how often."""
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS), metavar="NAME")
-    parser.add_argument("--first", type=int, metavar="N", help="split only the first N rows of a set")
-    parser.add_argument("--splits", type=_at_least_two, default=20, help="random splits")
-    parser.add_argument("--repeats", type=int, default=repeats, help="ensembles of frequencies a split")
+    parser.add_argument("--first", type=_at_least(4), metavar="N", help="split only the first N rows of a set")
+    parser.add_argument("--splits", type=_at_least(2), default=20, help="random splits")
+    parser.add_argument("--repeats", type=_at_least(1), default=repeats, help="ensembles of frequencies a split")
     parser.add_argument("--seed", type=int, default=0)
 
 
-def _at_least_two(text: str) -> int:
-    value = int(text)
-    if value < 2:
-        raise argparse.ArgumentTypeError(f"must be at least 2, for a standard error, got {value}")
-    return value
+def _at_least(low: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if int(text) < low:
+            raise argparse.ArgumentTypeError(f"must be at least {low}, got {text}")
+        return int(text)
+
+    return read
 
 
 def load(name: str, first: int | None = None) -> tuple[np.ndarray, np.ndarray]:

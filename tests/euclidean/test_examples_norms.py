@@ -246,8 +246,9 @@ def test_both_examples_run(example, monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["norm_coupling", "norm_coupled_gps"])
-def test_one_split_has_no_standard_error_and_is_refused(example, monkeypatch, capsys, name):
-    monkeypatch.setattr(sys, "argv", [name, "--splits", "1"])
+@pytest.mark.parametrize(("option", "low"), [("--splits", 2), ("--repeats", 1)])
+def test_too_few_splits_or_repeats_are_refused(example, monkeypatch, capsys, name, option, low):
+    monkeypatch.setattr(sys, "argv", [name, option, str(low - 1)])
     with pytest.raises(SystemExit):
         example(name).main()
-    assert "--splits: must be at least 2" in capsys.readouterr().err
+    assert f"{option}: must be at least {low}, got {low - 1}" in capsys.readouterr().err

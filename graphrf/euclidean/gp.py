@@ -73,7 +73,8 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     Notes
     -----
     An evaluation of the likelihood with its gradient takes O(n m^2 + m^3) time and O(m^2) memory, in blocks of
-    rows, for n >= 2m; with fewer rows O(n^2 m + n^3) and O(n m). torch, float64, on its own threads.
+    rows, for n >= 2m; with fewer rows O(n^2 m + n^3) and O(n m). torch, float64; on another number of
+    torch's threads the result is the same to rounding.
 
     With fewer frequencies than the kernel needs over the range of X, the function is too stiff away from the data:
     features repeat and deviations shrink there. Compare twice as many frequencies.

@@ -238,7 +238,7 @@ def draw(all_results: dict[str, Results], dimensions: dict[str, int], path: str)
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", choices=DATA, default=DATA, metavar="NAME")
-    parser.add_argument("--columns", type=int, nargs="+", choices=COLUMNS, default=COLUMNS)
+    parser.add_argument("--columns", type=int, nargs="+", choices=COLUMNS, default=COLUMNS[:4])
     parser.add_argument("--repeats", type=int, default=25)
     parser.add_argument("--at", type=int, choices=COLUMNS, help="columns of the tables; default: the largest")
     add_figure_option(parser)

@@ -90,7 +90,12 @@ def draw(
             )  # fmt: skip
             theory = [exact_error(kernel, readout, n) for n in columns]
             ax.plot(
-                columns, theory, color=COLOURS[number], linestyle=("-", "--")[number], linewidth=1.2, label="exact"
+                columns,
+                theory,
+                color=COLOURS[number],
+                linestyle=("-", "--")[number],
+                linewidth=1.2,
+                label=f"{readout}, exact",
             )
         ax.set_title(f"{name}: equal columns", fontsize=9)
         ax.set_xlabel("columns", fontsize=9)
@@ -104,7 +109,7 @@ def draw(
         ax.grid(color="#ececec", linewidth=0.8)
         ax.set_axisbelow(True)
         ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(frameon=False, fontsize=8)
+        ax.legend(frameon=False, fontsize=8, loc="lower left")
     figure.savefig(path, dpi=110)
 
 

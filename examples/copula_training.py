@@ -48,7 +48,7 @@ def errors(
         if readout == "fourier":
             phi = FourierFeatures(d, seed=seed, **options).fit_transform(x)
         else:
-            # Independent frequencies are taken without negatives, as in Table 1.
+            # Independent frequencies come without negatives; those of the others have the same norms.
             antithetic = directions != "iid"
             phi = LaplaceFeatures(2 * d, antithetic=antithetic, seed=seed, **options).fit_transform(x)
         result[number] = np.sqrt(np.mean((phi @ phi.T - exact) ** 2))
@@ -95,7 +95,7 @@ def draw(curves: Mapping[str, np.ndarray], lines: Mapping[str, Mapping[str, np.n
             ax.axhspan(values.mean() - bar, values.mean() + bar, color=colour, alpha=0.15, linewidth=0)
         means = [values.mean() for values in lines[readout].values()]
         room = max(means) - min(means)
-        ax.set_ylim(min(means) - 0.6 * room, max(means) + 0.6 * room)
+        ax.set_ylim(max(0, min(means) - 0.3 * room), max(means) + 0.2 * room)
         ax.set_title(title, fontsize=9)
         ax.set_xlabel("step", fontsize=9)
         ax.tick_params(labelsize=8)
@@ -124,7 +124,7 @@ def main() -> None:
     x = part.x_train[: options.points]
     seeds = range(options.seed + 1, options.seed + 1 + options.repeats)
     print(
-        f"Boston, {x.shape[0]} training points, d = {x.shape[1]}, {options.repeats} repeats: RMSE of the Gram matrix"
+        f"Boston, {x.shape[0]} training points, d = {x.shape[1]}: RMSE of the Gram matrix, {options.repeats} draws"
     )
     print("published (figure 6, without numbers): the learned copula matches + PNC")
     print("Table 1, test points, ratios: Fourier .639 and .606, Laplace .360 and .324 (orthogonal, + PNC)")

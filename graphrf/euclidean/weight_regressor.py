@@ -61,7 +61,7 @@ class Observed(NamedTuple):
 
 
 class Hyperparameters(NamedTuple):
-    """Lengthscales of shape () or (d,), output scale and noise variance; the latter two in units of y."""
+    """Lengthscales of shape () or (d,), output scale and noise variance, in units of `Observed.unit`."""
 
     lengthscale: Tensor
     scale: Tensor
@@ -69,7 +69,7 @@ class Hyperparameters(NamedTuple):
 
 
 class Posterior(Protocol):
-    """What a fitted regressor predicts with; everything in units of y."""
+    """What a fitted regressor predicts with, in units of `Observed.unit`."""
 
     constant: Tensor
 

@@ -274,7 +274,7 @@ def test_several_outputs_share_hyperparameters_and_add_their_likelihoods():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"lengthscale": "shared"},
+        {"lengthscale": "shared", "n_starts": 2},
         {"directions": "sobol", "norms": None},
         {"directions": "simplex", "norms": "iid", "kernel": "matern32"},
         {"directions": "orthogonal-hd"},

@@ -215,11 +215,11 @@ def draw(all_results: dict[str, Results], dimensions: dict[str, int], path: str)
             ax.set_xscale("log", base=4)
             ax.set_yscale("log")
             ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            ax.tick_params(labelsize=7)
+            ax.tick_params(which="both", labelsize=6.5)
             ax.grid(color="#ececec", linewidth=0.8)
             ax.set_axisbelow(True)
             ax.spines[["top", "right"]].set_visible(False)
-        line[0].set_ylabel(f"{KERNELS[kernel]}\nl = 1/{round(1 / lengthscale)}", fontsize=8)
+        line[0].set_ylabel(f"{KERNELS[kernel]}, l = 1/{round(1 / lengthscale)}\nrelative error", fontsize=8)
     for name, ax in zip(names, axes[0], strict=True):
         ax.set_title(f"{name.replace('_', ' ')}, D = {dimensions[name]}", fontsize=9)
     shown: dict[str, object] = {}
@@ -228,10 +228,14 @@ def draw(all_results: dict[str, Results], dimensions: dict[str, int], path: str)
         shown |= dict(zip(labels, handles, strict=True))
     ordered = [m for m in STYLES if m in shown]
     figure.legend(
-        [shown[m] for m in ordered], ordered, loc="outside lower center", ncols=9, frameon=False, fontsize=8.5
+        [shown[m] for m in ordered],
+        ordered,
+        loc="outside upper center",
+        ncols=min(9, 2 * len(names)),
+        frameon=False,
+        fontsize=8.5,
     )
     figure.supxlabel("columns of features", fontsize=9)
-    figure.supylabel("relative Frobenius error", fontsize=9)
     figure.savefig(path, dpi=100)
 
 

@@ -78,9 +78,7 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     ours = PerformerAttention(DIMENSION, seed=0)
     print(header("torch") + f"; {arguments.threads} threads")
-    print(
-        f"{HEADS} heads of dimension {DIMENSION}, {ours.n_frequencies} frequencies, {arguments.repeats} repetitions"
-    )
+    print(f"{HEADS} heads of dimension {DIMENSION}, {ours.n_frequencies} frequencies, {arguments.repeats} repeats")
     lengths = [256 << i for i in range(20) if 256 << i <= arguments.longest]
     for causal in (False, True):
         for backward in (False, True):

@@ -163,7 +163,7 @@ def main() -> None:
         parser.error("--data must be at least 1 and --sets at least 2")
 
     frequencies = (8, 16) if options.quick else FREQUENCIES
-    n_data, n_sets = (2, 500) if options.quick else (options.data, options.sets)
+    n_data, n_sets = (2, 250) if options.quick else (options.data, options.sets)
     print(
         f"a query and {N_KEYS} keys of dimension {DIMENSION} drawn {n_data} times, {n_sets} sets of m frequencies;"
     )

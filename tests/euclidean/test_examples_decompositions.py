@@ -39,10 +39,10 @@ def test_rules_of_the_example_are_those_of_the_chapter(example):
 
 def test_decompositions_run(example, capsys, tmp_path):
     picture = tmp_path / "decompositions.png"
-    options = ["--data", "line", "iris", "--columns", "16", "--repeats", "2", "--out", str(picture)]
+    options = ["--data", "iris", "--columns", "16", "--repeats", "2", "--out", str(picture)]
     example("fourier_decompositions").main(options)
-    rows = [line.split() for line in lines(capsys) if line.startswith(("line  ", "iris  "))]
-    assert len(rows) == 2 * 2 * 3  # kernels, sets, lengthscales
+    rows = [line.split() for line in lines(capsys) if line.startswith("iris  ")]
+    assert len(rows) == 2 * 3  # kernels, lengthscales
     assert rows[0][-1] == "hermite"
     assert picture.stat().st_size > 10_000
 

@@ -156,7 +156,7 @@ def draw(results: dict[str, dict[tuple[str, int], np.ndarray]], exact: dict[str,
 
     columns = min(4, len(results))
     rows = -(-len(results) // columns)
-    figure = Figure(figsize=(2.6 * columns, 2.3 * rows + 0.5), layout="constrained")
+    figure = Figure(figsize=(max(2.6 * columns, 6.5), 2.3 * rows + 0.5), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     for ax in axes.flat[len(results) :]:
         ax.axis("off")

@@ -8,6 +8,8 @@ variance of `theory` is a sum of such pairs. All of this is float64. Absolute er
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy import special
 from scipy.interpolate import CubicSpline
@@ -42,7 +44,7 @@ def fourier_pair(z: float, dimension: int, cosine: float | None, norms: str, ker
     if norms == "independent":
         if cosine is None:
             return float(kernel(z)) ** 2
-        return (_independent(z, dimension, cosine, kernel) + _independent(z, dimension, -cosine, kernel)) / 2
+        return float(np.mean([_independent(z, dimension, c, kernel) for c in _both(cosine)]))
     if norms == "equal" and cosine is not None:
         # w_i +- w_j is sqrt(2 +- 2c) times a vector of the law of w.
         return float(kernel(z * np.sqrt(2 + 2 * cosine)) + kernel(z * np.sqrt(2 - 2 * cosine))) / 2
@@ -50,9 +52,14 @@ def fourier_pair(z: float, dimension: int, cosine: float | None, norms: str, ker
     if cosine is None:
         values = sphere_mean(a * z, dimension) * sphere_mean(b * z, dimension)
     else:
-        plus, minus = (z * np.sqrt(resultant_square(a, b, sign * cosine)) for sign in (1, -1))
-        values = (sphere_mean(plus, dimension) + sphere_mean(minus, dimension)) / 2
+        radii = [z * np.sqrt(resultant_square(a, b, c)) for c in _both(cosine)]
+        values = np.mean([sphere_mean(radius, dimension) for radius in radii], axis=0)
     return float(np.exp(log_weight) @ values)
+
+
+def _both(cosine: float) -> tuple[float, ...]:
+    """Cosines of w_i with w_j and with -w_j, once if they are the same."""
+    return (cosine, -cosine) if cosine else (0.0,)
 
 
 def resultant_square(a: np.ndarray, b: np.ndarray, cosine: float) -> np.ndarray:
@@ -148,6 +155,8 @@ def _independent(z: float, dimension: int, cosine: float, kernel: StationaryKern
     log_x, step = np.linspace(low, 4.0, 160 if dimension == 2 else 80, retstep=True)
     mass = step * np.exp(kernel.nu * log_x - np.exp(log_x) - special.gammaln(kernel.nu))
     scale = z * np.sqrt(kernel.nu / 2) * np.exp(-log_x / 2)
+    # phi and pi - phi exchange the two frequencies.
+    phi, weight = phi[phi < np.pi / 2], 2 * weight[phi < np.pi / 2]
     first = scale[:, None, None] * np.cos(phi / 2)
     second = scale[None, :, None] * np.sin(phi / 2)
     y = resultant_square(first, second, cosine)
@@ -203,6 +212,7 @@ def _log_confluent(dimension: int, x: np.ndarray) -> np.ndarray:
     return special.logsumexp(special.xlogy(k, x[:, None]) + log_coefficient, axis=1)
 
 
+@lru_cache(maxsize=16)
 def _coupled_norms(
     kernel: StationaryKernel, dimension: int, norms: str, top: float | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

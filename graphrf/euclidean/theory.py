@@ -275,8 +275,8 @@ def fourier_mse(
 
     Notes
     -----
-    Cost: milliseconds for each distance with the Gaussian kernel, hundredths of a second with Matern ones. Absolute
-    errors are below 1e-10, but for Matern kernels with d = 2, where they reach 1e-5.
+    Cost: milliseconds for each distance with the Gaussian kernel, hundredths of a second with Matern kernels.
+    Absolute errors are below 1e-10, but for Matern kernels with d = 2, where they reach 1e-5.
 
     Source: Reid et al. 2023, "Simplex random features", Eqs. 26 and 74 to 76; Reid et al. 2024,
     "Variance-reducing couplings for random features", Eqs. 16 to 19 (18 corrected: the second Bessel term is in

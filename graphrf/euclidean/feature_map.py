@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from graphrf import _checks
 from graphrf._threads import ordered_map, thread_count
+from graphrf.euclidean.blas import one_thread
 
 _BLOCK_BYTES = 1 << 20
 """Of the projections of a block of rows: they should stay in a core's cache."""
@@ -110,7 +110,7 @@ def in_blocks(
     rows = max(16, _BLOCK_BYTES // max(1, out.shape[1] * out.itemsize))
     starts = range(0, x.shape[0], rows)
     # One thread of BLAS a block: its result would depend on how many there are.
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         for _ in ordered_map(lambda i: write(x[i : i + rows], out[i : i + rows]), starts, n_threads):
             pass
 

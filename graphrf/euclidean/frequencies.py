@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import special
 from scipy.stats import qmc
-from threadpoolctl import threadpool_limits
 
 from graphrf import _checks
+from graphrf.euclidean.blas import one_thread
 from graphrf.euclidean.directions import DIRECTIONS, haar, simplex, simplex_plus, simplex_product
 from graphrf.euclidean.hadamard import hadamard, next_power_of_two, project_rows
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
@@ -249,7 +249,7 @@ def _units(directions: str, lengths: np.ndarray, rng: np.random.Generator) -> np
         normal = rng.standard_normal((n_blocks, d, d))
         return normal / np.linalg.norm(normal, axis=2, keepdims=True)
     # Several threads of LAPACK would change the last bits.
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         rotations = haar(n_blocks, d, rng)
         if directions == "orthogonal":
             return rotations

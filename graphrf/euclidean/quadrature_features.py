@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphrf.euclidean.cosines import cos_sin_rows
 from graphrf.euclidean.feature_map import FeatureMap, is_tensor
 from graphrf.euclidean.frequencies import DenseFrequencies
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales
@@ -184,8 +185,10 @@ class QuadratureFeatures(FeatureMap):
     def _write(self, x: np.ndarray, out: np.ndarray) -> None:
         projected = self.frequencies_.project(x / self._scale.astype(x.dtype))
         m = projected.shape[1]
-        np.cos(projected, out=out[:, :m])
-        np.sin(projected[:, self._n_constant :], out=out[:, m:])
+        both = out if self._n_constant == 0 else np.empty((len(x), 2 * m), x.dtype)
+        cos_sin_rows(projected, 1.0, both)
+        if both is not out:  # the origin has no sine
+            out[:, :m], out[:, m:] = both[:, :m], both[:, m + self._n_constant :]
         out *= self._amplitudes.astype(x.dtype)
 
     def _tensor(self, x: Any) -> Any:

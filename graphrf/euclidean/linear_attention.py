@@ -81,14 +81,14 @@ def _full(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
     """Every query with every key, through the m by d_v sums over the keys."""
     shift = _largest(log_key, -2)
     query, log_scale = _scaled(log_query + shift)
-    return query @ ((log_key - shift).exp().mT @ value), log_scale
+    return query @ ((log_key - shift).exp_().mT @ value), log_scale
 
 
 def _block(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
     """The same through the matrix of weights, which is cheaper for fewer keys than features."""
     shift = _largest(log_key, -2)
     query, log_scale = _scaled(log_query + shift)
-    return query @ (log_key - shift).exp().mT @ value, log_scale
+    return query @ (log_key - shift).exp_().mT @ value, log_scale
 
 
 def _causal(log_query: Tensor, log_key: Tensor, value: Tensor, chunk: int) -> Piece:
@@ -118,7 +118,7 @@ def _causal(log_query: Tensor, log_key: Tensor, value: Tensor, chunk: int) -> Pi
 def _past_chunks(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
     """Queries with the keys of all earlier chunks; shapes (..., chunks, positions, columns)."""
     shift = _largest(log_key, -2)
-    own = (log_key - shift).exp().mT @ value
+    own = (log_key - shift).exp_().mT @ value
     # Running sums and their running maxima before each chunk; nothing comes after the last. Indexing in place of
     # `unbind` would make the gradient quadratic in the number of chunks: each index fills a tensor of all of them.
     before = [torch.zeros_like(own[..., 0, :, :])]
@@ -132,9 +132,9 @@ def _past_chunks(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
 
 
 def _scaled(log_feature: Tensor) -> Piece:
-    """Rows of features divided by their largest, and its logarithm."""
+    """Rows of features divided by their largest, and its logarithm; overwrites `log_feature`."""
     log_scale = _largest(log_feature, -1)
-    return (log_feature - log_scale).exp(), log_scale
+    return log_feature.sub_(log_scale).exp_(), log_scale
 
 
 def _merged(a: Piece, b: Piece) -> Piece:

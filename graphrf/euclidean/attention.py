@@ -146,8 +146,8 @@ class PerformerAttention(nn.Module):
     directions : str
         Of `draw_frequencies`: "orthogonal" as in Performers, "simplex" and "simplex+", "iid", and the others.
     norms : str, NormCoupling or None
-        Of `draw_frequencies`. "iid" as in Performers; "pm", one norm for a block of d, which raises the variance of
-        the scores and lowers the error of attention (Reid et al. 2024; `examples/attention_error.py`); "pnc".
+        Of `draw_frequencies`. "iid" as in Performers; "pm", one norm for a block of d, which raises the variance
+        of the scores and lowers the error of attention (Reid et al. 2024; `examples/attention_error.py`); "pnc".
     antithetic : bool
         Half of the frequencies are the negatives of the other half; m must be even.
     redraw_every : int, optional

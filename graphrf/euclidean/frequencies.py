@@ -95,8 +95,10 @@ def draw_frequencies(
     Notes
     -----
     All but the two HD forms have exactly the marginal law of the kernel, so features are unbiased. HD products are
-    not Haar: positive features of small d are biased (`examples/fast_simplex.py` measures by how much). They pad x
-    to a power of two d' with zeros and have blocks of d' frequencies with norms of dimension d'.
+    not Haar, so they bias the kernel: with orthogonal-hd at distance 1.5 along an axis it is .81 of the exact one
+    at d = 4, .957 at 8, .991 at 16; positive features at |x + y| = 3 are off by factors of .5 to 2.2 at d = 4
+    (`examples/fast_simplex.py`). Below d = 16 take rotations. HD products pad x to a power of two d' with zeros
+    and have blocks of d' frequencies with norms of dimension d'.
 
     Low-discrepancy points u in (0, 1)^d become Gaussian frequencies by the normal quantile, coordinate by
     coordinate; Matern ones, which are Student t, take one more coordinate for the chi-square divisor.

@@ -12,13 +12,16 @@ are taken as constants. The feature with p_ir R_r = a_i meets a key with g_jr = 
 least 1, however far the logarithms are apart. (A single maximum over all keys and features, as is usual, can leave
 a denominator that underflows.)
 
-For the causal sum the maximum must run over past keys only, which no single maximum of a feature does.
-Positions are halved until single ones are left, and every pair of halves is a full product: queries of the later
-half with keys of the earlier one. From chunks of `CHUNK` positions on, running sums over all earlier chunks take
-the place of the halves. Results of a query from several such pieces are merged by their a_i.
+For the causal sum the maximum must run over past keys only, which no single maximum of a feature does. Running
+sums over all earlier chunks of `CHUNK` positions have the maxima of those. Within a chunk one maximum serves where
+no feature varies by more than floating point can hold, as is usual: then the chunk is a masked matrix of weights.
+Otherwise its positions are halved until single ones are left, and every pair of halves is a full product, queries
+of the later half with keys of the earlier one. What a query has from several such pieces is merged by their a_i.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -60,7 +63,8 @@ def linear_attention(
     Notes
     -----
     Cost: time O((L + S) m d_v), memory O((L + S) (m + d_v)). Causal: time O(L m (d_v + chunk)), memory
-    O(L m log(chunk)) for the gradient and O(L m d_v / chunk) for the running sums.
+    O(L m) for the gradient, or O(L m log(chunk)) where a chunk must be halved, and O(L m d_v / chunk) for the
+    running sums.
 
     Source: Choromanski et al. 2020, "Rethinking attention with Performers", Sec. 2.1 and App. B.1.
 
@@ -100,6 +104,36 @@ def _causal(log_query: Tensor, log_key: Tensor, value: Tensor, chunk: int) -> Pi
     log_key = _filled(log_key[..., :length, :], n_chunks * size, -torch.inf)
     value = _filled(value[..., :length, :], n_chunks * size, 0.0)
 
+    chunks = [part.unflatten(-2, (n_chunks, size)) for part in (log_query, log_key, value)]
+    if _close(chunks[1]):
+        total, scale = _masked_block(*chunks)
+        piece: Piece = total.flatten(-3, -2), scale.flatten(-3, -2)
+    else:
+        piece = _by_halves(log_query, log_key, value, size)
+    if n_chunks > 1:
+        past = _past_chunks(*chunks)
+        piece = _merged(piece, (past[0].flatten(-3, -2), past[1].flatten(-3, -2)))
+    return piece[0][..., :length, :], piece[1][..., :length, :]
+
+
+def _close(log_key: Tensor) -> bool:
+    """Whether no feature of a chunk varies so much that its quotients to the largest underflow."""
+    log_key = log_key.detach()
+    least = log_key.masked_fill(log_key == -torch.inf, torch.inf).amin(-2, keepdim=True)
+    # Seven tenths of what the exponent can hold: room for the sum over features, whose largest is 1.
+    limit = -0.7 * math.log(torch.finfo(log_key.dtype).tiny)
+    return bool((_largest(log_key, -2) - least < limit).all())
+
+
+def _masked_block(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
+    """Queries of each chunk with the keys of it that are not later."""
+    shift = _largest(log_key, -2)
+    query, log_scale = _scaled(log_query + shift)
+    return (query @ (log_key - shift).exp_().mT).tril() @ value, log_scale
+
+
+def _by_halves(log_query: Tensor, log_key: Tensor, value: Tensor, size: int) -> Piece:
+    """The same for features that vary by any amount, `size` positions a chunk."""
     weight, log_scale = _scaled(log_query + log_key)  # each position with itself
     piece: Piece = weight.sum(-1, keepdim=True) * value, log_scale
     half = 1
@@ -109,10 +143,7 @@ def _causal(log_query: Tensor, log_key: Tensor, value: Tensor, chunk: int) -> Pi
         later = _merged((totals[1], scales[1]), past)
         piece = _joined(totals[0], later[0]), _joined(scales[0], later[1])
         half *= 2
-    if n_chunks > 1:
-        past = _past_chunks(*(part.unflatten(-2, (n_chunks, size)) for part in (log_query, log_key, value)))
-        piece = _merged(piece, (past[0].flatten(-3, -2), past[1].flatten(-3, -2)))
-    return piece[0][..., :length, :], piece[1][..., :length, :]
+    return piece
 
 
 def _past_chunks(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:

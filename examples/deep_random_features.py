@@ -16,8 +16,8 @@ layer too, and batches.) Frequencies stay as drawn, the paper's "prior-fixed" ch
 - SSGP: `SparseSpectrumGPRegressor`, the model of one layer with a grid of starts, L-BFGS and a trained constant.
 
 Nine tenths of a set are for training, in random splits. The number of frequencies is chosen in each split by the
-log density of a tenth of the training data, after which the model is trained on all of them. The paper has no
-figures on these two sets.
+log density of a tenth of the training data, after which the model is trained on all of them. Width, steps and
+rate were set beforehand and are not tuned, so differences between models hold their training too.
 
     python examples/deep_random_features.py --out deep_random_features.png
     python examples/deep_random_features.py --sets airfoil --splits 2 --steps 50 --first 200
@@ -231,7 +231,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=5, help="random splits, at least 2")
     parser.add_argument("--steps", type=int, default=200, help="of Adam")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N rows of a set, after shuffling")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=100)
     add_figure_option(parser)
     options = parser.parse_args()
     if options.splits < 2:

@@ -12,11 +12,12 @@ are taken as constants. The feature with p_ir R_r = a_i meets a key with g_jr = 
 least 1, however far the logarithms are apart. (A single maximum over all keys and features, as is usual, can leave
 a denominator that underflows.)
 
-For the causal sum the maximum must run over past keys only, which no single maximum of a feature does. Running
-sums over all earlier chunks of `CHUNK` positions have the maxima of those. Within a chunk one maximum serves where
-no feature varies by more than floating point can hold, as is usual: then the chunk is a masked matrix of weights.
-Otherwise its positions are halved until single ones are left, and every pair of halves is a full product, queries
-of the later half with keys of the earlier one. What a query has from several such pieces is merged by their a_i.
+For the causal sum the maximum must run over past keys only, which no single maximum of a feature does.
+Positions go in chunks of `CHUNK`, a masked matrix of weights each, with running sums over the earlier chunks.
+The maximum runs up to the end of the chunk, which serves where no feature varies by more within one than
+floating point can hold, as is usual. Otherwise the positions of a chunk are halved until single ones are left,
+and every pair of halves is a full product, queries of the later half with keys of the earlier one; pieces of a
+query are merged by their a_i.
 """
 
 from __future__ import annotations
@@ -106,10 +107,9 @@ def _causal(log_query: Tensor, log_key: Tensor, value: Tensor, chunk: int) -> Pi
 
     chunks = [part.unflatten(-2, (n_chunks, size)) for part in (log_query, log_key, value)]
     if _close(chunks[1]):
-        total, scale = _masked_block(*chunks)
-        piece: Piece = total.flatten(-3, -2), scale.flatten(-3, -2)
-    else:
-        piece = _by_halves(log_query, log_key, value, size)
+        total, scale = _by_chunks(*chunks)
+        return total.flatten(-3, -2)[..., :length, :], scale.flatten(-3, -2)[..., :length, :]
+    piece = _by_halves(log_query, log_key, value, size)
     if n_chunks > 1:
         past = _past_chunks(*chunks)
         piece = _merged(piece, (past[0].flatten(-3, -2), past[1].flatten(-3, -2)))
@@ -125,11 +125,22 @@ def _close(log_key: Tensor) -> bool:
     return bool((_largest(log_key, -2) - least < limit).all())
 
 
-def _masked_block(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
-    """Queries of each chunk with the keys of it that are not later."""
-    shift = _largest(log_key, -2)
-    query, log_scale = _scaled(log_query + shift)
-    return (query @ (log_key - shift).exp_().mT).tril() @ value, log_scale
+def _by_chunks(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
+    """Queries with the keys that are not later; shapes (..., chunks, positions, columns).
+
+    Keys of a chunk are divided by the largest value so far of their feature, this chunk included. Where that is an
+    earlier key's, all queries of the chunk see it; where it is the chunk's own, no key of it is far below.
+    """
+    reached = _largest(log_key, -2).cummax(-3).values
+    query, log_scale = _scaled(log_query + reached)
+    key = (log_key - reached).exp_()
+    # Sums over earlier chunks, brought to the scale of each; nothing comes after the last. Indexing in place of
+    # `unbind` would make the gradient quadratic in the number of chunks: each index fills a tensor of all of them.
+    kept = (reached[..., :-1, :, :] - reached[..., 1:, :, :]).exp_().mT
+    sums = [torch.zeros_like(value[..., 0, :1, :]) * key[..., 0, :1, :].mT]
+    for own, factor in zip((key.mT @ value)[..., :-1, :, :].unbind(-3), kept.unbind(-3), strict=True):
+        sums.append(factor * (sums[-1] + own))
+    return (query @ key.mT).tril() @ value + query @ torch.stack(sums, dim=-3), log_scale
 
 
 def _by_halves(log_query: Tensor, log_key: Tensor, value: Tensor, size: int) -> Piece:
@@ -150,8 +161,7 @@ def _past_chunks(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
     """Queries with the keys of all earlier chunks; shapes (..., chunks, positions, columns)."""
     shift = _largest(log_key, -2)
     own = (log_key - shift).exp_().mT @ value
-    # Running sums and their running maxima before each chunk; nothing comes after the last. Indexing in place of
-    # `unbind` would make the gradient quadratic in the number of chunks: each index fills a tensor of all of them.
+    # Running sums and their running maxima before each chunk; `unbind` as in `_by_chunks`.
     before = [torch.zeros_like(own[..., 0, :, :])]
     reached = [torch.full_like(shift[..., 0, :, :], _lowest(shift.dtype))]
     for sums, maxima in list(zip(own.unbind(-3), shift.unbind(-3), strict=True))[:-1]:

@@ -238,7 +238,7 @@ def main() -> None:
         parser.error("--splits must be at least 2, for a standard error")
 
     print("test scores, mean +- standard error over splits; m: frequencies chosen on validation data, each split")
-    print(f"{'set':<10} {'model':<10} {'RMSE':>16} {'NLPD':>16}  {'published':<9}  m")
+    print(f"{'set':<10} {'model':<10} {'RMSE':>16} {'NLPD':>16}  m")
     results: dict[str, dict[str, np.ndarray]] = {}
     for name in options.sets:
         data = datasets.load(SETS[name])
@@ -253,7 +253,7 @@ def main() -> None:
             scores = np.array([each for each, _ in runs])
             results[name][model] = scores
             cells = "".join(" {:>7.3f} +- {:.3f}".format(*mean_and_error(column)) for column in scores.T)
-            print(f"{name:<10} {model:<10}{cells}  {'none':<9}  {' '.join(str(m) for _, m in runs)}", flush=True)
+            print(f"{name:<10} {model:<10}{cells}  {' '.join(str(m) for _, m in runs)}", flush=True)
     if options.out:
         draw(results, options.out)
 

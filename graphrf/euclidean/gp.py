@@ -11,8 +11,8 @@ from torch import Tensor
 from graphrf import _checks
 from graphrf.euclidean.ascent import Point, Summit, ascend
 from graphrf.euclidean.kernels import StationaryKernel
-from graphrf.euclidean.modules import paired
 from graphrf.euclidean.norms import NormCoupling
+from graphrf.euclidean.paired import paired
 from graphrf.euclidean.weight_regressor import Observed, Posterior, WeightSpaceRegressor, tensors
 from graphrf.euclidean.weight_space import DualPosterior, PrimalPosterior, block_sums, total_sums
 

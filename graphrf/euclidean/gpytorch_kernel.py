@@ -11,8 +11,8 @@ from torch import Tensor
 from graphrf import _checks
 from graphrf.euclidean.frequencies import draw_frequencies
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
-from graphrf.euclidean.modules import paired
 from graphrf.euclidean.norms import NormCoupling
+from graphrf.euclidean.paired import paired
 
 try:
     import gpytorch

@@ -13,11 +13,7 @@ from graphrf import _checks
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales
 from graphrf.euclidean.norms import NormCoupling
-
-
-def paired(projection: Tensor) -> Tensor:
-    """[cos p, sin p] / sqrt(m) of a projection p, shape (..., m); shape (..., 2m), every row of norm 1."""
-    return torch.cat([projection.cos(), projection.sin()], -1) / math.sqrt(projection.shape[-1])
+from graphrf.euclidean.paired import paired
 
 
 class _RandomFeatures(nn.Module):

@@ -18,7 +18,7 @@ from graphrf import _checks
 from graphrf.euclidean.ascent import Objective, Point, Summit, ascend, value_at
 from graphrf.euclidean.frequencies import draw_frequencies
 from graphrf.euclidean.kernels import lengthscales
-from graphrf.euclidean.modules import paired
+from graphrf.euclidean.paired import paired
 from graphrf.euclidean.weight_space import (
     backward_evidence,
     block_sums,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import gpytorch
 import numpy as np
@@ -208,6 +210,12 @@ def test_sums_and_active_dimensions_stay_of_low_rank():
         mean = model(x[:5]).mean
         expected = dense[:5] @ torch.linalg.solve(dense + 0.1 * torch.eye(40, dtype=torch.float64), y)
     torch.testing.assert_close(mean, expected, rtol=0, atol=1e-8)
+
+
+def test_the_kernel_is_imported_without_scikit_learn():
+    # the extra `gp` allows a scikit-learn too old for the transformers
+    code = "import sys; sys.modules['sklearn'] = None; from graphrf.euclidean import RandomFeatureKernel"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
 
 
 def test_a_state_dict_carries_the_frequencies():

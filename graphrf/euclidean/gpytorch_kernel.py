@@ -166,7 +166,9 @@ class _Sums:
 
     def __add__(self, other: Any) -> Any:
         if isinstance(other, RootLinearOperator):
-            return _operator(torch.cat([self.root.to_dense(), other.root.to_dense()], -1))
+            roots = self.root.to_dense(), other.root.to_dense()
+            batch = torch.broadcast_shapes(*(root.shape[:-2] for root in roots))
+            return _operator(torch.cat([root.expand(*batch, *root.shape[-2:]) for root in roots], -1))
         return super().__add__(other)  # type: ignore[misc]
 
 

@@ -212,6 +212,19 @@ def test_sums_and_active_dimensions_stay_of_low_rank():
     torch.testing.assert_close(mean, expected, rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("m", [4, 40], ids=["low rank", "full rank"])
+def test_sums_of_kernels_of_different_batches_are_those_of_their_members(m):
+    x, _ = data(30)
+    single = RandomFeatureKernel(2, m, seed=0).double()
+    batch = RandomFeatureKernel(2, m, batch_shape=torch.Size([3]), seed=1).double()
+    with torch.no_grad():
+        expected = single(x).to_dense() + batch(x).to_dense()
+        for total in (single + batch, batch + single):
+            assert isinstance(total(x).evaluate_kernel(), RootLinearOperator)
+            torch.testing.assert_close(total(x).to_dense(), expected, rtol=0, atol=1e-12)
+            torch.testing.assert_close(total(x, x[:4]).to_dense(), expected[..., :4], rtol=0, atol=1e-12)
+
+
 def test_the_kernel_is_imported_without_scikit_learn():
     # the extra `gp` allows a scikit-learn too old for the transformers
     code = "import sys; sys.modules['sklearn'] = None; from graphrf.euclidean import RandomFeatureKernel"

@@ -108,7 +108,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
         n_frequencies = _checks.integer("n_frequencies", n_frequencies, low=1)
         if ard_num_dims not in (None, dimension):
             raise ValueError(f"`ard_num_dims` must be None or `dimension`, {dimension}, got {ard_num_dims}")
-        law = stationary_kernel(kernel)
+        law, seed = stationary_kernel(kernel), _checks.seed(seed)
         super().__init__(
             ard_num_dims=ard_num_dims, batch_shape=batch_shape or torch.Size(), active_dims=active_dims,
             lengthscale_prior=lengthscale_prior, lengthscale_constraint=lengthscale_constraint,

@@ -250,6 +250,8 @@ def test_a_state_dict_carries_the_frequencies():
             "`ard_num_dims` must be None or `dimension`, 2",
         ),
         (lambda: RandomFeatureKernel(2, kernel="rbf"), ValueError, "`kernel` must be one of"),
+        (lambda: RandomFeatureKernel(2, seed="a"), TypeError, "`seed` must be an integer, got str 'a'"),
+        (lambda: RandomFeatureKernel(2, seed=-1), ValueError, "`seed` must be in"),
         (lambda: RandomFeatureKernel(2, directions="sobol"), ValueError, "`norms` must be None"),
         (
             lambda: RandomFeatureKernel(2, 4)(torch.zeros(5, 3)).to_dense(),
@@ -257,7 +259,7 @@ def test_a_state_dict_carries_the_frequencies():
             "inputs must have dimension 2",
         ),
     ],
-    ids=["zero", "float", "ard", "kernel", "norms", "dimension"],
+    ids=["zero", "float", "ard", "kernel", "text seed", "negative seed", "norms", "dimension"],
 )
 def test_bad_input_is_refused(call, error, match):
     with pytest.raises(error, match=match):

@@ -69,12 +69,23 @@ __all__ = [*sorted(_HOME), "theory"]
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        value = getattr(importlib.import_module(f"graphrf.euclidean.{_HOME[name]}"), name)
+        value = getattr(_module(_HOME[name]), name)
         globals()[name] = value
         return value
     if name == "theory":
-        return importlib.import_module("graphrf.euclidean.theory")
+        return _module("theory")
     raise AttributeError(f"module 'graphrf.euclidean' has no attribute {name!r}")
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(f"graphrf.euclidean.{name}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("sklearn", "torch", "threadpoolctl"):
+            raise
+        raise ImportError(
+            f"this needs {error.name}, which is not installed: pip install 'graphrf[euclidean]'"
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -293,7 +293,8 @@ class PerformerAttention(nn.Module):
             raise ValueError(
                 f"`value` must have the length of `key`, {key.shape[-2]}, got {_checks.describe(value)}"
             )
-        _check_leading(query=query, key=key, value=value)
+        masks = {} if attn_mask is None else {"attn_mask": torch.atleast_2d(attn_mask)}
+        _check_leading(query=query, key=key, value=value, **masks)
         if self.training and self.redraw_every is not None:
             if self._passes == self.redraw_every:
                 self.redraw()
@@ -356,7 +357,7 @@ def _check_inputs(query: Any, key: Any, dimension: int, attn_mask: Any, scale: A
                 f"queries, got shape {tuple(attn_mask.shape)}; give (batch, {n_keys}) as mask[:, None, None, :], "
                 "and a causal mask as is_causal=True"
             )
-        _check_leading(attn_mask=attn_mask, key=key)
+        _check_leading(attn_mask=torch.atleast_2d(attn_mask), query=query, key=key)
     return 1 / math.sqrt(dimension) if scale is None else _checks.number("scale", scale, low=0, include_low=False)
 
 

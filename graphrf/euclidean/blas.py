@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+_lock = threading.Lock()
+_inside = 0
+_limit: Any = None
 
 
 @cache
@@ -14,6 +21,23 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_thread() -> Any:
-    """A context in which numpy's BLAS has one thread."""
-    return _controller().limit(limits=1, user_api="blas")
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """A context in which numpy's BLAS has one thread.
+
+    The number is the process's. Of contexts that overlap in several threads the first lowers it and the last one
+    to leave restores it; each restoring what it found would leave it at one.
+    """
+    global _inside, _limit
+    with _lock:
+        if _inside == 0:
+            _limit = _controller().limit(limits=1, user_api="blas")
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                _limit.restore_original_limits()
+                _limit = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +10,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from graphrf import _checks
 from graphrf._threads import ordered_map, thread_count
 from graphrf.euclidean.blas import one_thread
+from graphrf.euclidean.tensors import finfo, finite_tensor, is_tensor
 
 _BLOCK_BYTES = 1 << 20
 """Of the projections of a block of rows: they should stay in a core's cache."""
@@ -26,6 +25,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     """
 
     n_features_in_: int
+    lengthscale_: np.ndarray
 
     @abstractmethod
     def _prepare(self, dimension: int) -> None:
@@ -61,7 +61,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             If a setting or `X` cannot be used.
         """
         if is_tensor(X):
-            self.n_features_in_ = check_tensor("X", X).shape[-1]
+            self.n_features_in_ = finite_tensor("X", X).shape[-1]
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
         else:
@@ -89,11 +89,21 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         check_is_fitted(self)
         if is_tensor(X):
-            return self._tensor(check_tensor("X", X, self.n_features_in_))
+            tensor = finite_tensor("X", X, self.n_features_in_)
+            self._check_lengthscale(str(tensor.dtype), finfo(tensor))
+            return self._tensor(tensor)
         x = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        self._check_lengthscale(str(x.dtype), finfo(x))
         out = np.empty((x.shape[0], self._n_features_out), x.dtype)
         in_blocks(self._write, x, out, thread_count(getattr(self, "n_threads", None)))
         return out
+
+    def _check_lengthscale(self, dtype: str, info: Any) -> None:
+        """Refuse a lengthscale that vanishes or overflows in the precision of the points."""
+        if self.lengthscale_.min() < info.tiny or self.lengthscale_.max() > info.max:
+            raise ValueError(
+                f"`lengthscale` {self.lengthscale_} is out of the range of {dtype}; pass float64 points"
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -113,26 +123,3 @@ def in_blocks(
     with one_thread():
         for _ in ordered_map(lambda i: write(x[i : i + rows], out[i : i + rows]), starts, n_threads):
             pass
-
-
-def is_tensor(value: Any) -> bool:
-    """Whether `value` is a torch tensor, without importing torch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
-def check_tensor(name: str, value: Any, dimension: int | None = None) -> Any:
-    """A tensor of finite floating-point points, shape (..., d)."""
-    import torch
-
-    if value.is_complex():
-        raise TypeError(f"`{name}` must be real, got {_checks.describe(value)}")
-    if value.ndim < 1 or value.shape[-1] == 0:
-        raise ValueError(f"`{name}` must have shape (..., d), got {_checks.describe(value)}")
-    if dimension is not None and value.shape[-1] != dimension:
-        raise ValueError(f"`{name}` must have {dimension} columns as in fit, got {_checks.describe(value)}")
-    if not value.is_floating_point():
-        value = value.to(torch.get_default_dtype())
-    if not bool(torch.isfinite(value).all()):
-        raise ValueError(f"`{name}` must be finite, got NaN or infinity in {_checks.describe(value)}")
-    return value

@@ -10,7 +10,7 @@ from graphrf import _checks
 from graphrf.euclidean.cosines import cos_rows, cos_sin_rows
 from graphrf.euclidean.feature_map import FeatureMap
 from graphrf.euclidean.frequencies import Frequencies, draw_frequencies
-from graphrf.euclidean.kernels import StationaryKernel, lengthscales
+from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
 from graphrf.euclidean.norms import NormCoupling
 
 READOUTS = ("paired", "phased")
@@ -49,6 +49,8 @@ class FourierFeatures(FeatureMap):
     ----------
     frequencies_ : Frequencies
         For lengthscale 1.
+    kernel_ : StationaryKernel
+    lengthscale_ : ndarray, shape () or (d,)
     phases_ : ndarray, shape (m,)
         b, phased features only.
     seed_ : int
@@ -109,10 +111,11 @@ class FourierFeatures(FeatureMap):
     def _prepare(self, dimension: int) -> None:
         self._phased = _checks.choice("readout", self.readout, READOUTS) == "phased"
         n = _checks.integer("n_frequencies", self.n_frequencies, low=1)
-        self._scale = lengthscales(self.lengthscale, dimension)
+        self.lengthscale_ = lengthscales(self.lengthscale, dimension)
         self.seed_ = _checks.seed(self.seed)
+        self.kernel_ = stationary_kernel(self.kernel)
         self.frequencies_ = draw_frequencies(
-            n, dimension, kernel=self.kernel, directions=self.directions, norms=self.norms, seed=self.seed_
+            n, dimension, kernel=self.kernel_, directions=self.directions, norms=self.norms, seed=self.seed_
         )
         if self._phased:
             # The third stream of the seed: norms and directions have the first two.
@@ -122,7 +125,7 @@ class FourierFeatures(FeatureMap):
             del self.phases_
 
     def _write(self, x: np.ndarray, out: np.ndarray) -> None:
-        projected = self.frequencies_.project(x / self._scale.astype(x.dtype))
+        projected = self.frequencies_.project(x / self.lengthscale_.astype(x.dtype))
         m = projected.shape[1]
         if self._phased:
             projected += self.phases_.astype(x.dtype)
@@ -133,7 +136,9 @@ class FourierFeatures(FeatureMap):
     def _tensor(self, x: Any) -> Any:
         import torch
 
-        projected = self.frequencies_.project(x / torch.as_tensor(self._scale, dtype=x.dtype, device=x.device))
+        projected = self.frequencies_.project(
+            x / torch.as_tensor(self.lengthscale_, dtype=x.dtype, device=x.device)
+        )
         m = projected.shape[-1]
         if self._phased:
             phases = torch.as_tensor(self.phases_, dtype=x.dtype, device=x.device)
@@ -165,6 +170,8 @@ class LaplaceFeatures(FeatureMap):
     ----------
     frequencies_ : Frequencies
         For lengthscale 1.
+    kernel_ : StationaryKernel
+    lengthscale_ : ndarray, shape () or (d,)
     seed_ : int
     n_features_in_ : int
         d.
@@ -224,8 +231,9 @@ class LaplaceFeatures(FeatureMap):
             raise ValueError(
                 f"`n_frequencies` must be even with antithetic=True, got {n}: each comes with its negative"
             )
-        self._scale = lengthscales(self.lengthscale, dimension)
+        self.lengthscale_ = lengthscales(self.lengthscale, dimension)
         self.seed_ = _checks.seed(self.seed)
+        self.kernel_ = stationary_kernel("gaussian")
         self.frequencies_ = draw_frequencies(
             n,
             dimension,
@@ -236,7 +244,7 @@ class LaplaceFeatures(FeatureMap):
         )
 
     def _write(self, x: np.ndarray, out: np.ndarray) -> None:
-        scaled = x / self._scale.astype(x.dtype)
+        scaled = x / self.lengthscale_.astype(x.dtype)
         exponent = self.frequencies_.project(scaled)
         exponent -= self._common(scaled)
         np.exp(exponent, out=out)
@@ -244,7 +252,7 @@ class LaplaceFeatures(FeatureMap):
     def _tensor(self, x: Any) -> Any:
         import torch
 
-        scaled = x / torch.as_tensor(self._scale, dtype=x.dtype, device=x.device)
+        scaled = x / torch.as_tensor(self.lengthscale_, dtype=x.dtype, device=x.device)
         return torch.exp(self.frequencies_.project(scaled) - self._common(scaled))
 
     def _common(self, scaled: Any) -> Any:

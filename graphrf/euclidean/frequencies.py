@@ -16,6 +16,7 @@ from graphrf.euclidean.directions import DIRECTIONS, haar, simplex, simplex_plus
 from graphrf.euclidean.hadamard import hadamard, next_power_of_two, project_rows
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
 from graphrf.euclidean.norms import NormCoupling, block_uniforms
+from graphrf.euclidean.tensors import floating
 
 SEQUENCES = ("halton", "sobol")
 """Directions that come as a low-discrepancy sequence of whole frequencies: norms belong to it."""
@@ -35,7 +36,7 @@ class Frequencies(Protocol):
         ...
 
     def project(self, x: Any) -> Any:
-        """x W^T, for points of shape (..., d): a float32 or float64 ndarray with two axes, or a torch tensor."""
+        """x W^T, for points of shape (..., d): an array, in float32 or float64, or a torch tensor."""
         ...
 
 
@@ -168,6 +169,7 @@ class DenseFrequencies:
         return self.matrix.shape
 
     def project(self, x: Any) -> Any:
+        x = floating("x", x, self.shape[1])
         if isinstance(x, np.ndarray):
             return x @ self._transposed(x.dtype)
         import torch
@@ -196,14 +198,15 @@ class FastFrequencies:
         return self.project(np.eye(self.shape[1])).T
 
     def project(self, x: Any) -> Any:
+        x = floating("x", x, self.shape[1])
         if isinstance(x, np.ndarray):
-            out = np.empty((x.shape[0], self.shape[0]), x.dtype)
+            out = np.empty((*x.shape[:-1], self.shape[0]), x.dtype)
             project_rows(
-                np.ascontiguousarray(x),
+                np.ascontiguousarray(x).reshape(-1, self.shape[1]),
                 self.signs.astype(x.dtype),
                 self.norms.astype(x.dtype),
                 self.simplex,
-                out,
+                out.reshape(-1, self.shape[0]),
             )
             return out
         import torch

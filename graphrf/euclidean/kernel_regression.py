@@ -141,7 +141,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """p(c | x) for points of shape (n, d): float64, shape (n, C), rows of sum 1, columns as in `classes_`."""
-        check_is_fitted(self)
+        check_is_fitted(self, "classes_")
         x = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
         mass = np.concatenate([self._mass(block) for block in self._blocks(x)])
         np.maximum(mass, 0, out=mass)
@@ -175,10 +175,15 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
                     "`fit` starts anew"
                 )
             codes = _positions(labels, self.classes_)
-        if self.features is None:
-            self._keep(x, codes)
-        else:
-            self._add(x, codes)
+        try:
+            if self.features is None:
+                self._keep(x, codes)
+            else:
+                self._add(x, codes)
+        except BaseException:
+            if anew:  # nothing was learned
+                del self.classes_, self.class_count_
+            raise
         self.class_count_ += np.bincount(codes, minlength=self.classes_.size)
         return self
 

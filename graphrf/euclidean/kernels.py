@@ -58,12 +58,16 @@ class StationaryKernel:
     name: str
     nu: float | None
 
+    def __post_init__(self) -> None:
+        if self.nu not in (None, 0.5, 1.5, 2.5):
+            raise ValueError(f"`nu` must be 0.5, 1.5, 2.5 or None, for the Gaussian kernel, got {self.nu}")
+
     def __call__(self, distance: Any) -> np.ndarray:
         """k(r) for distances r >= 0 in lengthscales, any shape."""
         r = np.asarray(distance, dtype=np.float64)
         if self.nu is None:
             return np.exp(-0.5 * r * r)
-        a = np.sqrt(2 * self.nu) * r
+        a = np.minimum(np.sqrt(2 * self.nu) * r, 1e3)  # exp(-1e3) is 0, and infinity times 0 is not
         if self.nu == 0.5:
             return np.exp(-a)
         if self.nu == 1.5:
@@ -184,12 +188,10 @@ def points(name: str, value: Any) -> np.ndarray:
 
 def lengthscales(value: Any, dimension: int) -> np.ndarray:
     """`value` as positive lengthscales: a number, or one for each of the `dimension` coordinates."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"`lengthscale` must be a number or {dimension} of them, got {_checks.describe(value)}"
-        ) from None
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"`lengthscale` must be a number or {dimension} of them, got {_checks.describe(value)}")
+    array = array.astype(np.float64)
     if array.shape not in ((), (1,), (dimension,)):
         raise ValueError(
             f"`lengthscale` must be one number or one for each of the {dimension} coordinates, "

@@ -107,7 +107,7 @@ def norm_coupling(norms: str | NormCoupling) -> NormCoupling:
     >>> bool(u[0, 0] + u[0, 1] == 1.0)
     True
     """
-    if isinstance(norms, NormCoupling):
+    if isinstance(norms, NormCoupling) and not isinstance(norms, type):
         return norms
     return _COUPLINGS[_checks.choice("norms", norms, NORMS)]
 

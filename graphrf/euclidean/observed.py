@@ -117,7 +117,7 @@ def output_variance(output_scale: Any) -> float:
 
 def transformed(features: Transformer, x: np.ndarray, output_scale: float) -> np.ndarray:
     """Features whose products have the output scale, shape (n, D)."""
-    if not callable(getattr(features, "transform", None)):
+    if isinstance(features, type) or not callable(getattr(features, "transform", None)):
         raise TypeError(
             f"`features` must be a fitted transformer, with a method `transform`, got {_checks.describe(features)}"
         )
@@ -131,12 +131,15 @@ def transformed(features: Transformer, x: np.ndarray, output_scale: float) -> np
 
 def _agree(features: Transformer, kernel: StationaryKernel, lengthscale: np.ndarray, dimension: int) -> None:
     """Refuse features that say they are of another kernel: their draws would be wrong without a word."""
-    theirs: Any = getattr(features, "kernel", None)
+    # What a map was fitted with; its settings may have been changed since.
+    theirs: Any = getattr(features, "kernel_", getattr(features, "kernel", None))
     # Other libraries' names of kernels say nothing here.
     known = isinstance(theirs, StationaryKernel) or (isinstance(theirs, str) and theirs in KERNELS)
     if known and stationary_kernel(theirs).nu != kernel.nu:
-        raise ValueError(f"`features` must be of the kernel {kernel.name!r}, got features of {theirs!r}")
-    scale = getattr(features, "lengthscale", None)
+        raise ValueError(
+            f"`features` must be of the kernel {kernel.name!r}, got features of {stationary_kernel(theirs).name!r}"
+        )
+    scale = getattr(features, "lengthscale_", getattr(features, "lengthscale", None))
     if scale is not None and not np.allclose(lengthscales(scale, dimension), lengthscale, rtol=1e-6, atol=0):
         raise ValueError(
             f"`features` must have the lengthscale of the kernel, {lengthscale}, got {scale}; pass it to both"

@@ -152,7 +152,8 @@ def _independent(z: float, dimension: int, cosine: float, kernel: StationaryKern
     # Trapezoidal rule in log x; below the lower end the mean is negligible, or the weight is.
     low = max(np.log(z * z * kernel.nu / 1e5 + 1e-300), -36 / kernel.nu)
     # In two dimensions antiparallel frequencies of like norm nearly cancel, which takes finer steps.
-    log_x, step = np.linspace(low, 4.0, 160 if dimension == 2 else 80, retstep=True)
+    nodes = 160 if dimension == 2 else max(80, int((4.0 - low) / 0.35))
+    log_x, step = np.linspace(low, 4.0, nodes, retstep=True)
     mass = step * np.exp(kernel.nu * log_x - np.exp(log_x) - special.gammaln(kernel.nu))
     scale = z * np.sqrt(kernel.nu / 2) * np.exp(-log_x / 2)
     # phi and pi - phi exchange the two frequencies.

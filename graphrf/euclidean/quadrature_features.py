@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from graphrf.euclidean.cosines import cos_sin_rows
-from graphrf.euclidean.feature_map import FeatureMap, is_tensor
+from graphrf.euclidean.feature_map import FeatureMap
 from graphrf.euclidean.frequencies import DenseFrequencies
-from graphrf.euclidean.kernels import StationaryKernel, lengthscales
+from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
 from graphrf.euclidean.quadrature import Rule, spectral_rule, step
+from graphrf.euclidean.tensors import is_tensor
 
 
 class QuadratureFeatures(FeatureMap):
@@ -46,6 +47,8 @@ class QuadratureFeatures(FeatureMap):
         sine.
     weights_ : ndarray, shape (m,)
         a.
+    kernel_ : StationaryKernel
+    lengthscale_ : ndarray, shape () or (d,)
     n_features_in_ : int
         d, at most 4.
 
@@ -120,10 +123,11 @@ class QuadratureFeatures(FeatureMap):
         return 2 * len(self.weights_) - self._n_constant
 
     def _prepare(self, dimension: int) -> None:
+        self.kernel_ = stationary_kernel(self.kernel)
         frequencies, self.weights_ = spectral_rule(
-            self.n_nodes, dimension, rule=self.rule, kernel=self.kernel, normalize=self.normalize
+            self.n_nodes, dimension, rule=self.rule, kernel=self.kernel_, normalize=self.normalize
         )
-        self._scale = lengthscales(self.lengthscale, dimension)
+        self.lengthscale_ = lengthscales(self.lengthscale, dimension)
         self._step = step(self.n_nodes, rule=self.rule, kernel=self.kernel)
         self._n_constant = 0 if frequencies[0].any() else 1
         self._amplitudes = np.sqrt(np.concatenate([self.weights_, self.weights_[self._n_constant :]]))
@@ -171,7 +175,7 @@ class QuadratureFeatures(FeatureMap):
         features = super().transform(X)
         if self._step is not None:
             both = np.concatenate([self._seen, _range(X)])
-            reach = ((both.max(axis=0) - both.min(axis=0)) / self._scale).max()
+            reach = (np.maximum(both.max(axis=0) - both.min(axis=0), 0) / self.lengthscale_).max()
             if reach >= np.pi / self._step:
                 warnings.warn(
                     f"points reach over {reach:.3g} lengthscales in one coordinate, but nodes {self._step:.3g} "
@@ -183,7 +187,7 @@ class QuadratureFeatures(FeatureMap):
         return features
 
     def _write(self, x: np.ndarray, out: np.ndarray) -> None:
-        projected = self.frequencies_.project(x / self._scale.astype(x.dtype))
+        projected = self.frequencies_.project(x / self.lengthscale_.astype(x.dtype))
         m = projected.shape[1]
         both = out if self._n_constant == 0 else np.empty((len(x), 2 * m), x.dtype)
         cos_sin_rows(projected, 1.0, both)
@@ -194,7 +198,9 @@ class QuadratureFeatures(FeatureMap):
     def _tensor(self, x: Any) -> Any:
         import torch
 
-        projected = self.frequencies_.project(x / torch.as_tensor(self._scale, dtype=x.dtype, device=x.device))
+        projected = self.frequencies_.project(
+            x / torch.as_tensor(self.lengthscale_, dtype=x.dtype, device=x.device)
+        )
         amplitudes = torch.as_tensor(self._amplitudes, dtype=x.dtype, device=x.device)
         return torch.cat([projected.cos(), projected[..., self._n_constant :].sin()], dim=-1) * amplitudes
 
@@ -202,7 +208,7 @@ class QuadratureFeatures(FeatureMap):
 def _range(points: Any) -> np.ndarray:
     """Least and greatest coordinates of checked points, shape (2, d)."""
     if is_tensor(points):
-        points = points.detach().cpu().numpy()
+        points = points.detach().double().cpu().numpy()
     array = np.asarray(points, dtype=np.float64)
     array = array.reshape(-1, array.shape[-1])
     return np.stack([array.min(axis=0, initial=np.inf), array.max(axis=0, initial=-np.inf)])

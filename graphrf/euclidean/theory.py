@@ -60,6 +60,7 @@ def rf_conformity(v: Any, dimension: int, *, directions: str | float = "orthogon
     """
     v = _nonnegative("v", v)
     cosine = _cosine(directions, _checks.integer("dimension", dimension, low=1))
+    _check_angle(cosine, dimension)
     logs = [pair_means.laplace_pair(value, dimension, cosine, "independent") for value in v.ravel()]
     with np.errstate(over="ignore"):
         return np.exp(np.reshape(logs, v.shape))
@@ -150,6 +151,7 @@ def pair_norm_density(r: Any, dimension: int, *, directions: str | float = "orth
     """
     r = _nonnegative("r", r)
     cosine = _cosine(directions, _checks.integer("dimension", dimension, low=1))
+    _check_angle(cosine, dimension)
     if cosine == -1:
         raise ValueError("`directions` must not be antiparallel (cosine -1, the simplex of d = 2)")
     return pair_means.resultant_density(r, dimension, cosine)
@@ -353,10 +355,7 @@ def _fourier_variance(z: float, d: int, cosine: float | None, pairs: _Pairs, ker
 def _cosine(directions: str | float, dimension: int) -> float | None:
     """The cosine between two directions of a block; None if they are independent."""
     if not isinstance(directions, str):
-        cosine = _checks.number("directions", directions, low=-1, high=1)
-        if dimension == 1:
-            raise ValueError("`directions` at a fixed angle need a `dimension` of at least 2, got 1")
-        return cosine
+        return _checks.number("directions", directions, low=-1, high=1)
     name = _checks.choice("directions", directions, DIRECTIONS)
     if name == "iid":
         return None
@@ -365,6 +364,12 @@ def _cosine(directions: str | float, dimension: int) -> float | None:
     if dimension == 1:
         raise ValueError("`directions` of a simplex need at least 2 dimensions, got 1")
     return -1 / (dimension - 1)
+
+
+def _check_angle(cosine: float | None, dimension: int) -> None:
+    """On a line two directions have no angle but 0 or 180 degrees."""
+    if cosine is not None and dimension == 1:
+        raise ValueError("`directions` at a fixed angle need a `dimension` of at least 2, got 1")
 
 
 def _nonnegative(name: str, value: Any) -> np.ndarray:

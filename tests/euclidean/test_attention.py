@@ -345,3 +345,12 @@ def test_nan_comes_out_again():
     query, key, value = tokens(1, 1, 3, 4)
     value[0, 0, 1, 0] = torch.nan
     assert PerformerAttention(4, seed=0)(query, key, value)[..., 0].isnan().all()
+
+
+def test_a_mask_that_does_not_fit_the_batch_is_refused():
+    attention = PerformerAttention(4, 8, seed=0)
+    one, three = torch.zeros(20, 4), torch.zeros(3, 20, 4)
+    mask = torch.ones(2, 1, 20, dtype=torch.bool)
+    for query, value in ((three, one), (one, three)):
+        with pytest.raises(ValueError, match=r"leading dimensions must broadcast, got .*attn_mask"):
+            attention(query, one, value, attn_mask=mask)

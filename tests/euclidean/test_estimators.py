@@ -243,7 +243,7 @@ def test_bad_points_are_refused(kind):
         kind().transform(x)
     with pytest.raises(ValueError, match=f"X has 3 features, but {kind.__name__} is expecting 4 features"):
         fitted.transform(x[:, :3])
-    with pytest.raises(ValueError, match="`X` must have 4 columns as in fit, got a Tensor of shape \\(60, 3\\)"):
+    with pytest.raises(ValueError, match="`X` must have 4 columns, got a Tensor of shape \\(60, 3\\)"):
         fitted.transform(torch.tensor(x[:, :3]))
     holes = x.copy()
     holes[3, 1] = np.nan

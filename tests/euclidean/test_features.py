@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from graphrf.euclidean.blas import one_thread
 from graphrf.euclidean.cosines import LARGEST, cos_rows, cos_sin_rows
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
 
@@ -101,7 +105,7 @@ def test_large_points_do_not_overflow_positive_features():
 def test_bad_tensors_are_refused(map_class):
     features = map_class(8).fit(POINTS)
     bad = torch.tensor(POINTS)
-    with pytest.raises(ValueError, match="`X` must have 5 columns as in fit, got a Tensor of shape"):
+    with pytest.raises(ValueError, match="`X` must have 5 columns, got a Tensor of shape"):
         features.transform(bad[:, :3])
     bad[3, 1] = torch.nan
     with pytest.raises(ValueError, match="`X` must be finite"):
@@ -109,3 +113,53 @@ def test_bad_tensors_are_refused(map_class):
     with pytest.raises(TypeError, match="`X` must be real"):
         features.transform(torch.zeros(2, 5, dtype=torch.complex64))
     assert features.transform(torch.ones(2, 5, dtype=torch.int64)).dtype == torch.get_default_dtype()
+
+
+def blas_threads():
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+
+def test_contexts_of_one_thread_that_overlap_leave_blas_as_it_was():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        a, b = one_thread(), one_thread()
+        a.__enter__()
+        b.__enter__()
+        a.__exit__(None, None, None)
+        assert set(blas_threads()) <= {1, *(n for n in before if n != 2)}  # b is still inside
+        b.__exit__(None, None, None)
+        assert blas_threads() == before
+
+
+def test_transforms_in_several_threads_give_what_one_gives():
+    features = FourierFeatures(64, seed=0, n_threads=2).fit(POINTS)
+    many = np.tile(POINTS, (20, 1))
+    found = [None] * 4
+
+    def transform(index):
+        found[index] = features.transform(many)
+
+    workers = [threading.Thread(target=transform, args=(index,)) for index in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert all(np.array_equal(each, features.transform(many)) for each in found)
+
+
+@pytest.mark.parametrize("map_class", [FourierFeatures, LaplaceFeatures])
+def test_settings_changed_after_fit_wait_for_the_next_fit(map_class):
+    features = map_class(8, lengthscale=2.0).fit(POINTS)
+    before = features.transform(POINTS)
+    features.set_params(lengthscale=5.0)
+    assert features.lengthscale_ == 2.0
+    assert np.array_equal(features.transform(POINTS), before)
+
+
+@pytest.mark.parametrize("map_class", [FourierFeatures, LaplaceFeatures])
+def test_a_lengthscale_beyond_single_precision_is_refused(map_class):
+    features = map_class(8, lengthscale=1e-50).fit(1e-50 * POINTS)
+    assert np.isfinite(features.transform(1e-50 * POINTS)).all()
+    for points in (POINTS.astype(np.float32), torch.tensor(POINTS).float()):
+        with pytest.raises(ValueError, match=r"`lengthscale` 1e-50 is out of the range of .*float32"):
+            features.transform(points)

@@ -188,3 +188,22 @@ class Misshapen:
 def test_what_cannot_be_drawn_is_refused_by_name(settings, message):
     with pytest.raises(ValueError, match=message):
         draw_frequencies(**{"n": 8, "dimension": 4, **settings})
+
+
+@pytest.mark.parametrize("directions", ["orthogonal", "simplex-hd"])
+def test_points_of_another_dimension_are_refused_and_integers_are_numbers(directions):
+    frequencies = draw(directions, 8, 5, seed=0)
+    for wrong in (np.ones((2, 7)), np.ones((2, 200_000)), torch.ones(2, 3)):
+        with pytest.raises(ValueError, match="`x` must have 5 columns, got"):
+            frequencies.project(wrong)
+    expected = frequencies.project(np.ones((1, 5)))
+    np.testing.assert_array_equal(frequencies.project(np.ones((1, 5), dtype=int)), expected)
+    np.testing.assert_allclose(frequencies.project(torch.ones(1, 5, dtype=torch.int64)), expected, rtol=1e-5)
+    np.testing.assert_allclose(frequencies.project(np.ones(5, dtype=np.float16)), expected[0], rtol=1e-5)
+    np.testing.assert_array_equal(frequencies.project([[1.0] * 5]), expected)
+    assert frequencies.project(np.ones((2, 3, 5))).shape == (2, 3, 8)
+
+
+def test_a_class_is_no_coupling():
+    with pytest.raises(TypeError, match="`norms` must be one of"):
+        draw("orthogonal", 8, 4, norms=Constant)

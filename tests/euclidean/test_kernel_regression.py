@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -197,3 +198,13 @@ def test_features_that_are_not_finite_are_refused():
     classifier = KernelRegressionClassifier(Linear()).fit(x, ["a", "b"])
     with pytest.raises(ValueError, match=r"sums of features.transform\(X\)` must be finite"):
         classifier.predict(x)
+
+
+def test_a_first_batch_that_fails_teaches_nothing():
+    classifier = KernelRegressionClassifier(lengthscale=0.0)
+    with pytest.raises(ValueError, match="`lengthscale`"):
+        classifier.partial_fit([[0.0], [1.0]], ["a", "b"])
+    with pytest.raises(NotFittedError):
+        classifier.predict([[0.0]])
+    classifier.set_params(lengthscale=1.0).partial_fit([[0.0], [1.0]], ["b", "c"])
+    assert classifier.classes_.tolist() == ["b", "c"]

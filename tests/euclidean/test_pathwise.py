@@ -336,3 +336,11 @@ def test_moments_refuse_points_of_another_space(asked):
         decoupled_moments(Few(), "gaussian", X, Y, asked, **SETTINGS)
     with pytest.raises(ValueError, match="`x_new` must"):
         weight_space_moments(Few(), X, Y, asked, **ALONE)
+
+
+def test_features_count_as_they_were_fitted():
+    features = FourierFeatures(4, lengthscale=0.3).fit(X).set_params(lengthscale=SETTINGS["lengthscale"])
+    with pytest.raises(ValueError, match="must have the lengthscale of the kernel"):
+        decoupled_draws(features, "gaussian", X, Y, noise=0.1, n_samples=1, lengthscale=SETTINGS["lengthscale"])
+    with pytest.raises(TypeError, match="`features` must be a fitted transformer"):
+        decoupled_draws(FourierFeatures, "gaussian", X, Y, noise=0.1, n_samples=1)

@@ -369,3 +369,17 @@ def test_laplace_errors_broadcast_and_stay_finite_where_the_truth_is():
 def test_bad_arguments_are_named(call, error, match):
     with pytest.raises(error, match=match):
         call()
+
+
+@pytest.mark.parametrize("dimension", [3, 4, 8])
+@pytest.mark.parametrize("z", [0.0, 1e-12, 1e-8])
+def test_heavy_tails_near_zero_distance(dimension, z):
+    """At distance 0 every estimate is exact."""
+    assert float(fourier_mse(z, dimension, dimension, kernel="matern12", norms="iid")) < 2e-8 + 4 * z
+
+
+@pytest.mark.parametrize("directions", [0.0, "orthogonal", "simplex"])
+def test_a_line_has_no_angles(directions):
+    for function in (rf_conformity, pair_norm_density):
+        with pytest.raises(ValueError, match="at least 2"):
+            function(1.0, 1, directions=directions)

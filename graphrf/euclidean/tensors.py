@@ -1,0 +1,57 @@
+"""What may come as points: arrays, and torch tensors where torch is loaded."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from graphrf import _checks
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a torch tensor, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def floating(name: str, value: Any, dimension: int | None = None) -> Any:
+    """Floating-point points of shape (..., d), as tensor or array; integers are widened, entries not looked at."""
+    if is_tensor(value):
+        import torch
+
+        if value.is_complex():
+            raise TypeError(f"`{name}` must be real, got {_checks.describe(value)}")
+        if not value.is_floating_point():
+            value = value.to(torch.get_default_dtype())
+    else:
+        value = np.asarray(value)
+        if value.dtype.kind not in "fiu":
+            raise TypeError(f"`{name}` must hold real numbers, got {_checks.describe(value)}")
+        if value.dtype not in (np.float32, np.float64):
+            value = value.astype(np.float32 if value.dtype == np.float16 else np.float64)
+    if value.ndim < 1 or value.shape[-1] == 0:
+        raise ValueError(f"`{name}` must have shape (..., d), got {_checks.describe(value)}")
+    if dimension is not None and value.shape[-1] != dimension:
+        raise ValueError(f"`{name}` must have {dimension} columns, got {_checks.describe(value)}")
+    return value
+
+
+def finite_tensor(name: str, value: Any, dimension: int | None = None) -> Any:
+    """A tensor of finite floating-point points, shape (..., d)."""
+    import torch
+
+    value = floating(name, value, dimension)
+    if not bool(torch.isfinite(value).all()):
+        raise ValueError(f"`{name}` must be finite, got NaN or infinity in {_checks.describe(value)}")
+    return value
+
+
+def finfo(value: Any) -> Any:
+    """The limits of the floating-point numbers of an array or tensor: `tiny`, `max`."""
+    if is_tensor(value):
+        import torch
+
+        return torch.finfo(value.dtype)
+    return np.finfo(value.dtype)

@@ -27,10 +27,10 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest -n auto -m "not full" tests --doctest-modules graphrf --doctest-glob='*.md' README.md
+	$(BIN)/python -m pytest -n auto -m "not full" tests --doctest-modules graphrf --doctest-glob='*.md' README.md docs
 
 test-full: lint
-	$(BIN)/python -m pytest -n auto tests --doctest-modules graphrf --doctest-glob='*.md' README.md
+	$(BIN)/python -m pytest -n auto tests --doctest-modules graphrf --doctest-glob='*.md' README.md docs
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache out

@@ -207,7 +207,7 @@ def filon_kernel(
     if abs(at_zero - 1) > 0.01:
         warnings.warn(
             f"the rule gives k(0) = {at_zero:.3g} in place of 1: {n_nodes} nodes are "
-            f"{2 * end / (n_nodes - 1):.3g} apart; raise `n_nodes`, or lower `max_frequency`, large for heavy tails",
+            f"{2 * end / (n_nodes - 1):.3g} apart: raise `n_nodes` or lower `max_frequency`, wide for heavy tails",
             UserWarning,
             stacklevel=2,
         )

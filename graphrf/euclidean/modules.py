@@ -22,8 +22,15 @@ class _RandomFeatures(nn.Module):
     frequencies: Tensor
     log_lengthscale: Tensor
 
+    # The transformer whose numbers these are.
+    _transformer: type
+
     def _begin(self, features: Any, train_frequencies: bool) -> None:
         """Take over frequencies and lengthscale of fitted features."""
+        if not isinstance(features, self._transformer):
+            raise TypeError(
+                f"`features` must be fitted {self._transformer.__name__}, got {_checks.describe(features)}"
+            )
         if not hasattr(features, "frequencies_"):
             raise ValueError(f"`features` must be fitted, got {_checks.describe(features)}: call fit(X) first")
         nn.Module.__init__(self)
@@ -112,6 +119,7 @@ class FourierModule(_RandomFeatures):
     ['log_lengthscale']
     """
 
+    _transformer = FourierFeatures
     phases: Tensor | None
 
     def __init__(
@@ -207,6 +215,8 @@ class LaplaceModule(_RandomFeatures):
     >>> round(features.square().sum().item(), 4)
     1.0
     """
+
+    _transformer = LaplaceFeatures
 
     def __init__(
         self,

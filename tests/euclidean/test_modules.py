@@ -8,6 +8,7 @@ import torch
 
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
 from graphrf.euclidean.modules import FourierModule, LaplaceModule
+from graphrf.euclidean.quadrature_features import QuadratureFeatures
 
 SETTINGS = [
     {"kernel": "gaussian", "directions": "orthogonal", "norms": "pnc", "readout": "paired"},
@@ -96,6 +97,26 @@ def test_a_trained_lengthscale_is_found_again(points):
 
     optimiser.step(loss)
     assert pupil.lengthscale.item() == pytest.approx(2.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("module", "features"),
+    [
+        (FourierModule, LaplaceFeatures(4)),
+        (FourierModule, QuadratureFeatures(3)),
+        (FourierModule, "features"),
+        (LaplaceModule, FourierFeatures(4, readout="phased")),
+        (LaplaceModule, FourierFeatures(4)),
+    ],
+    ids=["laplace", "quadrature", "text", "phased", "paired"],
+)
+def test_features_of_another_kind_are_refused(module, features):
+    if not isinstance(features, str):
+        features.fit(np.zeros((1, 2)))
+    with pytest.raises(
+        TypeError, match=f"`features` must be fitted {module.__name__.removesuffix('Module')}Features, got"
+    ):
+        module.from_features(features)
 
 
 def test_bad_input_is_refused(points):

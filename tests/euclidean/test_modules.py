@@ -113,9 +113,8 @@ def test_a_trained_lengthscale_is_found_again(points):
 def test_features_of_another_kind_are_refused(module, features):
     if not isinstance(features, str):
         features.fit(np.zeros((1, 2)))
-    with pytest.raises(
-        TypeError, match=f"`features` must be fitted {module.__name__.removesuffix('Module')}Features, got"
-    ):
+    kind = "FourierFeatures" if module is FourierModule else "LaplaceFeatures"
+    with pytest.raises(TypeError, match=f"`features` must be fitted {kind}, got"):
         module.from_features(features)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -48,18 +49,26 @@ class _RandomFeatures(nn.Module):
         """exp(log_lengthscale), shape () or (d,)."""
         return self.log_lengthscale.exp()
 
-    def _scaled(self, x: Tensor) -> Tensor:
-        """x in lengthscales, once its shape is known to fit."""
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of points x (..., d), shape (..., D), of the module's dtype."""
         if not isinstance(x, Tensor):
             raise TypeError(f"`x` must be a torch tensor, got {_checks.describe(x)}")
-        d = self.frequencies.shape[1]
+        d, dtype = self.frequencies.shape[1], self.frequencies.dtype
         if x.ndim == 0 or x.shape[-1] != d:
             raise ValueError(f"`x` must have shape (..., {d}), got {tuple(x.shape)}")
-        if x.dtype != self.frequencies.dtype:
+        if not x.is_floating_point() or torch.promote_types(x.dtype, dtype) != dtype:
             raise TypeError(
-                f"`x` must have the module's dtype, {self.frequencies.dtype}, got {x.dtype}: cast one of them"
+                f"`x` must have the module's dtype, {dtype}, or a narrower one, got {x.dtype}: cast one of them"
             )
-        return x / self.lengthscale
+        # Three digits of W x would leave its cosine, or its exponential, none.
+        working = torch.promote_types(dtype, torch.float32)
+        with torch.autocast(x.device.type, enabled=False):
+            scaled = x.to(working) / self.log_lengthscale.to(working).exp()
+            return self._readout(scaled, self.frequencies.to(working)).to(dtype)
+
+    @abstractmethod
+    def _readout(self, x: Tensor, frequencies: Tensor) -> Tensor:
+        """Features of points in lengthscales."""
 
     def extra_repr(self) -> str:
         m, d = self.frequencies.shape
@@ -99,11 +108,14 @@ class FourierModule(_RandomFeatures):
     Raises
     ------
     TypeError, ValueError
-        For settings out of range; for x of another dimension or dtype.
+        For settings out of range; for x of another dimension or a wider dtype.
 
     Notes
     -----
-    Cost: O(n m d) time for n points. dtype: torch's default when made; `.double()`, `.to(device)` as usual.
+    Cost: O(n m d) time for n points.
+
+    dtype: torch's default when made; `.double()`, `.to(device)` as usual. The features have the module's dtype.
+    Points of a narrower one are widened to it, and nothing is computed in less than float32, under autocast too.
 
     Source: Rahimi and Recht 2007, "Random features for large-scale kernel machines"; Reid et al. 2024,
     "Variance-reducing couplings for random features", Eq. 3.
@@ -164,9 +176,8 @@ class FourierModule(_RandomFeatures):
         tensor = None if phases is None else torch.tensor(phases, dtype=self.frequencies.dtype)
         self.register_buffer("phases", tensor)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Features of points x (..., d): (..., 2m) paired, (..., m) phased."""
-        projection = self._scaled(x) @ self.frequencies.T
+    def _readout(self, x: Tensor, frequencies: Tensor) -> Tensor:
+        projection = x @ frequencies.T
         if self.phases is None:
             return paired(projection)
         return math.sqrt(2 / projection.shape[-1]) * (projection + self.phases).cos()
@@ -199,11 +210,13 @@ class LaplaceModule(_RandomFeatures):
     Raises
     ------
     TypeError, ValueError
-        For settings out of range; for x of another dimension or dtype.
+        For settings out of range; for x of another dimension or a wider dtype.
 
     Notes
     -----
     Cost: O(n m d) time for n points. Centre x: the variance grows with exp(|x + y|^2 / l^2).
+
+    dtype: as for `FourierModule`.
 
     Source: Choromanski et al. 2021, "Rethinking attention with Performers"; Reid et al. 2024,
     "Variance-reducing couplings for random features", Eq. 4.
@@ -243,11 +256,9 @@ class LaplaceModule(_RandomFeatures):
         module._begin(features, train_frequencies)
         return module
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Features of points x (..., d), shape (..., m)."""
-        scaled = self._scaled(x)
-        common = scaled.square().sum(-1, keepdim=True) + 0.5 * math.log(self.frequencies.shape[0])
-        return (scaled @ self.frequencies.T - common).exp()
+    def _readout(self, x: Tensor, frequencies: Tensor) -> Tensor:
+        common = x.square().sum(-1, keepdim=True) + 0.5 * math.log(frequencies.shape[0])
+        return (x @ frequencies.T - common).exp()
 
 
 def _fitted(features: Any, dimension: int) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -99,6 +101,36 @@ def test_a_trained_lengthscale_is_found_again(points):
     assert pupil.lengthscale.item() == pytest.approx(2.0, abs=1e-5)
 
 
+MODULES = [FourierModule(3, 8, seed=0), FourierModule(3, 8, readout="phased", seed=0), LaplaceModule(3, 8, seed=0)]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=["paired", "phased", "laplace"])
+@pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
+def test_narrow_numbers_are_widened_under_autocast_too(points, module, narrow):
+    module = copy.deepcopy(module).float()
+    x = points.float()
+    with torch.autocast("cpu", torch.bfloat16):
+        features, widened = module(x), module(x.to(narrow))
+    assert features.dtype == widened.dtype == torch.float32
+    torch.testing.assert_close(features, module(x), rtol=0, atol=0)
+    torch.testing.assert_close(widened, module(x.to(narrow).float()), rtol=0, atol=0)
+    # a module of narrow numbers rounds its frequencies and its answer, and nothing between them
+    half = module.to(narrow)
+    answer = half(x.to(narrow))
+    assert answer.dtype == narrow
+    wide = copy.deepcopy(half).float()
+    torch.testing.assert_close(answer, wide(x.to(narrow).float()).to(narrow), rtol=0, atol=0)
+
+
+def test_a_module_learns_behind_a_linear_layer_under_autocast(points):
+    network = torch.nn.Sequential(
+        torch.nn.Linear(3, 4), FourierModule(4, 8, seed=0), torch.nn.Linear(16, 1)
+    ).float()
+    with torch.autocast("cpu", torch.bfloat16):
+        network(points.float()).sum().backward()
+    assert all(p.grad.dtype == torch.float32 and p.grad.abs().sum() > 0 for p in network.parameters())
+
+
 @pytest.mark.parametrize(
     ("module", "features"),
     [
@@ -123,7 +155,9 @@ def test_bad_input_is_refused(points):
     with pytest.raises(ValueError, match=r"`x` must have shape \(\.\.\., 3\), got \(5, 2\)"):
         module(torch.zeros(5, 2))
     with pytest.raises(TypeError, match="`x` must have the module's dtype"):
-        module(points.float())
+        module.float()(points)
+    with pytest.raises(TypeError, match="`x` must have the module's dtype"):
+        module(points.int())
     with pytest.raises(TypeError, match="`x` must be a torch tensor"):
         module(points.numpy())
     with pytest.raises(ValueError, match="`features` must be fitted"):

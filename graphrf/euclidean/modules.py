@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from graphrf import _checks
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
-from graphrf.euclidean.kernels import StationaryKernel, lengthscales
+from graphrf.euclidean.kernels import StationaryKernel
 from graphrf.euclidean.norms import NormCoupling
 from graphrf.euclidean.paired import paired
 
@@ -24,7 +24,7 @@ class _RandomFeatures(nn.Module):
     log_lengthscale: Tensor
 
     # The transformer whose numbers these are.
-    _transformer: type
+    _transformer: type[FourierFeatures] | type[LaplaceFeatures]
 
     def _begin(self, features: Any, train_frequencies: bool) -> None:
         """Take over frequencies and lengthscale of fitted features."""
@@ -36,9 +36,8 @@ class _RandomFeatures(nn.Module):
             raise ValueError(f"`features` must be fitted, got {_checks.describe(features)}: call fit(X) first")
         nn.Module.__init__(self)
         dtype = torch.get_default_dtype()
-        scale = lengthscales(features.lengthscale, features.n_features_in_)
         matrix = torch.tensor(features.frequencies_.matrix, dtype=dtype)
-        self.log_lengthscale = nn.Parameter(torch.tensor(np.log(scale), dtype=dtype))
+        self.log_lengthscale = nn.Parameter(torch.tensor(np.log(features.lengthscale_), dtype=dtype))
         if _checks.flag("train_frequencies", train_frequencies):
             self.frequencies = nn.Parameter(matrix)
         else:

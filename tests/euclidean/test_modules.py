@@ -51,6 +51,16 @@ def test_laplace_module_has_the_numbers_of_the_transformer(points):
         torch.testing.assert_close(module(points), expected, rtol=1e-13, atol=0)
 
 
+@pytest.mark.parametrize(
+    ("module", "features"), [(FourierModule, FourierFeatures), (LaplaceModule, LaplaceFeatures)]
+)
+def test_settings_changed_after_fit_are_not_those_of_the_features(points, module, features):
+    features = features(8, lengthscale=2.0, seed=1).fit(np.zeros((1, 3)))
+    expected = features.transform(points)
+    features.set_params(lengthscale=5.0)
+    torch.testing.assert_close(module.from_features(features)(points), expected, rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize("readout", ["paired", "phased"])
 def test_fourier_gradients_are_those_of_finite_differences(points, readout):
     module = FourierModule(3, 4, readout=readout, lengthscale=[0.7, 1.5, 3.0], train_frequencies=True, seed=0)

@@ -194,20 +194,22 @@ def learn_copula(
     rate = _checks.number("learning_rate", learning_rate, low=0, include_low=False)
     rng = np.random.default_rng(_checks.seed(seed))
 
-    exact = torch.from_numpy(chosen.gram(data, lengthscale=lengthscale))
-    scaled = torch.from_numpy(data / lengthscales(lengthscale, d))
-    theta = torch.zeros(d * (d - 1) // 2, dtype=torch.float64, requires_grad=True)
-    optimiser = torch.optim.Adam([theta], lr=rate)
-    losses = np.empty(n_steps)
-    for step in range(n_steps):
-        scores = torch.from_numpy(rng.standard_normal((n_samples, d))) @ cholesky_factor(theta, d).T
-        frequencies = norms_of_scores(scores, d, chosen)[..., None] * _units(directions, n_samples, d, rng)
-        error = _gram(scaled, frequencies, positive) - exact
-        loss = error.square().mean(dim=(1, 2)).sqrt().mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        losses[step] = loss.item()
+    # Training takes gradients, whatever mode the caller is in.
+    with torch.inference_mode(False), torch.enable_grad():
+        exact = torch.from_numpy(chosen.gram(data, lengthscale=lengthscale))
+        scaled = torch.from_numpy(data / lengthscales(lengthscale, d))
+        theta = torch.zeros(d * (d - 1) // 2, dtype=torch.float64, requires_grad=True)
+        optimiser = torch.optim.Adam([theta], lr=rate)
+        losses = np.empty(n_steps)
+        for step in range(n_steps):
+            scores = torch.from_numpy(rng.standard_normal((n_samples, d))) @ cholesky_factor(theta, d).T
+            frequencies = norms_of_scores(scores, d, chosen)[..., None] * _units(directions, n_samples, d, rng)
+            error = _gram(scaled, frequencies, positive) - exact
+            loss = error.square().mean(dim=(1, 2)).sqrt().mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            losses[step] = loss.item()
     return LearnedCopula(GaussianCopula(cholesky_factor(theta.detach(), d).numpy()), losses)
 
 

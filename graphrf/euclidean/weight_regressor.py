@@ -151,12 +151,14 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         if not isinstance(self.lengthscale, str):
             lengthscales(self.lengthscale, X.shape[1])
         self._m, self._single = n, y.ndim == 1
-        data, varies = self._observed(X, y.reshape(X.shape[0], -1))
-        # where y is constant, nothing but the start
-        effort = (self.n_starts, self.max_iterations) if varies else (1, 0)
-        found = self._search(data, seed, fresh, *effort)
+        # Training takes gradients, whatever mode the caller is in.
+        with torch.inference_mode(False), torch.enable_grad():
+            data, varies = self._observed(X, y.reshape(X.shape[0], -1))
+            # where y is constant, nothing but the start
+            effort = (self.n_starts, self.max_iterations) if varies else (1, 0)
+            found = self._search(data, seed, fresh, *effort)
+            self._posterior = self._posterior_at(data, found.point)
 
-        self._posterior = self._posterior_at(data, found.point)
         self._centre, self._offset, self._unit = data.centre, data.offset, data.unit
         constant = data.offset + data.unit * self._posterior.constant.numpy()
         self.mean_ = float(constant[0]) if self._single else constant

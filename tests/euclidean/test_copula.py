@@ -122,6 +122,14 @@ def test_learning_repeats_with_its_seed_and_takes_every_kernel_and_direction():
         assert np.isfinite(losses).all()
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference"])
+def test_a_copula_is_learned_in_any_mode_of_the_caller(mode):
+    x = np.random.default_rng(6).normal(size=(8, 3))
+    with mode():
+        learned = learn_copula(x, n_steps=3, seed=7)
+    np.testing.assert_array_equal(learned.copula.cholesky, learn_copula(x, n_steps=3, seed=7).copula.cholesky)
+
+
 def test_a_copula_of_another_order_is_refused():
     with pytest.raises(ValueError, match="copula of order 3, got blocks of 4"):
         draw_frequencies(4, 4, norms=GaussianCopula.independent(3), seed=0)

@@ -298,6 +298,21 @@ def test_scikit_learns_checks_pass():
         check_estimator(gp)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference"])
+def test_training_is_the_same_in_any_mode_of_the_caller(mode):
+    x, y = data(30)
+    outside, inside = (
+        SparseSpectrumGPRegressor(4, frequencies="trained", max_iterations=5, seed=0) for _ in range(2)
+    )
+    outside.fit(x, y)
+    with mode():
+        inside.fit(x, y)
+        predicted = inside.predict(x)
+    for answer in (predicted, inside.predict(x)):
+        np.testing.assert_array_equal(answer, outside.predict(x))
+    np.testing.assert_array_equal(inside.sample(x, seed=1), outside.sample(x, seed=1))
+
+
 def test_a_constant_y_is_predicted_with_a_warning():
     x, _ = data(20)
     with pytest.warns(UserWarning, match="`y` is constant"):

@@ -143,7 +143,8 @@ def learn_copula(
     Parameters
     ----------
     x : array_like, shape (N, d)
-        Points to be exact on, d at least 2. Training points, not those the features are judged by.
+        Points to be exact on, d at least 2, not all equal (readout "laplace": not all 0). Training points, not
+        those the features are judged by.
     kernel : str or StationaryKernel
         "gaussian" with readout "laplace".
     directions : {"iid", "orthogonal", "simplex"}
@@ -189,6 +190,11 @@ def learn_copula(
     positive = _checks.choice("readout", readout, READOUTS) == "laplace"
     if positive and chosen.nu is not None:
         raise ValueError(f"`kernel` must be 'gaussian' with readout 'laplace', got {chosen.name!r}")
+    if not (data if positive else data[1:] != data[:1]).any():
+        wanted = "a point other than 0" if positive else "two different points"
+        raise ValueError(
+            f"`x` must hold {wanted}, got {_checks.describe(data)}: its Gram matrix is exact whatever the copula"
+        )
     n_steps = _checks.integer("n_steps", n_steps, low=1)
     n_samples = _checks.integer("n_samples", n_samples, low=1)
     rate = _checks.number("learning_rate", learning_rate, low=0, include_low=False)
@@ -205,7 +211,8 @@ def learn_copula(
             scores = torch.from_numpy(rng.standard_normal((n_samples, d))) @ cholesky_factor(theta, d).T
             frequencies = norms_of_scores(scores, d, chosen)[..., None] * _units(directions, n_samples, d, rng)
             error = _gram(scaled, frequencies, positive) - exact
-            loss = error.square().mean(dim=(1, 2)).sqrt().mean()
+            # a norm, whose gradient at 0 is 0, where that of a root is not a number
+            loss = torch.linalg.vector_norm(error, dim=(1, 2)).mean() / len(data)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()

@@ -122,6 +122,18 @@ def test_learning_repeats_with_its_seed_and_takes_every_kernel_and_direction():
         assert np.isfinite(losses).all()
 
 
+def test_points_as_good_as_equal_teach_nothing_and_break_nothing():
+    learned = learn_copula([[0.0, 0.0], [1e-200, 0.0]], n_steps=3, seed=0)
+    np.testing.assert_array_equal(learned.copula.cholesky, np.eye(2))
+    np.testing.assert_array_equal(learned.losses, 0)
+
+
+def test_one_point_teaches_positive_features():
+    learned = learn_copula([[0.5, -0.5]], readout="laplace", n_steps=3, learning_rate=0.1, seed=0)
+    assert np.isfinite(learned.losses).all()
+    assert learned.copula.correlation[0, 1] != 0
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference"])
 def test_a_copula_is_learned_in_any_mode_of_the_caller(mode):
     x = np.random.default_rng(6).normal(size=(8, 3))
@@ -156,6 +168,10 @@ def test_bad_factors_are_named(matrix, match):
     [
         ({"x": np.ones((4, 1))}, "at least 2 columns"),
         ({"x": np.full((4, 2), np.nan)}, "`x` must be finite"),
+        ({"x": np.ones((1, 2))}, "`x` must hold two different points, got an array of shape \\(1, 2\\)"),
+        ({"x": np.ones((3, 2))}, "`x` must hold two different points"),
+        ({"x": np.ones((0, 2))}, "`x` must hold two different points"),
+        ({"x": np.zeros((3, 2)), "readout": "laplace"}, "`x` must hold a point other than 0"),
         ({"readout": "phased"}, "`readout` must be one of"),
         ({"directions": "simplex+"}, "`directions` must be one of"),
         ({"readout": "laplace", "kernel": "matern12"}, "`kernel` must be 'gaussian'"),
@@ -164,7 +180,7 @@ def test_bad_factors_are_named(matrix, match):
         ({"learning_rate": 0.0}, "`learning_rate` must be greater than 0"),
         ({"lengthscale": -1.0}, "`lengthscale` must be finite and greater than 0"),
     ],
-    ids=range(9),
+    ids=range(13),
 )
 def test_bad_settings_are_named(options, match):
     with pytest.raises(ValueError, match=match):

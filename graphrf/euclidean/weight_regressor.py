@@ -37,6 +37,10 @@ _GRID_LENGTHSCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
 _GRID_NOISE = (0.01, 0.1, 0.5)
 
 
+# Between these, squares of the largest entries of X and y, and of deviations of 1e-10 of them, are in range.
+_SMALLEST, _LARGEST = 1e-140, 1e140
+
+
 class Observed(NamedTuple):
     """Training data in units of their own.
 
@@ -128,7 +132,8 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            For settings out of range, X or y that are not finite, or of different lengths.
+            For settings out of range, X or y that are not finite, or of different lengths; if y, or a column of X,
+            is not 0 and its largest entry is below 1e-140 or above 1e140.
 
         Warns
         -----
@@ -148,6 +153,8 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         fresh = self._check_settings()
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         y = y.astype(np.float64)
+        _check_sizes("X", np.abs(X).max(0), _SMALLEST)
+        _check_sizes("y", np.abs(y).max(), _SMALLEST)
         if not isinstance(self.lengthscale, str):
             lengthscales(self.lengthscale, X.shape[1])
         self._m, self._single = n, y.ndim == 1
@@ -240,8 +247,6 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         centre, spread = x.mean(0), x.std(0)
         offset = y.mean(0) if self.mean == "constant" else np.zeros(y.shape[1])
         largest = float(np.abs(y).max())
-        if largest > 1e140:
-            raise ValueError(f"`y` must be at most 1e140, whose squares float64 can hold, got {largest:g}")
         unit = float(np.sqrt(np.square(y - offset).mean()))
         varies = unit > 1e-10 * largest
         if not varies:
@@ -253,7 +258,9 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
 
     def _points(self, X: Any) -> Tensor:
         check_is_fitted(self)
-        return torch.tensor(validate_data(self, X, dtype=np.float64, reset=False) - self._centre)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        _check_sizes("X", np.abs(X).max(0), 0.0)
+        return torch.tensor(X - self._centre)
 
     def _shaped(self, array: np.ndarray) -> np.ndarray:
         return array[:, 0] if self._single else array
@@ -353,6 +360,17 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             )  # fmt: skip
 
         return objective
+
+
+def _check_sizes(name: str, sizes: np.ndarray, smallest: float) -> None:
+    """Refuse data whose largest entries (of each column, or of all) have no squares in float64; 0 is none."""
+    for size in np.ravel(sizes):
+        if size > _LARGEST or 0 < size < smallest:
+            least = f"at least {smallest:g} and " if smallest else ""
+            raise ValueError(
+                f"`{name}` must be {least}at most {_LARGEST:g} in size, whose squares float64 can hold, "
+                f"got {size:g}: rescale it"
+            )
 
 
 def tensors(point: Point) -> dict[str, Tensor]:

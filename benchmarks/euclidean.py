@@ -92,7 +92,7 @@ def projections(dimensions: list[int], n_points: int, repeats: int) -> None:
             out = np.empty((n_points, dimension), dtype)
 
             def by_products(x=x, fast=fast, out=out) -> None:
-                in_blocks(lambda rows, into: np.copyto(into, fast.project(rows)), x, out, threads)
+                in_blocks(fast.project, x, out, threads)
 
             seconds = rounds({"dense": lambda x=x, dense=dense: dense.project(x), "HD": by_products}, repeats)
             medians = [1e3 * statistics.median(seconds[name]) for name in ("dense", "HD")]

@@ -21,51 +21,58 @@ _C4, _C5, _C6 = -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.1359
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding and taking it away rounds to the nearest integer
 
 
-def cos_sin_rows(x: np.ndarray, scale: float, out: np.ndarray) -> None:
-    """out[i] = scale [cos(x[i]), sin(x[i])], for C-contiguous x of shape (n, m) and out of shape (n, 2 m).
+def cos_sin_rows(out: np.ndarray, scale: float) -> None:
+    """out[i] = scale [cos(p), sin(p)], in place: p is the first half of row i. Shape (n, 2 m), C-contiguous.
 
-    In double precision within 2e-16 of the exact values, from a compiled loop; where some |x| is beyond `LARGEST`,
+    In double precision within 2e-16 of the exact values, from a compiled loop; where some |p| is beyond `LARGEST`,
     and in single precision, numpy's.
     """
-    if x.dtype == np.float64 and np.abs(x).max(initial=0.0) <= LARGEST:
-        _cos_sin_rows(x, scale, out)
+    m = out.shape[1] // 2
+    first = out[:, :m]
+    if _in_range(first):
+        _cos_sin_rows(out, scale)
         return
-    m = x.shape[1]
-    np.cos(x, out=out[:, :m])
-    np.sin(x, out=out[:, m:])
-    out *= x.dtype.type(scale)
+    np.sin(first, out=out[:, m:])
+    np.cos(first, out=first)
+    out *= out.dtype.type(scale)
 
 
-def cos_rows(x: np.ndarray, scale: float, out: np.ndarray) -> None:
-    """out = scale cos(x), of the same shape; as `cos_sin_rows`."""
-    if x.dtype == np.float64 and np.abs(x).max(initial=0.0) <= LARGEST:
-        _cos_rows(x, scale, out)
+def cos_rows(out: np.ndarray, scale: float) -> None:
+    """out = scale cos(out), in place, C-contiguous with two axes; as `cos_sin_rows`."""
+    if _in_range(out):
+        _cos_rows(out, scale)
         return
-    np.cos(x, out=out)
-    out *= x.dtype.type(scale)
+    np.cos(out, out=out)
+    out *= out.dtype.type(scale)
+
+
+def _in_range(x: np.ndarray) -> bool:
+    return x.dtype == np.float64 and x.max(initial=0.0) <= LARGEST and x.min(initial=0.0) >= -LARGEST
 
 
 @njit(nogil=True, cache=True)
-def _cos_rows(x, scale, out):  # type: ignore[no-untyped-def]
-    unused = np.empty(x.shape[1])
-    for i in range(x.shape[0]):
-        _cos_sin(x[i], scale, out[i], unused)
+def _cos_rows(out, scale):  # type: ignore[no-untyped-def]
+    unused = np.empty(out.shape[1])
+    for i in range(out.shape[0]):
+        _cos_sin(out[i], scale, unused)
 
 
 @njit(nogil=True, cache=True)
-def _cos_sin_rows(x, scale, out):  # type: ignore[no-untyped-def]
-    m = x.shape[1]
-    for i in range(x.shape[0]):
+def _cos_sin_rows(out, scale):  # type: ignore[no-untyped-def]
+    m = out.shape[1] // 2
+    for i in range(out.shape[0]):
         row = out[i]
-        _cos_sin(x[i], scale, row[:m], row[m:])
+        _cos_sin(row[:m], scale, row[m:])
 
 
 @njit(nogil=True, cache=True)
-def _cos_sin(x, scale, cos, sin):  # type: ignore[no-untyped-def]
+def _cos_sin(cos, scale, sin):  # type: ignore[no-untyped-def]
+    """From the numbers in `cos`. It is read and written as one array: two that overlap would not be vectorised."""
     # Without branches, so that it is compiled to vector instructions.
-    for j in range(x.shape[0]):
-        k = (x[j] * (2 / np.pi) + _ROUND) - _ROUND
-        r = ((x[j] - k * _P1) - k * _P2) - k * _P3
+    for j in range(cos.shape[0]):
+        x = cos[j]
+        k = (x * (2 / np.pi) + _ROUND) - _ROUND
+        r = ((x - k * _P1) - k * _P2) - k * _P3
         z = r * r
         s = r + r * z * (_S1 + z * (_S2 + z * (_S3 + z * (_S4 + z * (_S5 + z * _S6)))))
         c = (1 - 0.5 * z) + z * z * (_C1 + z * (_C2 + z * (_C3 + z * (_C4 + z * (_C5 + z * _C6)))))

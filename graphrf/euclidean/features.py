@@ -125,13 +125,13 @@ class FourierFeatures(FeatureMap):
             del self.phases_
 
     def _write(self, x: np.ndarray, out: np.ndarray) -> None:
-        projected = self.frequencies_.project(x / self.lengthscale_.astype(x.dtype))
-        m = projected.shape[1]
+        m = self.frequencies_.shape[0]
+        self.frequencies_.project(x / self.lengthscale_.astype(x.dtype), out[:, :m])
         if self._phased:
-            projected += self.phases_.astype(x.dtype)
-            cos_rows(projected, (2 / m) ** 0.5, out)
+            out += self.phases_.astype(x.dtype)
+            cos_rows(out, (2 / m) ** 0.5)
         else:
-            cos_sin_rows(projected, (1 / m) ** 0.5, out)
+            cos_sin_rows(out, (1 / m) ** 0.5)
 
     def _tensor(self, x: Any) -> Any:
         import torch
@@ -245,9 +245,9 @@ class LaplaceFeatures(FeatureMap):
 
     def _write(self, x: np.ndarray, out: np.ndarray) -> None:
         scaled = x / self.lengthscale_.astype(x.dtype)
-        exponent = self.frequencies_.project(scaled)
-        exponent -= self._common(scaled)
-        np.exp(exponent, out=out)
+        self.frequencies_.project(scaled, out)
+        out -= self._common(scaled)
+        np.exp(out, out=out)
 
     def _tensor(self, x: Any) -> Any:
         import torch

@@ -35,8 +35,11 @@ class Frequencies(Protocol):
         """W, one frequency a row, shape (m, d), float64."""
         ...
 
-    def project(self, x: Any) -> Any:
-        """x W^T, for points of shape (..., d): an array, in float32 or float64, or a torch tensor."""
+    def project(self, x: Any, out: np.ndarray | None = None) -> Any:
+        """x W^T, for points of shape (..., d): an array, in float32 or float64, or a torch tensor.
+
+        For arrays with two axes into `out` if it is given, of the dtype of x and with contiguous rows.
+        """
         ...
 
 
@@ -168,10 +171,10 @@ class DenseFrequencies:
     def shape(self) -> tuple[int, int]:
         return self.matrix.shape
 
-    def project(self, x: Any) -> Any:
+    def project(self, x: Any, out: np.ndarray | None = None) -> Any:
         x = floating("x", x, self.shape[1])
         if isinstance(x, np.ndarray):
-            return x @ self._transposed(x.dtype)
+            return np.matmul(x, self._transposed(x.dtype), out=out)
         import torch
 
         return x @ torch.tensor(self.matrix.T, dtype=x.dtype, device=x.device)
@@ -197,18 +200,14 @@ class FastFrequencies:
     def matrix(self) -> np.ndarray:
         return self.project(np.eye(self.shape[1])).T
 
-    def project(self, x: Any) -> Any:
+    def project(self, x: Any, out: np.ndarray | None = None) -> Any:
         x = floating("x", x, self.shape[1])
         if isinstance(x, np.ndarray):
-            out = np.empty((*x.shape[:-1], self.shape[0]), x.dtype)
-            project_rows(
-                np.ascontiguousarray(x).reshape(-1, self.shape[1]),
-                self.signs.astype(x.dtype),
-                self.norms.astype(x.dtype),
-                self.simplex,
-                out.reshape(-1, self.shape[0]),
-            )
-            return out
+            rows = np.ascontiguousarray(x).reshape(-1, self.shape[1])
+            if out is None:
+                out = np.empty((len(rows), self.shape[0]), x.dtype)
+            project_rows(rows, self.signs.astype(x.dtype), self.norms, self.simplex, out)
+            return out if x.ndim == 2 else out.reshape(*x.shape[:-1], self.shape[0])
         import torch
 
         n, d = self.shape
@@ -238,7 +237,11 @@ class AntitheticFrequencies:
     def matrix(self) -> np.ndarray:
         return np.concatenate([self.half.matrix, -self.half.matrix])
 
-    def project(self, x: Any) -> Any:
+    def project(self, x: Any, out: np.ndarray | None = None) -> Any:
+        if out is not None:
+            n = out.shape[1] // 2
+            np.negative(self.half.project(x, out[:, :n]), out=out[:, n:])
+            return out
         half = self.half.project(x)
         if isinstance(half, np.ndarray):
             return np.concatenate([half, -half], axis=-1)

@@ -60,15 +60,16 @@ def hadamard_rows(rows):  # type: ignore[no-untyped-def]
     """Transform each row of an (n, d) array in place; d a power of two."""
     n, d = rows.shape
     lanes = np.empty((d, LANES), rows.dtype)
+    scale = rows.dtype.type(1.0 / np.sqrt(d))
     for first in range(0, n, LANES):
         count = min(LANES, n - first)
         for k in range(count):
             for j in range(d):
                 lanes[j, k] = rows[first + k, j]
-        hadamard_lanes(lanes)
+        _hadamard_lanes(lanes)
         for k in range(count):
             for j in range(d):
-                rows[first + k, j] = lanes[j, k]
+                rows[first + k, j] = scale * lanes[j, k]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -80,8 +81,10 @@ def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
     """
     n, d = x.shape
     n_blocks, size = norms.shape
-    lanes = np.empty((size, LANES), out.dtype)
+    lanes = np.zeros((size, LANES), out.dtype)
     total = np.empty(LANES, out.dtype)
+    # Of the three transforms, taken into the norms.
+    scale = size**-1.5
     own = out.dtype.type(np.sqrt(size / (size - 1.0)) if simplex else 1.0)
     shared = out.dtype.type((np.sqrt(size) + 1.0) / (size - 1.0) ** 1.5 if simplex else 0.0)
     last = out.dtype.type(1.0 / np.sqrt(size - 1.0) if simplex else 0.0)
@@ -89,15 +92,16 @@ def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
         count = min(LANES, n - first)
         for block in range(n_blocks):
             lanes[d:] = 0
-            lanes[:, count:] = 0
-            for j in range(d):
+            # In tiles, which stay in the first cache on both sides.
+            for tile in range(0, d, LANES):
                 for k in range(count):
-                    lanes[j, k] = x[first + k, j] * signs[block, 2, j]
-            hadamard_lanes(lanes)
+                    for j in range(tile, min(tile + LANES, d)):
+                        lanes[j, k] = x[first + k, j] * signs[block, 2, j]
+            _hadamard_lanes(lanes)
             for factor in (1, 0):
                 for j in range(size):
                     lanes[j] *= signs[block, factor, j]
-                hadamard_lanes(lanes)
+                _hadamard_lanes(lanes)
             if simplex:
                 total[:] = 0
                 for j in range(size - 1):
@@ -107,15 +111,18 @@ def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
                         lanes[j, k] = own * lanes[j, k] - shared * total[k]
                 lanes[size - 1] = last * total
             begin = block * size
-            for j in range(min(size, out.shape[1] - begin)):
-                norm = norms[block, j]
+            width = min(size, out.shape[1] - begin)
+            for j in range(width):
+                lanes[j] *= out.dtype.type(scale * norms[block, j])
+            for tile in range(0, width, LANES):
                 for k in range(count):
-                    out[first + k, begin + j] = norm * lanes[j, k]
+                    for j in range(tile, min(tile + LANES, width)):
+                        out[first + k, begin + j] = lanes[j, k]
 
 
 @numba.njit(nogil=True, cache=True)
-def hadamard_lanes(lanes):  # type: ignore[no-untyped-def]
-    """Transform the columns of a (d, LANES) array in place, two levels at a time: half the passes over it."""
+def _hadamard_lanes(lanes):  # type: ignore[no-untyped-def]
+    """sqrt(d) H of the columns of a (d, LANES) array in place, two levels at a time: half the passes over it."""
     flat = lanes.reshape(-1)
     size, half = flat.shape[0], lanes.shape[1]
     while 2 * half < size:
@@ -129,7 +136,6 @@ def hadamard_lanes(lanes):  # type: ignore[no-untyped-def]
         half *= 4
     if half < size:
         _one_level(flat[:half], flat[half:])
-    flat *= flat.dtype.type(1.0 / np.sqrt(lanes.shape[0]))
 
 
 @numba.njit(nogil=True, cache=True)

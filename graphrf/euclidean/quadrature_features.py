@@ -187,10 +187,10 @@ class QuadratureFeatures(FeatureMap):
         return features
 
     def _write(self, x: np.ndarray, out: np.ndarray) -> None:
-        projected = self.frequencies_.project(x / self.lengthscale_.astype(x.dtype))
-        m = projected.shape[1]
+        m = len(self.weights_)
         both = out if self._n_constant == 0 else np.empty((len(x), 2 * m), x.dtype)
-        cos_sin_rows(projected, 1.0, both)
+        self.frequencies_.project(x / self.lengthscale_.astype(x.dtype), both[:, :m])
+        cos_sin_rows(both, 1.0)
         if both is not out:  # the origin has no sine
             out[:, :m], out[:, m:] = both[:, :m], both[:, m + self._n_constant :]
         out *= self._amplitudes.astype(x.dtype)

@@ -30,6 +30,9 @@ def test_projection_is_the_product_with_the_matrix(directions, d):
     np.testing.assert_allclose(frequencies.project(torch.tensor(x)).numpy(), expected, atol=1e-12)
     stacked = frequencies.project(torch.tensor(x)[:36].reshape(2, 18, d))
     np.testing.assert_allclose(stacked.reshape(36, -1).numpy(), expected[:36], atol=1e-12)
+    wide = np.zeros((37, 2 * len(expected[0])))
+    frequencies.project(x, wide[:, : len(expected[0])])
+    np.testing.assert_allclose(wide, np.c_[expected, 0 * expected], atol=1e-12)
     single = frequencies.project(x.astype(np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, expected, atol=2e-5)

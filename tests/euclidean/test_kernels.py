@@ -17,9 +17,7 @@ def test_far_points_have_a_kernel_of_zero(name):
 
 
 def test_a_smoothness_without_a_formula_is_refused():
-    with pytest.raises(
-        ValueError, match=r"`nu` must be 0\.5, 1\.5, 2\.5 or None.* got 3\.5"
-    ):
+    with pytest.raises(ValueError, match=r"`nu` must be 0\.5, 1\.5, 2\.5 or None.* got 3\.5"):
         StationaryKernel("matern72", 3.5)
 
 

@@ -51,7 +51,7 @@ def features(x, frequencies, anchors):
 def log_likelihoods(x, y, frequencies):
     """log p(y | W) of many sets of frequencies (q, m); anchors do not matter to it."""
     phi = np.array([features(x, each, np.zeros(each.size)) for each in frequencies])
-    a = SCALE * phi @ phi.mT + NOISE * np.eye(y.size)
+    a = SCALE * phi @ phi.swapaxes(1, 2) + NOISE * np.eye(y.size)
     squares = np.einsum("i,qi->q", y, np.linalg.solve(a, np.broadcast_to(y[:, None], (*a.shape[:2], 1)))[:, :, 0])
     return -0.5 * (squares + np.linalg.slogdet(a)[1] + y.size * np.log(2 * np.pi))
 

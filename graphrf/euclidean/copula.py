@@ -14,7 +14,7 @@ import torch
 from scipy import special
 
 from graphrf import _checks
-from graphrf.euclidean.directions import haar, simplex
+from graphrf.euclidean.directions import unit_blocks
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales, points, stationary_kernel
 from graphrf.euclidean.pair_means import log_norm_density
 
@@ -209,7 +209,9 @@ def learn_copula(
         losses = np.empty(n_steps)
         for step in range(n_steps):
             scores = torch.from_numpy(rng.standard_normal((n_samples, d))) @ cholesky_factor(theta, d).T
-            frequencies = norms_of_scores(scores, d, chosen)[..., None] * _units(directions, n_samples, d, rng)
+            frequencies = norms_of_scores(scores, d, chosen)[..., None] * torch.from_numpy(
+                unit_blocks(directions, n_samples, d, rng)
+            )
             error = _gram(scaled, frequencies, positive) - exact
             # a norm, whose gradient at 0 is 0, where that of a root is not a number
             loss = torch.linalg.vector_norm(error, dim=(1, 2)).mean() / len(data)
@@ -249,18 +251,6 @@ class _NormQuantile(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (slope,) = ctx.saved_tensors
         return gradient * slope, None, None
-
-
-def _units(directions: str, n: int, dimension: int, rng: np.random.Generator) -> torch.Tensor:
-    """n blocks of d unit vectors, shape (n, d, d)."""
-    if directions == "iid":
-        unit = rng.standard_normal((n, dimension, dimension))
-        unit /= np.linalg.norm(unit, axis=2, keepdims=True)
-    else:
-        unit = haar(n, dimension, rng)
-        if directions == "simplex":
-            unit = simplex(dimension) @ unit
-    return torch.from_numpy(unit)
 
 
 def _gram(x: torch.Tensor, frequencies: torch.Tensor, positive: bool) -> torch.Tensor:

@@ -100,6 +100,15 @@ def simplex_product(y: Any) -> Any:
     return out
 
 
+def unit_blocks(directions: str, n: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
+    """n independent blocks of d unit vectors, "iid", "orthogonal" or "simplex"; shape (n, d, d), float64."""
+    if directions == "iid":
+        normal = rng.standard_normal((n, dimension, dimension))
+        return normal / np.linalg.norm(normal, axis=2, keepdims=True)
+    rotations = haar(n, dimension, rng)
+    return simplex(dimension) @ rotations if directions == "simplex" else rotations
+
+
 def simplex_plus(norms: np.ndarray, rows: np.ndarray, *, n_passes: int = 10) -> np.ndarray:
     r"""Turn the directions of a block so that longer frequencies subtend wider angles.
 

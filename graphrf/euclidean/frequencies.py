@@ -12,7 +12,7 @@ from scipy.stats import qmc
 
 from graphrf import _checks
 from graphrf.euclidean.blas import one_thread
-from graphrf.euclidean.directions import DIRECTIONS, haar, simplex, simplex_plus, simplex_product
+from graphrf.euclidean.directions import DIRECTIONS, haar, simplex, simplex_plus, simplex_product, unit_blocks
 from graphrf.euclidean.hadamard import hadamard, next_power_of_two, project_rows
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
 from graphrf.euclidean.norms import NormCoupling, block_uniforms
@@ -253,17 +253,11 @@ class AntitheticFrequencies:
 def _units(directions: str, lengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Directions of blocks of d, shape (n_blocks, d, d)."""
     n_blocks, d = lengths.shape
-    if directions == "iid":
-        normal = rng.standard_normal((n_blocks, d, d))
-        return normal / np.linalg.norm(normal, axis=2, keepdims=True)
     # Several threads of LAPACK would change the last bits.
     with one_thread():
-        rotations = haar(n_blocks, d, rng)
-        if directions == "orthogonal":
-            return rotations
-        corners = simplex(d)
-        if directions == "simplex":
-            return corners @ rotations
+        if directions != "simplex+":
+            return unit_blocks(directions, n_blocks, d, rng)
+        rotations, corners = haar(n_blocks, d, rng), simplex(d)
         return np.stack([simplex_plus(norms, corners) @ r for norms, r in zip(lengths, rotations, strict=True)])
 
 

@@ -175,7 +175,7 @@ class QuadratureFeatures(FeatureMap):
         features = super().transform(X)
         if self._step is not None:
             both = np.concatenate([self._seen, _range(X)])
-            reach = (np.maximum(both.max(axis=0) - both.min(axis=0), 0) / self.lengthscale_).max()
+            reach = (np.ptp(both, axis=0) / self.lengthscale_).max() if len(both) else 0.0
             if reach >= np.pi / self._step:
                 warnings.warn(
                     f"points reach over {reach:.3g} lengthscales in one coordinate, but nodes {self._step:.3g} "
@@ -206,9 +206,9 @@ class QuadratureFeatures(FeatureMap):
 
 
 def _range(points: Any) -> np.ndarray:
-    """Least and greatest coordinates of checked points, shape (2, d)."""
+    """Least and greatest coordinates of checked points, shape (2, d); (0, d) if there are none."""
     if is_tensor(points):
         points = points.detach().double().cpu().numpy()
     array = np.asarray(points, dtype=np.float64)
     array = array.reshape(-1, array.shape[-1])
-    return np.stack([array.min(axis=0, initial=np.inf), array.max(axis=0, initial=-np.inf)])
+    return np.stack([array.min(axis=0), array.max(axis=0)]) if len(array) else array

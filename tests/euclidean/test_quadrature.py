@@ -325,3 +325,14 @@ def no_limit_of_columns(monkeypatch):
 @parametrize_with_checks([QuadratureFeatures(2)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def test_tensors_of_any_precision_and_length_have_features():
+    import torch
+
+    x = torch.linspace(-1, 1, 8).reshape(4, 2)
+    features = QuadratureFeatures(3).fit(x)
+    narrow = features.transform(x.to(torch.bfloat16))
+    assert narrow.dtype == torch.bfloat16
+    torch.testing.assert_close(narrow.float(), features.transform(x), rtol=0, atol=0.05)
+    assert features.transform(x[:0]).shape == (0, narrow.shape[1])

@@ -5,7 +5,7 @@ orthogonal frequencies. Batch 1, 8 heads of dimension 64, float32, on the CPU. B
 repetition; ratios, exact over ours, are of one repetition: median, smallest and largest. The crossing is where the
 line through the logarithms of the two ratios about 1 reaches it, if they do.
 
-python benchmarks/attention.py [--threads 1] [--repeats 5] [--longest 16384]
+    python benchmarks/attention.py [--threads 1] [--repeats 5] [--longest 16384]
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def crossing(lengths: list[int], ratios: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--longest", type=int, default=16_384)

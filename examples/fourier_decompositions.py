@@ -1,11 +1,12 @@
 """Fourier feature decompositions of real data: figures A.7 and A.8 of the chapter.
 
-As there (Tiao, Sec. A.4.1): the relative Frobenius error of Phi Phi^T against the number of columns of Phi, for
-the squared-exponential and the Matern-5/2 kernel with lengthscales 1, 1/4 and 1/16, mean and 95 % interval of 25
-repeats. Iris, diabetes, wine and breast cancer come with scikit-learn, Boston from the data folder. The chapter's
-MOTORCYCLE is not available here: "line" is a synthetic stand-in, 133 uniform points in one dimension. The chapter
-does not say how it scales its data; here every column is scaled to [0, 1]. At most 150 points of a set are taken;
-rows of Boston with missing entries are left out.
+As there ("Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.4.1): the relative
+Frobenius error of Phi Phi^T against the number of columns of Phi, for the squared-exponential and the Matern-5/2
+kernel with lengthscales 1, 1/4 and 1/16, mean and 95 % interval of 25 repeats. Iris, diabetes, wine and breast
+cancer come with scikit-learn, Boston from the data folder. The chapter's MOTORCYCLE is not available here: "line"
+is a synthetic stand-in, 133 uniform points in one dimension. The chapter does not say how it scales its data; here
+every column is scaled to [0, 1]. At most 150 points of a set are taken; rows of Boston with missing entries are
+left out.
 
 The rows, at equal numbers of columns:
 

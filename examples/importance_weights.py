@@ -1,11 +1,12 @@
 """Why Matern frequencies are not drawn by importance weights: the variance of the weights is infinite.
 
-The chapter (Tiao, Sec. A.3.2) draws frequencies w from the Gaussian law q of the squared-exponential kernel and
-gives each the weight p(w)/q(w), with p the Student-t density of a Matern kernel. Its tails are heavier, so the
-second moment of the weights, the integral of p^2/q, is infinite: the sample variance never settles, and jumps
-whenever a frequency falls far out. Here the running sample variance of p(w)/q(w) cos(w . t) is printed beside that
-of cos(w . t) with w drawn from p itself: a normal vector over the root of a chi-squared number, which takes one
-more coordinate of a uniform sample and so does for Sobol points what the weights were for.
+The chapter ("Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.2) draws
+frequencies w from the Gaussian law q of the squared-exponential kernel and gives each the weight p(w)/q(w), with p
+the Student-t density of a Matern kernel. Its tails are heavier, so the second moment of the weights, the integral
+of p^2/q, is infinite: the sample variance never settles, and jumps whenever a frequency falls far out. Here the
+running sample variance of p(w)/q(w) cos(w . t) is printed beside that of cos(w . t) with w drawn from p itself: a
+normal vector over the root of a chi-squared number, which takes one more coordinate of a uniform sample and so
+does for Sobol points what the weights were for.
 
 The second table is the estimate of the kernel from scrambled Sobol points, both ways. No number is published; the
 chapter reports that its quasi-random features do "considerably worse and with far higher variance" for the

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphrf import _checks
+from graphrf.euclidean.blas import one_thread
 
 DIRECTIONS = ("iid", "orthogonal", "simplex", "simplex+", "orthogonal-hd", "simplex-hd", "halton", "sobol")
 
@@ -105,8 +106,10 @@ def unit_blocks(directions: str, n: int, dimension: int, rng: np.random.Generato
     if directions == "iid":
         normal = rng.standard_normal((n, dimension, dimension))
         return normal / np.linalg.norm(normal, axis=2, keepdims=True)
-    rotations = haar(n, dimension, rng)
-    return simplex(dimension) @ rotations if directions == "simplex" else rotations
+    # Several threads of LAPACK would change the last bits.
+    with one_thread():
+        rotations = haar(n, dimension, rng)
+        return simplex(dimension) @ rotations if directions == "simplex" else rotations
 
 
 def simplex_plus(norms: np.ndarray, rows: np.ndarray, *, n_passes: int = 10) -> np.ndarray:

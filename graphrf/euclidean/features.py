@@ -136,14 +136,15 @@ class FourierFeatures(FeatureMap):
     def _tensor(self, x: Any) -> Any:
         import torch
 
+        from graphrf.euclidean.paired import paired
+
         projected = self.frequencies_.project(
             x / torch.as_tensor(self.lengthscale_, dtype=x.dtype, device=x.device)
         )
-        m = projected.shape[-1]
         if self._phased:
             phases = torch.as_tensor(self.phases_, dtype=x.dtype, device=x.device)
-            return torch.cos(projected + phases) * (2 / m) ** 0.5
-        return torch.cat([torch.cos(projected), torch.sin(projected)], dim=-1) * (1 / m) ** 0.5
+            return torch.cos(projected + phases) * (2 / projected.shape[-1]) ** 0.5
+        return paired(projected)
 
 
 class LaplaceFeatures(FeatureMap):

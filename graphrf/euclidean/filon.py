@@ -47,7 +47,8 @@ def filon_coefficients(theta: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     -----
     The closed forms cancel to the third order; below theta = 1/2 the Taylor series are summed instead.
 
-    Source: Tiao, decoupled sampling chapter, Eq. A.32 and the series below it.
+    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Eq. A.32 and the series
+    below it.
 
     Examples
     --------
@@ -104,8 +105,9 @@ def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
     Exact, whatever t, if g is quadratic on each pair of intervals. At t = 0 it is Simpson's rule.
     Cost: O(L) time for each entry of `t`; memory 2 L + 1 numbers for each.
 
-    Source: Filon 1928; Tiao, decoupled sampling chapter, Eqs. A.29 to A.32. The unnumbered form between A.31 and
-    A.32 should read sum_i gamma_i f(w_i) + h gamma (...): with f rather than g, and with h.
+    Source: Filon 1928; "Numerical methods for improved decoupled sampling of Gaussian processes", Eqs. A.29 to
+    A.32. The unnumbered form between A.31 and A.32 should read sum_i gamma_i f(w_i) + h gamma (...): with f
+    rather than g, and with h.
 
     Examples
     --------
@@ -185,7 +187,8 @@ def filon_kernel(
 
     Cost: O(n_nodes) time and numbers for each entry of `t`.
 
-    Source: Tiao, decoupled sampling chapter, Sec. A.3.3.4, Eqs. A.28 to A.32, Figs. A.5 and A.6.
+    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.4, Eqs. A.28
+    to A.32, Figs. A.5 and A.6.
 
     Examples
     --------

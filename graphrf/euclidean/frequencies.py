@@ -12,7 +12,7 @@ from scipy.stats import qmc
 
 from graphrf import _checks
 from graphrf.euclidean.blas import one_thread
-from graphrf.euclidean.directions import DIRECTIONS, haar, simplex, simplex_plus, simplex_product, unit_blocks
+from graphrf.euclidean.directions import DIRECTIONS, simplex, simplex_plus, simplex_product, unit_blocks
 from graphrf.euclidean.hadamard import hadamard, next_power_of_two, project_rows
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
 from graphrf.euclidean.norms import NormCoupling, block_uniforms
@@ -253,11 +253,10 @@ class AntitheticFrequencies:
 def _units(directions: str, lengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Directions of blocks of d, shape (n_blocks, d, d)."""
     n_blocks, d = lengths.shape
-    # Several threads of LAPACK would change the last bits.
+    if directions != "simplex+":
+        return unit_blocks(directions, n_blocks, d, rng)
+    rotations, corners = unit_blocks("orthogonal", n_blocks, d, rng), simplex(d)
     with one_thread():
-        if directions != "simplex+":
-            return unit_blocks(directions, n_blocks, d, rng)
-        rotations, corners = haar(n_blocks, d, rng), simplex(d)
         return np.stack([simplex_plus(norms, corners) @ r for norms, r in zip(lengths, rotations, strict=True)])
 
 

@@ -1,4 +1,4 @@
-r"""The Walsh-Hadamard transform in O(d log d), for numpy and torch."""
+r"""Products with Hadamard matrices in O(d log d): a compiled loop for arrays, small products for tensors."""
 
 from __future__ import annotations
 
@@ -13,63 +13,8 @@ def next_power_of_two(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
-def hadamard(x: Any) -> Any:
-    r"""H x along the last axis, with H the orthonormal Walsh-Hadamard matrix of Sylvester's order.
-
-    .. math:: H_1 = 1, \quad H_{2d} = \tfrac{1}{\sqrt 2} \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix}.
-
-    Parameters
-    ----------
-    x : ndarray or torch.Tensor, shape (..., d)
-        d a power of two; float32 or float64. Left as it is.
-
-    Returns
-    -------
-    ndarray or torch.Tensor, same shape and dtype
-        For tensors on the same device and with gradients.
-
-    Notes
-    -----
-    Cost: d log2 d additions a row. numpy rows run in a compiled loop on one thread, which releases the GIL; torch
-    tensors take log2(d) / 4 products with a Hadamard matrix of order 16.
-
-    Source: Choromanski, Rowland and Weller 2017, "The unreasonable effectiveness of structured random orthogonal
-    embeddings", Sec. 2.
-
-    Examples
-    --------
-    >>> hadamard(np.array([1.0, 0.0, 0.0, 0.0]))
-    array([0.5, 0.5, 0.5, 0.5])
-    """
-    d = x.shape[-1]
-    if d & (d - 1) or d == 0:
-        raise ValueError(f"`x` must have a power of two as its last dimension, got {d}; pad it with zeros")
-    if isinstance(x, np.ndarray):
-        out = np.array(x, order="C")
-        hadamard_rows(out.reshape(-1, d))
-        return out
-    return _by_factors(x)
-
-
 LANES = 16
 """Rows that are transformed side by side, entry by entry: the inner loops then run over contiguous memory."""
-
-
-@numba.njit(nogil=True, cache=True)
-def hadamard_rows(rows):  # type: ignore[no-untyped-def]
-    """Transform each row of an (n, d) array in place; d a power of two."""
-    n, d = rows.shape
-    lanes = np.empty((d, LANES), rows.dtype)
-    scale = rows.dtype.type(1.0 / np.sqrt(d))
-    for first in range(0, n, LANES):
-        count = min(LANES, n - first)
-        for k in range(count):
-            for j in range(d):
-                lanes[j, k] = rows[first + k, j]
-        _hadamard_lanes(lanes)
-        for k in range(count):
-            for j in range(d):
-                rows[first + k, j] = scale * lanes[j, k]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -153,21 +98,44 @@ def _one_level(a, b):  # type: ignore[no-untyped-def]
         a[j], b[j] = p + q, p - q
 
 
-def _by_factors(x: Any) -> Any:
-    """H as a Kronecker product of small Hadamard matrices, in products that torch differentiates."""
+def hadamard(x: Any) -> Any:
+    r"""H x along the last axis of a tensor, with H the orthonormal Walsh-Hadamard matrix of Sylvester's order.
+
+    .. math:: H_1 = 1, \quad H_{2d} = \tfrac{1}{\sqrt 2} \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix}.
+
+    Parameters
+    ----------
+    x : torch.Tensor, shape (..., d)
+        d a power of two, floating point.
+
+    Returns
+    -------
+    torch.Tensor, same shape, dtype and device
+        With gradients.
+
+    Notes
+    -----
+    H is a Kronecker product: log2(d) / 4 products with a Hadamard matrix of order 16.
+
+    Source: Choromanski, Rowland and Weller 2017, "The unreasonable effectiveness of structured random orthogonal
+    embeddings", Sec. 2.
+
+    Examples
+    --------
+    >>> import torch
+    >>> hadamard(torch.tensor([1.0, 0.0, 0.0, 0.0]))
+    tensor([0.5000, 0.5000, 0.5000, 0.5000])
+    """
     import torch
 
     d = x.shape[-1]
-    shape = x.shape
-    y = x.reshape(-1, 1, d)
-    left = 1
+    base = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=x.dtype, device=x.device)
+    y, left = x.reshape(-1, 1, d), 1
     while left < d:
         order = min(16, d // left)
         small = torch.ones(1, 1, dtype=x.dtype, device=x.device)
-        base = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=x.dtype, device=x.device)
         while small.shape[0] < order:
             small = torch.kron(base, small)
-        right = d // (left * order)
-        y = torch.einsum("ab,nlbr->nlar", small, y.reshape(-1, left, order, right))
+        y = torch.einsum("ab,nlbr->nlar", small, y.reshape(-1, left, order, d // (left * order)))
         left *= order
-    return y.reshape(shape) / d**0.5
+    return y.reshape(x.shape) / d**0.5

@@ -1,4 +1,4 @@
-"""The readout of random Fourier features that is trained by gradients, of nothing but torch."""
+"""The paired readout of random Fourier features for tensors, of nothing but torch."""
 
 from __future__ import annotations
 

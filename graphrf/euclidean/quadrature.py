@@ -55,7 +55,8 @@ def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     alpha_i underflows at the outer nodes from n = 370 on; the weights here come from the Hermite functions and
     do not. Cost: O(n_nodes^2) time.
 
-    Source: Tiao, decoupled sampling chapter, Sec. A.3.3.1, Eqs. A.16 to A.20.
+    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.1, Eqs. A.16
+    to A.20.
 
     Examples
     --------
@@ -107,7 +108,8 @@ def gauss_legendre(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
     Cost: O(n_nodes^2) time.
 
-    Source: Tiao, decoupled sampling chapter, Sec. A.3.3.2. 1/cos^2 is 1 + tan^2. Its T maps [-1, 1] to the line.
+    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.2. 1/cos^2 is
+    1 + tan^2. Its T maps [-1, 1] to the line.
 
     Examples
     --------
@@ -147,7 +149,8 @@ def simpson(n_nodes: int, max_frequency: float) -> tuple[np.ndarray, np.ndarray]
     Equidistant frequencies alias: the kernel they give repeats with period 2 pi / h, k(t + 2 pi / h) = k(t), and
     near t = pi / h stands a ghost of height -1/3 (1/3 where L is odd). Distances must stay well below pi / h.
 
-    Source: Tiao, decoupled sampling chapter, Sec. A.3.3.3, Eqs. A.24 to A.27.
+    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.3, Eqs. A.24
+    to A.27.
 
     Examples
     --------
@@ -218,7 +221,8 @@ def spectral_rule(
 
     Cost: O(d n_nodes^d) time and numbers.
 
-    Source: Tiao, decoupled sampling chapter, Sec. A.3.3, Eqs. A.20, A.23.
+    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3, Eqs. A.20,
+    A.23.
 
     Examples
     --------

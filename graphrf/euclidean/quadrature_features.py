@@ -86,8 +86,8 @@ class QuadratureFeatures(FeatureMap):
 
     Cost of `transform`: O(n d n_nodes^d) time; memory n times the columns, and a block.
 
-    Source: Tiao, decoupled sampling chapter, Sec. A.3.3; Dao, De Sa and Re 2017, "Gaussian quadrature for kernel
-    features".
+    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3; Dao, De Sa
+    and Re 2017, "Gaussian quadrature for kernel features".
 
     Examples
     --------

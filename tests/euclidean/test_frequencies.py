@@ -120,13 +120,20 @@ def test_haar_matrices_are_orthogonal_and_their_first_entry_has_both_signs():
 def test_hadamard_is_the_orthonormal_sylvester_matrix(d):
     x = np.random.default_rng(0).normal(size=(19, d))
     expected = x @ hadamard_matrix(d).T / np.sqrt(d)
-    np.testing.assert_allclose(hadamard(x), expected, atol=1e-12)
     np.testing.assert_allclose(hadamard(torch.tensor(x)).numpy(), expected, atol=1e-12)
 
 
-def test_hadamard_refuses_other_lengths():
-    with pytest.raises(ValueError, match="power of two as its last dimension, got 6; pad"):
-        hadamard(np.zeros((2, 6)))
+@pytest.mark.parametrize("directions", ["orthogonal-hd", "simplex-hd"])
+@pytest.mark.parametrize("d", [2, 5, 16, 100])
+def test_fast_frequencies_are_their_product_of_matrices(directions, d):
+    frequencies = draw(directions, 3 * d, d, seed=4)
+    size = frequencies.norms.shape[1]
+    h, s = hadamard_matrix(size) / np.sqrt(size), simplex(size) if directions == "simplex-hd" else np.eye(size)
+    blocks = [
+        np.diag(norms) @ s @ h @ np.diag(a) @ h @ np.diag(b) @ h @ np.diag(c)
+        for norms, (a, b, c) in zip(frequencies.norms, frequencies.signs, strict=True)
+    ]
+    np.testing.assert_allclose(frequencies.matrix, np.concatenate(blocks)[: 3 * d, :d], atol=1e-12)
 
 
 def test_pairs_add_to_one_and_an_odd_last_one_is_alone():

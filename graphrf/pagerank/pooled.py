@@ -30,9 +30,12 @@ _U11 = np.uint64(11)
 _U32 = np.uint64(32)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 # Nodes whose stops are rounded together; a task of one thread.
-_BLOCK = 1 << 12
+BLOCK = 1 << 12
 # Walkers are followed by a list once there are fewer than one for so many nodes.
-_SPARSE = 16
+SPARSE = 16
+# Binary digits of the fractions of walkers that stop, and a whole walker in their unit.
+FRACTION_BITS = 52
+ONE = 1 << FRACTION_BITS
 
 
 def count_pool(
@@ -56,7 +59,7 @@ def count_pool(
     following = np.zeros_like(population)
     k = 0
     n_steps = 0
-    n_threads = min(n_threads, -(-n_nodes // _BLOCK))
+    n_threads = min(n_threads, -(-n_nodes // BLOCK))
     if n_threads > 1:
         # Every thread deals into an array of its own; sums of integers do not depend on who dealt what.
         targets = [following, *(np.zeros_like(population) for _ in range(n_threads - 1))]
@@ -75,7 +78,7 @@ def count_pool(
                     _merge(extra[low:high], targets[0][low:high])
                 return int(_add_up(targets[0][low:high], counts[low:high]))
 
-            while total * _SPARSE >= n_nodes:
+            while total * SPARSE >= n_nodes:
                 k += 1
                 everywhere(sweep, k)
                 total = sum(everywhere(gather))
@@ -113,7 +116,7 @@ def _run(indptr, indices, cumulative, population, following, p_halt, k, key, cou
     n_nodes = population.size
     total = np.int64(population.sum())
     n_steps = 0
-    while total * _SPARSE >= n_nodes and total > 0:
+    while total * SPARSE >= n_nodes and total > 0:
         k += 1
         _sweep(indptr, indices, cumulative, population, p_halt, k, key, 0, 1, following)
         total = _add_up(following, counts)
@@ -144,10 +147,10 @@ def _sweep(  # type: ignore[no-untyped-def]
     indptr, indices, cumulative, population, p_halt, k, key, first, stride, following
 ):
     """One round of every `stride`-th block of nodes, from block `first` on; leaves their populations empty."""
-    desk = _new_desk(_BLOCK)
-    for low in range(first * _BLOCK, population.size, stride * _BLOCK):
+    desk = _new_desk(BLOCK)
+    for low in range(first * BLOCK, population.size, stride * BLOCK):
         n = 0
-        for u in range(low, min(low + _BLOCK, population.size)):
+        for u in range(low, min(low + BLOCK, population.size)):
             desk.nodes[n] = u
             n += np.int64(population[u] > 0)
         _round(indptr, indices, cumulative, population, p_halt, k, key, n, desk, following, None)
@@ -210,28 +213,33 @@ def _stop(left, p_halt, uniforms, last):  # type: ignore[no-untyped-def]
     nodes are negatively correlated. `left` has a place more than `uniforms`, for the owner before the first;
     `last` settles the carry at the end. Without branches, since half of them would be mispredicted.
 
+    Fractions are whole multiples of 2^-52, rounded down, so that their sums are exact in any order and other
+    engines find the same carries: this takes less than 2^-52 off a node's expected stops.
+
     Source: Deville and Tillé, "Unequal probability sampling through a splitting method", Biometrika 1998;
     Chauvet, "On a characterization of ordered pivotal sampling", Bernoulli 2012.
     """
     size = uniforms.size
     left[size] = 0
     owner = size
-    carry = 0.0
+    carry = np.int64(0)
     for i in range(size):
         expected = left[i] * p_halt
         whole = np.int64(expected)
-        fraction = expected - whole
+        fraction = np.int64((expected - whole) * float(ONE))
         left[i] -= whole
         both = carry + fraction
         # Below 1, one of the two takes the sum of their fractions, the other nothing; else one of them takes a
         # walker, the other what is left. `change`: it is i that carries on.
-        grant = np.int64(both >= 1.0)
-        x = uniforms[i]
-        change = x * (2.0 - both) >= 1.0 - carry if grant == 1 else x * both < fraction
+        grant = both >> FRACTION_BITS
+        if grant == 1:
+            change = uniforms[i] * float(2 * ONE - both) >= float(ONE - carry)
+        else:
+            change = uniforms[i] * float(both) < float(fraction)
         left[owner if change else i] -= grant
         owner = i if change else owner
-        carry = both - grant
-    left[owner] -= np.int64(last < carry)
+        carry = both - (grant << FRACTION_BITS)
+    left[owner] -= np.int64(last * float(ONE) < float(carry))
 
 
 @njit(nogil=True)

@@ -103,8 +103,8 @@ def merged(
     """The block of visits that come in any order: sorted by (row, node, step), those of one key added up.
 
     values, one for each key, become `counts` and keep their type; None counts the visits of a key, in 16 bits.
-    Rows number at most `packing.most_rows`. Two visits of one key add up alike in either order; of more,
-    floating-point sums may depend on the device. Waits for the device twice: for the numbers of visits and entries.
+    Rows number at most `packing.most_rows`. Two visits of a key add up alike in either order; of more,
+    floating-point sums may depend on the device. Waits for the device twice, for the sizes of the result.
     """
     if values is None:
         keys = torch.sort(keys).values

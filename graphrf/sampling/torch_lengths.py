@@ -39,6 +39,11 @@ class DeviceLengths:
         self._permutations = torch.from_numpy(np.array(permutations, np.int64)).to(device)
         self._divisor = torch.full((), self._order, dtype=torch.float64, device=device)
 
+    @property
+    def walk_bytes(self) -> int:
+        """Memory that `draw` takes for a walk: the words of a call of the generator, or of a stage of calls."""
+        return 52 * _CALLS if self._rule == Rule.ANTITHETIC else 72
+
     def draw(self, sources: Tensor) -> Tensor:
         """The lengths, int32, shape (rows, n_walks), of the walks of `sources` (int64)."""
         if self._rule == Rule.ANTITHETIC:

@@ -168,7 +168,10 @@ def run_starts(sorted_words: Tensor) -> Tensor:
 
 def run_lengths(starts: Tensor, n: int) -> Tensor:
     """How many of n words belong to the run that begins at each of `starts`."""
-    return torch.diff(starts, append=starts.new_full((1,), n))
+    lengths = torch.empty_like(starts)
+    torch.sub(starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[-1:] = n - starts[-1:]
+    return lengths
 
 
 def run_numbers(sorted_words: Tensor) -> Tensor:

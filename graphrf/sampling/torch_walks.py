@@ -48,11 +48,24 @@ class DeviceWalks:
 
     def sample(self, sources: Tensor) -> DeviceBlock:
         """The visits of the walks from `sources`, int64 on the device; the same source may come again."""
-        walk = self._walk_stratified if self._stratified else self._walk_independent
-        return joined([walk(part) for part in sources.split(self._packing.most_rows)])
+        return joined([self._block(part) for part in sources.split(self._packing.most_rows)])
 
-    def _walk_independent(self, sources: Tensor) -> DeviceBlock:
-        """Walks with independent directions, the longest first, so that those which go on are the first ones."""
+    def _block(self, sources: Tensor) -> DeviceBlock:
+        """The visits of as many rows as a key has room for."""
+        n_rows = sources.numel()
+        if self._stratified:
+            keys, counts = self._walk_stratified(sources)
+            return merged(keys, counts, self._packing, n_rows)
+        block = merged(self._walk_independent(sources), None, self._packing, n_rows)
+        # One key stood for all walks of a source at step 0.
+        block.counts.masked_fill_(block.steps == 0, _bits16(self._n_walks))
+        return block
+
+    def _walk_independent(self, sources: Tensor) -> Tensor:
+        """Keys of the visits of walks with independent directions, one each, but one a source at step 0.
+
+        The longest walks come first, so that those which go on are always the first ones.
+        """
         packing, n_rows = self._packing, sources.numel()
         lengths, walkers = torch.sort(self._lengths.draw(sources).view(-1), descending=True, stable=True)
         alive = _reaching(lengths)
@@ -69,11 +82,7 @@ class DeviceWalks:
             nodes = neighbours(nodes[:n], bits, self._walk)
             keys[place : place + n] = packing.keys(packing.pairs(rows[:n], nodes), k)
             place += n
-        del starts, nodes, rows, walkers
-        block = merged(keys, None, packing, n_rows)
-        # One key stands for all walks of a source at step 0.
-        block.counts.masked_fill_(block.steps == 0, (self._n_walks + 2**15) % 2**16 - 2**15)
-        return block
+        return keys
 
     def _directions(self, sources: Tensor, walks: Tensor, alive: list[int]) -> Iterator[Tensor]:
         """64 bits for each walk that goes on, step by step; the higher ones alone are random without weights.
@@ -93,11 +102,11 @@ class DeviceWalks:
                 else:
                     yield bits64(*(word[call, : alive[step]] for word in words[2 * phase : 2 * phase + 2]))
 
-    def _walk_stratified(self, sources: Tensor) -> DeviceBlock:
-        """Walks with stratified directions: those that stand on one node at one step leave it together.
+    def _walk_stratified(self, sources: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and counts (16 bits) of the visits of walks with stratified directions, no key twice.
 
-        The walks of a node keep the order in which they came to it, as the sort is stable.
-        Counters: (source, node, step, SHARED_DIRECTION).
+        The walks that stand on one node at one step leave it together, in the order in which they came there: the
+        sort is stable. Counters: (source, node, step, SHARED_DIRECTION).
         """
         packing = self._packing
         lengths = self._lengths.draw(sources).view(-1)
@@ -124,13 +133,12 @@ class DeviceWalks:
             choices = self._dealt(sources, pairs, first, standing, k)
             nodes = neighbours(packing.nodes(pairs), choices, self._walk)
             pairs = packing.pairs(packing.rows(pairs), nodes)
-        del pairs, lengths, first, standing
-        return merged(torch.cat(keys), torch.cat(counts), packing, sources.numel())
+        return torch.cat(keys), torch.cat(counts)
 
     def _dealt(self, sources: Tensor, pairs: Tensor, first: Tensor, standing: Tensor, k: int) -> Tensor:
         """64 bits for each walk, by systematic sampling among those of one pair: `graphrf.sampling.walks.deal`.
 
-        Runs of equal pairs begin at `first` and hold `standing` walks. The j-th takes the bits of its run and j gaps.
+        Runs of equal pairs begin at `first` and hold `standing` walks; the j-th takes its run's bits and j gaps.
         """
         of_run = pairs[first]
         high, low, _, _ = philox(
@@ -142,13 +150,32 @@ class DeviceWalks:
         return bits[run] + torch.arange(pairs.numel(), device=pairs.device) * gaps[run]
 
     def working_bytes(self, n_rows: int) -> int:
-        """Memory that `sample` takes for a block of rows."""
-        return 0
+        """Memory that `sample` takes for a block of rows: the most that is expected of its three parts.
+
+        Lengths take the words of the generator, walks these and their state, the merge a sort of 8-byte keys: the
+        keys, their order, and as much again three times for the scratch of the sort.
+        """
+        prepared = self._prepared
+        walks = n_rows * self._n_walks
+        moving = walks * float(prepared.survival.table[1:2].sum())
+        lengths = walks * self._lengths.walk_bytes
+        if self._stratified:
+            steps, merge = 12 * walks + 100 * moving, 50 * n_rows * prepared.merged_per_row[1]
+        else:
+            visits = n_rows * prepared.visits_per_row
+            words = max(moving, min(_STAGE, moving * prepared.survival.max_length))
+            steps, merge = 24 * moving + 72 * words + 8 * visits, 48 * visits
+        return int(max(lengths, steps, merge)) + 4096
 
 
 def _pairs_of(sources: Tensor, packing: Packing) -> Tensor:
     """A word (row, node) for each row, which stands on its source."""
     return packing.pairs(torch.arange(sources.numel(), device=sources.device), sources)
+
+
+def _bits16(count: int) -> int:
+    """The int16 with the bits of a uint16."""
+    return count - 2**16 if count >> 15 else count
 
 
 def _reaching(lengths: Tensor) -> list[int]:

@@ -164,7 +164,7 @@ class DeviceWalks:
         else:
             visits = n_rows * prepared.visits_per_row
             words = max(moving, min(_STAGE, moving * prepared.survival.max_length))
-            steps, merge = 24 * moving + 72 * words + 8 * visits, 48 * visits
+            steps, merge = 32 * moving + 72 * words + 8 * visits, 48 * visits
         return int(max(lengths, steps, merge)) + 4096
 
 

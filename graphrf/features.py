@@ -24,8 +24,12 @@ from graphrf._threads import ordered_map, thread_count
 if TYPE_CHECKING:
     import torch
 
+    from graphrf._device_loops import DegreeRoots
+    from graphrf._device_record import DeviceRecord
+
 # Samplers that draw nothing, by the name in a description: independent of any other features.
 _DETERMINISTIC = ("CutPowers", "ExactPowers")
+_STORED = (*RECORD, *OF_POWERS)
 
 
 class Features:
@@ -44,6 +48,10 @@ class Features:
 
     Made by `graphrf.sample_features` and `graphrf.load_features`; not meant to be constructed by hand.
 
+    The record lies on the host, or on a torch device (`device`, `to`). Of features on a device `torch`, `take`,
+    `to`, `gp.GRFKernel` and the sizes work there. Whatever gives numpy or scipy copies the record to the host when
+    it is first asked for, and keeps the copy: `to("cpu")` says so in the code. A pickle holds the host's record.
+
     Source: the paper (Reid et al. 2024), Eq. 9 and Eq. 50, with the importance weights of simple random walks
     on the normalised Laplacian in closed form.
 
@@ -61,6 +69,8 @@ class Features:
         Stored (node, reached node) pairs: the non-zeros of every feature matrix.
     nbytes : int
         Memory of the record in bytes.
+    device : str
+        Where the record lies: "cpu", or a torch device such as "cuda:0".
     seed : int
         What the samples were drawn with.
     laplacian : str
@@ -69,17 +79,28 @@ class Features:
         What made these features (the sampler's settings), for the record.
     """
 
+    # Arrays of the record on the host; see `__getattr__`. Of powers: multiply-adds of each row, shape (n,), and of
+    # cut ones the norms of what was dropped of each x_k.
+    _indptr: np.ndarray
+    _indices: np.ndarray
+    _visit_ptr: np.ndarray
+    _visits_per_entry: np.ndarray
+    _steps: np.ndarray
+    _counts: np.ndarray
+    _work: np.ndarray | None
+    _dropped: np.ndarray | None
+
     def __init__(
         self,
         *,
         nodes: np.ndarray,
         n_nodes: int,
-        indptr: np.ndarray,
-        indices: np.ndarray,
-        visit_ptr: np.ndarray,
-        visits_per_entry: np.ndarray,
-        steps: np.ndarray,
-        counts: np.ndarray,
+        indptr: np.ndarray | torch.Tensor,
+        indices: np.ndarray | torch.Tensor,
+        visit_ptr: np.ndarray | torch.Tensor,
+        visits_per_entry: np.ndarray | torch.Tensor,
+        steps: np.ndarray | torch.Tensor,
+        counts: np.ndarray | torch.Tensor,
         survival: np.ndarray,
         degrees: np.ndarray | None,
         n_walks: int,
@@ -89,8 +110,8 @@ class Features:
         seed: int,
         dtype: np.dtype[Any],
         description: Mapping[str, Any],
-        work: np.ndarray | None = None,
-        dropped: np.ndarray | None = None,
+        work: np.ndarray | torch.Tensor | None = None,
+        dropped: np.ndarray | torch.Tensor | None = None,
     ) -> None:
         self.nodes = nodes
         self.n_nodes = n_nodes
@@ -99,54 +120,140 @@ class Features:
         self.seed = seed
         self.dtype = dtype
         self.description = dict(description)
-        self._indptr = indptr
-        self._indices = indices
-        self._visit_ptr = visit_ptr
-        self._visits_per_entry = visits_per_entry
-        self._steps = steps
-        self._counts = counts
         self._survival = survival
         self._degrees = degrees
         self._scale = scale
         # Whether the law of lengths reaches every step that matters (no fixed end, as Truncated has).
         self._complete = complete
-        # Of powers: multiply-adds of each row, shape (n,); of cut ones, norms of what was dropped of each x_k.
-        self._work = work
-        self._dropped = dropped
+        record: dict[str, Any] = dict(
+            zip(_STORED, (indptr, indices, visit_ptr, visits_per_entry, steps, counts, work, dropped), strict=True)
+        )
+        self._on_device: DeviceRecord | None = None
+        if isinstance(indptr, np.ndarray):
+            self._hold(record)
+        else:
+            from graphrf._device_record import DeviceRecord
+
+            self._on_device = DeviceRecord(**record)
         self._freeze()
+
+    def _hold(self, record: Mapping[str, np.ndarray | None]) -> None:
+        """Keep arrays of the record under their names."""
+        self.__dict__.update({f"_{name}": array for name, array in record.items()})
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> np.ndarray | None:
+            """An array of the record that lies on a device, copied to the host when it is first asked for."""
+            record = self.__dict__.get("_on_device")
+            if record is None or name[1:] not in _STORED:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            from graphrf._device_record import host_array
+
+            tensor = getattr(record, name[1:])
+            self._hold({name[1:]: None if tensor is None else host_array(tensor)})
+            return self.__dict__[name]
 
     def _freeze(self) -> None:
         """Make the record read-only; loops are compiled for read-only arrays alone."""
-        for array in (self.nodes, *self._stored()):
-            array.setflags(write=False)
+        for array in (self.nodes, *(self.__dict__.get(f"_{name}") for name in _STORED)):
+            if array is not None:
+                array.setflags(write=False)
 
-    def _stored(self) -> list[np.ndarray]:
-        """The arrays of the record, besides the nodes."""
-        arrays = (getattr(self, f"_{name}") for name in (*RECORD, *OF_POWERS))
-        return [array for array in arrays if array is not None]
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(vars(self if self._on_device is None else self.to("cpu")))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._freeze()  # pickle forgets it
+
+    # -- devices ---------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> str:
+        """Where the record lies: "cpu", or a torch device such as "cuda:0"."""
+        return "cpu" if self._on_device is None else str(self._on_device.device)
+
+    def to(self, device: str | torch.device) -> Features:
+        """The same features with their record on a device; the features themselves if it lies there.
+
+        Parameters
+        ----------
+        device : str or torch.device
+            "cpu" stands for the host: arrays of numpy.
+
+        Raises
+        ------
+        ImportError, ValueError
+            If torch is missing, or knows no such device.
+
+        Notes
+        -----
+        Cost: `nbytes` are copied, and take as much memory there. 16-bit integers are kept as their bits in int16.
+
+        Examples
+        --------
+        >>> import graphrf as grf
+        >>> features = grf.sample_features(grf.from_edges([0, 1], [1, 2]), grf.RandomWalks(n_walks=4), seed=0)
+        >>> features.to("cpu") is features  # to("cuda") copies them
+        True
+        """
+        if str(device) == "cpu" and self._on_device is None:
+            return self
+        place = _place(device)
+        if place.type == "cpu":
+            if self._on_device is None:
+                return self
+            return self._replaced(**{name: getattr(self, f"_{name}") for name in _STORED})
+        if self._on_device is not None and self._on_device.device == place:
+            return self
+        return self._replaced(**self._record_on(place).tensors())
+
+    def _record_on(self, device: torch.device) -> DeviceRecord:
+        """The record as tensors on a device: its own where it lies there already."""
+        if self._on_device is not None:
+            return self._on_device.to(device)
+        from graphrf._device_record import device_record
+
+        return device_record({name: getattr(self, f"_{name}") for name in _STORED}, device)
+
+    def _roots_on(self, device: torch.device) -> DegreeRoots | None:
+        """sqrt(d) of the rows' nodes and of all nodes on a device; None where all loads are 1."""
+        if self._degrees is None:
+            return None
+        import torch
+
+        from graphrf._device_loops import DegreeRoots
+
+        every = torch.from_numpy(self._degree_roots()).to(device)
+        return DegreeRoots(every[torch.from_numpy(np.array(self.nodes)).to(device)], every)
 
     # -- sizes -----------------------------------------------------------------------------------
 
     @property
     def nnz(self) -> int:
         """Number of (node, visited node) pairs."""
+        if self._on_device is not None:
+            return self._on_device.indices.numel()
         return int(self._indices.size)
 
     @cached_property
     def n_steps(self) -> int:
         """Steps of these rows' walks, where every step and every start left one visit; multiply-adds of powers."""
-        if self._work is not None:
-            return int(self._work.sum())
-        return int(self._counts.sum()) - self.n_walks * self.nodes.size
+        record = self._on_device
+        work = self._work if record is None else record.work
+        if work is not None:
+            return int(work.sum())
+        total = int(self._counts.sum()) if record is None else record.total_count()
+        return total - self.n_walks * self.nodes.size
 
     @property
     def nbytes(self) -> int:
         """Memory of the stored arrays in bytes (degrees, which belong to the graph, not counted)."""
-        return int(sum(array.nbytes for array in self._stored()) + self.nodes.nbytes)
+        if self._on_device is not None:
+            return self._on_device.nbytes + self.nodes.nbytes
+        arrays = (getattr(self, f"_{name}") for name in _STORED)
+        return int(sum(array.nbytes for array in arrays if array is not None) + self.nodes.nbytes)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -164,13 +271,13 @@ class Features:
             how = f"powers up to {self.max_length}, {self.n_steps:.4g} multiply-adds"
         return (
             f"Features({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.nnz:.4g} non-zeros, "
-            f"{self.nbytes / 2**20:.3g} MiB)"
+            f"{self.nbytes / 2**20:.3g} MiB{'' if self.device == 'cpu' else ' on ' + self.device})"
         )
 
     @property
     def _of_powers(self) -> bool:
         """Whether these are values of powers, not visits of walks."""
-        return self._work is not None
+        return (self._work if self._on_device is None else self._on_device.work) is not None
 
     @property
     def _is_random(self) -> bool:
@@ -216,10 +323,7 @@ class Features:
 
     def matrix_from_modulation(self, modulation: np.ndarray, *, n_threads: int | None = None) -> sp.csr_array:
         """The feature matrix of a modulation given as a vector; what is missing at its end counts as zero."""
-        modulation = np.asarray(modulation, dtype=np.float64)
-        load = np.zeros(self._survival.size)
-        used = min(load.size, modulation.size)
-        load[:used] = modulation[:used] / (self._survival[:used] * self.n_walks)
+        load = self._load(modulation)
         root = self._degree_roots()
         data = np.empty(self.nnz, dtype=self.dtype)
 
@@ -233,27 +337,45 @@ class Features:
             pass
         return sp.csr_array((data, self._indices, self._indptr), shape=self.shape)
 
-    def torch(self, kernel: FeatureKernel, *, device: str = "cpu") -> torch.Tensor:
-        """The feature matrix as a torch sparse CSR tensor on a device; needs the extra `gp`."""
-        try:
-            import torch
-        except ImportError as error:
-            raise ImportError("Features.torch needs torch: pip install 'graphrf[gp]'") from error
-        try:
-            torch.device(device)
-        except (RuntimeError, TypeError) as error:
-            raise ValueError(f"`device` must be a torch device such as 'cpu' or 'cuda', got {device!r}") from error
-        matrix = self.matrix_from_modulation(_feature_bounds.served_modulation(self, kernel))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-            return torch.sparse_csr_tensor(
+    def torch(self, kernel: FeatureKernel, *, device: str | torch.device | None = None) -> torch.Tensor:
+        """The feature matrix as a torch sparse CSR tensor on a device; needs the extra `gp`.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            As for `matrix`, whose errors and warnings it shares.
+        device : str or torch.device, optional
+            Default: where the features are.
+
+        Returns
+        -------
+        Tensor, shape (n, N), of the features' dtype: the numbers of `matrix`. Made on the device of features that
+        lie on one; its index tensors are then those of the record, and must not be written to.
+        """
+        place = _place(self.device if device is None else device)
+        f = _feature_bounds.served_modulation(self, kernel)
+        import torch
+
+        if self._on_device is None:
+            matrix = self.matrix_from_modulation(f)
+            parts = (
                 torch.from_numpy(np.array(matrix.indptr)),
                 torch.from_numpy(np.array(matrix.indices)),
                 torch.from_numpy(matrix.data),
-                size=matrix.shape,
-                check_invariants=False,
-                device=device,
             )
+        else:
+            from graphrf._device_loops import entry_values
+            from graphrf._device_record import VISITS_AT_ONCE
+
+            record = self._on_device
+            load = torch.from_numpy(self._load(f)).to(record.device)
+            roots = self._roots_on(record.device)
+            dtype = torch.float32 if self.dtype == np.float32 else torch.float64
+            parts = record.indptr, record.indices, entry_values(record, roots, load, dtype, VISITS_AT_ONCE)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            pointer, index, values = (part.to(place) for part in parts)
+            return torch.sparse_csr_tensor(pointer, index, values, size=self.shape, check_invariants=False)
 
     def gram(
         self,
@@ -371,7 +493,7 @@ class Features:
 
         The degrees go along, so the file can be used without the graph.
         """
-        write_features(path, self._state())
+        write_features(path, self.to("cpu")._state())
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -387,6 +509,11 @@ class Features:
             )
 
     def _take_rows(self, rows: np.ndarray) -> Features:
+        if self._on_device is not None:
+            import torch
+
+            at = torch.from_numpy(np.array(rows, dtype=np.int64)).to(self._on_device.device)
+            return self._replaced(nodes=self.nodes[rows], **self._on_device.take(at).tensors())
         entries, indptr = gathered(self._indptr, rows)
         visits, visit_ptr = gathered(self._visit_ptr, rows)
         return self._replaced(
@@ -405,13 +532,32 @@ class Features:
         return Features(**{**self._state(), **changes})
 
     def _state(self) -> dict[str, Any]:
-        """What the constructor takes."""
-        public = vars(self)
-        return {name: public[name] if name in public else public[f"_{name}"] for name in (*ARRAYS, *SETTINGS)}
+        """What the constructor takes; tensors where the record lies on a device."""
+        held = {name.removeprefix("_"): value for name, value in vars(self).items()}
+        if self._on_device is not None:
+            held |= self._on_device.tensors()
+        return {name: held[name] for name in (*ARRAYS, *SETTINGS)}
+
+    def _load(self, modulation: np.ndarray) -> np.ndarray:
+        """f_k / (S(k) m) of every step, float64, shape (L + 1,)."""
+        modulation = np.asarray(modulation, dtype=np.float64)
+        load = np.zeros(self._survival.size)
+        used = min(load.size, modulation.size)
+        load[:used] = modulation[:used] / (self._survival[:used] * self.n_walks)
+        return load
 
     def _degree_roots(self) -> np.ndarray:
         """sqrt(d) of every node, or an empty array where all loads are 1."""
         return np.zeros(0) if self._degrees is None else np.sqrt(self._degrees)
+
+
+def _place(device: str | torch.device) -> torch.device:
+    """A device of torch's, as a part of the public methods that need torch; ImportError, ValueError."""
+    try:
+        from graphrf._device_record import torch_device
+    except ImportError as error:
+        raise ImportError("features go to torch and its devices by torch: pip install 'graphrf[gp]'") from error
+    return torch_device(device)
 
 
 def load_features(path: str | os.PathLike[str]) -> Features:

@@ -40,8 +40,8 @@ class TorchFactor(Protocol):
         """The diagonal of F F^T."""
         ...
 
-    def take(self, rows: np.ndarray) -> TorchFactor:
-        """The factor of some of the rows."""
+    def take(self, rows: Tensor | np.ndarray) -> TorchFactor:
+        """The factor of some of the rows, given by number on any device."""
         ...
 
 
@@ -80,9 +80,9 @@ class HostFactor:
         """The diagonal of F F^T."""
         return _tensor(self._factor.diagonal(_modulation(f)), f)
 
-    def take(self, rows: np.ndarray) -> HostFactor:
+    def take(self, rows: Tensor | np.ndarray) -> HostFactor:
         """The factor of some of the rows."""
-        return HostFactor(self._factor.take(rows))
+        return HostFactor(self._factor.take(_array(rows) if isinstance(rows, Tensor) else rows))
 
 
 def _array(tensor: Tensor) -> np.ndarray:
@@ -241,7 +241,7 @@ def _column_blocks(n_nodes: int, n_columns: int) -> Iterator[slice]:
 def _spread_rows(factor: TorchFactor, f: Tensor) -> Iterator[tuple[slice, TorchFactor, Tensor, Tensor]]:
     """Blocks of rows with their factor, their unit vectors e_i and F^T e_i, shape (N, rows of the block)."""
     for block in _column_blocks(factor.shape[1], factor.shape[0]):
-        part = factor.take(np.arange(block.start, block.stop))
+        part = factor.take(torch.arange(block.start, block.stop, device=f.device))
         units = torch.eye(part.shape[0], dtype=f.dtype, device=f.device)
         yield block, part, units, part.apply_t(f, units)
 
@@ -253,8 +253,8 @@ def _row_blocks(
     n = rows.shape[0]
     for start in range(0, n, _ENTRY_ROWS):
         block = slice(start, min(start + _ENTRY_ROWS, n))
-        members = np.arange(block.start, block.stop)
-        units = torch.eye(members.size, dtype=f.dtype, device=f.device)
+        members = torch.arange(block.start, block.stop, device=f.device)
+        units = torch.eye(members.numel(), dtype=f.dtype, device=f.device)
         own = rows.take(members)
         other = own if rows is cols else cols.take(members)
         left = own.apply_t(f, units)

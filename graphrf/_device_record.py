@@ -1,0 +1,219 @@
+"""The record of features as tensors of one torch device: moved there and back, cut into parts, and gathered."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+# Visits worked on at once: 128 MB for one float64 of each.
+VISITS_AT_ONCE = 2**24
+
+
+class Part(NamedTuple):
+    """Some consecutive rows of a record, with their entries and their visits."""
+
+    rows: slice
+    entries: slice
+    visits: slice
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRecord:
+    """Rows of entries (nodes reached), and entries of visits (steps at which they were), on one device.
+
+    Torch computes little with uint16: such values are kept as the same 16 bits in int16 (`unsigned16` reads them).
+
+    Attributes
+    ----------
+    indptr : Tensor, int32 or int64, shape (n + 1,)
+        Where the entries of each row begin.
+    indices : Tensor, of the same type, shape (entries,)
+        The nodes reached.
+    visit_ptr : Tensor, int64, shape (n + 1,)
+        Where the visits of each row begin.
+    visits_per_entry : Tensor, int16 (bits of uint16), shape (entries,)
+    steps : Tensor, int16 (bits of uint16), shape (visits,)
+    counts : Tensor, shape (visits,)
+        int16 (bits of uint16) of walks, float32 of powers.
+    work : Tensor, int64, shape (n,), or None
+    dropped : Tensor, float32, shape (n, steps), or None
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    visit_ptr: Tensor
+    visits_per_entry: Tensor
+    steps: Tensor
+    counts: Tensor
+    work: Tensor | None = None
+    dropped: Tensor | None = None
+    _parts: dict[int, list[Part]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors lie."""
+        return self.indices.device
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.indptr.numel() - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the tensors in bytes."""
+        return sum(tensor.nbytes for tensor in self.tensors().values() if tensor is not None)
+
+    def tensors(self) -> dict[str, Tensor | None]:
+        """The tensors by name."""
+        return {part.name: getattr(self, part.name) for part in fields(self) if part.init}
+
+    def total_count(self) -> int:
+        """The sum of the counts of walks."""
+        # read as int16, a count of 2^15 and more is 2^16 too small
+        return int(self.counts.sum(dtype=torch.int64) + (self.counts < 0).sum() * 2**16)
+
+    def to(self, device: torch.device) -> DeviceRecord:
+        """The record on another device, or itself."""
+        if device == self.device:
+            return self
+        moved = {name: None if part is None else part.to(device) for name, part in self.tensors().items()}
+        return DeviceRecord(**moved)  # type: ignore[arg-type]
+
+    def parts(self, visits_at_once: int) -> list[Part]:
+        """The rows in runs of about so many visits; of one row more, if it has them.
+
+        Only the limits of the runs go to the host, once for each `visits_at_once`.
+        """
+        if visits_at_once not in self._parts:
+            marks = torch.arange(0, self.steps.numel(), visits_at_once, device=self.device)
+            first = torch.searchsorted(self.visit_ptr, marks, right=True) - 1
+            first[:1] = 0  # rows without visits at the beginning
+            first = torch.cat([torch.unique_consecutive(first), first.new_tensor([self.n_rows])])
+            limits = torch.stack([first, self.indptr[first].long(), self.visit_ptr[first]], 1).tolist()
+            self._parts[visits_at_once] = [
+                Part(*(slice(start, stop) for start, stop in zip(here, there, strict=True)))
+                for here, there in pairwise(limits)
+            ]
+        return self._parts[visits_at_once]
+
+    def entry_sizes(self, part: Part) -> Tensor:
+        """Visits of each entry, int32."""
+        return unsigned16(self.visits_per_entry[part.entries])
+
+    def visit_steps(self, part: Part) -> Tensor:
+        """Steps of the visits, int32."""
+        return unsigned16(self.steps[part.visits])
+
+    def visit_counts(self, part: Part) -> Tensor:
+        """Counts of the visits, float64, new."""
+        counts = self.counts[part.visits]
+        return (counts if counts.is_floating_point() else unsigned16(counts)).double()
+
+    def take(self, rows: Tensor) -> DeviceRecord:
+        """Some of the rows, int64 on the device, in the order given; waits for the sizes of the result."""
+        indptr, visit_ptr = _joined(self.indptr, rows), _joined(self.visit_ptr, rows)
+        n_entries, n_visits = torch.stack([indptr[-1].long(), visit_ptr[-1]]).tolist()
+        taken = DeviceRecord(
+            indptr=indptr,
+            indices=self.indices.new_empty(n_entries),
+            visit_ptr=visit_ptr,
+            visits_per_entry=self.visits_per_entry.new_empty(n_entries),
+            steps=self.steps.new_empty(n_visits),
+            counts=self.counts.new_empty(n_visits),
+            work=None if self.work is None else self.work[rows],
+            dropped=None if self.dropped is None else self.dropped[rows],
+        )
+        for part in taken.parts(VISITS_AT_ONCE):
+            members = rows[part.rows]
+            entries = _places(self.indptr, members, taken.indptr, part.rows, part.entries)
+            for name in ("indices", "visits_per_entry"):
+                getattr(taken, name)[part.entries] = getattr(self, name)[entries]
+            visits = _places(self.visit_ptr, members, taken.visit_ptr, part.rows, part.visits)
+            for name in ("steps", "counts"):
+                getattr(taken, name)[part.visits] = getattr(self, name)[visits]
+        return taken
+
+
+def device_record(arrays: dict[str, Any], device: torch.device) -> DeviceRecord:
+    """Arrays of the host's record, by name, as tensors on a device; on the CPU they share their memory."""
+    return DeviceRecord(
+        **{name: None if array is None else shared(array).to(device) for name, array in arrays.items()}  # type: ignore[arg-type]
+    )
+
+
+def shared(array: np.ndarray) -> Tensor:
+    """An array that nobody writes to as a tensor of the CPU in the same memory, uint16 as int16."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array.view(np.int16) if array.dtype == np.uint16 else array)
+
+
+def host_array(tensor: Tensor) -> np.ndarray:
+    """A tensor of the record as a read-only array, 16-bit integers as uint16; a copy unless it is on the CPU."""
+    array = tensor.cpu().numpy()
+    array = array.view(np.uint16) if array.dtype == np.int16 else array.view()
+    array.setflags(write=False)
+    return array
+
+
+def unsigned16(bits: Tensor) -> Tensor:
+    """The values, int32, of uint16 that are kept as their bits in int16."""
+    return bits.int() & 0xFFFF
+
+
+def torch_device(device: Any) -> torch.device:
+    """A device that torch has at hand, with its number; ValueError if it has not."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise ValueError(
+            f"`device` must be a torch device such as 'cpu' or 'cuda' that this machine has, got {device!r}"
+        ) from error
+
+
+def row_numbers(argument: str, wanted: Tensor, nodes: Tensor) -> Tensor:
+    """The first rows that belong to the nodes wanted; both int64 on one device. ValueError if one is missing."""
+    if not wanted.numel() or not nodes.numel():
+        found = torch.zeros_like(wanted)
+        missing = torch.ones_like(wanted, dtype=torch.bool)
+    else:
+        ordered, order = torch.sort(nodes, stable=True)
+        found = order[torch.searchsorted(ordered, wanted).clamp_(max=nodes.numel() - 1)]
+        missing = nodes[found] != wanted
+    if bool(missing.any()):
+        node = int(wanted[missing][0])
+        raise ValueError(f"`{argument}` must be among the sampled nodes, got {node}")
+    return found
+
+
+def row_index(rows: Any, n_rows: int, device: torch.device) -> Tensor:
+    """Row numbers as int64 on a device from a slice, an array or a tensor, negative ones counted from the end."""
+    every = torch.arange(n_rows, device=device)
+    if isinstance(rows, slice):
+        return every[rows]
+    if not isinstance(rows, Tensor):
+        rows = torch.from_numpy(np.array(rows))
+    return every[rows.to(device)]
+
+
+def _joined(pointer: Tensor, rows: Tensor) -> Tensor:
+    """Where the rows begin when they stand one after the other."""
+    joined = pointer.new_zeros(rows.numel() + 1)
+    joined[1:] = torch.cumsum(pointer.diff()[rows], 0)
+    return joined
+
+
+def _places(pointer: Tensor, members: Tensor, joined: Tensor, rows: slice, span: slice) -> Tensor:
+    """Where the elements `span` of joined rows stood before."""
+    begin, end = joined[rows], joined[rows.start + 1 : rows.stop + 1]
+    shift = torch.repeat_interleave(
+        pointer[members].long() - begin, (end - begin).long(), output_size=span.stop - span.start
+    )
+    return shift + torch.arange(span.start, span.stop, device=pointer.device)

@@ -1,7 +1,7 @@
 """The walk engine as torch operations on any device: the record of `graphrf.sampling.walks`, bit for bit.
 
-All walks of a block of sources advance together, one step at a time, and only those that still go on. Nothing is
-drawn but from the counters of the compiled loops, and nothing is compared in another order than theirs.
+All walks of a block of sources advance together, one step at a time, and only those that still go on. They draw
+from the counters of the compiled loops, and walks that leave a node together keep the order they have there.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from graphrf.sampling.torch_transitions import neighbours, on_device
 
 # Where few walks are left, one call of the generator draws this many words of their further steps.
 _STAGE = 65_536
+# Torch sorts less than 2^31 keys on GPUs. So many are expected at most; the number drawn differs by far less.
+_MOST_VISITS = 2**30
 
 
 class DeviceWalks:
@@ -48,10 +50,12 @@ class DeviceWalks:
 
     def sample(self, sources: Tensor) -> DeviceBlock:
         """The visits of the walks from `sources`, int64 on the device; the same source may come again."""
-        return joined([self._block(part) for part in sources.split(self._packing.most_rows)])
+        by_visits = max(1, int(_MOST_VISITS / self._prepared.visits_per_row))
+        parts = sources.split(min(by_visits, self._packing.most_rows))
+        return joined([self._block(part) for part in parts])
 
     def _block(self, sources: Tensor) -> DeviceBlock:
-        """The visits of as many rows as a key has room for."""
+        """The visits of no more rows than a key has room for."""
         n_rows = sources.numel()
         if self._stratified:
             keys, counts = self._walk_stratified(sources)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +19,16 @@ from graphrf.pagerank.problem import each, pose
 from graphrf.pagerank.result import PageRankResult, expected_l1_error
 from graphrf.pagerank.runs import Walks
 from graphrf.pagerank.stages import FEWEST_STRATIFIED, Estimate, refinements
+from graphrf.sampling.transitions import graph_transitions
+
+if TYPE_CHECKING:
+    import torch
+
+    from graphrf.sampling.torch_transitions import DeviceTransitions
 
 ESTIMATORS = ("endpoints", "visits")
 COUPLINGS = ("iid", "antithetic", "sigma", "stratified", "pooled")
+ENGINES = ("numba", "torch")
 
 # More batches would not make the standard errors noticeably better: 15 degrees of freedom.
 _MOST_BATCHES = 16
@@ -42,6 +49,8 @@ def pagerank(
     tol: float | None = None,
     exact_steps: int | None = None,
     n_batches: int | None = None,
+    engine: str | None = None,
+    device: str | torch.device = "cpu",
     seed: int | None = None,
     n_threads: int | None = None,
     progress: bool = False,
@@ -97,10 +106,17 @@ def pagerank(
         group of coupled walks, at most 16 (stratified: for each 4 walks); **one if pooled, hence no
         `stderr`**, because smaller pools are worse: at 16 walks a node, 4 pools have 1.4 to 1.8 times the error
         of a single one.
+    engine : {"numba", "torch"}, optional
+        What runs the walks, with the same bits: compiled loops on the CPU, or, for pools only, operations of torch
+        on `device`, which need the extra `gp`. Default: "numba" on the CPU, "torch" on any other device.
+    device : str or torch.device
+        Where torch runs the pools, such as "cuda"; it must know float64. The graph is copied there once; pools run
+        one after the other, and of each only the counts of its visits, 8 N bytes, are read back. The rest, exact
+        steps included, is done on the CPU.
     seed : int in [0, 2^63), optional
-        None draws one, which the result records. Same seed, same bits, on any number of threads.
+        None draws one, which the result records. Same seed, same bits, on any number of threads and any device.
     n_threads : int, optional
-        Default: the cores that the process may use.
+        Default: the cores that the process may use. Pools that torch runs use torch's own threads.
     progress : bool
         Show a progress bar on standard error.
 
@@ -120,6 +136,8 @@ def pagerank(
     TypeError, ValueError
         For arguments that are out of range or do not go together; if every walk was lost before its end
         ("endpoints" with few walks and many nodes without edges).
+    ImportError
+        If torch is asked for and missing.
 
     Notes
     -----
@@ -134,7 +152,8 @@ def pagerank(
 
     Cost: O(N + nnz) to set up and M (1 - p) / p steps on average, fewer with dangling nodes; memory O(N) a
     thread. Pooled: at most as many steps, and at most O(N + nnz) for each of about log(M) / p rounds. Several
-    vectors: 8 N bytes each for scores and for stderr, twice that while they are gathered.
+    vectors: 8 N bytes each for scores and for stderr, twice that while they are gathered. On a device: the graph,
+    32 N bytes, and up to half a gigabyte while nodes and edges are worked on, a million at a time.
 
     Source: the paper (Reid et al. 2024), App. E; Avrachenkov et al., SIAM J. Numer. Anal. 45(2), 2007 (visits).
 
@@ -178,23 +197,26 @@ def pagerank(
     seed = _checks.seed(seed)
     threads = thread_count(n_threads)
     _checks.flag("progress", progress)
+    on = _on_device(graph, coupling, engine, device)
 
     from tqdm import tqdm
 
     several = each(graph, personalization)
     vectors = [personalization] if several is None else several
-    # Several vectors are shared among the threads, whole ones; the threads share the walks of a single one.
-    inner = threads if several is None else 1
+    # Several vectors are shared among the threads, whole ones; the threads share the walks of a single one, and
+    # the exact steps of one whose pools are on a device.
+    outer = threads if several is not None and on is None else 1
+    inner = threads if outer == 1 else 1
 
     def run(vector: int) -> Estimate:
         problem = pose(graph, p_halt, vectors[vector])
-        walks = Walks(problem, law, estimator, seed, inner, vector, exact_steps)
+        walks = Walks(problem, law, estimator, seed, inner, vector, exact_steps, on)
         if tol is not None:
             return _until(walks, n_walks, tol, progress and several is None)
         assert n_batches is not None
         return _fixed(walks, groups, n_batches, progress and several is None)
 
-    done = ordered_map(run, range(len(vectors)), threads if several is not None else 1)
+    done = ordered_map(run, range(len(vectors)), outer)
     estimates = list(
         tqdm(done, "PageRank", len(vectors), unit=" vectors", disable=not progress or several is None)
     )
@@ -217,6 +239,8 @@ def refine(
     estimator: str = "visits",
     coupling: str | Coupling = "pooled",
     personalization: Any = None,
+    engine: str | None = None,
+    device: str | torch.device = "cpu",
     seed: int | None = None,
     n_threads: int | None = None,
 ) -> Iterator[PageRankResult]:
@@ -228,7 +252,7 @@ def refine(
 
     Parameters
     ----------
-    graph, p_halt, n_walks, estimator, coupling, personalization, seed, n_threads
+    graph, p_halt, n_walks, estimator, coupling, personalization, engine, device, seed, n_threads
         As in `pagerank`; a single personalisation vector, and `n_walks`, at most 250,000, are the walks of the
         first batches.
 
@@ -239,7 +263,7 @@ def refine(
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError, ValueError, ImportError
         As `pagerank`, when the first result is asked for.
 
     Notes
@@ -267,7 +291,9 @@ def refine(
             "`personalization` must be a single vector here, got several; use pagerank(tol=...) for them"
         )
     seed = _checks.seed(seed)
-    walks = Walks(pose(graph, p_halt, personalization), law, estimator, seed, thread_count(n_threads))
+    threads = thread_count(n_threads)
+    on = _on_device(graph, coupling, engine, device)
+    walks = Walks(pose(graph, p_halt, personalization), law, estimator, seed, threads, on=on)
     for estimate in refinements(walks, n_walks, 0.0, _MAX_WALKS):
         yield _result(graph, p_halt, [estimate], False, seed, estimator, coupling, 0)
 
@@ -303,6 +329,50 @@ def _law(coupling: str | Coupling, p_halt: float, estimator: str, n_walks: int) 
     if law is not None:
         law.check_walks(n_walks)
     return law
+
+
+def _on_device(
+    graph: Graph, coupling: str | Coupling, engine: str | None, device: str | torch.device
+) -> DeviceTransitions | None:
+    """The graph's transitions on the device where torch runs the pools; None if numba makes the walks."""
+    place = _torch_device(engine, device)
+    if place is None:
+        return None
+    if coupling != "pooled":
+        came = repr(coupling) if isinstance(coupling, str) else _checks.describe(coupling)
+        raise ValueError(
+            f"`coupling` must be 'pooled' for engine='torch', got {came}; "
+            "other walks are made by engine='numba' with device='cpu'"
+        )
+    from graphrf.sampling.torch_transitions import on_device  # torch is an extra
+
+    return on_device(graph_transitions(graph), place)
+
+
+def _torch_device(engine: str | None, device: str | torch.device) -> torch.device | None:
+    """The device that torch is asked to use; None if numba is, which takes no import of torch to tell."""
+    if engine is not None:
+        _checks.choice("engine", engine, ENGINES)
+    if isinstance(device, str) and device == "cpu" and engine != "torch":
+        return None
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError("PageRank by engine='torch' needs torch: pip install 'graphrf[gp]'") from error
+    try:
+        place = torch.device(device)
+        torch.zeros(1, dtype=torch.float64, device=place).cpu()
+    except (RuntimeError, TypeError, AssertionError) as error:  # the last from a torch without that device
+        raise ValueError(
+            f"`device` must be a torch device at hand that knows float64, such as 'cpu' or 'cuda', got {device!r}"
+        ) from error
+    if place.type == "cpu" and engine != "torch":
+        return None
+    if engine == "numba":
+        raise ValueError(
+            f"`engine` must be 'torch', or None, for device={str(place)!r}, got 'numba', which runs on the CPU"
+        )
+    return place
 
 
 def _default_batches(law: LengthLaw | None, groups: int) -> int:

@@ -1,4 +1,4 @@
-"""Batches of walks, run: their measures one after the other, on threads, with progress."""
+"""Batches of walks, run: their measures one after the other, on threads or a device, with progress."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,13 +21,19 @@ from graphrf.pagerank.visits import control_vector, visit_measure
 from graphrf.pagerank.walkers import count_walks
 from graphrf.sampling.transitions import Transitions, graph_transitions
 
+if TYPE_CHECKING:
+    from graphrf.sampling.torch_transitions import DeviceTransitions
+
 # Walks in one task: enough to outweigh its array of counts, few enough to feed all threads.
 _TASK_WALKS = 100_000
 
 
 @dataclass(frozen=True)
 class Walks:
-    """How a problem's walks are made and scored: the measures of `batch_measures`, after an exact beginning."""
+    """How a problem's walks are made and scored: the measures of `batch_measures`, after an exact beginning.
+
+    `on` holds the transitions of the problem's graph where torch runs the pools; None: numba makes the walks.
+    """
 
     problem: Problem
     law: LengthLaw | None
@@ -35,6 +42,7 @@ class Walks:
     n_threads: int
     vector: int = 0
     exact_steps: int = 0
+    on: DeviceTransitions | None = None
 
     @property
     def group(self) -> int:
@@ -71,6 +79,7 @@ class Walks:
             progress=progress,
             vector=self.vector,
             first_batch=first_batch,
+            on=self.on,
         ):
             yield mass * measure + weight * exact, weight, steps
 
@@ -87,12 +96,14 @@ def batch_measures(
     progress: bool = False,
     vector: int = 0,
     first_batch: int = 0,
+    on: DeviceTransitions | None = None,
 ) -> Iterator[tuple[np.ndarray, float, int]]:
     """The parts of the measure x (`Problem`) from independent batches: arrays (N,), weights, steps taken.
 
     `groups` groups of coupled walks start for every source, on average; `law` None stands for pooled walkers.
     A part has the mean weight * x, the weights sum to 1. The random bits are those of the batches number
-    `first_batch` on of a `vector` among several.
+    `first_batch` on of a `vector` among several. Where the graph's transitions are `on` a device, pools run there,
+    one after the other.
     """
     from tqdm import tqdm
 
@@ -114,11 +125,11 @@ def batch_measures(
     def run(task: _Task) -> tuple[np.ndarray, int]:
         counts = np.zeros(n_nodes, dtype=np.int64)
         if law is None:
-            return counts, _run_pool(task, walk_arrays, problem.p_halt, counts, pool_threads)
+            return counts, _run_pool(task, walk_arrays, problem.p_halt, counts, pool_threads, on)
         return counts, _run_walks(task, walk_arrays, law, estimator == "visits", counts)
 
     with tqdm(total=total, disable=not progress, desc="PageRank", unit=" walks", unit_scale=True) as bar:
-        results = zip(tasks, ordered_map(run, tasks, n_threads), strict=True)
+        results = zip(tasks, ordered_map(run, tasks, n_threads if on is None else 1), strict=True)
         for _, parts in itertools.groupby(results, key=lambda pair: pair[0].batch):
             counts = np.zeros(n_nodes, dtype=np.int64)
             started = steps = 0
@@ -153,10 +164,21 @@ def _blocks(batch: int, key: np.uint64, sources: np.ndarray, walks: np.ndarray, 
         yield _Task(batch, key, block_sources, block_walks)
 
 
-def _run_pool(task: _Task, walk_arrays: Transitions, p_halt: float, counts: np.ndarray, n_threads: int) -> int:
+def _run_pool(
+    task: _Task,
+    walk_arrays: Transitions,
+    p_halt: float,
+    counts: np.ndarray,
+    n_threads: int,
+    on: DeviceTransitions | None,
+) -> int:
     starts = np.zeros(counts.size, dtype=np.int64)
     starts[task.sources] = task.walks
-    return count_pool(walk_arrays, starts, p_halt, task.key, counts, n_threads)
+    if on is None:
+        return count_pool(walk_arrays, starts, p_halt, task.key, counts, n_threads)
+    from graphrf.pagerank.torch_pooled import pool_counts  # torch is an extra
+
+    return pool_counts(on, starts, p_halt, task.key, counts)
 
 
 def _run_walks(task: _Task, walk_arrays: Transitions, law: LengthLaw, visits: bool, counts: np.ndarray) -> int:

@@ -96,6 +96,19 @@ def test_stops_have_the_expected_number_and_their_sum_is_rounded(population: tup
     assert np.all(np.abs(np.sum(stops, axis=1) - expected.sum()) < 1)
 
 
+@pytest.mark.parametrize("p_halt", [0.1, 1 / 3, 0.85])
+def test_the_carry_is_exact(p_halt: float) -> None:
+    # Against the sum of the fractions as integers: the last uniform decides, to the last bit of the carry.
+    rng = np.random.default_rng(0)
+    populations = rng.integers(0, 1000, pooled.BLOCK)
+    total = sum(int(expected * pooled.ONE) for expected in (populations * p_halt).tolist())
+    whole, carry = divmod(total, pooled.ONE)
+    for last, more in ((carry, 0), (carry - 1, 1)):
+        left = np.append(populations, 0)
+        pooled._stop(left, p_halt, rng.random(pooled.BLOCK), last / pooled.ONE)
+        assert (populations - left[:-1]).sum() == whole + more
+
+
 @pytest.mark.parametrize("make_graph", [directed_graph, lopsided_graph])
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9, 20])

@@ -87,15 +87,20 @@ def segment_sums(values: Tensor, sizes: Tensor) -> Tensor:
 
 def starts_of(sizes: Tensor) -> Tensor:
     """Where segments of these sizes begin, and the end of the last."""
-    starts = sizes.new_zeros(sizes.numel() + 1)
+    starts = torch.zeros(sizes.numel() + 1, dtype=torch.int64, device=sizes.device)
     torch.cumsum(sizes, 0, out=starts[1:])
     return starts
 
 
 def edges_of(x: Vectors, matrix: DeviceMatrix) -> tuple[Tensor, Tensor]:
     """The number of edges at each entry, and at the entries of each row together."""
-    degrees = matrix.indptr[x.nodes + 1] - matrix.indptr[x.nodes]
-    return degrees, starts_of(degrees)[starts_of(x.sizes)].diff()
+    degrees = at(matrix.indptr, x.nodes + 1) - at(matrix.indptr, x.nodes)
+    return degrees, _per_row(degrees, x.sizes)
+
+
+def at(values: Tensor, places: Tensor) -> Tensor:
+    """values[places] of one dimension; by name, as CPUs then take a fifth of the time."""
+    return values.index_select(0, places)
 
 
 def _numbers(sizes: Tensor, total: int) -> Tensor:
@@ -104,16 +109,21 @@ def _numbers(sizes: Tensor, total: int) -> Tensor:
     return torch.repeat_interleave(numbers, sizes, output_size=total)
 
 
+def _per_row(integers: Tensor, sizes: Tensor) -> Tensor:
+    """Sums of integers, or how many are true, over segments of these sizes."""
+    return at(starts_of(integers), starts_of(sizes)).diff()
+
+
 def _running(padded: Tensor) -> Tensor:
     """Running sums along rows, of numbers that are not negative: they never fall, whatever the order of adding."""
     return padded.cumsum(1).cummax(1).values
 
 
-def _padded(values: Tensor, rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A matrix with these values at these places, and zeros."""
-    matrix = values.new_zeros(shape)
-    matrix[rows, columns] = values
-    return matrix
+def _points(gap: Tensor, u: Tensor, most: int) -> Tensor:
+    """(u + j) gap for j = 0 .. most - 1, a row for each gap, added up as the loops do."""
+    points = gap[:, None].expand(-1, most).clone()
+    points[:, 0] *= u
+    return _running(points)
 
 
 # -- the product ------------------------------------------------------------------------------------------------
@@ -137,107 +147,93 @@ def product(
     """The products of the rows with the walk matrix, and the number of edges that each reads or picks.
 
     Rows whose entries have more than 2 `n_picks` edges are sampled, with the uniform u of the row, as in
-    `graphrf.sampling.compression.product_within`; with 0, none is.
+    `graphrf.sampling.compression.product_within`; without u, none is.
     """
     n_rows = x.sizes.numel()
-    degrees, edges = edges_of(x, matrix)
+    reads, work = edges_of(x, matrix)
     plan = None
-    if n_picks:
-        assert u is not None
-        sampled = edges > 2 * n_picks
+    if u is not None:
+        sampled = work > 2 * n_picks
         if bool(sampled.any()):
-            plan = _plan(x, matrix, degrees, sampled, n_picks, u)
-    reads = degrees if plan is None else plan.reads
+            plan = _planned(x, matrix, reads, sampled, n_picks, u)
+            reads = plan.reads
     ends = reads.cumsum(0)
     n_reads = int(ends[-1])
     entry = _numbers(reads, n_reads)
-    first = matrix.indptr[x.nodes] - ends + reads
-    edge = torch.arange(n_reads, device=ends.device) + first[entry]
-    shares = x.values[entry] * matrix.weights[edge]
-    keys = packing.pairs(x.rows()[entry], matrix.indices[edge].long())
-    del entry, edge, first
+    edge = torch.arange(n_reads, device=ends.device) + at(at(matrix.indptr, x.nodes) - ends + reads, entry)
+    shares = at(x.values, entry) * at(matrix.weights, edge)
+    keys = packing.pairs(at(x.rows(), entry), at(matrix.indices, edge).long())
+    del entry, edge
     # Shares may underflow, and then they reach no node.
-    beyond = n_rows << packing.node_bits
-    keys = torch.where(shares > 0.0, keys, beyond)
-    if plan is None:
-        return _gathered(keys, shares, n_rows, packing), edges
-    whole = starts_of(reads)[starts_of(x.sizes)].diff()
-    work = whole + plan.picks
-    return _gathered(*_with_picks(keys, shares, whole, plan, packing), n_rows, packing), work
+    keys.masked_fill_(shares == 0.0, n_rows << packing.node_bits)
+    if plan is not None:
+        work = _per_row(reads, x.sizes)
+        keys, shares = _with_picks(keys, shares, work, plan, packing)
+        work = work + plan.picks
+    return _gathered(keys, shares, n_rows, packing), work
 
 
-def _plan(x: Vectors, matrix: DeviceMatrix, degrees: Tensor, sampled: Tensor, n_picks: int, u: Tensor) -> _Plan:
+def _planned(x: Vectors, matrix: DeviceMatrix, degrees: Tensor, sampled: Tensor, n_picks: int, u: Tensor) -> _Plan:
     """What a product reads whose rows are `sampled` or not."""
     rows = x.rows()
-    starts = starts_of(x.sizes)
-    masses = x.values * matrix.cumulative[matrix.indptr[x.nodes + 1] - 1]
+    masses = x.values * at(matrix.cumulative, at(matrix.indptr, x.nodes + 1) - 1)
     unit_mass = segment_sums(masses, x.sizes) / n_picks
-    is_whole = ~sampled[rows] | (degrees * unit_mass[rows] <= 2.0 * masses)
-    masses = torch.where(is_whole, 0.0, masses)
+    is_light = at(sampled, rows) & (degrees * at(unit_mass, rows) > 2.0 * masses)
+    reads = torch.where(is_light, 0, degrees)
+    masses = torch.where(is_light, masses, 0.0)
     rest = segment_sums(masses, x.sizes)
     picks = torch.where(rest > 0.0, torch.ceil(rest / unit_mass), 0.0).long()
-    reads = torch.where(is_whole, degrees, 0)
-    # From here on only rows of which edges are picked, as rows of padded matrices.
-    chosen = (picks > 0).nonzero().view(-1)
-    n_chosen = chosen.numel()
-    if n_chosen == 0:
+    # From here on the light entries, and only the rows that have some, as rows of padded matrices.
+    sizes = _per_row(is_light, x.sizes)
+    chosen = (sizes > 0).nonzero().view(-1)
+    if chosen.numel() == 0:
         return _Plan(reads, picks, x.nodes[:0], x.values[:0])
-    number = torch.full_like(picks, _NO_PLACE)
-    number[chosen] = torch.arange(n_chosen, device=picks.device)
-    width, most, n_landed = torch.stack([x.sizes[chosen].max(), picks.max(), picks.sum()]).tolist()
-    column = torch.arange(rows.numel(), device=rows.device) - starts[rows]
-    row = number[rows]
-    light = (masses > 0.0).nonzero().view(-1)
-    masses = _padded(masses[light], row[light], column[light], (n_chosen, width))
-    ends = _running(masses)
-    gap = rest[chosen] / picks[chosen]
-    points = gap[:, None].expand(-1, most).clone()
-    points[:, 0] *= u[chosen]
-    points = _running(points)
-    at = torch.searchsorted(ends, points, right=True)
+    sizes, some, gap = at(sizes, chosen), at(picks, chosen), at(rest, chosen) / at(picks, chosen)
+    starts = starts_of(sizes)
+    light = is_light.nonzero().view(-1)
+    width, most, n_landed = torch.stack([sizes.max(), some.max(), some.sum()]).tolist()
+    row = _numbers(sizes, light.numel())
+    ends = masses.new_zeros(chosen.numel(), width)
+    ends[row, torch.arange(light.numel(), device=row.device) - at(starts, row)] = at(masses, light)
+    ends = _running(ends)
+    points = _points(gap, at(u, chosen), most)
+    entry = torch.searchsorted(ends, points, right=True)
     # Pick by pick. Rounding does not lose one: it then lands on the last edge that it could.
-    row = _numbers(picks[chosen], n_landed)
-    nth = torch.arange(n_landed, device=row.device) - starts_of(picks[chosen])[row]
-    at, point = at[row, nth], points[row, nth]
-    del points
-    last = (masses > 0.0).mul(torch.arange(1, width + 1, device=row.device)).amax(1) - 1
-    lost = at == width
-    at = torch.where(lost, last[row], at)
-    before = torch.where(at > 0, ends[row, (at - 1).clamp_min(0)], 0.0)
-    entry = starts[chosen][row] + at
-    to = x.nodes[entry]
-    stretch = torch.where(lost, torch.inf, (point - before) / x.values[entry])
-    return _Plan(reads, picks, _landed(to, stretch, matrix), gap[row])
+    row = _numbers(some, n_landed)
+    nth = torch.arange(n_landed, device=row.device) - at(starts_of(some), row)
+    entry, point = entry[row, nth], points[row, nth]
+    lost = entry >= at(sizes, row)
+    before = torch.where(entry > 0, ends[row, (entry - 1).clamp_min(0)], 0.0)
+    entry = at(light, torch.minimum(entry + at(starts, row), at(starts, row + 1) - 1))
+    stretch = torch.where(lost, torch.inf, (point - before) / at(x.values, entry))
+    return _Plan(reads, picks, _landed(at(x.nodes, entry), stretch, matrix), at(gap, row))
 
 
 def _landed(nodes: Tensor, x: Tensor, matrix: DeviceMatrix) -> Tensor:
     """The neighbour of each node whose stretch of the row's running sum holds x."""
-    low = matrix.indptr[nodes]
-    high = matrix.indptr[nodes + 1] - 1
+    low = at(matrix.indptr, nodes)
+    high = at(matrix.indptr, nodes + 1) - 1
     for _ in range(matrix.halvings):
         middle = (low + high) >> 1
-        below = (x < matrix.cumulative[middle]) | (low == high)
+        below = (x < at(matrix.cumulative, middle)) | (low == high)
         high = torch.where(below, middle, high)
         low = torch.where(below, low, middle + 1)
-    return matrix.indices[low].long()
+    return at(matrix.indices, low).long()
 
 
 def _with_picks(
     keys: Tensor, shares: Tensor, whole: Tensor, plan: _Plan, packing: Packing
 ) -> tuple[Tensor, Tensor]:
     """Keys and shares row by row, in each row what is read whole first and then what is picked."""
+    n_keys, n_picks = keys.numel(), plan.nodes.numel()
     starts = starts_of(whole + plan.picks)[:-1]
-    all_keys = keys.new_empty(keys.numel() + plan.nodes.numel())
-    all_shares = shares.new_empty(all_keys.numel())
-    row = _numbers(whole, keys.numel())
-    place = torch.arange(keys.numel(), device=keys.device) + (starts - starts_of(whole)[:-1])[row]
-    all_keys[place] = keys
-    all_shares[place] = shares
-    row = _numbers(plan.picks, plan.nodes.numel())
-    starts += whole - starts_of(plan.picks)[:-1]
-    place = torch.arange(row.numel(), device=keys.device) + starts[row]
-    all_keys[place] = packing.pairs(row, plan.nodes)
-    all_shares[place] = plan.values
+    row = _numbers(whole, n_keys)
+    read = torch.arange(n_keys, device=row.device) + at(starts - starts_of(whole)[:-1], row)
+    row = _numbers(plan.picks, n_picks)
+    picked = torch.arange(n_picks, device=row.device) + at(starts + whole - starts_of(plan.picks)[:-1], row)
+    all_keys, all_shares = keys.new_empty(n_keys + n_picks), shares.new_empty(n_keys + n_picks)
+    all_keys.scatter_(0, read, keys).scatter_(0, picked, packing.pairs(row, plan.nodes))
+    all_shares.scatter_(0, read, shares).scatter_(0, picked, plan.values)
     return all_keys, all_shares
 
 
@@ -249,20 +245,19 @@ def _gathered(keys: Tensor, shares: Tensor, n_rows: int, packing: Packing) -> Re
     n_landed = is_first.sum()
     is_first[1:] &= keys[1:] != keys[:-1]
     first = is_first.nonzero().view(-1)
-    pairs = keys[first]
+    pairs = at(keys, first)
     del keys, is_first
     sizes = run_lengths(first, 0)
     sizes[-1:] = n_landed - first[-1:]
-    values = segment_sums(shares[order], sizes)
-    first = order[first]
+    values = segment_sums(at(shares, order), sizes)
+    first = at(order, first)
     del order, shares
-    reached = torch.zeros(n_keys, dtype=torch.bool, device=first.device)
-    reached[first] = True
-    places = (reached.cumsum(0) - 1)[first]
+    reached = torch.zeros(n_keys, dtype=torch.bool, device=first.device).index_fill_(0, first, True)
+    places = at(reached.cumsum(0), first) - 1
     rows = packing.rows(pairs)
     bounds = torch.arange(n_rows + 1, device=rows.device) << packing.node_bits
     starts = torch.searchsorted(pairs, bounds)
-    return Reached(rows, packing.nodes(pairs), values, places - starts[rows], starts)
+    return Reached(rows, packing.nodes(pairs), values, places - at(starts, rows), starts)
 
 
 # -- compression ------------------------------------------------------------------------------------------------
@@ -273,30 +268,27 @@ def compressed(y: Reached, budget: int, u: Tensor | None) -> Vectors:
 
     Without u, no row may have more.
     """
-    sizes = y.starts.diff()
-    places, values = y.places, y.values
-    if u is not None:
-        chosen = (sizes > budget).nonzero().view(-1)
-        if chosen.numel():
-            width = int(sizes[chosen].max())
-            columns = torch.arange(width, device=sizes.device)
-            there = columns < sizes[chosen, None]
-            at = torch.where(there, y.starts[chosen, None] + columns, y.starts[chosen, None])
-            padded = torch.where(there, values[at], 0.0)
-            found = torch.where(there, places[at], columns)
-            new_places, new_values = compress(padded, found, sizes[chosen], budget, u[chosen])
-            at = at[there]
-            places, values = places.clone(), values.clone()
-            places[at] = new_places[there]
-            values[at] = new_values[there]
-            del at, padded, found, new_places, new_values, there
-            sizes = sizes.clamp_max(budget)
-    stays = places >= 0
-    to = (places + starts_of(sizes)[:-1][y.rows])[stays]
-    nodes, kept = torch.empty_like(to), values.new_empty(to.numel())
-    nodes[to] = y.nodes[stays]
-    kept[to] = values[stays]
-    return Vectors(nodes, kept, sizes)
+    nodes, values, places, rows, sizes = y.nodes, y.values, y.places, y.rows, y.starts.diff()
+    chosen = (sizes > budget).nonzero().view(-1) if u is not None else sizes[:0]
+    if u is not None and chosen.numel():
+        width = int(sizes[chosen].max())
+        columns = torch.arange(width, device=sizes.device)
+        there = columns < sizes[chosen, None]
+        entries = (y.starts[chosen, None] + columns)[there]
+        padded = values.new_zeros(there.shape).masked_scatter_(there, at(values, entries))
+        found = columns.expand_as(there).masked_scatter(there, at(places, entries))
+        found, padded = compress(padded, found, sizes[chosen], budget, u[chosen])
+        places = places.scatter(0, entries, found[there])
+        values = values.scatter(0, entries, padded[there])
+        stays = (places >= 0).nonzero().view(-1)
+        nodes, values, places, rows = (at(tensor, stays) for tensor in (nodes, values, places, rows))
+        sizes = sizes.clamp_max(budget)
+    places = places + at(starts_of(sizes), rows)
+    return Vectors(
+        torch.empty_like(nodes).scatter_(0, places, nodes),
+        torch.empty_like(values).scatter_(0, places, values),
+        sizes,
+    )
 
 
 def compress(y: Tensor, found: Tensor, sizes: Tensor, budget: int, u: Tensor) -> tuple[Tensor, Tensor]:
@@ -354,7 +346,8 @@ def after_swaps(kept: Tensor, sizes: Tensor) -> Tensor:
     Going through a row, they swap every entry with the one at the front of the rest, and the front moves on when
     the entry is kept. So position i receives entry i - 1 if that was not kept; else what was at the new front by
     then, which position c_i, the number kept before i, had received in the same way, or entry i if c_i = i. The
-    front itself ends as a position beyond the end would. Before it, where what is kept is, the result means nothing.
+    front itself ends with what a position beyond the end would receive. What is said of positions before it, where
+    all is kept, means nothing.
     """
     width = kept.shape[1]
     end = torch.arange(width + 1, device=kept.device)
@@ -384,9 +377,7 @@ def pick(rest: Tensor, is_rest: Tensor, total: Tensor, n_picks: Tensor, u: Tenso
     """
     gap = torch.where(n_picks > 0, total / n_picks, 0.0)
     most = max(int(n_picks.max()), 1)
-    points = gap[:, None].expand(-1, most).clone()
-    points[:, 0] *= u
-    points = _running(points)
+    points = _points(gap, u, most)
     points = torch.where(torch.arange(most, device=u.device) < n_picks[:, None], points, torch.inf)
     below = torch.searchsorted(points, _running(rest))
     del points

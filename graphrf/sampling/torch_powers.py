@@ -17,6 +17,7 @@ from graphrf.sampling.philox import Use
 from graphrf.sampling.prepared_powers import PreparedPowers
 from graphrf.sampling.torch_compression import (
     Vectors,
+    at,
     compressed,
     edges_of,
     on_device,
@@ -80,7 +81,7 @@ class DevicePowers:
         return int(_EDGE_BYTES * edges + (value_bytes * values + row_bytes) * n_rows)
 
     def sample(self, sources: Tensor) -> DeviceBlock:
-        """The powers of `sources`, int64 on the device, as `graphrf.sampling.power_loops.power_block` records them.
+        """The powers of `sources`, int64 on the device, in the record of `graphrf.sampling.power_loops`.
 
         Cost: a sort of the edges that each power reads, and one of all values.
         """
@@ -99,7 +100,7 @@ class DevicePowers:
     def _powers(self, sources: Tensor) -> tuple[_Values, Tensor]:
         """The powers x_k of every source, and its number of multiply-adds."""
         ones = torch.ones_like(sources)
-        x = Vectors(self._matrix.rank[sources], ones.double(), ones)
+        x = Vectors(at(self._matrix.rank, sources), ones.double(), ones)
         work = torch.zeros_like(sources)
         powers = [self._values(x, 0, sources)]
         for k in range(1, len(self._budgets)):
@@ -139,12 +140,12 @@ class DevicePowers:
     def _values(self, x: Vectors, k: int, sources: Tensor) -> _Values:
         """The values of one power, ready for the record."""
         matrix = self._matrix
-        rows, nodes = x.rows(), matrix.order[x.nodes]
+        rows, nodes = x.rows(), at(matrix.order, x.nodes)
         keys = self._packing.keys(self._packing.pairs(rows, nodes), k)
-        counts = (x.values * (matrix.load[nodes] / matrix.load[sources][rows])).float()
+        counts = (x.values * (at(matrix.load, nodes) / at(at(matrix.load, sources), rows))).float()
         entries = x.values[:0]
         if self._cuts:
-            entries = x.values * (matrix.level[sources][rows] / matrix.level[nodes])
+            entries = x.values * (at(at(matrix.level, sources), rows) / at(matrix.level, nodes))
         return _Values(keys, counts, entries, x.sizes)
 
     def _cut(self, values: _Values, n_rows: int) -> tuple[Tensor, Tensor]:
@@ -158,7 +159,7 @@ class DevicePowers:
         del keys
         first = run_starts(pairs)
         lengths = run_lengths(first, pairs.numel())
-        sums = segment_sums(values.entries[order], lengths)
+        sums = segment_sums(at(values.entries, order), lengths)
         rows = self._packing.rows(pairs[first])
         del pairs, first
         ranked = torch.sort(sums, descending=True, stable=True).indices

@@ -150,9 +150,12 @@ def _stop(walkers: Tensor, p_halt: float, uniforms: Tensor, heads: Tensor, lasts
         uniforms * (2 * ONE - both).double() >= (ONE - carry).double(),
         uniforms * both.double() < fraction.double(),
     )
-    # Before the first change of a part there is nothing to take and so no need of an owner.
+    # The owner after a node is the last that changed, found by how many have (on GPUs a running maximum of one
+    # row is slow). Before the first change of a part there is nothing to take and so no need of an owner.
     place = torch.arange(n, device=walkers.device)
-    owner = torch.where(change, place, 0).cummax(0).values
+    changes = change.cumsum(0)
+    changed = place.new_zeros(n + 1).index_copy_(0, changes * change, place * change)
+    owner = changed[changes]
     owner_before = torch.cat((place[:1], owner[:-1]))
     left = walkers - whole
     left.index_add_(0, torch.where(change, owner_before, place), -grant)

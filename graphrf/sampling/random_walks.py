@@ -13,11 +13,14 @@ from graphrf.graph import LAPLACIANS, Graph
 from graphrf.lengths import LengthLaw, Rule, Stratified, Survival
 from graphrf.sampling.record import Block
 from graphrf.sampling.transitions import Transitions, transitions
+from graphrf.sampling.walk_batches import MOST_TOGETHER
 from graphrf.sampling.walks import walk_block
 
 DIRECTIONS = ("independent", "stratified")
 # Counts of visits are stored in 16 bits.
 MOST_WALKS = 65_535
+# Visits of sources whose walks advance together: 256 KiB.
+_VISITS_TOGETHER = 32_768
 
 
 class LengthChoice(ABC):
@@ -150,7 +153,13 @@ class PreparedWalks:
         """Memory that `sample` takes for a block of rows."""
         stratified = self.sampler.directions == "stratified"
         row = self.merged_per_row[1] if stratified else self.visits_per_row
-        return int(10 * self._capacity(n_rows) + 16 * row + 72 * self.sampler.n_walks)
+        batch = min(self._batch, n_rows)
+        return int(10 * self._capacity(n_rows) + batch * (20 * row + 100 * self.sampler.n_walks))
+
+    @property
+    def _batch(self) -> int:
+        """Sources whose walks advance together."""
+        return max(1, int(min(MOST_TOGETHER / self.sampler.n_walks, _VISITS_TOGETHER / self.visits_per_row)))
 
     def _capacity(self, n_rows: int) -> int:
         # Merging leaves less than this in most graphs; the buffers grow if not.
@@ -169,6 +178,7 @@ class PreparedWalks:
             self._permutations,
             self.sampler.directions == "stratified",
             self._key,
+            self._batch,
             self._capacity(sources.size),
         )
         return Block(rows, visits, nodes[:n_entries], per_entry[:n_entries], steps[:n_visits], counts[:n_visits])

@@ -5,11 +5,14 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numba import njit
 
 import graphrf as grf
 from graphrf.lengths import LengthLaw, Survival
 from graphrf.sampling.transitions import transitions
-from graphrf.sampling.walks import _length_of, advance, deal, draw_lengths, sort_by_node
+from graphrf.sampling.walk_batches import MOST_TOGETHER, choose_edges, gaps
+from graphrf.sampling.walks import _length_of, draw_lengths, neighbour, walk_block
+from graphrf.sampling.word_sort import DIGIT_BITS, sort_words
 
 WEIGHTS = [[1, 1, 1], [1, 2, 3], [1, 1, 5], [2, 7], [1], [1, 1, 1, 1, 1, 1]]
 
@@ -23,6 +26,35 @@ def _star(weights):
     return transitions(adjacency)
 
 
+def _chosen(position, bits, arrays):
+    """The nodes to which `choose_edges` leads."""
+    n = position.size
+    edge = np.empty(n, np.uint64)
+    choose_edges(n, position, bits, arrays.indptr, arrays.cumulative, edge, np.empty(n, np.uint64), np.empty(n))
+    return arrays.indices[edge.astype(np.int64)]
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_a_batch_of_walkers_chooses_as_one_walker_does(is_weighted):
+    rng = np.random.default_rng(0)
+    dense = sp.random_array((300, 300), density=0.05, rng=rng).toarray() + np.eye(300)
+    dense[7] = rng.random(300) + 0.1  # one long row
+    adjacency = sp.csr_array(dense)
+    if not is_weighted:
+        adjacency.data[:] = 1.0
+    arrays = transitions(adjacency)
+    position = rng.integers(0, 300, 4000).astype(np.uint32)
+    position[:200] = 7
+    bits = rng.integers(0, 2**64, 4000, dtype=np.uint64)
+    one_by_one = [_neighbour(np.int64(node), word, *arrays) for node, word in zip(position, bits, strict=True)]
+    np.testing.assert_array_equal(_chosen(position, bits, arrays), one_by_one)
+
+
+@njit
+def _neighbour(node, bits, indptr, indices, cumulative):
+    return neighbour(node, bits, indptr, indices, cumulative)
+
+
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
 def test_each_dealt_walk_moves_like_a_simple_walk_and_together_they_spread_evenly(weights, count):
@@ -32,11 +64,9 @@ def test_each_dealt_walk_moves_like_a_simple_walk_and_together_they_spread_evenl
     pieces = math.lcm(total, count)
     share = np.zeros((count, len(weights)))
     for piece in range(pieces):
-        walkers, choices = np.arange(count, dtype=np.uint64), np.empty(count, np.uint64)
-        deal(choices, 0, count, np.uint64((2 * piece + 1) * 2**64 // (2 * pieces)))
-        advance(walkers, choices, count, *arrays)
-        assert [int(walker) & 0xFFFFFFFF for walker in walkers] == list(range(count))
-        chosen = np.array([(int(walker) >> 32) - 1 for walker in walkers])
+        bits = np.uint64((2 * piece + 1) * 2**64 // (2 * pieces))
+        choices = bits + np.arange(count, dtype=np.uint64) * gaps(count)[count]
+        chosen = _chosen(np.zeros(count, np.uint32), choices, arrays) - 1
         share[np.arange(count), chosen] += 1 / pieces
         counts = np.bincount(chosen, minlength=len(weights))
         expected = count * np.array(weights) / total
@@ -110,15 +140,35 @@ def test_lengths_of_different_sources_are_independent_and_of_one_pair_are_not():
     assert abs(between) < 5 / np.sqrt(20_000)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 24, 25, 300])
-@pytest.mark.parametrize("largest", [3, 1000, 2**32 - 1])
-def test_sort_by_node_is_a_stable_sort(n, largest):
+@pytest.mark.parametrize("n", [0, 1, 2, 24, 300])
+@pytest.mark.parametrize("n_bits", [0, 1, 8, DIGIT_BITS, DIGIT_BITS + 1, 25, 32])
+@pytest.mark.parametrize("low_bit", [5, 32])
+def test_sort_words_is_a_stable_sort_by_the_bits_that_it_is_given(n, n_bits, low_bit):
     rng = np.random.default_rng(n)
-    nodes = rng.integers(0, largest, n, endpoint=True).astype(np.uint64)
-    words = (nodes << np.uint64(32)) | np.arange(n, dtype=np.uint64)
-    sorted_words = words.copy()
-    sort_by_node(sorted_words, n, np.empty(n + 1, np.uint64), np.empty(256, np.int64))
-    np.testing.assert_array_equal(sorted_words, words[np.argsort(nodes, kind="stable")])
+    parts = rng.integers(0, 2**n_bits, n).astype(np.uint64)
+    words = (parts << np.uint64(low_bit)) | rng.integers(0, 2**low_bit, n, dtype=np.uint64)
+    given, spare = words.copy(), np.empty(n, np.uint64)
+    in_place = sort_words(given, n, low_bit, n_bits, spare, np.empty(1 << DIGIT_BITS, np.int64))
+    np.testing.assert_array_equal(given if in_place else spare, words[np.argsort(parts, kind="stable")])
+
+
+@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize("n_walks", [1, 6, 300])
+def test_sources_that_advance_together_leave_what_each_leaves_alone(weighted_graph, stratified, n_walks):
+    arrays = transitions(weighted_graph.walk_adjacency("normalized"))
+    law = grf.Stratified(0.2)
+    sources = np.array([3, 0, 0, 5, 1, 2, 7], np.int64)  # a node may come twice
+    records = []
+    for batch in (1, 2, 3, MOST_TOGETHER // n_walks):
+        rows, visits, *columns, n_entries, n_visits = walk_block(
+            *arrays, sources, n_walks, int(law.rule), law.survival.table, law.permutations(n_walks), stratified,
+            np.uint64(1), batch, 4,
+        )  # fmt: skip
+        sizes = (n_entries, n_entries, n_visits, n_visits)
+        records.append([rows, visits, *(column[:n] for column, n in zip(columns, sizes, strict=True))])
+    for record in records[1:]:
+        for array, alone in zip(record, records[0], strict=True):
+            np.testing.assert_array_equal(array, alone)
 
 
 def test_running_shares_are_kept_only_where_weights_differ_within_a_row():

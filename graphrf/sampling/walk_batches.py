@@ -1,0 +1,312 @@
+"""The compiled steps of the walks of several sources that advance together, and the visits that they leave.
+
+A read of a graph beyond the caches takes far longer than the work of a step, but dozens of reads can be under way
+at once. So the walks of a batch of sources go one step at a time, by loops that each do one kind of work for all
+of them: random bits (which compile to vector instructions), the edges that these choose, the nodes they lead to.
+No loop has a branch that depends on the data: a mispredicted one would end what is under way.
+
+A visit is a word of 64 bits: number of the source in the batch | node | step | count, each as wide as it must be
+(`Layout`), so that sorting words sorts the record. A batch is one source, or at most `MOST_TOGETHER` walks: then
+64 bits hold the parts of any visit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, uint32, uint64
+
+from graphrf.sampling.philox import Use, philox
+from graphrf.sampling.word_sort import DIGIT_BITS, sort_words
+
+# Enough to hide the latency of memory, few enough to stay in the second cache (benchmarks/walks.py). Nodes have 32
+# bits and steps 16; so many walks take 12 bits for count and source together.
+MOST_TOGETHER = 2_048
+
+_USE_DIRECTION = np.uint64(Use.DIRECTION)
+_USE_SHARED = np.uint64(Use.SHARED_DIRECTION)
+_U0 = np.uint64(0)
+_U1 = np.uint64(1)
+_U11 = np.uint64(11)
+_U32 = np.uint64(32)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class Layout(NamedTuple):
+    """Where the parts of a visit begin: the count at bit 0, then step, node and source (uint64); their widths."""
+
+    step_bit: np.uint64
+    node_bit: np.uint64
+    source_bit: np.uint64
+    node_bits: int
+    source_bits: int
+
+
+class Desk(NamedTuple):
+    """Room for the walks of a batch, taken once: threads that allocate again and again wait for each other.
+
+    `visits` and `spare` are the only ones as large as the visits; the others have an element for each walk, but
+    `by_length` (for each length), `gaps` (for each number of walks) and `places` (`sort_words`).
+    """
+
+    visits: np.ndarray
+    spare: np.ndarray
+    lengths: np.ndarray
+    by_length: np.ndarray
+    bits: np.ndarray
+    walkers: np.ndarray
+    others: np.ndarray
+    source: np.ndarray
+    number: np.ndarray
+    position: np.ndarray
+    edge: np.ndarray
+    last_edge: np.ndarray
+    share: np.ndarray
+    gaps: np.ndarray
+    places: np.ndarray
+
+
+@njit(nogil=True)
+def bit_length(number):  # type: ignore[no-untyped-def]
+    """Bits that hold 0 .. number."""
+    bits = 0
+    while (number >> bits) > 0:
+        bits += 1
+    return bits
+
+
+@njit(nogil=True)
+def new_layout(n_nodes, longest, n_walks, n_sources):  # type: ignore[no-untyped-def]
+    """The layout for so many nodes, steps up to `longest`, and counts up to `n_walks`."""
+    count_bits = bit_length(n_walks)
+    step_bits = bit_length(longest)
+    node_bits = bit_length(n_nodes - 1)
+    return Layout(
+        uint64(count_bits),
+        uint64(count_bits + step_bits),
+        uint64(count_bits + step_bits + node_bits),
+        node_bits,
+        bit_length(n_sources - 1),
+    )
+
+
+@njit(nogil=True)
+def new_desk(n_sources, n_walks, longest, weighted):  # type: ignore[no-untyped-def]
+    """A desk for the walks of so many sources, none longer than `longest`."""
+    n = n_sources * n_walks
+    return Desk(
+        np.empty(0, np.uint64),
+        np.empty(0, np.uint64),
+        np.empty(n, np.int64),
+        np.empty(longest + 1, np.int64),
+        np.empty((4, n), np.uint64),
+        np.empty(n, np.uint64),
+        np.empty(n, np.uint64),
+        np.empty(n, np.uint32),
+        np.empty(n, np.uint32),
+        np.empty(n, np.uint32),
+        np.empty(n, np.uint64),
+        np.empty(n if weighted else 0, np.uint64),
+        np.empty(n if weighted else 0, np.float64),
+        gaps(n_walks),
+        np.empty(1 << DIGIT_BITS, np.int64),
+    )
+
+
+@njit(nogil=True)
+def with_room(desk, n_visits):  # type: ignore[no-untyped-def]
+    """The desk with room for so many visits; what is on it is lost."""
+    if desk.visits.size >= n_visits:
+        return desk
+    size = n_visits + n_visits // 4
+    return Desk(
+        np.empty(size, np.uint64), np.empty(size, np.uint64), desk.lengths, desk.by_length, desk.bits,
+        desk.walkers, desk.others, desk.source, desk.number, desk.position, desk.edge, desk.last_edge, desk.share,
+        desk.gaps, desk.places,
+    )  # fmt: skip
+
+
+@njit(nogil=True)
+def gaps(n_walks):  # type: ignore[no-untyped-def]
+    """For c = 1 .. n_walks the c-th part of all 64-bit numbers, uint64; element 0 is not used.
+
+    Of c walkers that leave a node together, the j-th takes the neighbour at share (o + j / c) mod 1 of the node's
+    weights, where o is one uniform for all: each by itself moves like a simple random walk, together they spread
+    as evenly as can be (systematic sampling). In 64-bit numbers: bits + j gaps[c].
+    """
+    parts = np.empty(n_walks + 1, np.uint64)
+    parts[0] = _U0
+    for c in range(1, n_walks + 1):
+        parts[c] = _ALL // uint64(c)
+    return parts
+
+
+@njit(nogil=True)
+def choose_edges(n, position, bits, indptr, cumulative, edge, last_edge, share):  # type: ignore[no-untyped-def]
+    """The edges by which n walkers leave their nodes, as `graphrf.sampling.walks.neighbour` chooses.
+
+    Searches in rows of weights go on side by side, each halving its part of a row in every round.
+    """
+    if cumulative.size == 0:
+        for i in range(n):
+            node = uint64(position[i])
+            low = uint64(indptr[node])
+            high = uint64(indptr[node + _U1])
+            edge[i] = low + (((bits[i] >> _U32) * (high - low)) >> _U32)
+        return
+    widest = _U0
+    for i in range(n):
+        node = uint64(position[i])
+        low = uint64(indptr[node])
+        high = uint64(indptr[node + _U1]) - _U1
+        edge[i] = low
+        last_edge[i] = high
+        share[i] = float(bits[i] >> _U11) * 2.0**-53
+        widest = max(widest, high - low)
+    while widest > _U0:
+        for i in range(n):
+            low = edge[i]
+            high = last_edge[i]
+            middle = (low + high) >> _U1
+            below = (share[i] < cumulative[middle]) | (low == high)
+            last_edge[i] = middle if below else high
+            edge[i] = low if below else middle + _U1
+        widest >>= _U1
+
+
+@njit(nogil=True)
+def walk_independent(sources, n_walks, indptr, indices, cumulative, key, layout, desk):  # type: ignore[no-untyped-def]
+    """Walks with independent directions of the lengths on the desk; returns the number of visits left there.
+
+    Walkers are put in the order of falling length, so that those that still walk are the first ones. Unweighted
+    graphs use one word a step, so four steps a call of the generator; weighted ones two words.
+    Counters: (source, walk, block of steps, DIRECTION).
+    """
+    lengths, by_length, bits, visits = desk.lengths, desk.by_length, desk.bits, desk.visits
+    origin, source, number, position, edge = desk.walkers, desk.source, desk.number, desk.position, desk.edge
+    n_walkers = sources.size * n_walks
+    longest = 0
+    for j in range(n_walkers):
+        longest = max(longest, lengths[j])
+    for length in range(longest + 1):
+        by_length[length] = 0
+    for j in range(n_walkers):
+        by_length[lengths[j]] += 1
+    place = 0
+    for length in range(longest, -1, -1):
+        count = by_length[length]
+        by_length[length] = place
+        place += count
+    j = 0
+    for s in range(sources.size):
+        first = (uint64(s) << (layout.source_bit - _U1)) << _U1  # shifts by 64 are not defined
+        visits[s] = first | (uint64(sources[s]) << layout.node_bit) | uint64(n_walks)  # all start there, at step 0
+        for walk in range(n_walks):
+            place = by_length[lengths[j]]
+            by_length[lengths[j]] += 1
+            origin[place] = first
+            source[place] = uint32(sources[s])
+            position[place] = uint32(sources[s])
+            number[place] = uint32(walk)
+            j += 1
+    n = sources.size
+    per_call = 4 if cumulative.size == 0 else 2
+    for k in range(1, longest + 1):
+        walking = by_length[k]
+        phase = (k - 1) % per_call
+        if phase == 0:
+            block = uint64((k - 1) // per_call)
+            for i in range(walking):
+                w0, w1, w2, w3 = philox(uint64(source[i]), uint64(number[i]), block, _USE_DIRECTION, key)
+                if per_call == 4:
+                    bits[0, i] = w0 << _U32
+                    bits[1, i] = w1 << _U32
+                    bits[2, i] = w2 << _U32
+                    bits[3, i] = w3 << _U32
+                else:
+                    bits[0, i] = (w0 << _U32) | w1
+                    bits[1, i] = (w2 << _U32) | w3
+        choose_edges(walking, position, bits[phase], indptr, cumulative, edge, desk.last_edge, desk.share)
+        step = (uint64(k) << layout.step_bit) | _U1
+        for i in range(walking):
+            node = uint64(indices[edge[i]])
+            position[i] = uint32(node)
+            visits[n + i] = origin[i] | (node << layout.node_bit) | step
+        n += walking
+    return n
+
+
+@njit(nogil=True)
+def walk_stratified(sources, n_walks, indptr, indices, cumulative, key, layout, desk):  # type: ignore[no-untyped-def]
+    """Walks with stratified directions of the lengths on the desk; returns the number of visits left there.
+
+    The walks that stand on one node at one step leave it together (`gaps`), in the order of a stable sort by node
+    of the order in which they left the last one, with a uniform that is fresh for each (source, node, step) and
+    independent of the lengths. Walkers are words: number of the source in the batch | node | number of the walk
+    in the batch. Counters: (source, node, step, SHARED_DIRECTION).
+    """
+    lengths, visits, bits = desk.lengths, desk.visits, desk.bits
+    now, then, source, position, edge = desk.walkers, desk.others, desk.source, desk.position, desk.edge
+    group, rank, group_bits = desk.number, bits[1], bits[2]
+    leaving = bits[3]
+    standing = sources.size * n_walks
+    node_bit = uint64(bit_length(standing - 1))
+    source_bit = node_bit + uint64(layout.node_bits)
+    number_mask = (_U1 << node_bit) - _U1
+    node_mask = (_U1 << uint64(layout.node_bits)) - _U1
+    for s in range(sources.size):
+        for walk in range(n_walks):
+            number = s * n_walks + walk
+            now[number] = (uint64(s) << source_bit) | (uint64(sources[s]) << node_bit) | uint64(number)
+    n = 0
+    k = 0
+    while standing > 0:
+        if k > 0 and not sort_words(
+            now, standing, node_bit, layout.node_bits + layout.source_bits, then, desk.places
+        ):
+            now, then = then, now
+        # One visit for each group of walkers on one node; of these, those that go on move up.
+        step = uint64(k) << layout.step_bit
+        previous = _ALL
+        size = _U0
+        left = _U0
+        g = n - 1
+        kept = 0
+        for i in range(standing):
+            word = now[i]
+            place = word >> node_bit
+            is_new = place != previous
+            previous = place
+            g += np.int64(is_new)
+            size = (_U0 if is_new else size) + _U1
+            left = _U0 if is_new else left
+            visits[g] = (place << layout.node_bit) | step | size
+            goes_on = lengths[word & number_mask] > k
+            now[kept] = word
+            group[kept] = uint32(g - n)
+            rank[kept] = left
+            left += uint64(goes_on)
+            leaving[g - n] = left
+            kept += np.int64(goes_on)
+        n_groups = g + 1 - n
+        for i in range(n_groups):
+            place = visits[n + i] >> layout.node_bit
+            source[i] = uint32(sources[np.int64(place >> uint64(layout.node_bits))])
+            position[i] = uint32(place & node_mask)
+        for i in range(n_groups):
+            w0, w1, _, _ = philox(uint64(source[i]), uint64(position[i]), uint64(k), _USE_SHARED, key)
+            group_bits[i] = (w0 << _U32) | w1
+        for i in range(kept):
+            own = uint64(group[i])
+            bits[0, i] = group_bits[own] + rank[i] * desk.gaps[leaving[own]]
+            position[i] = uint32((now[i] >> node_bit) & node_mask)
+        choose_edges(kept, position, bits[0], indptr, cumulative, edge, desk.last_edge, desk.share)
+        for i in range(kept):
+            word = now[i]
+            node = uint64(indices[edge[i]])
+            now[i] = ((word >> source_bit) << source_bit) | (node << node_bit) | (word & number_mask)
+        n += n_groups
+        standing = kept
+        k += 1
+    return n

@@ -95,7 +95,7 @@ class DeviceRecord:
             marks = torch.arange(0, self.steps.numel(), visits_at_once, device=self.device)
             first = torch.searchsorted(self.visit_ptr, marks, right=True) - 1
             first[:1] = 0  # rows without visits at the beginning
-            first = torch.cat([torch.unique_consecutive(first), first.new_tensor([self.n_rows])])
+            first = torch.cat([torch.unique_consecutive(first), first.new_full((1,), self.n_rows)])
             limits = torch.stack([first, self.indptr[first].long(), self.visit_ptr[first]], 1).tolist()
             self._parts[visits_at_once] = [
                 Part(*(slice(start, stop) for start, stop in zip(here, there, strict=True)))

@@ -71,9 +71,16 @@ class GRFKernel(gpytorch.kernels.Kernel):
     Inputs have shape (n,), (n, 1) or (batches, n, 1): integers, or integral floats below 2^24 (float32) or 2^53
     (float64). Batches are evaluated together as one dense matrix of their distinct nodes.
 
-    dtype and device are those of the module: `.double()` and `.to("cuda")` work as usual. Rows of the last four
-    sets of nodes are kept. Cost: see `FactorOperator`; the series is evaluated by Chebyshev polynomials of W, and
-    a product and a gradient each take two sparse products a term for each column.
+    dtype and device are those of the module: `.double()` and `.to("cuda")` work as usual, and a module begins on
+    the CPU wherever its features lie. Features on another device than the host must be on the module's when it is
+    evaluated (`ValueError`); host features are copied there, as many rows as are asked for. On a device nodes,
+    record and products stay there: the modulation comes from the host, which computes it from the hyperparameters,
+    and goes back as a gradient; besides these L + 1 numbers only sizes and answers of comparisons are transferred,
+    and (L + 1)^2 numbers once. Of `CutPowers` the record is copied to the host once, for the check against the
+    kernel.
+
+    Rows of the last four sets of nodes are kept. Cost: see `FactorOperator`; the series is evaluated by Chebyshev
+    polynomials of W, and a product and a gradient each take two sparse products a term for each column.
 
     A deep copy shares graph and features.
 
@@ -165,43 +172,49 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     # -- evaluation --------------------------------------------------------------------------------
 
+    def root_modulation(self) -> Tensor:
+        """f / sqrt(v), shape (L + 1,), on the module's device, differentiable in the parameters."""
+        f: Tensor = _Modulation.apply(self._values(), self._coefficients)
+        if self._normalize:
+            variance: Tensor = _MeanVariance.apply(f, self._source)
+            f = f / variance.sqrt()
+        return f.to(self.device, self.dtype)
+
+    def root_rows(self, x: Tensor) -> TorchFactor:
+        """The rows of F at nodes of shape (n,) or (n, 1): K among them is F F^T with `root_modulation`."""
+        nodes = node_tensor("x", x)
+        if nodes.ndim > 1:
+            raise ValueError(f"`x` must have shape (n,) or (n, 1), got {tuple(x.shape)}")
+        return self._rows(nodes)
+
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False, **params: Any
     ) -> Tensor | FactorOperator:
         """K[x1, x2] as an operator, or its diagonal as a tensor; called by GPyTorch."""
         if last_dim_is_batch:
             raise ValueError("`last_dim_is_batch` must be False: nodes have one dimension")
-        left = node_ids("x1", x1)
-        right = left if x2 is x1 else node_ids("x2", x2)
-        f = self._modulation()
+        left = node_tensor("x1", x1)
+        right = left if x2 is x1 else node_tensor("x2", x2)
+        f = self.root_modulation()
         if left.ndim > 1 or right.ndim > 1:
             return self._batched(left, right, f, diag)
         rows, cols = self._rows(left), self._rows(right)
         return paired(rows, cols, f) if diag else FactorOperator(f, rows=rows, cols=cols)
 
-    def _batched(self, left: np.ndarray, right: np.ndarray, f: Tensor, diag: bool) -> Tensor:
+    def _batched(self, left: Tensor, right: Tensor, f: Tensor, diag: bool) -> Tensor:
         """Entries for batches of nodes, read off one dense matrix of the distinct ones."""
-        row_nodes, row_at = np.unique(left, return_inverse=True)
-        col_nodes, col_at = np.unique(right, return_inverse=True)
-        row_at, col_at = row_at.reshape(left.shape), col_at.reshape(right.shape)
-        if diag and np.array_equal(left, right):
+        row_nodes, row_at = torch.unique(left.to(self.device), return_inverse=True)
+        col_nodes, col_at = torch.unique(right.to(self.device), return_inverse=True)
+        if diag and torch.equal(left, right):
             rows = self._rows(row_nodes)
-            return paired(rows, rows, f)[torch.from_numpy(row_at).to(self.device)]
+            return paired(rows, rows, f)[row_at]
         matrix = FactorOperator(f, rows=self._rows(row_nodes), cols=self._rows(col_nodes)).to_dense()
         if not diag:
             row_at, col_at = row_at[..., :, None], col_at[..., None, :]
-        return matrix[torch.from_numpy(row_at).to(self.device), torch.from_numpy(col_at).to(self.device)]
+        return matrix[row_at, col_at]
 
-    def _rows(self, nodes: np.ndarray) -> TorchFactor:
+    def _rows(self, nodes: Tensor) -> TorchFactor:
         return self._source.factor(nodes, self.device, self.dtype)
-
-    def _modulation(self) -> Tensor:
-        """f / sqrt(v) on the module's device, differentiable in the parameters."""
-        f: Tensor = _Modulation.apply(self._values(), self._coefficients)
-        if self._normalize:
-            variance: Tensor = _MeanVariance.apply(f, self._source)
-            f = f / variance.sqrt()
-        return f.to(self.device, self.dtype)
 
     def _values(self) -> Tensor:
         """The trained hyperparameters in the order of their names, float64 on the CPU."""
@@ -258,6 +271,11 @@ class _MeanVariance(torch.autograd.Function):
 
 
 def node_ids(name: str, x: Tensor) -> np.ndarray:
+    """`node_tensor` as an array."""
+    return np.ascontiguousarray(node_tensor(name, x).cpu().numpy())
+
+
+def node_tensor(name: str, x: Tensor) -> Tensor:
     """Nodes given as a tensor of shape (n,), (n, 1) or (batches, n, 1), as int64 without the last axis."""
     if not isinstance(x, Tensor):
         raise TypeError(f"`{name}` must be a tensor of node positions, got {_checks.describe(x)}")
@@ -278,8 +296,7 @@ def node_ids(name: str, x: Tensor) -> np.ndarray:
             )
     elif x.dtype == torch.bool or x.is_complex():
         raise TypeError(f"`{name}` must be integer node positions, got {x.dtype}")
-    ids = x.cpu().numpy().astype(np.int64)
-    return np.ascontiguousarray(ids[..., 0] if ids.ndim > 1 else ids)
+    return (x[..., 0] if x.ndim > 1 else x).long()
 
 
 def _source(source: Any, kernel: Kernel) -> Source:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -11,8 +10,10 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 import torch
+from torch import Tensor
 
 from graphrf import _feature_bounds
+from graphrf._device_record import row_numbers as device_row_numbers
 from graphrf._feature_bounds import TruncationWarning
 from graphrf._feature_rows import row_blocks, row_numbers
 from graphrf.features import Features
@@ -43,8 +44,8 @@ class Source(Protocol):
         """f, and its derivatives in the named hyperparameters, shape (L + 1, len(names))."""
         ...
 
-    def factor(self, nodes: np.ndarray, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        """The rows of some nodes."""
+    def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        """The rows of some nodes, int64, shape (n,)."""
         ...
 
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
@@ -58,6 +59,7 @@ class FeatureSource:
     Parameters
     ----------
     features : Features
+        Where their record lies on a device, everything is computed from it there.
     kernel : Kernel
         Checked against the features, with the warnings that `Features.matrix` has.
     """
@@ -88,13 +90,27 @@ class FeatureSource:
         size = self._features.max_length + 1
         return kernel.modulation(size, self.scale), jacobian_columns(kernel, names, size, self.scale)
 
-    def factor(self, nodes: np.ndarray, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        """The rows of some nodes, all among those that the features hold."""
+    def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        """The rows of some nodes, all among those that the features hold.
+
+        ValueError if the record lies on another device that is not the host.
+        """
+        if self._features.device not in ("cpu", str(device)):
+            raise ValueError(
+                f"the kernel and its features must be on one device, got a kernel on {device} and features on "
+                f"{self._features.device}; move the model with .to({self._features.device!r}), or the features "
+                "with features.to('cpu'), from where they are copied to the model's device"
+            )
         return self._rows(nodes, device, dtype)
 
-    def _make(self, nodes: np.ndarray, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        rows = row_numbers("nodes", nodes, self._features.nodes)
+    def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         features = self._features
+        if features._on_device is not None:
+            own = torch.from_numpy(np.array(features.nodes)).to(device)
+            if torch.equal(nodes, own):
+                return DeviceFeatures(features, device, dtype)
+            return DeviceFeatures(features, device, dtype).take(device_row_numbers("nodes", nodes, own))
+        rows = row_numbers("nodes", nodes.cpu().numpy(), features.nodes)
         if not np.array_equal(rows, np.arange(features.shape[0])):
             features = features._take_rows(rows)
         if device.type != "cpu":
@@ -104,9 +120,17 @@ class FeatureSource:
         return HostFactor(features._replaced(dtype=plain).factor())
 
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
-        """f^T M f with M_kl = <P_k, P_l> / n, a matrix made once, in one pass over pairs of an entry's visits."""
+        """f^T M f with M_kl = <P_k, P_l> / n, a matrix made once, in one pass over pairs of an entry's visits.
+
+        Of a device's record it is made there; M, of (L + 1)^2 numbers, then goes to the host.
+        """
         if self._squares is None:
-            self._squares = _step_squares(self._features)
+            record = self._features._on_device
+            if record is None:
+                self._squares = _step_squares(self._features)
+            else:
+                whole = DeviceFeatures(self._features, record.device, torch.float64)
+                self._squares = whole.mean_squares().cpu().numpy()
         half = self._squares @ f
         return float(f @ half), 2 * half
 
@@ -168,14 +192,17 @@ class SeriesSource:
             size = _LARGEST_DEGREE + 1
         return c[:size, 0].copy(), c[:size, 1:].copy()
 
-    def factor(self, nodes: np.ndarray, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+    def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         """The rows of some nodes."""
         return self._rows(nodes, device, dtype)
 
-    def _make(self, nodes: np.ndarray, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+    def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         if (device, dtype) not in self._every:
             self._every[device, dtype] = DeviceSeries(self._series, device, dtype)
-        return self._every[device, dtype].take(self._graph.positions(nodes))
+        outside = (nodes < 0) | (nodes >= self._graph.n_nodes)
+        if bool(outside.any()):
+            self._graph.positions(nodes[outside][:1].cpu().numpy())  # raises, as for every node out of range
+        return self._every[device, dtype].take(nodes)
 
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
         """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos beyond."""
@@ -195,20 +222,25 @@ class SeriesSource:
 
 
 class _Kept:
-    """A function of nodes, device and dtype that keeps its last few results."""
+    """A function of nodes, device and dtype that keeps its last few results.
 
-    def __init__(self, make: Callable[[np.ndarray, torch.device, torch.dtype], TorchFactor]) -> None:
+    Nodes are compared where they lie, number by number: one answer goes to the host, and a tensor that was changed
+    in place is not taken for what it was.
+    """
+
+    def __init__(self, make: Callable[[Tensor, torch.device, torch.dtype], TorchFactor]) -> None:
         self._make = make
-        self._known: OrderedDict[tuple[Any, ...], TorchFactor] = OrderedDict()
+        self._known: list[tuple[Tensor, torch.device, torch.dtype, TorchFactor]] = []
 
-    def __call__(self, nodes: np.ndarray, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        key = nodes.tobytes(), device, dtype
-        factor = self._known.pop(key, None)
-        if factor is None:
-            factor = self._make(nodes, device, dtype)
-        self._known[key] = factor
-        if len(self._known) > _KEPT:
-            self._known.popitem(last=False)
+    def __call__(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        nodes = nodes.to(device)
+        for place, (known, *kind, factor) in enumerate(self._known):
+            if kind == [device, dtype] and known.shape == nodes.shape and torch.equal(known, nodes):
+                self._known.append(self._known.pop(place))
+                return factor
+        factor = self._make(nodes, device, dtype)
+        self._known.append((nodes.clone(), device, dtype, factor))
+        del self._known[:-_KEPT]
         return factor
 
 

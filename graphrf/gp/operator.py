@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from graphrf._device_record import row_index
 from graphrf.gp.torch_factor import TorchFactor, dense, modulation_gradient, paired, product
 
 try:
@@ -98,26 +98,25 @@ class FactorOperator(LinearOperator):
 
     def _getitem(self, row_index: Any, col_index: Any, *batch_indices: Any) -> LinearOperator:
         if self._rows is self._cols and _same_index(row_index, col_index):
-            rows = cols = _taken(self._rows, row_index)
+            rows = cols = _taken(self._rows, row_index, self.device)
         else:
-            rows, cols = _taken(self._rows, row_index), _taken(self._cols, col_index)
+            rows, cols = _taken(self._rows, row_index, self.device), _taken(self._cols, col_index, self.device)
         return FactorOperator(self._args[0][batch_indices], rows=rows, cols=cols)
 
     def _get_indices(self, row_index: Tensor, col_index: Tensor, *batch_indices: Any) -> Tensor:
-        row_index, col_index = torch.broadcast_tensors(row_index, col_index)
-        rows, row_at = np.unique(row_index.cpu().numpy().ravel(), return_inverse=True)
-        cols, col_at = np.unique(col_index.cpu().numpy().ravel(), return_inverse=True)
+        row_index, col_index = torch.broadcast_tensors(row_index.to(self.device), col_index.to(self.device))
+        rows, row_at = torch.unique(row_index.reshape(-1), return_inverse=True)
+        cols, col_at = torch.unique(col_index.reshape(-1), return_inverse=True)
         shape = row_index.shape
-        if _DENSE_SHARE * rows.size * cols.size <= row_at.size:
+        if _DENSE_SHARE * rows.numel() * cols.numel() <= row_at.numel():
             block = FactorOperator(
-                self._f, rows=_taken(self._rows, rows), cols=_taken(self._cols, cols)
+                self._f, rows=_taken(self._rows, rows, self.device), cols=_taken(self._cols, cols, self.device)
             ).to_dense()
-            where = torch.from_numpy(row_at * cols.size + col_at).to(self.device)
-            return block.reshape(-1)[where].reshape(shape)
-        own = _taken(self._rows, rows[row_at])
+            return block[row_at, col_at].reshape(shape)
+        own = _taken(self._rows, rows[row_at], self.device)
         other = own
-        if self._rows is not self._cols or not np.array_equal(rows[row_at], cols[col_at]):
-            other = _taken(self._cols, cols[col_at])
+        if self._rows is not self._cols or not torch.equal(rows[row_at], cols[col_at]):
+            other = _taken(self._cols, cols[col_at], self.device)
         return paired(own, other, self._f).reshape(shape)
 
 
@@ -126,19 +125,15 @@ def _columns(x: Tensor) -> Tensor:
     return x if x.ndim == 2 else x.movedim(-2, 0).reshape(x.shape[-2], -1)
 
 
-def _taken(factor: TorchFactor, index: Any) -> TorchFactor:
-    """The rows of an index (slice, tensor or array); the factor itself for all rows in order."""
+def _taken(factor: TorchFactor, index: Any, device: torch.device) -> TorchFactor:
+    """The rows of an index (slice, tensor or array) on a device; the factor itself for all rows in order."""
     n = factor.shape[0]
-    if isinstance(index, slice):
-        if _is_noop_index(index) or index == slice(0, n, None):
-            return factor
-        index = np.arange(n)[index]
-    elif isinstance(index, Tensor):
-        index = index.cpu().numpy()
-        index = np.flatnonzero(index) if index.dtype == bool else np.arange(n)[index]
-    if index.size == n and bool((index == np.arange(n)).all()):
+    if isinstance(index, slice) and (_is_noop_index(index) or index == slice(0, n, None)):
         return factor
-    return factor.take(index)
+    rows = row_index(index, n, device)
+    if rows.numel() == n and torch.equal(rows, torch.arange(n, device=device)):
+        return factor
+    return factor.take(rows)
 
 
 def _same_index(one: Any, other: Any) -> bool:

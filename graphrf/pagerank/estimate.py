@@ -11,6 +11,7 @@ import numpy as np
 
 from graphrf import _checks
 from graphrf._coupling import shipped_coupling
+from graphrf._devices import engine_device
 from graphrf._threads import ordered_map, thread_count
 from graphrf.graph import Graph, require_graph
 from graphrf.lengths import IID, Antithetic, Coupling, LengthLaw, SigmaCoupled, Stratified
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 ESTIMATORS = ("endpoints", "visits")
 COUPLINGS = ("iid", "antithetic", "sigma", "stratified", "pooled")
-ENGINES = ("numba", "torch")
 
 # More batches would not make the standard errors noticeably better: 15 degrees of freedom.
 _MOST_BATCHES = 16
@@ -335,7 +335,7 @@ def _on_device(
     graph: Graph, coupling: str | Coupling, engine: str | None, device: str | torch.device
 ) -> DeviceTransitions | None:
     """The graph's transitions on the device where torch runs the pools; None if numba makes the walks."""
-    place = _torch_device(engine, device)
+    place = engine_device(engine, device, "PageRank by engine='torch'")
     if place is None:
         return None
     if coupling != "pooled":
@@ -347,32 +347,6 @@ def _on_device(
     from graphrf.sampling.torch_transitions import on_device  # torch is an extra
 
     return on_device(graph_transitions(graph), place)
-
-
-def _torch_device(engine: str | None, device: str | torch.device) -> torch.device | None:
-    """The device that torch is asked to use; None if numba is, which takes no import of torch to tell."""
-    if engine is not None:
-        _checks.choice("engine", engine, ENGINES)
-    if isinstance(device, str) and device == "cpu" and engine != "torch":
-        return None
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError("PageRank by engine='torch' needs torch: pip install 'graphrf[gp]'") from error
-    try:
-        place = torch.device(device)
-        torch.zeros(1, dtype=torch.float64, device=place).cpu()
-    except (RuntimeError, TypeError, AssertionError) as error:  # the last from a torch without that device
-        raise ValueError(
-            f"`device` must be a torch device at hand that knows float64, such as 'cpu' or 'cuda', got {device!r}"
-        ) from error
-    if place.type == "cpu" and engine != "torch":
-        return None
-    if engine == "numba":
-        raise ValueError(
-            f"`engine` must be 'torch', or None, for device={str(place)!r}, got 'numba', which runs on the CPU"
-        )
-    return place
 
 
 def _default_batches(law: LengthLaw | None, groups: int) -> int:

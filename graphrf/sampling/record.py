@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 # Room beyond the expected size, in shares of it and in elements; memory that stays untouched costs nothing.
-_SPARE, _SLACK = 1.1, 65_536
+SPARE, SLACK = 1.1, 65_536
 _COUNTS = np.dtype(np.uint16)
 
 
@@ -50,7 +50,7 @@ class Joined:
     def __init__(
         self, n_rows: int, n_nodes: int, expected: tuple[int, int], counts_dtype: np.dtype[Any] = _COUNTS
     ) -> None:
-        entries, visits = (int(_SPARE * size) + _SLACK for size in expected)
+        entries, visits = (int(SPARE * size) + SLACK for size in expected)
         self._wide = max(entries, n_nodes) >= 2**31
         self._entries: dict[str, np.ndarray] = {
             "indices": np.empty(entries, np.int64 if self._wide else np.int32),

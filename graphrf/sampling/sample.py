@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphrf import _checks
+from graphrf._devices import engine_device
 from graphrf._memory import available_memory
 from graphrf._threads import ordered_map, thread_count
 from graphrf.features import Features
@@ -14,6 +15,9 @@ from graphrf.graph import Graph, require_graph
 from graphrf.sampling.contract import Prepared, Sampler
 from graphrf.sampling.powers import CompressedPowers
 from graphrf.sampling.record import Joined, record_bytes
+
+if TYPE_CHECKING:
+    import torch
 
 # A block is this many visits: large enough that Python's share is nothing, small enough for smooth progress
 # and for buffers that stay out of the way.
@@ -28,7 +32,7 @@ def sample_features(
     nodes: Any = None,
     seed: int | None = None,
     engine: str | None = None,
-    device: str = "cpu",
+    device: str | torch.device = "cpu",
     n_threads: int | None = None,
     dtype: Any = "float32",
     memory_limit: int | None = None,
@@ -57,16 +61,18 @@ def sample_features(
     seed : int in [0, 2^63), optional
         None draws one, which the result records. A given seed gives the same bits on any number of threads and
         for any choice of other nodes.
-    engine : {"numba"}, optional
-        Default: the best one for the device.
-    device : str
-        "cpu".
+    engine : {"numba", "torch"}, optional
+        What samples, with the same bits: compiled loops on the CPU, or operations of torch on `device`, which need
+        the extra `gp`. Default: "numba" on the CPU, "torch" on any other device.
+    device : str or torch.device
+        Where torch samples, such as "cuda"; it must know float64. The features stay there (`Features.device`).
     n_threads : int, optional
-        Default: the cores that the process may use.
+        Of the compiled loops. Default: the cores that the process may use. Torch has threads of its own.
     dtype : {"float32", "float64"}
         Of the matrices that will be made from the features.
     memory_limit : int, optional
-        Bytes that the result and the blocks under way may take. Default: the memory that is available now.
+        Bytes that the result and the blocks under way may take. Default: what the machine, or the device, has
+        available now.
     progress : bool
         Show a progress bar on standard error.
 
@@ -77,7 +83,10 @@ def sample_features(
     Raises
     ------
     TypeError, ValueError
-        For arguments that are out of range, unknown nodes, a directed graph.
+        For arguments that are out of range, unknown nodes, a directed graph, a device that torch has not, samplers
+        that are not graphrf's with the engine "torch".
+    ImportError
+        If torch is asked for and missing.
     MemoryError
         Before anything large is allocated, if `memory_limit` would be exceeded: the message says what is needed
         and what to lower.
@@ -86,6 +95,9 @@ def sample_features(
     -----
     Time: of walks O(n m (mean length + 1)); of powers see the samplers. Memory: 4 bytes for each distinct (source,
     node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 bytes a source.
+
+    Counts of walks are the same bits with both engines. Values of powers are so on the CPU; elsewhere they agree
+    to rounding, by which a choice between nodes may fall otherwise in rare cases.
 
     Examples
     --------
@@ -97,9 +109,7 @@ def sample_features(
     """
     require_graph(graph)
     sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
-    if engine is not None:
-        _checks.choice("engine", engine, ("numba",))
-    _checks.choice("device", device, ("cpu",))
+    place = engine_device(engine, device, "sample_features with engine='torch'")
     dtype = _checked_dtype(dtype)
     _checks.flag("progress", progress)
     sources = graph.positions(nodes)
@@ -107,13 +117,29 @@ def sample_features(
         raise ValueError("`nodes` must hold at least one node, got none")
     seed = _checks.seed(seed)
     threads = thread_count(n_threads)
-    prepared = sampler.prepare(graph, seed)
-    blocks = _blocks(sources, prepared.visits_per_row, threads)
-    working = min(threads, len(blocks)) * prepared.working_bytes(blocks[0].size)
-    _check_memory(prepared, sources, (0, 0), working, memory_limit)  # the pilot below needs the room of a block
-    expected = _expected_size(prepared, sources, blocks[0].size)
-    _check_memory(prepared, sources, expected, working, memory_limit)
-    joined = Joined(sources.size, graph.n_nodes, expected, prepared.counts_dtype)
+    prepared: Any = sampler.prepare(graph, seed)
+    limit = None if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
+    joined: Any
+    if place is None:
+        limit = available_memory() if limit is None else limit
+        rows = _block_rows(sources.size, prepared.visits_per_row, threads)
+    else:
+        from graphrf.sampling.device import DeviceJoined, OnDevice, device_memory
+
+        threads = 1  # torch has its own
+        limit = device_memory(place) if limit is None else limit
+        prepared = OnDevice(prepared, place)
+        rows = prepared.block_rows(limit)
+    rows = min(rows, sources.size)
+    blocks = [sources[start : start + rows] for start in range(0, sources.size, rows)]
+    working = min(threads, len(blocks)) * prepared.working_bytes(rows)
+    _check_memory(prepared, sources, (0, 0), working, limit)  # the pilot below needs the room of a block
+    expected = _expected_size(prepared, sources, rows)
+    _check_memory(prepared, sources, expected, working, limit)
+    if place is None or place.type == "cpu":
+        joined = Joined(sources.size, graph.n_nodes, expected, prepared.counts_dtype)
+    else:
+        joined = DeviceJoined(graph.n_nodes, expected, place)
     with _bar(sources.size, progress) as bar:
         for block in ordered_map(prepared.sample, blocks, threads):
             joined.append(block)
@@ -153,11 +179,9 @@ def _checked_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype(_checks.choice("dtype", name, ("float32", "float64")))
 
 
-def _blocks(sources: np.ndarray, visits_per_row: float, threads: int) -> list[np.ndarray]:
-    """The sources in blocks of about equal work, at least four a thread so that none waits long."""
-    rows = max(1, int(_BLOCK_VISITS / visits_per_row))
-    rows = min(rows, max(64, -(-sources.size // (4 * threads))))
-    return [sources[start : start + rows] for start in range(0, sources.size, rows)]
+def _block_rows(n_sources: int, visits_per_row: float, threads: int) -> int:
+    """Rows of a block of the compiled loops: at least four blocks a thread, so that none waits long."""
+    return min(max(1, int(_BLOCK_VISITS / visits_per_row)), max(64, -(-n_sources // (4 * threads))))
 
 
 def _expected_size(prepared: Prepared, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
@@ -172,14 +196,13 @@ def _expected_size(prepared: Prepared, sources: np.ndarray, block_rows: int) -> 
     pilot = sources[np.linspace(0, sources.size - 1, min(_PILOT_ROWS, block_rows)).astype(np.int64)]
     block = prepared.sample(pilot)
     share = sources.size / pilot.size
-    return int(share * block.indices.size), int(share * block.steps.size)
+    return int(share * block.indices.shape[0]), int(share * block.steps.shape[0])
 
 
 def _check_memory(
-    prepared: Prepared, sources: np.ndarray, expected: tuple[int, int], working: int, memory_limit: int | None
+    prepared: Prepared, sources: np.ndarray, expected: tuple[int, int], working: int, limit: int | None
 ) -> None:
     """Raise MemoryError if a record of the expected size and the blocks under way will not fit."""
-    limit = available_memory() if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
     record = record_bytes(sources.size, *expected, prepared.counts_dtype.itemsize)
     needed = record + sources.size * prepared.row_bytes + working
     if limit is not None and needed > limit:

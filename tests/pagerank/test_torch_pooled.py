@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 
 from graphrf.pagerank import torch_pooled  # noqa: E402 (needs torch)
 from graphrf.sampling.torch_transitions import on_device  # noqa: E402
+from tests.simulated_device import SimulatedDevice  # noqa: E402
 
 KEY = 2**63 + 12345
 
@@ -215,11 +216,19 @@ def test_bad_engines_and_devices_are_named(options: dict, error: type[Exception]
         next(refine(lopsided_graph(), **options))
 
 
-def test_numba_is_refused_on_other_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Meta is the one device besides the CPU that every torch has; here it passes for one that can compute.
-    monkeypatch.setattr(torch, "zeros", lambda *shape, **options: torch.ones(1))
-    with pytest.raises(ValueError, match="`engine` must be 'torch', or None, for device='meta', got 'numba'"):
+def test_numba_is_refused_on_other_devices() -> None:
+    refusal = "`engine` must be 'torch', or None, for device='meta', got 'numba'"
+    with SimulatedDevice(), pytest.raises(ValueError, match=refusal):
         pagerank(lopsided_graph(), engine="numba", device="meta")
+
+
+def test_pools_on_another_device_give_the_same_scores_and_only_counts_come_back() -> None:
+    graph = grf.Graph(sp.kron(sp.eye_array(100), lopsided_graph().adjacency), directed=True)
+    expected = pagerank(graph, seed=3)
+    with SimulatedDevice() as device:
+        result = pagerank(graph, seed=3, device="meta")
+    np.testing.assert_array_equal(result.scores, expected.scores)
+    assert device.largest("from") == graph.n_nodes
 
 
 def test_a_missing_torch_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

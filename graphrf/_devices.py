@@ -1,0 +1,51 @@
+"""Which engine runs on which device: checks at the door, and torch imported only where it is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphrf import _checks
+
+if TYPE_CHECKING:
+    import torch
+
+ENGINES = ("numba", "torch")
+
+
+def engine_device(engine: str | None, device: str | torch.device, purpose: str) -> torch.device | None:
+    """The device on which torch is to work; None if numba does, on the CPU: to tell, torch is not imported.
+
+    None for the engine stands for numba on the CPU, and for torch on any other device. `purpose` begins the
+    message of the ImportError where torch is missing: "PageRank by engine='torch'".
+    """
+    if engine is not None:
+        _checks.choice("engine", engine, ENGINES)
+    if engine != "torch" and isinstance(device, str) and device == "cpu":
+        return None
+    place = torch_device(device, purpose)
+    if engine != "torch" and place.type == "cpu":
+        return None
+    if engine == "numba":
+        raise ValueError(
+            f"`engine` must be 'torch', or None, for device={str(place)!r}, got 'numba', which runs on the CPU"
+        )
+    return place
+
+
+def torch_device(device: str | torch.device, purpose: str) -> torch.device:
+    """A device that torch has at hand and that knows float64, with its number.
+
+    Raises ImportError if torch is missing, ValueError if there is no such device.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"{purpose} needs torch: pip install 'graphrf[gp]'") from error
+    try:
+        probe = torch.zeros(1, dtype=torch.float64, device=device)
+        probe.cpu()  # "meta" holds no numbers
+        return probe.device
+    except (RuntimeError, TypeError, AssertionError) as error:  # the last from a torch without that device
+        raise ValueError(
+            f"`device` must be a torch device at hand that knows float64, such as 'cpu' or 'cuda', got {device!r}"
+        ) from error

@@ -1,0 +1,151 @@
+"""Samplers on a torch device: the records that the CPU makes, block by block, joined where they lie."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphrf import _checks
+from graphrf._memory import available_memory
+from graphrf.sampling.contract import Prepared
+from graphrf.sampling.prepared_powers import PreparedPowers
+from graphrf.sampling.random_walks import PreparedWalks
+from graphrf.sampling.record import SLACK, SPARE, Block
+from graphrf.sampling.torch_powers import DevicePowers
+from graphrf.sampling.torch_record import DeviceBlock, host_block
+from graphrf.sampling.torch_walks import DeviceWalks
+
+# Visits of a block: on the CPU what suits its caches, elsewhere enough to fill a device. Of the memory at hand a
+# block takes no more than this share.
+_HOST_VISITS, _DEVICE_VISITS = 2_000_000, 50_000_000
+_SHARE = 0.25
+
+
+class _Maker(Protocol):
+    """What makes blocks of a record on a device: `DeviceWalks`, `DevicePowers`."""
+
+    def sample(self, sources: Tensor) -> DeviceBlock: ...
+
+    def working_bytes(self, n_rows: int) -> int: ...
+
+
+class OnDevice:
+    """A prepared sampler whose records torch makes on a device; else a `Prepared` like the one that it is made of.
+
+    Blocks come as numpy arrays if the device is the CPU, and as tensors from any other.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        Of random walks or powers; TypeError for another sampler.
+    device : torch.device
+    """
+
+    def __init__(self, prepared: Prepared, device: torch.device) -> None:
+        self.device = device
+        self._prepared = prepared
+        self._maker: _Maker
+        if isinstance(prepared, PreparedWalks):
+            self._maker = DeviceWalks(prepared, device)
+        elif isinstance(prepared, PreparedPowers):
+            self._maker = DevicePowers(prepared, device)
+        else:
+            raise TypeError(
+                "`sampler` must be RandomWalks, CompressedPowers, CutPowers or ExactPowers for engine='torch', "
+                f"got {_checks.describe(prepared.sampler)}; others are sampled with engine='numba', device='cpu'"
+            )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._prepared, name)
+
+    def working_bytes(self, n_rows: int) -> int:
+        """Memory that `sample` takes for a block of rows, the block included."""
+        return self._maker.working_bytes(n_rows)
+
+    def sample(self, sources: np.ndarray) -> Block | DeviceBlock:
+        """The record of `sources`."""
+        block = self._maker.sample(torch.from_numpy(np.array(sources, dtype=np.int64)).to(self.device))
+        return host_block(block) if self.device.type == "cpu" else block
+
+    def block_rows(self, limit: int | None) -> int:
+        """Rows of a block, of which the memory at hand is `limit` bytes."""
+        visits = _HOST_VISITS if self.device.type == "cpu" else _DEVICE_VISITS
+        rows = max(1, int(visits / self._prepared.visits_per_row))
+        while limit is not None and rows > 1 and self.working_bytes(rows) > _SHARE * limit:
+            rows //= 2
+        return rows
+
+
+def device_memory(device: torch.device) -> int | None:
+    """Bytes that a device can still give; None where nothing says so."""
+    if device.type == "cpu":
+        return available_memory()
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        # what torch holds for later use is free to it
+        return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+    return None
+
+
+class DeviceJoined:
+    """One record on a device from blocks that arrive in order: `graphrf.sampling.record.Joined` in tensors.
+
+    Columns are made once, a little larger than expected; what they are too large by stays theirs.
+    """
+
+    def __init__(self, n_nodes: int, expected: tuple[int, int], device: torch.device) -> None:
+        self._n_nodes = n_nodes
+        self._expected = expected
+        self._device = device
+        self._columns: dict[str, Tensor] = {}
+        self._used = {"entries": 0, "visits": 0}
+        self._per_row: dict[str, list[Tensor]] = {}
+
+    def append(self, block: DeviceBlock) -> None:
+        """Copy the next block to its place."""
+        for name in ("entries_per_row", "visits_per_row", "work", "dropped"):
+            values = getattr(block, name)
+            if values is not None:
+                self._per_row.setdefault(name, []).append(values)
+        for kind, expected, names in (
+            ("entries", self._expected[0], ("indices", "visits_per_entry")),
+            ("visits", self._expected[1], ("steps", "counts")),
+        ):
+            start = self._used[kind]
+            for name in names:
+                values = getattr(block, name)
+                stop = start + values.numel()
+                column = self._columns.get(name)
+                if column is None:
+                    column = values.new_empty(max(stop, int(SPARE * expected) + SLACK))
+                elif stop > column.numel():
+                    column = torch.cat([column[:start], values.new_empty(stop // 2 + values.numel())])
+                column[start:stop] = values
+                self._columns[name] = column
+                self._used[kind] = stop
+
+    def arrays(self) -> dict[str, Any]:
+        """The finished tensors, by the names that `Features` gives them."""
+        n_entries, n_visits = self._used["entries"], self._used["visits"]
+        index = torch.int64 if max(n_entries, self._n_nodes) >= 2**31 else torch.int32
+        columns = {
+            name: column[: n_entries if name in ("indices", "visits_per_entry") else n_visits]
+            for name, column in self._columns.items()
+        }
+        columns["indices"] = columns["indices"].to(index)
+        per_row = {name: torch.cat(parts) for name, parts in self._per_row.items()}
+        pointers = {
+            "indptr": _pointer(per_row.pop("entries_per_row")).to(index),
+            "visit_ptr": _pointer(per_row.pop("visits_per_row")),
+        }
+        return {**pointers, **columns, **per_row}
+
+
+def _pointer(sizes: Tensor) -> Tensor:
+    """Where rows of these sizes begin, and the last one ends."""
+    pointer = sizes.new_zeros(sizes.numel() + 1)
+    torch.cumsum(sizes, 0, out=pointer[1:])
+    return pointer

@@ -1,0 +1,135 @@
+"""Sampling by torch, as a user calls it: the features of the compiled loops, on the CPU and on another device."""
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.features import Features
+from graphrf.sampling.sample import sample_features
+
+torch = pytest.importorskip("torch")
+
+from tests.simulated_device import SimulatedDevice  # noqa: E402
+
+SAMPLERS = {
+    "independent": grf.RandomWalks(6, grf.IID(0.2), directions="independent"),
+    "stratified": grf.RandomWalks(7, grf.Stratified(0.2)),
+    "coupled": grf.RandomWalks(6, grf.SigmaCoupled(0.2)),
+    "truncated": grf.RandomWalks(5, grf.Truncated(4), laplacian="combinatorial"),
+    "auto": grf.RandomWalks(8, grf.AutoLengths(grf.Diffusion(1.0))),
+    "compressed": grf.CompressedPowers(4, 5),
+    "cut": grf.CutPowers(3, 4),
+    "exact": grf.ExactPowers(3),
+}
+
+
+def _assert_same(features: Features, other: Features) -> None:
+    mine, its = features._state(), other._state()
+    assert mine.keys() == its.keys()
+    for name, value in mine.items():
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(value, its[name], err_msg=name)
+            assert value.dtype == its[name].dtype, name
+        else:
+            assert value == its[name], name
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_torch_on_the_cpu_gives_the_features_of_the_compiled_loops(name, weighted_graph, karate):
+    for graph in (weighted_graph, karate):
+        for nodes in (None, [2, 0, 2]):
+            by_torch = sample_features(graph, SAMPLERS[name], nodes=nodes, seed=5, engine="torch")
+            assert by_torch.device == "cpu"
+            _assert_same(by_torch, sample_features(graph, SAMPLERS[name], nodes=nodes, seed=5))
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("visits", [1, 40, 10_000])
+def test_on_another_device_features_stay_there_and_are_the_same(name, visits, karate, monkeypatch):
+    monkeypatch.setattr("graphrf.sampling.device._DEVICE_VISITS", visits)  # one row a block, some, all
+    expected = sample_features(karate, SAMPLERS[name], seed=5)
+    with SimulatedDevice():
+        features = sample_features(karate, SAMPLERS[name], seed=5, device="meta", memory_limit=10**9)
+        assert features.device == "meta"
+        _assert_same(features.to("cpu"), expected)
+
+
+def test_what_leaves_the_device_while_it_samples_are_sizes(karate):
+    graph = grf.Graph(np.kron(np.eye(30), karate.adjacency.toarray()))
+    for name in ("independent", "stratified", "compressed"):
+        with SimulatedDevice() as device:
+            features = sample_features(graph, SAMPLERS[name], seed=5, device="meta", memory_limit=10**9)
+            assert features.nnz > 5_000
+        assert device.largest("from") < 600  # walkers at each step, or rows to be sorted out
+        assert device.largest("to") >= graph.adjacency.nnz  # the graph, whose copy is noticed
+
+
+def test_records_that_grow_beyond_what_a_pilot_foretold_are_whole(monkeypatch):
+    # A pilot of sources without edges foretells next to nothing.
+    path = np.arange(5_000)
+    graph = grf.from_edges(path[:-1] + 5_000, path[1:] + 5_000, n_nodes=10_000)
+    sampler = grf.RandomWalks(4, grf.Truncated(3))
+    monkeypatch.setattr("graphrf.sampling.sample._expected_size", lambda *_: (1, 1))
+    monkeypatch.setattr("graphrf.sampling.device.SLACK", 0)
+    expected = sample_features(graph, sampler, seed=1)
+    with SimulatedDevice():
+        monkeypatch.setattr("graphrf.sampling.device._DEVICE_VISITS", 5_000)
+        features = sample_features(graph, sampler, seed=1, device="meta", memory_limit=10**9)
+        _assert_same(features.to("cpu"), expected)
+
+
+def test_blocks_keep_to_a_share_of_the_memory_that_there_is(karate):
+    from graphrf.sampling.device import OnDevice
+
+    prepared = OnDevice(SAMPLERS["independent"].prepare(karate, 0), torch.device("cpu"))
+    free, little = prepared.block_rows(None), prepared.block_rows(10_000_000)
+    assert little < free
+    assert prepared.working_bytes(little) <= 2_500_000 < prepared.working_bytes(2 * little)
+    assert prepared.block_rows(1) == 1
+
+
+@pytest.mark.parametrize("engine", ["numba", "torch"])
+def test_what_exceeds_the_memory_limit_is_refused_and_told(engine, karate):
+    graph = grf.Graph(np.kron(np.eye(200), karate.adjacency.toarray()))
+    sampler = grf.RandomWalks(32)
+    features = sample_features(graph, sampler, seed=0, engine=engine)
+    with pytest.raises(MemoryError, match=r"features of 6800 nodes with RandomWalks.*`memory_limit` is.*n_walks"):
+        sample_features(graph, sampler, seed=0, engine=engine, memory_limit=features.nbytes)
+    sample_features(graph, sampler, seed=0, engine=engine, memory_limit=40 * features.nbytes)
+
+
+def test_bad_engines_and_devices_are_named(karate):
+    with pytest.raises(ValueError, match=r"`engine` must be 'numba' or 'torch'|`engine` must be one of"):
+        sample_features(karate, engine="cuda")
+    for device in ("nowhere", "meta", 3.5):
+        with pytest.raises((ValueError, TypeError), match="`device` must be a torch device at hand"):
+            sample_features(karate, device=device)
+    with (
+        SimulatedDevice(),
+        pytest.raises(ValueError, match="`engine` must be 'torch', or None, for device='meta'"),
+    ):
+        sample_features(karate, engine="numba", device="meta")
+
+
+def test_samplers_of_others_are_refused_by_torch(karate):
+    class Other(grf.RandomWalks):
+        def prepare(self, graph, seed):
+            return _Prepared(super().prepare(graph, seed))
+
+    class _Prepared:
+        def __init__(self, prepared):
+            self._prepared = prepared
+
+        def __getattr__(self, name):
+            return getattr(self._prepared, name)
+
+    sample_features(karate, Other(4), seed=0)
+    with pytest.raises(TypeError, match=r"`sampler` must be RandomWalks, .* for engine='torch'"):
+        sample_features(karate, Other(4), seed=0, engine="torch")
+
+
+def test_a_missing_torch_is_told_with_the_extra_that_brings_it(karate, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    with pytest.raises(ImportError, match=r"graphrf\[gp\]"):
+        sample_features(karate, engine="torch")
+    sample_features(karate, seed=0)

@@ -201,32 +201,41 @@ class Features:
         if str(device) == "cpu" and self._on_device is None:
             return self
         place = _place(device)
-        if place.type == "cpu":
-            if self._on_device is None:
-                return self
-            return self._replaced(**{name: getattr(self, f"_{name}") for name in _STORED})
-        if self._on_device is not None and self._on_device.device == place:
+        if place.type != "cpu":
+            return self._with_tensors(place)
+        if self._on_device is None:
             return self
-        return self._replaced(**self._record_on(place).tensors())
+        return self._replaced(**{name: getattr(self, f"_{name}") for name in _STORED})
 
-    def _record_on(self, device: torch.device) -> DeviceRecord:
-        """The record as tensors on a device: its own where it lies there already."""
+    def _with_tensors(self, device: torch.device) -> Features:
+        """The same with tensors on a device, the host's CPU too, where they share the arrays' memory."""
         if self._on_device is not None:
-            return self._on_device.to(device)
+            if self._on_device.device == device:
+                return self
+            return self._replaced(**self._on_device.to(device).tensors())
         from graphrf._device_record import device_record
 
-        return device_record({name: getattr(self, f"_{name}") for name in _STORED}, device)
+        arrays = {name: getattr(self, f"_{name}") for name in _STORED}
+        return self._replaced(**device_record(arrays, device).tensors())
 
-    def _roots_on(self, device: torch.device) -> DegreeRoots | None:
-        """sqrt(d) of the rows' nodes and of all nodes on a device; None where all loads are 1."""
+    @cached_property
+    def _device_nodes(self) -> torch.Tensor:
+        """The nodes, int64, beside a record on a device."""
+        import torch
+
+        return torch.from_numpy(np.array(self.nodes)).to(self.device)
+
+    @cached_property
+    def _device_roots(self) -> DegreeRoots | None:
+        """sqrt(d) of the rows' nodes and of all nodes, beside a record on a device; None where all loads are 1."""
         if self._degrees is None:
             return None
         import torch
 
         from graphrf._device_loops import DegreeRoots
 
-        every = torch.from_numpy(self._degree_roots()).to(device)
-        return DegreeRoots(every[torch.from_numpy(np.array(self.nodes)).to(device)], every)
+        every = torch.from_numpy(self._degree_roots()).to(self.device)
+        return DegreeRoots(every[self._device_nodes], every)
 
     # -- sizes -----------------------------------------------------------------------------------
 
@@ -369,9 +378,12 @@ class Features:
 
             record = self._on_device
             load = torch.from_numpy(self._load(f)).to(record.device)
-            roots = self._roots_on(record.device)
             dtype = torch.float32 if self.dtype == np.float32 else torch.float64
-            parts = record.indptr, record.indices, entry_values(record, roots, load, dtype, VISITS_AT_ONCE)
+            parts = (
+                record.indptr,
+                record.indices,
+                entry_values(record, self._device_roots, load, dtype, VISITS_AT_ONCE),
+            )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
             pointer, index, values = (part.to(place) for part in parts)

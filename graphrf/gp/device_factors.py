@@ -50,8 +50,10 @@ class DeviceFeatures:
     """
 
     def __init__(self, features: Features, device: torch.device, dtype: torch.dtype) -> None:
+        features = features._with_tensors(device)
+        assert features._on_device is not None
         load = torch.from_numpy(1.0 / (features._survival * features.n_walks)).to(device)
-        self._set(features._record_on(device), features._roots_on(device), load, features.n_nodes, dtype)
+        self._set(features._on_device, features._device_roots, load, features.n_nodes, dtype)
 
     def _set(
         self, record: DeviceRecord, roots: DegreeRoots | None, load: Tensor, n_nodes: int, dtype: torch.dtype

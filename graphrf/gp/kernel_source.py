@@ -106,7 +106,7 @@ class FeatureSource:
     def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         features = self._features
         if features._on_device is not None:
-            own = torch.from_numpy(np.array(features.nodes)).to(device)
+            own = features._device_nodes
             if torch.equal(nodes, own):
                 return DeviceFeatures(features, device, dtype)
             return DeviceFeatures(features, device, dtype).take(device_row_numbers("nodes", nodes, own))

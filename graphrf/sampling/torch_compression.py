@@ -119,6 +119,11 @@ def _running(padded: Tensor) -> Tensor:
     return padded.cumsum(1).cummax(1).values
 
 
+def _totals(padded: Tensor) -> Tensor:
+    """The sum of each row."""
+    return padded.cumsum(1)[:, -1]
+
+
 def _points(gap: Tensor, u: Tensor, most: int) -> Tensor:
     """(u + j) gap for j = 0 .. most - 1, a row for each gap, added up as the loops do."""
     points = gap[:, None].expand(-1, most).clone()
@@ -316,7 +321,7 @@ def keep_largest(y: Tensor, found: Tensor, sizes: Tensor, budget: int) -> tuple[
     # As the loops hold them: y, and the column that each came from.
     column = torch.empty_like(found).scatter_(1, found, positions.expand_as(found))
     y = y.gather(1, column)
-    total = y.cumsum(1)[:, -1]
+    total = _totals(y)
     left = torch.full((n_rows,), budget, device=y.device)
     totals, lefts = total.clone(), left.clone()
     active = torch.arange(n_rows, device=y.device)
@@ -336,7 +341,7 @@ def keep_largest(y: Tensor, found: Tensor, sizes: Tensor, budget: int) -> tuple[
         places[active[row], column[row, position]] = (kept.cumsum(1) - 1)[row, position]
         y = torch.where(keeps, 0.0, y)
         left = left - keeps.sum(1)
-        total = y.cumsum(1)[:, -1]
+        total = _totals(y)
         totals[active], lefts[active] = total, left
 
 

@@ -30,8 +30,8 @@ from graphrf.sampling.torch_record import DeviceBlock, Packing, joined, merged, 
 
 # Edges held at once, which keep a GPU busy; rows are taken in turn where there are more.
 _EDGES = 1 << 21
-# Memory at the most, in bytes: of an edge held, of a value, of one that may be cut, of a row.
-_EDGE_BYTES, _VALUE_BYTES, _CUT_BYTES, _ROW_BYTES = 250, 90, 60, 200
+# Memory at the most, in bytes: of an edge held, of a value, more of one that may be cut, of a row.
+_EDGE_BYTES, _VALUE_BYTES, _CUT_BYTES, _ROW_BYTES = 130, 80, 40, 200
 # Norms of what was dropped are rounded up to float32.
 _UP = 1.0 + 2.0**-23
 
@@ -142,10 +142,11 @@ class DevicePowers:
         matrix = self._matrix
         rows, nodes = x.rows(), at(matrix.order, x.nodes)
         keys = self._packing.keys(self._packing.pairs(rows, nodes), k)
-        counts = (x.values * (at(matrix.load, nodes) / at(at(matrix.load, sources), rows))).float()
+        load = at(matrix.load, nodes).div_(at(at(matrix.load, sources), rows))
+        counts = load.mul_(x.values).float()
         entries = x.values[:0]
         if self._cuts:
-            entries = x.values * (at(at(matrix.level, sources), rows) / at(matrix.level, nodes))
+            entries = at(at(matrix.level, sources), rows).div_(at(matrix.level, nodes)).mul_(x.values)
         return _Values(keys, counts, entries, x.sizes)
 
     def _cut(self, values: _Values, n_rows: int) -> tuple[Tensor, Tensor]:

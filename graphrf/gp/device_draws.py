@@ -172,7 +172,12 @@ def _solved(matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations:
     left, worst = rhs, 1.0
     for _ in range(_ROUNDS):
         reached = max(tol / worst, _LEAST)
-        with warnings.catch_warnings(), settings.cg_tolerance(reached), settings.max_cg_iterations(max_iterations):
+        with (
+            warnings.catch_warnings(),
+            settings.cg_tolerance(reached),
+            settings.max_cg_iterations(max_iterations),
+            settings.max_lanczos_quadrature_iterations(1),  # must not exceed those of conjugate gradients
+        ):
             warnings.simplefilter("ignore", NumericalWarning)
             solution += matrix.solve(left)
         left = rhs - matrix @ solution

@@ -13,7 +13,7 @@ from graphrf.graph import LAPLACIANS, Graph
 from graphrf.lengths import LengthLaw, Rule, Stratified, Survival
 from graphrf.sampling.record import Block
 from graphrf.sampling.transitions import Transitions, transitions
-from graphrf.sampling.walk_batches import MOST_TOGETHER
+from graphrf.sampling.walk_batches import MOST_TOGETHER, new_desk
 from graphrf.sampling.walks import walk_block
 
 DIRECTIONS = ("independent", "stratified")
@@ -169,6 +169,8 @@ class PreparedWalks:
         """The visits of the walks from `sources`; runs without the interpreter lock."""
         if not sources.flags.writeable:  # the loop would be compiled anew for it
             sources = sources.copy()
+        batch = min(self._batch, sources.size)
+        weighted = self._transitions.cumulative.size > 0
         rows, visits, nodes, per_entry, steps, counts, n_entries, n_visits = walk_block(
             *self._transitions,
             sources,
@@ -178,7 +180,7 @@ class PreparedWalks:
             self._permutations,
             self.sampler.directions == "stratified",
             self._key,
-            self._batch,
+            new_desk(batch, self.sampler.n_walks, self.survival.max_length, weighted),
             self._capacity(sources.size),
         )
         return Block(rows, visits, nodes[:n_entries], per_entry[:n_entries], steps[:n_visits], counts[:n_visits])

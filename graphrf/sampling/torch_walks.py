@@ -140,7 +140,7 @@ class DeviceWalks:
         return torch.cat(keys), torch.cat(counts)
 
     def _dealt(self, sources: Tensor, pairs: Tensor, first: Tensor, standing: Tensor, k: int) -> Tensor:
-        """64 bits for each walk, by systematic sampling among those of one pair: `graphrf.sampling.walk_batches.gaps`.
+        """64 bits for each walk, by systematic sampling among those of one pair (`walk_batches.gaps`).
 
         Runs of equal pairs begin at `first` and hold `standing` walks; the j-th takes its run's bits and j gaps.
         """

@@ -44,14 +44,12 @@ class Layout(NamedTuple):
 
 
 class Desk(NamedTuple):
-    """Room for the walks of a batch, taken once: threads that allocate again and again wait for each other.
+    """Room for the walks of a batch, an element for each walk, taken once for many batches.
 
-    `visits` and `spare` are the only ones as large as the visits; the others have an element for each walk, but
-    `by_length` (for each length), `gaps` (for each number of walks) and `places` (`sort_words`).
+    But `by_length` has one for each length, `bits` four for each walk, `last_edge` and `share` none where there
+    are no weights; `gaps` has one for each number of walks, `places` are those of `sort_words`.
     """
 
-    visits: np.ndarray
-    spare: np.ndarray
     lengths: np.ndarray
     by_length: np.ndarray
     bits: np.ndarray
@@ -65,6 +63,36 @@ class Desk(NamedTuple):
     share: np.ndarray
     gaps: np.ndarray
     places: np.ndarray
+
+
+def new_desk(n_sources: int, n_walks: int, longest: int, weighted: bool) -> Desk:
+    """A desk for the walks of so many sources, none longer than `longest`; 100 bytes a walk."""
+    n = n_sources * n_walks
+    return Desk(
+        lengths=np.empty(n, np.int64),
+        by_length=np.empty(longest + 1, np.int64),
+        bits=np.empty((4, n), np.uint64),
+        walkers=np.empty(n, np.uint64),
+        others=np.empty(n, np.uint64),
+        source=np.empty(n, np.uint32),
+        number=np.empty(n, np.uint32),
+        position=np.empty(n, np.uint32),
+        edge=np.empty(n, np.uint64),
+        last_edge=np.empty(n if weighted else 0, np.uint64),
+        share=np.empty(n if weighted else 0, np.float64),
+        gaps=gaps(n_walks),
+        places=np.empty(1 << DIGIT_BITS, np.int64),
+    )
+
+
+def gaps(n_walks: int) -> np.ndarray:
+    """For c = 1 .. n_walks the c-th part of all 64-bit numbers, uint64; element 0 is not used.
+
+    Of c walkers that leave a node together, the j-th takes the neighbour at share (o + j / c) mod 1 of the node's
+    weights, where o is one uniform for all: each by itself moves like a simple random walk, together they spread
+    as evenly as can be (systematic sampling). In 64-bit numbers: bits + j gaps[c].
+    """
+    return np.uint64(_ALL) // np.maximum(np.arange(n_walks + 1, dtype=np.uint64), _U1)
 
 
 @njit(nogil=True)
@@ -89,57 +117,6 @@ def new_layout(n_nodes, longest, n_walks, n_sources):  # type: ignore[no-untyped
         node_bits,
         bit_length(n_sources - 1),
     )
-
-
-@njit(nogil=True)
-def new_desk(n_sources, n_walks, longest, weighted):  # type: ignore[no-untyped-def]
-    """A desk for the walks of so many sources, none longer than `longest`."""
-    n = n_sources * n_walks
-    return Desk(
-        np.empty(0, np.uint64),
-        np.empty(0, np.uint64),
-        np.empty(n, np.int64),
-        np.empty(longest + 1, np.int64),
-        np.empty((4, n), np.uint64),
-        np.empty(n, np.uint64),
-        np.empty(n, np.uint64),
-        np.empty(n, np.uint32),
-        np.empty(n, np.uint32),
-        np.empty(n, np.uint32),
-        np.empty(n, np.uint64),
-        np.empty(n if weighted else 0, np.uint64),
-        np.empty(n if weighted else 0, np.float64),
-        gaps(n_walks),
-        np.empty(1 << DIGIT_BITS, np.int64),
-    )
-
-
-@njit(nogil=True)
-def with_room(desk, n_visits):  # type: ignore[no-untyped-def]
-    """The desk with room for so many visits; what is on it is lost."""
-    if desk.visits.size >= n_visits:
-        return desk
-    size = n_visits + n_visits // 4
-    return Desk(
-        np.empty(size, np.uint64), np.empty(size, np.uint64), desk.lengths, desk.by_length, desk.bits,
-        desk.walkers, desk.others, desk.source, desk.number, desk.position, desk.edge, desk.last_edge, desk.share,
-        desk.gaps, desk.places,
-    )  # fmt: skip
-
-
-@njit(nogil=True)
-def gaps(n_walks):  # type: ignore[no-untyped-def]
-    """For c = 1 .. n_walks the c-th part of all 64-bit numbers, uint64; element 0 is not used.
-
-    Of c walkers that leave a node together, the j-th takes the neighbour at share (o + j / c) mod 1 of the node's
-    weights, where o is one uniform for all: each by itself moves like a simple random walk, together they spread
-    as evenly as can be (systematic sampling). In 64-bit numbers: bits + j gaps[c].
-    """
-    parts = np.empty(n_walks + 1, np.uint64)
-    parts[0] = _U0
-    for c in range(1, n_walks + 1):
-        parts[c] = _ALL // uint64(c)
-    return parts
 
 
 @njit(nogil=True)
@@ -176,14 +153,16 @@ def choose_edges(n, position, bits, indptr, cumulative, edge, last_edge, share):
 
 
 @njit(nogil=True)
-def walk_independent(sources, n_walks, indptr, indices, cumulative, key, layout, desk):  # type: ignore[no-untyped-def]
-    """Walks with independent directions of the lengths on the desk; returns the number of visits left there.
+def walk_independent(  # type: ignore[no-untyped-def]
+    sources, n_walks, indptr, indices, cumulative, key, layout, desk, visits
+):
+    """Walks with independent directions of the lengths on the desk; returns how many words of `visits` they fill.
 
     Walkers are put in the order of falling length, so that those that still walk are the first ones. Unweighted
     graphs use one word a step, so four steps a call of the generator; weighted ones two words.
     Counters: (source, walk, block of steps, DIRECTION).
     """
-    lengths, by_length, bits, visits = desk.lengths, desk.by_length, desk.bits, desk.visits
+    lengths, by_length, bits = desk.lengths, desk.by_length, desk.bits
     origin, source, number, position, edge = desk.walkers, desk.source, desk.number, desk.position, desk.edge
     n_walkers = sources.size * n_walks
     longest = 0
@@ -238,15 +217,17 @@ def walk_independent(sources, n_walks, indptr, indices, cumulative, key, layout,
 
 
 @njit(nogil=True)
-def walk_stratified(sources, n_walks, indptr, indices, cumulative, key, layout, desk):  # type: ignore[no-untyped-def]
-    """Walks with stratified directions of the lengths on the desk; returns the number of visits left there.
+def walk_stratified(  # type: ignore[no-untyped-def]
+    sources, n_walks, indptr, indices, cumulative, key, layout, desk, visits
+):
+    """Walks with stratified directions of the lengths on the desk; returns how many words of `visits` they fill.
 
     The walks that stand on one node at one step leave it together (`gaps`), in the order of a stable sort by node
     of the order in which they left the last one, with a uniform that is fresh for each (source, node, step) and
     independent of the lengths. Walkers are words: number of the source in the batch | node | number of the walk
     in the batch. Counters: (source, node, step, SHARED_DIRECTION).
     """
-    lengths, visits, bits = desk.lengths, desk.visits, desk.bits
+    lengths, bits = desk.lengths, desk.bits
     now, then, source, position, edge = desk.walkers, desk.others, desk.source, desk.position, desk.edge
     group, rank, group_bits = desk.number, bits[1], bits[2]
     leaving = bits[3]

@@ -13,11 +13,9 @@ from numba import njit, uint64
 from graphrf.lengths import Rule
 from graphrf.sampling.philox import Use, philox, unit
 from graphrf.sampling.walk_batches import (
-    new_desk,
     new_layout,
     walk_independent,
     walk_stratified,
-    with_room,
 )
 from graphrf.sampling.word_sort import sort_words
 
@@ -149,7 +147,7 @@ def neighbour(v, bits, indptr, indices, cumulative):  # type: ignore[no-untyped-
 
 @njit(nogil=True, cache=True)
 def walk_block(  # type: ignore[no-untyped-def]
-    indptr, indices, cumulative, sources, n_walks, rule, survival, permutations, stratified, key, batch, capacity
+    indptr, indices, cumulative, sources, n_walks, rule, survival, permutations, stratified, key, desk, capacity
 ):
     """The visits of all walks from each of `sources`, merged by (node, step).
 
@@ -161,7 +159,7 @@ def walk_block(  # type: ignore[no-untyped-def]
     rule, survival, permutations : the law of lengths
     stratified : bool, whether directions are stratified
     key : uint64, the seed
-    batch : int, sources whose walks advance together: 1, or at most `MOST_TOGETHER` walks in all
+    desk : `new_desk` for the sources whose walks advance together: 1, or at most `MOST_TOGETHER` walks in all
     capacity : int, visits to make room for at first; buffers grow when it does not suffice
 
     Returns
@@ -175,17 +173,19 @@ def walk_block(  # type: ignore[no-untyped-def]
     n_rows = sources.size
     n_nodes = indptr.size - 1
     longest = survival.size - 1
-    batch = max(1, min(batch, n_rows))
+    batch = desk.lengths.size // n_walks
     layout = new_layout(n_nodes, longest, n_walks, batch)
-    desk = new_desk(batch, n_walks, longest, cumulative.size > 0)
+    words = np.empty(1024, np.uint64)
+    spare = np.empty(1024, np.uint64)
     entries_per_row = np.empty(n_rows, np.int64)
     visits_per_row = np.empty(n_rows, np.int64)
     nodes = np.empty(capacity, np.uint32)
     visits_per_entry = np.empty(capacity, np.uint16)
     steps = np.empty(capacity, np.uint16)
     counts = np.empty(capacity, np.uint16)
-    n_entries = 0
-    n_visits = 0
+    # Typed, since loops are compiled once more for constants.
+    n_entries = np.int64(0)
+    n_visits = np.int64(0)
     for first in range(0, n_rows, batch):
         members = sources[first : min(first + batch, n_rows)]
         most = 0
@@ -199,17 +199,16 @@ def walk_block(  # type: ignore[no-untyped-def]
                 furthest = max(furthest, lengths[j])
             # Stratified walks write one visit for each (node, step).
             most += min(total, 1 + furthest * n_nodes) if stratified else total
-        desk = with_room(desk, most)
+        if words.size < most:
+            words = np.empty(most + most // 4, np.uint64)
+            spare = np.empty(words.size, np.uint64)
         if stratified:
-            n = walk_stratified(members, n_walks, indptr, indices, cumulative, key, layout, desk)
+            n = walk_stratified(members, n_walks, indptr, indices, cumulative, key, layout, desk, words)
         else:
-            n = walk_independent(members, n_walks, indptr, indices, cumulative, key, layout, desk)
+            n = walk_independent(members, n_walks, indptr, indices, cumulative, key, layout, desk, words)
         # Both write in the order of steps, and the sort keeps it among the visits of one node.
-        visits = desk.visits
-        if not sort_words(
-            visits, n, layout.node_bit, layout.node_bits + layout.source_bits, desk.spare, desk.places
-        ):
-            visits = desk.spare
+        in_place = sort_words(words, n, layout.node_bit, layout.node_bits + layout.source_bits, spare, desk.places)
+        visits = words if in_place else spare
         if n_visits + n > steps.size:
             room = max(2 * steps.size, n_visits + n)
             steps = grown(steps, n_visits, room)

@@ -320,8 +320,8 @@ def test_the_memory_of_a_record_is_what_is_foreseen(weighted_graph):
 def test_buffers_that_are_too_small_grow_and_change_nothing(grid, directions, monkeypatch):
     sampler = grf.RandomWalks(6, grf.IID(0.1), directions=directions)
     expected = grf.sample_features(grid, sampler, seed=3)
-    monkeypatch.setattr(record, "_SPARE", 0.0)
-    monkeypatch.setattr(record, "_SLACK", 1)
+    monkeypatch.setattr(record, "SPARE", 0.0)
+    monkeypatch.setattr(record, "SLACK", 1)
     monkeypatch.setattr(PreparedWalks, "_capacity", lambda self, n_rows: 1)
     assert _same(expected, grf.sample_features(grid, sampler, seed=3))
 

@@ -10,7 +10,7 @@ from numba import njit
 import graphrf as grf
 from graphrf.lengths import LengthLaw, Survival
 from graphrf.sampling.transitions import transitions
-from graphrf.sampling.walk_batches import MOST_TOGETHER, choose_edges, gaps
+from graphrf.sampling.walk_batches import MOST_TOGETHER, choose_edges, gaps, new_desk
 from graphrf.sampling.walks import _length_of, draw_lengths, neighbour, walk_block
 from graphrf.sampling.word_sort import DIGIT_BITS, sort_words
 
@@ -162,7 +162,7 @@ def test_sources_that_advance_together_leave_what_each_leaves_alone(weighted_gra
     for batch in (1, 2, 3, MOST_TOGETHER // n_walks):
         rows, visits, *columns, n_entries, n_visits = walk_block(
             *arrays, sources, n_walks, int(law.rule), law.survival.table, law.permutations(n_walks), stratified,
-            np.uint64(1), batch, 4,
+            np.uint64(1), new_desk(batch, n_walks, law.survival.max_length, True), 4,
         )  # fmt: skip
         sizes = (n_entries, n_entries, n_visits, n_visits)
         records.append([rows, visits, *(column[:n] for column, n in zip(columns, sizes, strict=True))])

@@ -2,22 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf import _checks
 from graphrf._feature_loops import step_products
+from graphrf._feature_rows import row_blocks
+from graphrf._panel_products import add_panel, multiply_rows, scatter_rows
+from graphrf._threads import ordered_map, thread_count
 
 if TYPE_CHECKING:
     from graphrf.features import Features
+
+# Multiply-adds of a product below which a pool of threads is not worth its start.
+_WORTH_POOL = 1_000_000
+# Runs of rows that F^T y is added up from, at most, and entries of the matrix for each number in a column of them.
+_MOST_RUNS = 16
+_ENTRIES_PER_NUMBER = 16
+# Blocks of rows of F x for each thread: they even out what rows cost.
+_BLOCKS_PER_THREAD = 4
+# Bytes of N x p numbers beyond which scattered columns of the matrix are met with panels of one line of the cache.
+_CACHE = 8_000_000
+_LINE = 64
+# Columns of F^T y added up at once where that is not so.
+_WIDEST = 32
+
+
+class _Run(NamedTuple):
+    """Rows first .. last - 1 of a matrix, whose columns are low .. high - 1 (without entries, none)."""
+
+    first: int
+    last: int
+    low: int
+    high: int
+
+    @property
+    def height(self) -> int:
+        """Columns of the matrix that it spans."""
+        return max(self.high - self.low, 0)
+
+    def joined(self, other: _Run) -> _Run:
+        """With the run of rows that follows."""
+        return _Run(self.first, other.last, min(self.low, other.low), max(self.high, other.high))
 
 
 class FeatureFactor:
     r"""The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from the visits (or powers) at step k.
 
-    Products use the sparse matrix of the last modulation, which is kept. Cost: O(visits) for a new modulation,
-    O(nnz) a column for `apply` and `apply_t`, O(nnz p + visits) for `grad_f`.
+    Products use the sparse matrix of the last modulation, which is kept. The bits of all of them depend neither on
+    the number of threads nor, but for `grad_f`, on the columns beside a column.
+
+    Cost: O(visits) for a new modulation, O(nnz) a column for `apply` and `apply_t`, O(nnz p + visits) for
+    `grad_f`. Memory: the result; N x 8 numbers for a panel of columns where the reached nodes are scattered; and
+    two panels a thread in `apply_t`, whose runs of rows are added up apart.
     """
 
     device = "cpu"
@@ -53,23 +95,68 @@ class FeatureFactor:
 
     def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
         """F x."""
-        return np.asarray(self.matrix(f) @ x)
+        matrix = self.matrix(f)
+        n, n_nodes = self.shape
+        columns = _columns("x", x, n_nodes, matrix.dtype)
+        arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
+        result = np.empty((n, columns.shape[1]), dtype=columns.dtype)
+        threads = self._threads(columns.shape[1])
+        blocks = _shares(matrix.indptr, threads * _BLOCKS_PER_THREAD if threads > 1 else 1)
+        for part in self._panels(columns):
+            panel = columns
+            if part.stop - part.start < columns.shape[1]:
+                panel = _aligned(n_nodes, part.stop - part.start, columns.dtype)
+                panel[:] = columns[:, part]
+                panel = _read_only(panel)
+
+            def fill(rows: tuple[int, int], panel: np.ndarray = panel, part: slice = part) -> None:
+                multiply_rows(*rows, *arrays, panel, result, part.start)
+
+            for _ in ordered_map(fill, blocks, threads):
+                pass
+        return result.reshape(n, *np.shape(x)[1:])
 
     def apply_t(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         """F^T y."""
-        return np.asarray(self.matrix(f).T @ y)
+        matrix = self.matrix(f)
+        n, n_nodes = self.shape
+        columns = _columns("y", y, n, matrix.dtype)
+        arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
+        result = _aligned(n_nodes, columns.shape[1], columns.dtype)
+
+        def spread(task: tuple[slice, _Run]) -> np.ndarray:
+            part, run = task
+            panel = _aligned(run.height, part.stop - part.start, columns.dtype)
+            scatter_rows(run.first, run.last, *arrays, columns, part.start, panel, run.low)
+            return panel
+
+        tasks = [(part, run) for part in self._panels(columns, _WIDEST) for run in self._runs]
+        panels = ordered_map(spread, tasks, self._threads(columns.shape[1]))
+        for (part, run), panel in zip(tasks, panels, strict=True):
+            add_panel(panel, result, run.low, part.start)
+        return result.reshape(n_nodes, *np.shape(y)[1:])
 
     def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """<y, P_k x> for every k, shape (max_length + 1,), float64."""
         features = self._features
-        x = np.ascontiguousarray(np.asarray(x).reshape(features.n_nodes, -1))
-        y = np.ascontiguousarray(np.asarray(y).reshape(features.shape[0], -1))
+        dtype = np.result_type(np.asarray(x).dtype, np.asarray(y).dtype)
+        x = _columns("x", x, self.shape[1], dtype)
+        y = _columns("y", y, self.shape[0], dtype)
         load = 1.0 / (features._survival * features.n_walks)
-        sums = step_products(
-            features._indptr, features._indices, features._visit_ptr, features._visits_per_entry,
-            features._steps, features._counts, features.nodes, features._degree_roots(), x, y, load.size,
-        )  # fmt: skip
-        return np.asarray(sums * load)
+        root = features._degree_roots()
+
+        def of_block(rows: tuple[int, int]) -> np.ndarray:
+            return np.asarray(
+                step_products(
+                    *rows, features._indptr, features._indices, features._visit_ptr, features._visits_per_entry,
+                    features._steps, features._counts, features.nodes, root, x, y, load.size,
+                )
+            )  # fmt: skip
+
+        sums = np.zeros(load.size)
+        for part in ordered_map(of_block, row_blocks(features._indptr), thread_count(self._n_threads)):
+            sums += part
+        return sums * load
 
     def diagonal(self, f: np.ndarray) -> np.ndarray:
         """Row sums of squares of F."""
@@ -78,3 +165,68 @@ class FeatureFactor:
     def take(self, rows: np.ndarray) -> FeatureFactor:
         """The factor of some of the rows."""
         return FeatureFactor(self._features._take_rows(np.asarray(rows)), n_threads=self._n_threads)
+
+    def _threads(self, n_columns: int) -> int:
+        """How many threads a product is worth."""
+        threads = thread_count(self._n_threads)
+        return threads if self._features.nnz * n_columns >= _WORTH_POOL else 1
+
+    @cached_property
+    def _runs(self) -> list[_Run]:
+        """The runs of rows that F^T y is added up from: so many that their panels are small beside the matrix.
+
+        They depend on the pattern of the matrix alone, as the bits of F^T y do.
+        """
+        indptr, indices = self._features._indptr, self._features._indices
+        runs = []
+        for first, last in _shares(indptr, _MOST_RUNS):
+            reached = indices[indptr[first] : indptr[last]]
+            low, high = (int(reached.min()), int(reached.max()) + 1) if reached.size else (self.shape[1], 0)
+            runs.append(_Run(first, last, low, high))
+        while len(runs) > 1 and sum(run.height for run in runs) * _ENTRIES_PER_NUMBER > indices.size:
+            runs = [one.joined(other) for one, other in zip(runs[::2], runs[1::2], strict=True)]
+        return runs
+
+    def _panels(self, columns: np.ndarray, widest: int | None = None) -> Iterator[slice]:
+        """Columns that are multiplied together: few where the nodes that neighbouring rows reach are scattered."""
+        n_columns = columns.shape[1]
+        width = n_columns if widest is None else widest
+        scattered = len(self._runs) < _MOST_RUNS
+        if scattered and self.shape[1] * n_columns * columns.itemsize > _CACHE:
+            width = _LINE // columns.itemsize
+        for start in range(0, n_columns, max(width, 1)):
+            yield slice(start, min(start + width, n_columns))
+
+
+def _columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """x by rows, shape (n_rows, p), read-only, float32 or float64: what the loops are compiled for."""
+    x = np.asarray(x)
+    if x.ndim not in (1, 2) or x.shape[0] != n_rows:
+        raise ValueError(f"`{argument}` must have shape ({n_rows},) or ({n_rows}, p), got {_checks.describe(x)}")
+    if x.dtype.kind not in "fiub":
+        raise TypeError(f"`{argument}` must hold real numbers, got {_checks.describe(x)}")
+    wanted = np.float32 if np.result_type(x.dtype, dtype) == np.float32 else np.float64
+    return _read_only(np.ascontiguousarray(x.reshape(n_rows, -1 if x.size else x[:1].size), dtype=wanted))
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """The array as the loops take what they read: compiled once, for read-only arrays."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+def _aligned(n: int, width: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """Zeros, shape (n, width), that begin with a line of the cache: narrow rows then take one line, not two."""
+    spare = _LINE // dtype.itemsize
+    memory: Any = np.zeros(n * width + spare, dtype=dtype)
+    skipped = -memory.ctypes.data % _LINE // dtype.itemsize
+    return np.asarray(memory[skipped : skipped + n * width].reshape(n, width))
+
+
+def _shares(indptr: np.ndarray, n_shares: int) -> list[tuple[int, int]]:
+    """Runs of rows with about as many entries each, in order; together all rows."""
+    n, size = indptr.size - 1, int(indptr[-1])
+    wanted = np.array([size * share // n_shares for share in range(1, n_shares)], dtype=indptr.dtype)
+    bounds = [0, *np.searchsorted(indptr, wanted).tolist(), n]
+    return list(pairwise(bounds))

@@ -26,11 +26,11 @@ def fill_values(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def step_products(  # type: ignore[no-untyped-def]
-    indptr, indices, visit_ptr, visits_per_entry, steps, counts, nodes, root, x, y, n_steps
+    first, last, indptr, indices, visit_ptr, visits_per_entry, steps, counts, nodes, root, x, y, n_steps
 ):
-    """Sums over all visits at step k of count * sqrt(d_i / d_v) * <y_i, x_v>."""
+    """Sums over the visits at step k of rows first .. last - 1 of count * sqrt(d_i / d_v) * <y_i, x_v>."""
     sums = np.zeros(n_steps)
-    for row in range(indptr.size - 1):
+    for row in range(first, last):
         visit = visit_ptr[row]
         own = root[nodes[row]] if root.size else 1.0
         for entry in range(indptr[row], indptr[row + 1]):

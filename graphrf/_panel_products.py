@@ -1,0 +1,206 @@
+"""The compiled loops of products with a few dense columns: of a sparse matrix by rows (CSR), and of its transpose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types, uint64
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+# Sums that a row is split into, entries taking turns: one alone waits for its last addition.
+_SUMS = 2
+
+
+class _Vectors:
+    """Spells vector registers of `columns` numbers in LLVM's language, for rows of C-contiguous arrays."""
+
+    def __init__(self, context: Any, builder: Any, columns: int, number: Any) -> None:
+        self._context = context
+        self._builder = builder
+        self._columns = columns
+        self._number = number
+        self._type = ir.VectorType(number, columns)
+        self.zero = ir.Constant(self._type, [0.0] * columns)
+        self._align = 8 if isinstance(number, ir.DoubleType) else 4
+
+    def place(self, array: Any, row: Any, column: Any) -> Any:
+        """Where array[row, column : column + columns] lies."""
+        builder = self._builder
+        first = builder.add(builder.mul(row, builder.extract_value(array.shape, 1)), column)
+        return builder.bitcast(builder.gep(array.data, [first]), self._type.as_pointer())
+
+    def load(self, place: Any) -> Any:
+        return self._builder.load(place, align=self._align)
+
+    def store(self, vector: Any, place: Any) -> None:
+        self._builder.store(vector, place, align=self._align)
+
+    def entry(self, indices: Any, data: Any, entry: Any) -> tuple[Any, Any]:
+        """indices[entry], and data[entry] in every lane."""
+        builder = self._builder
+        node = builder.load(builder.gep(indices.data, [entry]))
+        if node.type.width < 64:
+            node = builder.zext(node, ir.IntType(64))
+        value = builder.load(builder.gep(data.data, [entry]))
+        if value.type != self._number:
+            value = builder.fpext(value, self._number)
+        none = ir.Constant(self._type, ir.Undefined)
+        lane = builder.insert_element(none, value, ir.Constant(ir.IntType(32), 0))
+        return node, builder.shuffle_vector(
+            lane, none, ir.Constant(ir.VectorType(ir.IntType(32), self._columns), [0] * self._columns)
+        )
+
+
+def _arrays(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
+    return [
+        context.make_array(kind)(context, builder, argument) if isinstance(kind, types.Array) else argument
+        for kind, argument in zip(signature.args, arguments, strict=True)
+    ]
+
+
+@intrinsic(prefer_literal=True)
+def _gather(  # type: ignore[no-untyped-def]
+    typingctx, width, indices, data, start, stop, panel, at, result, row, column
+):
+    """result[row, column : + width] <- sum over entries of data panel[index, at : + width], in registers.
+
+    Spelled in LLVM's language, because numba keeps a few sums side by side in scalar registers. Entries at even
+    and at odd places are added apart, in order, for every width: the bits of a column do not depend on the others.
+    """
+    if not isinstance(width, types.IntegerLiteral):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, indices, data, start, stop, panel, at, result, row, column = _arrays(
+            context, builder, signature, arguments
+        )
+        vectors = _Vectors(context, builder, width.literal_value, context.get_value_type(signature.args[5].dtype))
+        one = ir.Constant(start.type, 1)
+        sums = [cgutils.alloca_once_value(builder, vectors.zero) for _ in range(_SUMS)]
+
+        def add(entry: Any, total: Any) -> None:
+            node, value = vectors.entry(indices, data, entry)
+            product = builder.fmul(value, vectors.load(vectors.place(panel, node, at)))
+            builder.store(builder.fadd(builder.load(total), product), total)
+
+        rounds = builder.and_(builder.sub(stop, start), ir.Constant(start.type, -_SUMS))
+        even = builder.add(start, rounds)
+        with cgutils.for_range_slice(builder, start, even, ir.Constant(start.type, _SUMS), start.type) as (i, _):
+            for turn, total in enumerate(sums):
+                add(builder.add(i, ir.Constant(start.type, turn)), total)
+        with cgutils.for_range_slice(builder, even, stop, one, start.type) as (i, _):
+            add(i, sums[0])
+        total = builder.fadd(builder.load(sums[0]), builder.load(sums[1]))
+        vectors.store(total, vectors.place(result, row, column))
+        return context.get_dummy_value()
+
+    return types.void(width, indices, data, start, stop, panel, at, result, row, column), generate
+
+
+@intrinsic(prefer_literal=True)
+def _scatter(  # type: ignore[no-untyped-def]
+    typingctx, width, indices, data, start, stop, y, row, column, panel, at
+):
+    """panel[index, at : + width] <- itself + data y[row, column : + width], entry by entry."""
+    if not isinstance(width, types.IntegerLiteral):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, indices, data, start, stop, y, row, column, panel, at = _arrays(context, builder, signature, arguments)
+        vectors = _Vectors(context, builder, width.literal_value, context.get_value_type(signature.args[5].dtype))
+        own = vectors.load(vectors.place(y, row, column))
+        one = ir.Constant(start.type, 1)
+        with cgutils.for_range_slice(builder, start, stop, one, start.type) as (entry, _):
+            node, value = vectors.entry(indices, data, entry)
+            place = vectors.place(panel, node, at)
+            vectors.store(builder.fadd(vectors.load(place), builder.fmul(value, own)), place)
+        return context.get_dummy_value()
+
+    return types.void(width, indices, data, start, stop, y, row, column, panel, at), generate
+
+
+@njit(nogil=True, cache=True)
+def multiply_rows(first, last, indptr, indices, data, panel, result, column):  # type: ignore[no-untyped-def]
+    """Rows first .. last - 1 of result[:, column : column + p] <- matrix panel.
+
+    Parameters
+    ----------
+    first, last, column : int
+    indptr, indices, data : the matrix by rows (CSR)
+    panel : shape (N, p), of the matrix's dtype or wider
+    result : shape (n, at least column + p), of the panel's dtype
+
+    Notes
+    -----
+    Every number is the sum over its row's entries at even places plus that over those at odd places, each in
+    order, so its bits depend neither on the rows and columns beside it nor on the threads.
+    """
+    p = uint64(panel.shape[1])
+    to = uint64(column)
+    for row in range(uint64(first), uint64(last)):
+        start = uint64(indptr[row])
+        stop = uint64(indptr[row + uint64(1)])
+        c = uint64(0)
+        while c + uint64(16) <= p:
+            _gather(16, indices, data, start, stop, panel, c, result, row, to + c)
+            c += uint64(16)
+        if c + uint64(8) <= p:
+            _gather(8, indices, data, start, stop, panel, c, result, row, to + c)
+            c += uint64(8)
+        if c + uint64(4) <= p:
+            _gather(4, indices, data, start, stop, panel, c, result, row, to + c)
+            c += uint64(4)
+        if c + uint64(2) <= p:
+            _gather(2, indices, data, start, stop, panel, c, result, row, to + c)
+            c += uint64(2)
+        if c < p:
+            _gather(1, indices, data, start, stop, panel, c, result, row, to + c)
+
+
+@njit(nogil=True, cache=True)
+def scatter_rows(first, last, indptr, indices, data, y, column, panel, low):  # type: ignore[no-untyped-def]
+    """panel <- panel + (matrix^T y[:, column : column + p])[low : low + h], of rows first .. last - 1 alone.
+
+    Parameters
+    ----------
+    first, last, column, low : int
+    indptr, indices, data : the matrix by rows (CSR); the columns of these rows are low .. low + h - 1
+    y : shape (n, at least column + p), of the panel's dtype
+    panel : shape (h, p), of the matrix's dtype or wider
+
+    Notes
+    -----
+    Every number is added up in the order of the rows, whatever is beside it.
+    """
+    p = uint64(panel.shape[1])
+    at = uint64(column)
+    skipped = uint64(low) * p
+    for row in range(uint64(first), uint64(last)):
+        start = uint64(indptr[row])
+        stop = uint64(indptr[row + uint64(1)])
+        c = uint64(0)
+        while c + uint64(16) <= p:
+            _scatter(16, indices, data, start, stop, y, row, at + c, panel, c - skipped)
+            c += uint64(16)
+        if c + uint64(8) <= p:
+            _scatter(8, indices, data, start, stop, y, row, at + c, panel, c - skipped)
+            c += uint64(8)
+        if c + uint64(4) <= p:
+            _scatter(4, indices, data, start, stop, y, row, at + c, panel, c - skipped)
+            c += uint64(4)
+        if c + uint64(2) <= p:
+            _scatter(2, indices, data, start, stop, y, row, at + c, panel, c - skipped)
+            c += uint64(2)
+        if c < p:
+            _scatter(1, indices, data, start, stop, y, row, at + c, panel, c - skipped)
+
+
+@njit(nogil=True, cache=True)
+def add_panel(panel, result, low, column):  # type: ignore[no-untyped-def]
+    """result[low : low + h, column : column + p] <- itself + panel, shape (h, p)."""
+    p = uint64(panel.shape[1])
+    for row in range(uint64(panel.shape[0])):
+        for c in range(p):
+            result[uint64(low) + row, uint64(column) + c] += panel[row, c]

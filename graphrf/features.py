@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -228,14 +227,9 @@ class Features:
     @cached_property
     def _device_roots(self) -> DegreeRoots | None:
         """sqrt(d) of the rows' nodes and of all nodes, beside a record on a device; None where all loads are 1."""
-        if self._degrees is None:
-            return None
-        import torch
+        from graphrf._feature_tensor import degree_roots
 
-        from graphrf._device_loops import DegreeRoots
-
-        every = torch.from_numpy(self._degree_roots()).to(self.device)
-        return DegreeRoots(every[self._device_nodes], every)
+        return degree_roots(self, self._device_nodes)
 
     # -- sizes -----------------------------------------------------------------------------------
 
@@ -363,31 +357,9 @@ class Features:
         """
         place = _place(self.device if device is None else device)
         f = _feature_bounds.served_modulation(self, kernel)
-        import torch
+        from graphrf._feature_tensor import feature_tensor
 
-        if self._on_device is None:
-            matrix = self.matrix_from_modulation(f)
-            parts = (
-                torch.from_numpy(np.array(matrix.indptr)),
-                torch.from_numpy(np.array(matrix.indices)),
-                torch.from_numpy(matrix.data),
-            )
-        else:
-            from graphrf._device_loops import entry_values
-            from graphrf._device_record import VISITS_AT_ONCE
-
-            record = self._on_device
-            load = torch.from_numpy(self._load(f)).to(record.device)
-            dtype = torch.float32 if self.dtype == np.float32 else torch.float64
-            parts = (
-                record.indptr,
-                record.indices,
-                entry_values(record, self._device_roots, load, dtype, VISITS_AT_ONCE),
-            )
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-            pointer, index, values = (part.to(place) for part in parts)
-            return torch.sparse_csr_tensor(pointer, index, values, size=self.shape, check_invariants=False)
+        return feature_tensor(self, f, place)
 
     def gram(
         self,

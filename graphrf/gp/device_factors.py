@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from graphrf._device_loops import DegreeRoots, entry_values, step_products, step_squares, transposed_pattern
 from graphrf._device_record import DeviceRecord, row_index
+from graphrf._feature_tensor import csr_tensor
 from graphrf.features import Features
 from graphrf.series import SeriesFactor
 
@@ -218,13 +218,6 @@ class DeviceSeries:
         if self._host is None:
             return self._doubled @ x
         return torch.from_numpy(self._host @ x.numpy())
-
-
-def csr_tensor(pointer: Tensor, index: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A torch CSR matrix of arrays that are known to be right."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(pointer, index, values, size=shape, check_invariants=False)
 
 
 def _from_scipy(matrix: sp.csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:

@@ -1,0 +1,46 @@
+"""Feature matrices as sparse torch tensors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphrf._device_loops import DegreeRoots, entry_values
+from graphrf._device_record import VISITS_AT_ONCE
+
+if TYPE_CHECKING:
+    from graphrf.features import Features
+
+
+def feature_tensor(features: Features, f: np.ndarray, device: torch.device) -> Tensor:
+    """See `Features.torch`; f is the modulation."""
+    record = features._on_device
+    if record is None:
+        matrix = features.matrix_from_modulation(f)
+        pointer, index = (torch.from_numpy(np.array(part)) for part in (matrix.indptr, matrix.indices))
+        values = torch.from_numpy(matrix.data)
+    else:
+        load = torch.from_numpy(features._load(f)).to(record.device)
+        dtype = torch.float32 if features.dtype == np.float32 else torch.float64
+        pointer, index = record.indptr, record.indices
+        values = entry_values(record, features._device_roots, load, dtype, VISITS_AT_ONCE)
+    return csr_tensor(pointer.to(device), index.to(device), values.to(device), features.shape)
+
+
+def degree_roots(features: Features, nodes: Tensor) -> DegreeRoots | None:
+    """sqrt(d) of the rows' nodes, which come as a tensor, and of all, on its device; None where loads are 1."""
+    if features._degrees is None:
+        return None
+    every = torch.from_numpy(features._degree_roots()).to(nodes.device)
+    return DegreeRoots(every[nodes], every)
+
+
+def csr_tensor(pointer: Tensor, index: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A torch CSR matrix of arrays that are known to be right."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(pointer, index, values, size=shape, check_invariants=False)

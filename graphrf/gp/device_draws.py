@@ -174,6 +174,7 @@ def _solved(matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations:
         reached = max(tol / worst, _LEAST)
         with (
             warnings.catch_warnings(),
+            settings.fast_computations(),  # botorch turns them off for all: Cholesky at any size
             settings.cg_tolerance(reached),
             settings.max_cg_iterations(max_iterations),
             settings.max_lanczos_quadrature_iterations(1),  # must not exceed those of conjugate gradients

@@ -206,7 +206,7 @@ def _columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) -> np.nda
     if x.dtype.kind not in "fiub":
         raise TypeError(f"`{argument}` must hold real numbers, got {_checks.describe(x)}")
     wanted = np.float32 if np.result_type(x.dtype, dtype) == np.float32 else np.float64
-    return _read_only(np.ascontiguousarray(x.reshape(n_rows, -1 if x.size else x[:1].size), dtype=wanted))
+    return _read_only(np.ascontiguousarray(x.reshape(n_rows, x.shape[1] if x.ndim == 2 else 1), dtype=wanted))
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 
 
 @njit(nogil=True, cache=True)
@@ -24,25 +24,33 @@ def fill_values(  # type: ignore[no-untyped-def]
             data[entry] = value
 
 
+@njit(nogil=True, fastmath={"reassoc"})
+def _inner(y, row, x, column):  # type: ignore[no-untyped-def]
+    """<y_row, x_column> in float64, its terms added in the lanes of vector registers."""
+    total = 0.0
+    for j in range(uint64(x.shape[1])):
+        total += y[row, j] * x[column, j]
+    return total
+
+
 @njit(nogil=True, cache=True)
 def step_products(  # type: ignore[no-untyped-def]
     first, last, indptr, indices, visit_ptr, visits_per_entry, steps, counts, nodes, root, x, y, n_steps
 ):
     """Sums over the visits at step k of rows first .. last - 1 of count * sqrt(d_i / d_v) * <y_i, x_v>."""
     sums = np.zeros(n_steps)
-    for row in range(first, last):
-        visit = visit_ptr[row]
-        own = root[nodes[row]] if root.size else 1.0
-        for entry in range(indptr[row], indptr[row + 1]):
-            column = indices[entry]
-            product = 0.0
-            for j in range(x.shape[1]):
-                product += y[row, j] * x[column, j]
+    for row in range(uint64(first), uint64(last)):
+        visit = uint64(visit_ptr[row])
+        own = root[uint64(nodes[row])] if root.size else 1.0
+        for entry in range(uint64(indptr[row]), uint64(indptr[row + uint64(1)])):
+            column = uint64(indices[entry])
+            product = _inner(y, row, x, column)
             if root.size:
                 product *= own / root[column]
-            for _ in range(visits_per_entry[entry]):
-                sums[steps[visit]] += counts[visit] * product
-                visit += 1
+            behind = visit + uint64(visits_per_entry[entry])
+            while visit < behind:
+                sums[uint64(steps[visit])] += counts[visit] * product
+                visit += uint64(1)
     return sums
 
 

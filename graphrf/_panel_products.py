@@ -1,4 +1,4 @@
-"""The compiled loops of products with a few dense columns: of a sparse matrix by rows (CSR), and of its transpose."""
+"""The compiled loops of products with a few columns: of a sparse matrix by rows (CSR), and of its transpose."""
 
 from __future__ import annotations
 

@@ -168,16 +168,6 @@ def unsigned16(bits: Tensor) -> Tensor:
     return bits.int() & 0xFFFF
 
 
-def torch_device(device: Any) -> torch.device:
-    """A device that torch has at hand, with its number; ValueError if it has not."""
-    try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, TypeError, AssertionError) as error:
-        raise ValueError(
-            f"`device` must be a torch device such as 'cpu' or 'cuda' that this machine has, got {device!r}"
-        ) from error
-
-
 def row_numbers(argument: str, wanted: Tensor, nodes: Tensor) -> Tensor:
     """The first rows that belong to the nodes wanted; both int64 on one device. ValueError if one is missing."""
     if not wanted.numel() or not nodes.numel():

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf import _checks, _feature_bounds
+from graphrf._devices import torch_device
 from graphrf._feature_bounds import FeatureKernel
 from graphrf._feature_bounds import HeavyTailWarning as HeavyTailWarning
 from graphrf._feature_bounds import TruncationWarning as TruncationWarning
@@ -199,7 +200,7 @@ class Features:
         """
         if str(device) == "cpu" and self._on_device is None:
             return self
-        place = _place(device)
+        place = torch_device(device, "Features.to")
         if place.type != "cpu":
             return self._with_tensors(place)
         if self._on_device is None:
@@ -355,7 +356,7 @@ class Features:
         Tensor, shape (n, N), of the features' dtype: the numbers of `matrix`. Made on the device of features that
         lie on one; its index tensors are then those of the record, and must not be written to.
         """
-        place = _place(self.device if device is None else device)
+        place = torch_device(self.device if device is None else device, "Features.torch")
         f = _feature_bounds.served_modulation(self, kernel)
         from graphrf._feature_tensor import feature_tensor
 
@@ -533,15 +534,6 @@ class Features:
     def _degree_roots(self) -> np.ndarray:
         """sqrt(d) of every node, or an empty array where all loads are 1."""
         return np.zeros(0) if self._degrees is None else np.sqrt(self._degrees)
-
-
-def _place(device: str | torch.device) -> torch.device:
-    """A device of torch's, as a part of the public methods that need torch; ImportError, ValueError."""
-    try:
-        from graphrf._device_record import torch_device
-    except ImportError as error:
-        raise ImportError("features go to torch and its devices by torch: pip install 'graphrf[gp]'") from error
-    return torch_device(device)
 
 
 def load_features(path: str | os.PathLike[str]) -> Features:

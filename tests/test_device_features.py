@@ -133,7 +133,7 @@ def test_features_go_to_the_host_and_stay_where_they_are(features):
     assert host._on_device is None
     assert same(features, host)
     assert device._with_tensors(CPU) is device
-    with pytest.raises(ValueError, match="torch device such as 'cpu' or 'cuda' that this machine has, got 'foo'"):
+    with pytest.raises(ValueError, match="`device` must be a torch device at hand"):
         features.to("foo")
 
 
@@ -160,6 +160,18 @@ def test_a_device_gets_the_record_once_and_gives_back_what_is_asked_for(features
         assert simulated.largest("from") == features._steps.size
     np.testing.assert_array_equal(matrix.inner.values(), features.matrix(kernel_of(features)).data)
     assert same(features, host)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_what_is_sampled_on_a_device_stays_there(name, grid):
+    expected = grf.sample_features(grid, SAMPLERS[name], seed=1)
+    with SimulatedDevice() as simulated:
+        device = grf.sample_features(grid, SAMPLERS[name], seed=1, device="meta")
+        assert device.device == "meta"
+        # places of the graph's rows, its nodes and edges
+        assert simulated.largest("to") <= 2 * grid.n_edges + 1
+        assert simulated.largest("from") <= 200  # sizes
+    assert same(expected, device.to("cpu"))
 
 
 # -- passes over the visits ------------------------------------------------------------------------

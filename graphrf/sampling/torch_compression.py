@@ -1,9 +1,10 @@
 """One compressed step of many rows at once, as torch operations: `graphrf.sampling.compression`, entry for entry.
 
-Vectors stay in the order in which the loops hold them, as systematic sampling goes by it, and sums are taken from
-sorted segments or along rows of a padded matrix. On the CPU both add one by one from the first, as the loops do,
-and so give the same bits. On other devices a running sum adds in another, fixed order: values agree to rounding,
-and nodes but where rounding decides. Sums never run on from row to row.
+Vectors stay in the order in which the loops hold them, as systematic sampling goes by it. Sums are taken over
+segments, after a stable sort, and segments are added up one by one from the first, as in the loops: so values have
+the same bits. The running sums of systematic sampling go along the rows of a padded matrix. The CPU adds them one
+by one too; other devices add in another order, so that a point which falls within rounding of the end of an entry
+may pick its neighbour. No sum runs on from row to row.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Reached(NamedTuple):
 
 def segment_sums(values: Tensor, sizes: Tensor) -> Tensor:
     """The sum of each of the segments in turn that `values` consists of, from its first element to its last."""
-    # Of two dimensions, as then each sum is one thread's on GPUs too, which keeps the order.
+    # Of two dimensions: each sum is then one thread's on GPUs too, which keeps the order.
     return torch.segment_reduce(values[:, None], "sum", lengths=sizes, axis=0, unsafe=True)[:, 0]
 
 
@@ -121,7 +122,7 @@ def _running(padded: Tensor) -> Tensor:
 
 def _totals(padded: Tensor) -> Tensor:
     """The sum of each row."""
-    return padded.cumsum(1)[:, -1]
+    return segment_sums(padded.reshape(-1), torch.full_like(padded[:, 0], padded.shape[1], dtype=torch.int64))
 
 
 def _points(gap: Tensor, u: Tensor, most: int) -> Tensor:

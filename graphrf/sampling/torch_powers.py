@@ -1,8 +1,8 @@
 """The power samplers as torch operations: the powers of all sources of a block advance together.
 
-What is promised: from the same random numbers the nodes, steps and multiply-adds that the loops of
-`graphrf.sampling.power_loops` give, and values that are sums of the same terms. On the CPU these are added in the
-same order, and all bits are the same; for other devices see `graphrf.sampling.torch_compression`.
+What is promised: from the same random numbers the records of `graphrf.sampling.power_loops`, all bits of them on
+the CPU. On other devices a pick may differ where a point of systematic sampling falls within rounding of the end
+of an entry (see `graphrf.sampling.torch_compression`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from graphrf.sampling.torch_record import DeviceBlock, Packing, joined, merged, 
 
 # Edges held at once, which keep a GPU busy; rows are taken in turn where there are more.
 _EDGES = 1 << 21
+# Torch sorts less than 2^31 keys on GPUs. So many values are expected at most, and exact powers may have more.
+_MOST_VALUES = 1 << 30
 # Memory at the most, in bytes: of an edge held, of a value, more of one that may be cut, of a row.
 _EDGE_BYTES, _VALUE_BYTES, _CUT_BYTES, _ROW_BYTES = 130, 80, 40, 200
 # Norms of what was dropped are rounded up to float32.
@@ -85,10 +87,12 @@ class DevicePowers:
 
         Cost: a sort of the edges that each power reads, and one of all values.
         """
-        return joined([self._block(part) for part in sources.split(self._packing.most_rows)])
+        by_values = max(1, int(_MOST_VALUES / self._prepared.visits_per_row))
+        parts = sources.split(min(by_values, self._packing.most_rows))
+        return joined([self._block(part) for part in parts])
 
     def _block(self, sources: Tensor) -> DeviceBlock:
-        """The record of sources for which keys have room."""
+        """The record of no more rows than a key has room for."""
         values, work = self._powers(sources)
         keys, counts, dropped = values.keys, values.counts, None
         if self._cuts:

@@ -116,8 +116,12 @@ def test_blocks_cut_differently_and_repeated_sources_give_the_same_rows(monkeypa
     assert _same(expected, block)
     for start, stop in ((0, 1), (2, 5)):
         assert _same(*_both(karate, sampler, sources=sources[start:stop]))
-    monkeypatch.setattr(Packing, "most_rows", 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(Packing, "most_rows", 3)
+        assert _same(expected, _both(karate, sampler, sources=sources)[1])
+    monkeypatch.setattr(torch_powers, "_MOST_VALUES", 1)
     assert _same(expected, _both(karate, sampler, sources=sources)[1])
+    monkeypatch.undo()
     for edges in (1, 40):
         monkeypatch.setattr(torch_powers, "_EDGES", edges)
         assert _same(expected, _both(karate, sampler, sources=sources)[1])
@@ -144,6 +148,25 @@ def test_the_comparison_notices_what_is_done_in_another_way(monkeypatch, grid, n
     assert not all(_same(*_both(grid, grf.CompressedPowers(budget, 7))) for budget in (2, 3, 5, 8))
 
 
+def _scan(padded):
+    """Running sums as parallel devices add: of 1, 2, 4, ... neighbours."""
+    sums, reach = padded, 1
+    while reach < padded.shape[1]:
+        sums = torch.cat([sums[:, :reach], sums[:, reach:] + sums[:, :-reach]], dim=1)
+        reach *= 2
+    return sums.cummax(1).values
+
+
+@pytest.mark.parametrize("which", ["grid", "karate", "hub", "wheel"])
+def test_running_sums_in_another_order_pick_the_same(request, monkeypatch, which):
+    sums = torch.from_numpy(np.random.default_rng(0).exponential(size=(9, 40)))
+    assert not torch.equal(_scan(sums), torch_compression._running(sums))
+    torch.testing.assert_close(_scan(sums), sums.cumsum(1), rtol=1e-14, atol=0.0)
+    monkeypatch.setattr(torch_compression, "_running", _scan)
+    for budget in (2, 5, 16):
+        assert _same(*_both(_graph(which, request), grf.CompressedPowers(budget, 7)))
+
+
 @pytest.fixture
 def shaken(monkeypatch):
     """Sums in torch as they might round in another order, or worse."""
@@ -160,7 +183,7 @@ def shaken(monkeypatch):
         monkeypatch.setattr(torch_compression, name, other)
 
     def shake(size):
-        for name in ("segment_sums", "_running", "_totals"):
+        for name in ("segment_sums", "_running"):
             rounded(name, size)
 
     return shake

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="device_draws needs the extra `gp`")
 gpytorch = pytest.importorskip("gpytorch", reason="device_draws needs the extra `gp`")
 
 from graphrf.gp import GRFKernel, SolverWarning  # noqa: E402
-from graphrf.gp.device_draws import device_draws  # noqa: E402
+from graphrf.gp.torch_draws import device_draws  # noqa: E402
 
 LENGTH = 9
 KERNEL = grf.Diffusion(1.5)

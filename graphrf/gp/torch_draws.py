@@ -122,7 +122,7 @@ def device_draws(
     Examples
     --------
     >>> import torch, graphrf as grf
-    >>> from graphrf.gp.device_draws import device_draws
+    >>> from graphrf.gp.torch_draws import device_draws
     >>> graph = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 4])
     >>> kernel = grf.gp.GRFKernel(graph, grf.Diffusion(lengthscale=1.0))
     >>> y = torch.tensor([1.0, -1.0])

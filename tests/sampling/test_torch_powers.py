@@ -26,22 +26,19 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-def _wheel(weighted):
+def _wheel():
     """A star whose leaves are on a cycle, and three isolated nodes."""
-    n = 60
-    leaves = np.arange(1, n)
-    src, dst = np.r_[np.zeros(n - 1, int), leaves], np.r_[leaves, np.roll(leaves, 1)]
-    weights = np.random.default_rng(0).exponential(size=src.size) if weighted else np.ones(src.size)
-    adjacency = np.zeros((n + 3, n + 3))
-    adjacency[src, dst] = adjacency[dst, src] = weights
-    return grf.Graph(adjacency)
+    leaves = np.arange(1, 60)
+    adjacency = np.zeros((63, 63))
+    adjacency[0, leaves] = adjacency[leaves, np.roll(leaves, 1)] = 1.0
+    return grf.Graph(np.maximum(adjacency, adjacency.T))
 
 
 def _graph(name, request):
     if name == "hub":
         return hub_graph()
-    if name.endswith("wheel"):
-        return _wheel(weighted=name == "weighted_wheel")
+    if name == "wheel":
+        return _wheel()
     return request.getfixturevalue(name)
 
 
@@ -73,9 +70,7 @@ def _same(one, other):
 
 
 @pytest.mark.parametrize("laplacian", LAPLACIANS)
-@pytest.mark.parametrize(
-    "which", ["weighted_graph", "plain_graph", "karate", "grid", "hub", "wheel", "weighted_wheel"]
-)
+@pytest.mark.parametrize("which", ["weighted_graph", "karate", "grid", "hub", "wheel"])
 def test_the_record_is_that_of_the_loops_bit_for_bit(request, which, laplacian):
     graph = _graph(which, request)
     for sampler in _samplers(laplacian):
@@ -91,7 +86,7 @@ def test_budgets_that_fall_with_the_step_give_the_record_of_the_loops(karate, gr
 
 def test_graphs_in_which_rows_are_sampled_are_among_those_tested(karate):
     # Else the equality above would say nothing of it.
-    for graph in (karate, hub_graph(), _wheel(weighted=False)):
+    for graph in (karate, hub_graph(), _wheel()):
         n_picked = []
         prepared = grf.CompressedPowers(3, 5).prepare(graph, 0)
         planned = torch_compression._planned

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 _WORTH_POOL = 1_000_000
 # Runs of rows that F^T y is added up from, at most, and entries of the matrix for each number in a column of them.
 _MOST_RUNS = 16
-_ENTRIES_PER_NUMBER = 16
+_ENTRIES_PER_NUMBER = 32
 # Blocks of rows of F x for each thread: they even out what rows cost.
 _BLOCKS_PER_THREAD = 4
 # Bytes of N x p numbers beyond which scattered columns of the matrix are met with panels of one line of the cache.
 _CACHE = 8_000_000
 _LINE = 64
+# Runs of rows, of the most, that a node is reached from where they are scattered: more than this on average.
+_SCATTERED = 4
 # Columns of F^T y added up at once where that is not so.
 _WIDEST = 32
 
@@ -124,16 +126,26 @@ class FeatureFactor:
         arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
         result = _aligned(n_nodes, columns.shape[1], columns.dtype)
 
-        def spread(task: tuple[slice, _Run]) -> np.ndarray:
-            part, run = task
-            panel = _aligned(run.height, part.stop - part.start, columns.dtype)
-            scatter_rows(run.first, run.last, *arrays, columns, part.start, panel, run.low)
-            return panel
-
         tasks = [(part, run) for part in self._panels(columns, _WIDEST) for run in self._runs]
-        panels = ordered_map(spread, tasks, self._threads(columns.shape[1]))
-        for (part, run), panel in zip(tasks, panels, strict=True):
+        size = max((run.height * (part.stop - part.start) for part, run in tasks), default=0)
+        spare: list[np.ndarray] = []  # fresh memory for every panel would cost as much as filling it
+
+        def spread(task: tuple[slice, _Run]) -> tuple[np.ndarray, np.ndarray]:
+            part, run = task
+            try:
+                memory = spare.pop()
+            except IndexError:
+                memory = _aligned(size, 1, columns.dtype)
+            width = part.stop - part.start
+            panel = memory[: run.height * width].reshape(run.height, width)
+            panel[:] = 0
+            scatter_rows(run.first, run.last, *arrays, columns, part.start, panel, run.low)
+            return memory, panel
+
+        filled = ordered_map(spread, tasks, self._threads(columns.shape[1]))
+        for (part, run), (memory, panel) in zip(tasks, filled, strict=True):
             add_panel(panel, result, run.low, part.start)
+            spare.append(memory)
         return result.reshape(n_nodes, *np.shape(y)[1:])
 
     def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -172,18 +184,24 @@ class FeatureFactor:
         return threads if self._features.nnz * n_columns >= _WORTH_POOL else 1
 
     @cached_property
-    def _runs(self) -> list[_Run]:
-        """The runs of rows that F^T y is added up from: so many that their panels are small beside the matrix.
-
-        They depend on the pattern of the matrix alone, as the bits of F^T y do.
-        """
+    def _spans(self) -> list[_Run]:
+        """Runs of rows with about as many entries each, and the columns of the matrix that they reach."""
         indptr, indices = self._features._indptr, self._features._indices
         runs = []
         for first, last in _shares(indptr, _MOST_RUNS):
             reached = indices[indptr[first] : indptr[last]]
             low, high = (int(reached.min()), int(reached.max()) + 1) if reached.size else (self.shape[1], 0)
             runs.append(_Run(first, last, low, high))
-        while len(runs) > 1 and sum(run.height for run in runs) * _ENTRIES_PER_NUMBER > indices.size:
+        return runs
+
+    @cached_property
+    def _runs(self) -> list[_Run]:
+        """The runs of rows that F^T y is added up from: so many that their panels are small beside the matrix.
+
+        They depend on the pattern of the matrix alone, as the bits of F^T y do.
+        """
+        runs = self._spans
+        while len(runs) > 1 and _reach(runs) * _ENTRIES_PER_NUMBER > self._features.nnz:
             runs = [one.joined(other) for one, other in zip(runs[::2], runs[1::2], strict=True)]
         return runs
 
@@ -191,11 +209,15 @@ class FeatureFactor:
         """Columns that are multiplied together: few where the nodes that neighbouring rows reach are scattered."""
         n_columns = columns.shape[1]
         width = n_columns if widest is None else widest
-        scattered = len(self._runs) < _MOST_RUNS
+        scattered = _reach(self._spans) > _SCATTERED * self.shape[1]
         if scattered and self.shape[1] * n_columns * columns.itemsize > _CACHE:
             width = _LINE // columns.itemsize
         for start in range(0, n_columns, max(width, 1)):
             yield slice(start, min(start + width, n_columns))
+
+
+def _reach(runs: list[_Run]) -> int:
+    return sum(run.height for run in runs)
 
 
 def _columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) -> np.ndarray:

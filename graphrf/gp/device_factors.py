@@ -15,9 +15,9 @@ from graphrf._feature_tensor import csr_tensor
 from graphrf.features import Features
 from graphrf.series import SeriesFactor
 
-# Visits and gathered numbers (entries x columns) worked on at once: temporaries of 64 and 128 MB in float32.
+# Visits and gathered numbers (entries x columns) worked on at once: temporaries of 64 and 512 MB in float32.
 _VISITS_AT_ONCE = 2**24
-_GATHERED = 2**25
+_GATHERED = 2**27
 # Rows of F F^T whose diagonal is made at once by the series: numbers (nodes of the graph x rows).
 _UNIT_NUMBERS = 2**22
 
@@ -46,7 +46,7 @@ class DeviceFeatures:
     Memory on the device besides the record (4 bytes a visit, 6 an entry): 16 bytes a row, 8 a node, and for each
     entry two numbers of `dtype` and, with the transpose, two indices of 4 bytes, or 8 from 2^31 entries on. In
     float32, 10^6 nodes with 290 visits and 200 entries each take 2.4 GB of record and 3.2 GB besides. Passes over
-    the visits take up to 1 GB for a while; a gradient of p columns takes 3 p numbers for each of 2^25 / p entries.
+    the visits take up to 1 GB for a while; a gradient three times 2^27 numbers.
     """
 
     def __init__(self, features: Features, device: torch.device, dtype: torch.dtype) -> None:

@@ -45,7 +45,7 @@ class FactorOperator(LinearOperator):
     -----
     Time of a product with p columns: O(p nnz(F)) of features, p times the series' sparse products of the series;
     `to_dense` takes min(n, m) columns. Memory besides the result: blocks of N x p numbers, at most 4 million or
-    8 columns.
+    8 columns; on other devices than the CPU 2^28 numbers.
     """
 
     def __init__(self, f: Tensor, *, rows: TorchFactor, cols: TorchFactor) -> None:

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from graphrf.factor import Factor
 
-# Numbers (nodes of the graph x columns) in a block of right-hand sides, and the fewest columns of one.
+# Numbers (nodes of the graph x columns) in a block of right-hand sides: on the CPU, and elsewhere, where a pass
+# over the matrix is worth its room; the fewest columns of one.
 _BLOCK_NUMBERS = 4_000_000
+_DEVICE_NUMBERS = 2**28
 _NARROWEST = 8
 # Rows whose F^T e_i are formed together for single entries of K.
 _ENTRY_ROWS = 32
@@ -119,7 +121,8 @@ def product(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tenso
     Notes
     -----
     Cost: a product with F_c^T and one with F_r; backward two products and two of `grad_f`, or one product if only
-    x needs a gradient. Memory besides the result: N x p numbers, in blocks of columns with at most 4 million.
+    x needs a gradient. Memory besides the result: N x p numbers, in blocks of columns with at most 4 million, on
+    other devices than the CPU 2^28.
     """
     result: Tensor = _Product.apply(rows, cols, f, x)
     return result
@@ -137,10 +140,14 @@ def dense(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
 def modulation_gradient(rows: TorchFactor, cols: TorchFactor, f: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """The gradient of <left, F_r F_c^T right> in f, of f's shape and dtype."""
     gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
-    for block in _column_blocks(cols.shape[1], right.shape[1]):
+    for block in _column_blocks(cols.shape[1], right.shape[1], f.device):
         y, x = left[:, block], right[:, block]
-        gradient += rows.grad_f(cols.apply_t(f, x), y, f.numel())
-        gradient += cols.grad_f(rows.apply_t(f, y), x, f.numel())
+        if rows is cols:  # both halves in one pass
+            spread = rows.apply_t(f, torch.cat([x, y], 1))
+            gradient += rows.grad_f(spread, torch.cat([y, x], 1), f.numel())
+        else:
+            gradient += rows.grad_f(cols.apply_t(f, x), y, f.numel())
+            gradient += cols.grad_f(rows.apply_t(f, y), x, f.numel())
     return gradient.to(f)
 
 
@@ -223,7 +230,7 @@ class _Paired(torch.autograd.Function):
 
 
 def _in_blocks(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tensor:
-    blocks = list(_column_blocks(cols.shape[1], x.shape[1]))
+    blocks = list(_column_blocks(cols.shape[1], x.shape[1], x.device))
     if len(blocks) == 1:
         return rows.apply(f, cols.apply_t(f, x))
     result = x.new_empty(rows.shape[0], x.shape[1])
@@ -232,15 +239,15 @@ def _in_blocks(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Te
     return result
 
 
-def _column_blocks(n_nodes: int, n_columns: int) -> Iterator[slice]:
-    width = max(_NARROWEST, _BLOCK_NUMBERS // n_nodes)
+def _column_blocks(n_nodes: int, n_columns: int, device: torch.device) -> Iterator[slice]:
+    width = max(_NARROWEST, (_BLOCK_NUMBERS if device.type == "cpu" else _DEVICE_NUMBERS) // n_nodes)
     for start in range(0, n_columns, width):
         yield slice(start, min(start + width, n_columns))
 
 
 def _spread_rows(factor: TorchFactor, f: Tensor) -> Iterator[tuple[slice, TorchFactor, Tensor, Tensor]]:
     """Blocks of rows with their factor, their unit vectors e_i and F^T e_i, shape (N, rows of the block)."""
-    for block in _column_blocks(factor.shape[1], factor.shape[0]):
+    for block in _column_blocks(factor.shape[1], factor.shape[0], f.device):
         part = factor.take(torch.arange(block.start, block.stop, device=f.device))
         units = torch.eye(part.shape[0], dtype=f.dtype, device=f.device)
         yield block, part, units, part.apply_t(f, units)

@@ -16,9 +16,9 @@ linear_operator = pytest.importorskip("linear_operator", reason="GRFKernel needs
 
 from graphrf.features import TruncationWarning  # noqa: E402
 from graphrf.gp import GRFKernel  # noqa: E402
-from graphrf.gp.torch_draws import device_draws  # noqa: E402
 from graphrf.gp.device_factors import DeviceFeatures  # noqa: E402
 from graphrf.gp.operator import FactorOperator  # noqa: E402
+from graphrf.gp.torch_draws import device_draws  # noqa: E402
 from graphrf.gp.torch_factor import HostFactor  # noqa: E402
 from tests.simulated_device import DEVICE, SimulatedDevice  # noqa: E402
 

@@ -354,7 +354,8 @@ class Features:
         Returns
         -------
         Tensor, shape (n, N), of the features' dtype: the numbers of `matrix`. Made on the device of features that
-        lie on one; its index tensors are then those of the record, and must not be written to.
+        lie on one; its index tensors are then those of the record, and must not be written to. Of `CutPowers` the
+        bound that decides on a warning needs the host's copy of the record.
         """
         place = torch_device(self.device if device is None else device, "Features.torch")
         f = _feature_bounds.served_modulation(self, kernel)
@@ -412,7 +413,10 @@ class Features:
         return np.asarray((left @ right.T).toarray())
 
     def take(self, nodes: Any) -> Features:
-        """The features of some of the nodes (positions), in the order given; repeats are allowed."""
+        """The features of some of the nodes (positions), in the order given; repeats are allowed.
+
+        They lie where these lie.
+        """
         return self._take_rows(row_numbers("nodes", nodes, self.nodes))
 
     def factor(self, *, n_threads: int | None = None) -> FeatureFactor:

@@ -162,6 +162,17 @@ def test_a_device_gets_the_record_once_and_gives_back_what_is_asked_for(features
     assert same(features, host)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+def test_cuda_has_the_bits_of_the_host(features):
+    device = features.to("cuda")
+    assert device.device == "cuda:0"
+    assert device.n_steps == features.n_steps
+    kernel = kernel_of(features)
+    np.testing.assert_array_equal(device.torch(kernel).values().cpu().numpy(), features.matrix(kernel).data)
+    assert same(features.take([7, 3, 3]), device.take([7, 3, 3]))
+    assert same(features, device.to("cpu"))
+
+
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_what_is_sampled_on_a_device_stays_there(name, grid):
     expected = grf.sample_features(grid, SAMPLERS[name], seed=1)

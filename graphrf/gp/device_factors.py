@@ -30,8 +30,8 @@ class DeviceFeatures:
     products are those of the CSR matrix, and of its transpose, whose order is kept from the first time it is
     needed. The gradient gathers <y_i, x_v> for each entry.
 
-    Values are the same bits on every device and in every run. Products and gradients are on the CPU too; on CUDA
-    they repeat to rounding only, the gradients to the bit under `torch.use_deterministic_algorithms(True)`.
+    Values are sums in float64 in the order of the visits, without atomic additions: the same bits in every run.
+    Products and gradients on CUDA are added up in no fixed order, so they repeat to rounding only.
 
     Parameters
     ----------

@@ -50,7 +50,8 @@ class Features:
 
     The record lies on the host, or on a torch device (`device`, `to`). Of features on a device `torch`, `take`,
     `to`, `gp.GRFKernel` and the sizes work there. Whatever gives numpy or scipy copies the record to the host when
-    it is first asked for, and keeps the copy: `to("cpu")` says so in the code. A pickle holds the host's record.
+    it is first asked for, and keeps the copy: `to("cpu")` says so in the code. Pickles and deep copies hold the
+    host's record.
 
     Source: the paper (Reid et al. 2024), Eq. 9 and Eq. 50, with the importance weights of simple random walks
     on the normalised Laplacian in closed form.
@@ -146,7 +147,7 @@ class Features:
         def __getattr__(self, name: str) -> np.ndarray | None:
             """An array of the record that lies on a device, copied to the host when it is first asked for."""
             record = self.__dict__.get("_on_device")
-            if record is None or name[1:] not in _STORED:
+            if record is None or not name.startswith("_") or name[1:] not in _STORED:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             from graphrf._device_record import host_array
 

@@ -43,13 +43,10 @@ def with_tensors(features):
 
 
 def same(one, other):
+    pairs = [(getattr(one, name), getattr(other, name)) for name in RECORD]
     return all(
-        np.array_equal(getattr(one, name), getattr(other, name)) and np.shape(getattr(one, name)) == np.shape(
-            getattr(other, name)
-        )
-        for name in RECORD
-        if getattr(one, name) is not None
-    )  # fmt: skip
+        left is right or (left.dtype == right.dtype and np.array_equal(left, right)) for left, right in pairs
+    )
 
 
 def fetched(features):

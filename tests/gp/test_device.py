@@ -75,6 +75,19 @@ def test_the_factor_of_a_devices_record_is_that_of_the_hosts(name, dtype, weight
     np.testing.assert_array_equal(values.numpy(), expected.matrix_from_modulation(f.double().numpy()).data)
 
 
+def test_a_factor_takes_the_memory_that_it_states(grid):
+    features = sampled(grid)
+    factor = DeviceFeatures(features._with_tensors(CPU), CPU, torch.float32)
+    f = torch.tensor(grf.Diffusion(0.8).modulation(LENGTH + 1), dtype=torch.float32)
+    factor.apply_t(f, torch.ones(144, 1, dtype=torch.float32))
+    pointer, *patterns = factor._pattern_t
+    held = [*patterns, factor._last[1].values(), factor._last_t.values(), *factor._roots]
+    assert sum(tensor.nbytes for tensor in held) == 16 * features.nnz + 8 * 144 + 8 * 144
+    # the matrices share their patterns with the record and with each other
+    assert factor._last[1].col_indices().data_ptr() == factor._record.indices.data_ptr()
+    assert factor._last_t.crow_indices().data_ptr() == pointer.data_ptr()
+
+
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_a_kernel_over_a_devices_record_has_the_values_and_gradients_of_the_hosts(name, weighted_graph):
     features = sampled(weighted_graph, name, nodes=[6, 1, 3, 2, 0, 5])

@@ -2,10 +2,10 @@
 
 Each round measures all of them in turn; shares and ratios are taken within a round: the median, and the smallest
 and largest in brackets. Bytes are counted in two ways. Compulsory: the matrix (a number and an index a non-zero),
-the columns and the result, once each. Touched: for each non-zero its number, its index and the p numbers that it is
-multiplied with (of F^T y: added to; what is written back is not counted), and the rows' side once. Shares are of
-the faster of numpy's and a compiled copy of 160 MB on as many threads, which reads and writes as much. scipy has
-one thread only; MKL multiplies with a transposed copy, made beforehand.
+the columns and the result, once each. Touched: for each non-zero its number, its index and the p numbers that it
+is multiplied with (of F^T y: added to; what is written back is not counted), and the rows' side once. Shares are
+of the faster of numpy's and a compiled copy of 160 MB on as many threads, reads and writes counted. scipy has one
+thread only; MKL multiplies with a transposed copy, made beforehand.
 
 python benchmarks/products.py [--large] [--repeats 5]
 """

@@ -106,7 +106,9 @@ class FeatureFactor:
         blocks = _shares(matrix.indptr, threads * _BLOCKS_PER_THREAD if threads > 1 else 1)
         for part in self._panels(columns):
             panel = columns
-            if part.stop - part.start < columns.shape[1]:
+            if self._scattered(columns) and (
+                part.stop - part.start < columns.shape[1] or not _begins_line(columns)
+            ):
                 panel = _aligned(n_nodes, part.stop - part.start, columns.dtype)
                 panel[:] = columns[:, part]
                 panel = _read_only(panel)
@@ -205,12 +207,16 @@ class FeatureFactor:
             runs = [one.joined(other) for one, other in zip(runs[::2], runs[1::2], strict=True)]
         return runs
 
+    def _scattered(self, columns: np.ndarray) -> bool:
+        """Whether the nodes that neighbouring rows reach are scattered, over more numbers than the cache holds."""
+        numbers = self.shape[1] * columns.shape[1]
+        return numbers * columns.itemsize > _CACHE and _reach(self._spans) > _SCATTERED * self.shape[1]
+
     def _panels(self, columns: np.ndarray, widest: int | None = None) -> Iterator[slice]:
-        """Columns that are multiplied together: few where the nodes that neighbouring rows reach are scattered."""
+        """Columns that are multiplied together: one line of the cache where nodes are scattered."""
         n_columns = columns.shape[1]
         width = n_columns if widest is None else widest
-        scattered = _reach(self._spans) > _SCATTERED * self.shape[1]
-        if scattered and self.shape[1] * n_columns * columns.itemsize > _CACHE:
+        if self._scattered(columns):
             width = _LINE // columns.itemsize
         for start in range(0, n_columns, max(width, 1)):
             yield slice(start, min(start + width, n_columns))
@@ -236,6 +242,10 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     view = array.view()
     view.setflags(write=False)
     return view
+
+
+def _begins_line(array: np.ndarray) -> bool:
+    return array.ctypes.data % _LINE == 0
 
 
 def _aligned(n: int, width: int, dtype: np.dtype[Any]) -> np.ndarray:

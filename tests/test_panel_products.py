@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf import _feature_factor
+from graphrf import _feature_factor, _feature_rows
 from graphrf._feature_factor import FeatureFactor
 from graphrf._panel_products import add_panel, multiply_rows, scatter_rows
 from graphrf.features import Features
@@ -101,6 +101,7 @@ def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_feature_factor, "_WORTH_POOL", 0)
     monkeypatch.setattr(_feature_factor, "_ENTRIES_PER_NUMBER", 4)
     monkeypatch.setattr(_feature_factor, "_CACHE", 0)
+    monkeypatch.setattr(_feature_rows, "_BLOCK", 100)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -123,7 +124,8 @@ def test_products_are_those_of_the_matrix_bit_for_bit_on_any_number_of_threads(i
         np.testing.assert_allclose(rows, matrix @ x[:, :width], rtol=0, atol=bound * np.abs(rows).max())
         np.testing.assert_allclose(columns, matrix.T @ y[:, :width], rtol=0, atol=bound * np.abs(columns).max())
     gradients = [factor.grad_f(x, y) for factor in factors]
-    assert gradients[0] == gradients[1] == gradients[2]
+    for gradient in gradients[1:]:
+        np.testing.assert_array_equal(gradient, gradients[0])
     assert gradients[0][0] == pytest.approx(np.sum(y.astype(float) * (matrix @ x)) / 0.3, rel=1e-4)
 
 
@@ -140,17 +142,20 @@ def test_another_order_of_addition_gives_other_bits() -> None:
 
 @pytest.mark.usefixtures("many_tasks")
 def test_runs_span_what_their_rows_reach() -> None:
-    # A band: sixteen runs, which overlap a little; and nothing in common: what is scattered has fewer.
-    n = 640
+    # A band: sixteen runs, which overlap a little; and rows with nothing in common: fewer, for each reaches all.
+    n, f = 640, np.array([0.3])
     local = (np.arange(n)[:, None] + np.arange(9)) % n
     scattered = np.random.default_rng(0).permuted(np.tile(np.arange(n), (n, 1)), axis=1)[:, :9]
-    runs = [_factor(np.arange(n + 1) * 9, np.ravel(columns), n)._runs for columns in (local, scattered)]
-    assert len(runs[0]) == 16
-    assert len(runs[1]) == 2
-    assert [run.height for run in runs[0]][:3] == [48, 48, 48]
-    for found in runs:
-        assert [run.last for run in found[:-1]] == [run.first for run in found[1:]]
-        assert (found[0].first, found[-1].last) == (0, n)
+    factors = [_factor(np.arange(n + 1) * 9, np.ravel(columns), n, n_threads=2) for columns in (local, scattered)]
+    assert [len(factor._runs) for factor in factors] == [16, 2]
+    assert [run.height for run in factors[0]._runs[:3]] == [48, 48, 48]
+    for factor in factors:
+        runs = [(run.first, run.last) for run in factor._runs]
+        assert [last for _, last in runs[:-1]] == [first for first, _ in runs[1:]]
+        assert (runs[0][0], runs[-1][1]) == (0, n)
+        x = np.random.default_rng(5).standard_normal((n, 10))
+        np.testing.assert_array_equal(factor.apply(f, x), _plain_rows(factor.matrix(f), x))
+        np.testing.assert_array_equal(factor.apply_t(f, x), _plain_columns(factor.matrix(f), x, runs))
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

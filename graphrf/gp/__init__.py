@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from graphrf.gp.operator import FactorOperator as FactorOperator
     from graphrf.gp.posterior import SolverWarning as SolverWarning
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
+    from graphrf.gp.torch_draws import DeviceDraws as DeviceDraws
+    from graphrf.gp.torch_draws import device_draws as device_draws
 
 # Loaded when first used: the regressor needs scikit-learn, which `import graphrf.gp` does not.
 _HOME = {
+    "DeviceDraws": "torch_draws",
     "ExactGraphGP": "exact",
     "FactorOperator": "operator",
     "GRFKernel": "kernel",
@@ -25,9 +28,11 @@ _HOME = {
     "GraphGPRegressor": "regression",
     "GraphModel": "botorch",
     "SolverWarning": "posterior",
+    "device_draws": "torch_draws",
 }
 
 __all__ = [
+    "DeviceDraws",
     "ExactGraphGP",
     "FactorOperator",
     "GRFKernel",
@@ -35,6 +40,7 @@ __all__ = [
     "GraphGPRegressor",
     "GraphModel",
     "SolverWarning",
+    "device_draws",
     "metrics",
 ]
 

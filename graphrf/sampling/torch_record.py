@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from graphrf._device_record import host_array
 from graphrf.sampling.record import Block
 
 
 class DeviceBlock(NamedTuple):
     """`graphrf.sampling.record.Block` as tensors of one device.
 
-    Torch computes little with uint16: such values are kept as the same 16 bits in int16 (`unsigned16` reads them).
+    Torch computes little with uint16: such values are kept as the same 16 bits in int16
+    (`graphrf._device_record.unsigned16` reads them).
 
     Attributes
     ----------
@@ -148,14 +149,9 @@ def joined(blocks: Sequence[DeviceBlock]) -> DeviceBlock:
     return DeviceBlock(*fields)
 
 
-def unsigned16(bits: Tensor) -> Tensor:
-    """The values, int32, of 16 bits that are kept in int16."""
-    return bits.int() & 0xFFFF
-
-
 def host_block(block: DeviceBlock) -> Block:
     """The block as numpy arrays, those of uint16 with their type; on the CPU they share the tensors' memory."""
-    fields: list[Any] = [None if tensor is None else _host(tensor) for tensor in block]
+    fields: list[Any] = [None if tensor is None else host_array(tensor) for tensor in block]
     return Block(*fields)
 
 
@@ -185,8 +181,3 @@ def _per_row(sorted_words: Tensor, shift: int, n_rows: int) -> Tensor:
     """How many words each row has, whose number they hold above `shift` bits."""
     bounds = torch.arange(n_rows + 1, device=sorted_words.device) << shift
     return torch.diff(torch.searchsorted(sorted_words, bounds))
-
-
-def _host(tensor: Tensor) -> np.ndarray:
-    array: np.ndarray = tensor.cpu().numpy()
-    return array.view(np.uint16) if array.dtype == np.int16 else array

@@ -19,9 +19,10 @@ torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
+from graphrf._device_record import unsigned16  # noqa: E402
 from graphrf.sampling import torch_lengths, torch_walks  # noqa: E402
 from graphrf.sampling.torch_philox import philox, signed64, unit  # noqa: E402
-from graphrf.sampling.torch_record import Packing, host_block, joined, merged, unsigned16  # noqa: E402
+from graphrf.sampling.torch_record import Packing, host_block, joined, merged  # noqa: E402
 from graphrf.sampling.torch_transitions import neighbours, on_device  # noqa: E402
 from graphrf.sampling.torch_walks import DeviceWalks  # noqa: E402
 

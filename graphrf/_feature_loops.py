@@ -11,16 +11,17 @@ def fill_values(  # type: ignore[no-untyped-def]
     first, last, indptr, indices, visit_ptr, visits_per_entry, steps, counts, load, nodes, root, data
 ):
     """Values of the feature matrix for rows first .. last - 1."""
-    for row in range(first, last):
-        visit = visit_ptr[row]
-        own = root[nodes[row]] if root.size else 1.0
-        for entry in range(indptr[row], indptr[row + 1]):
+    for row in range(uint64(first), uint64(last)):
+        visit = uint64(visit_ptr[row])
+        own = root[uint64(nodes[row])] if root.size else 1.0
+        for entry in range(uint64(indptr[row]), uint64(indptr[row + uint64(1)])):
+            behind = visit + uint64(visits_per_entry[entry])
             value = 0.0
-            for _ in range(visits_per_entry[entry]):
-                value += counts[visit] * load[steps[visit]]
-                visit += 1
+            while visit < behind:
+                value += counts[visit] * load[uint64(steps[visit])]
+                visit += uint64(1)
             if root.size:
-                value *= own / root[indices[entry]]
+                value *= own / root[uint64(indices[entry])]
             data[entry] = value
 
 

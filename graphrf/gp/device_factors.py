@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,8 +64,7 @@ class DeviceFeatures:
         self._load = load
         self._dtype = dtype
         self.shape = (record.n_rows, n_nodes)
-        self._last: tuple[Tensor, Tensor] | None = None
-        self._last_t: Tensor | None = None
+        self._last: _Made | None = None
         self._pattern_t: tuple[Tensor, Tensor, Tensor] | None = None
 
     def apply(self, f: Tensor, x: Tensor) -> Tensor:
@@ -106,25 +106,40 @@ class DeviceFeatures:
 
     def _matrix(self, f: Tensor) -> Tensor:
         """F of a modulation, kept until another one comes."""
+        return self._made(f).matrix
+
+    def _transpose(self, f: Tensor) -> Tensor:
+        """F^T of a modulation, kept as long as F is."""
+        made = self._made(f)
+        if made.transpose is None:
+            if self._pattern_t is None:
+                self._pattern_t = transposed_pattern(self._record, self.shape[1], _VISITS_AT_ONCE)
+            pointer, index, order = self._pattern_t
+            values = made.matrix.values().index_select(0, order)
+            made.transpose = csr_tensor(pointer, index, values, self.shape[::-1])
+        return made.transpose
+
+    def _made(self, f: Tensor) -> _Made:
         f = f.detach()
-        if self._last is None or not torch.equal(self._last[0], f):
-            self._last = self._last_t = None  # frees the old values first
+        made = self._last  # read once and replaced whole: another thread may be doing the same
+        if made is None or not torch.equal(made.f, f):
+            self._last = made = None  # frees the old values first
             load = torch.zeros_like(self._load)
             used = min(load.numel(), f.numel())
             load[:used] = f[:used] * self._load[:used]
             values = entry_values(self._record, self._roots, load, self._dtype, _VISITS_AT_ONCE)
-            self._last = f.clone(), csr_tensor(self._record.indptr, self._record.indices, values, self.shape)
-        return self._last[1]
+            matrix = csr_tensor(self._record.indptr, self._record.indices, values, self.shape)
+            self._last = made = _Made(f.clone(), matrix)
+        return made
 
-    def _transpose(self, f: Tensor) -> Tensor:
-        """F^T of a modulation, kept as long as F is."""
-        values = self._matrix(f).values()
-        if self._last_t is None:
-            if self._pattern_t is None:
-                self._pattern_t = transposed_pattern(self._record, self.shape[1], _VISITS_AT_ONCE)
-            pointer, index, order = self._pattern_t
-            self._last_t = csr_tensor(pointer, index, values.index_select(0, order), self.shape[::-1])
-        return self._last_t
+
+@dataclass
+class _Made:
+    """F of a modulation, and F^T once it has been asked for."""
+
+    f: Tensor
+    matrix: Tensor
+    transpose: Tensor | None = None
 
 
 class DeviceSeries:

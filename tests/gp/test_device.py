@@ -20,6 +20,7 @@ from graphrf.gp.device_factors import DeviceFeatures  # noqa: E402
 from graphrf.gp.operator import FactorOperator  # noqa: E402
 from graphrf.gp.torch_draws import device_draws  # noqa: E402
 from graphrf.gp.torch_factor import HostFactor  # noqa: E402
+from tests.interleaving import interleaved_results  # noqa: E402
 from tests.simulated_device import DEVICE, SimulatedDevice  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -75,17 +76,38 @@ def test_the_factor_of_a_devices_record_is_that_of_the_hosts(name, dtype, weight
     np.testing.assert_array_equal(values.numpy(), expected.matrix_from_modulation(f.double().numpy()).data)
 
 
+@pytest.mark.parametrize("method", ["_made", "_transpose"])
+def test_threads_that_share_a_factor_get_their_own_modulation(method, karate):
+    factor = DeviceFeatures(sampled(karate), CPU, torch.float64)
+    mine, other = (torch.tensor(grf.Diffusion(t).modulation(LENGTH + 1)) for t in (0.5, 2.0))
+    y = torch.ones(34, 1)
+    expected = DeviceFeatures(sampled(karate), CPU, torch.float64).apply_t(mine, y)
+    code = getattr(DeviceFeatures, method).__code__
+    for intrude in (factor.apply, factor.apply_t):
+        for first in (mine, other):  # what the factor remembers at the start
+
+            def call(first=first):
+                factor.apply_t(first, y)
+                return factor.apply_t(mine, y), factor.apply_t(mine, y)
+
+            results = interleaved_results(call, lambda intrude=intrude: intrude(other, y), code)
+            assert len(results) > 4
+            for pair in results:  # the second one is what the factor remembers afterwards
+                for result in pair:
+                    torch.testing.assert_close(result, expected)
+
+
 def test_a_factor_takes_the_memory_that_it_states(grid):
     features = sampled(grid)
     factor = DeviceFeatures(features._with_tensors(CPU), CPU, torch.float32)
     f = torch.tensor(grf.Diffusion(0.8).modulation(LENGTH + 1), dtype=torch.float32)
     factor.apply_t(f, torch.ones(144, 1, dtype=torch.float32))
     pointer, *patterns = factor._pattern_t
-    held = [*patterns, factor._last[1].values(), factor._last_t.values(), *factor._roots]
+    held = [*patterns, factor._last.matrix.values(), factor._last.transpose.values(), *factor._roots]
     assert sum(tensor.nbytes for tensor in held) == 16 * features.nnz + 8 * 144 + 8 * 144
     # the matrices share their patterns with the record and with each other
-    assert factor._last[1].col_indices().data_ptr() == factor._record.indices.data_ptr()
-    assert factor._last_t.crow_indices().data_ptr() == pointer.data_ptr()
+    assert factor._last.matrix.col_indices().data_ptr() == factor._record.indices.data_ptr()
+    assert factor._last.transpose.crow_indices().data_ptr() == pointer.data_ptr()
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

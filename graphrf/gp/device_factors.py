@@ -53,15 +53,15 @@ class DeviceFeatures:
     def __init__(self, features: Features, device: torch.device, dtype: torch.dtype) -> None:
         features = features._with_tensors(device)
         assert features._on_device is not None
-        load = torch.from_numpy(1.0 / (features._survival * features.n_walks)).to(device)
-        self._set(features._on_device, features._device_roots, load, features.n_nodes, dtype)
+        walkers = torch.from_numpy(features._survival * features.n_walks).to(device)
+        self._set(features._on_device, features._device_roots, walkers, features.n_nodes, dtype)
 
     def _set(
-        self, record: DeviceRecord, roots: DegreeRoots | None, load: Tensor, n_nodes: int, dtype: torch.dtype
+        self, record: DeviceRecord, roots: DegreeRoots | None, walkers: Tensor, n_nodes: int, dtype: torch.dtype
     ) -> None:
         self._record = record
         self._roots = roots
-        self._load = load
+        self._walkers = walkers  # m S(k): the walks that are expected to reach step k
         self._dtype = dtype
         self.shape = (record.n_rows, n_nodes)
         self._last: _Made | None = None
@@ -78,8 +78,8 @@ class DeviceFeatures:
     def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
         """<y, P_k x> for k < size."""
         at_once = min(_VISITS_AT_ONCE, max(1, _GATHERED // x.shape[1]))
-        sums = step_products(self._record, self._roots, x, y, self._load.numel(), at_once)
-        sums *= self._load
+        sums = step_products(self._record, self._roots, x, y, self._walkers.numel(), at_once)
+        sums /= self._walkers
         gradient = torch.zeros(size, dtype=torch.float64, device=x.device)
         known = min(size, sums.numel())
         gradient[:known] = sums[:known]
@@ -96,13 +96,13 @@ class DeviceFeatures:
         at = row_index(rows, self.shape[0], self._record.device)
         roots = None if self._roots is None else self._roots._replace(rows=self._roots.rows[at])
         taken = object.__new__(DeviceFeatures)
-        taken._set(self._record.take(at), roots, self._load, self.shape[1], self._dtype)
+        taken._set(self._record.take(at), roots, self._walkers, self.shape[1], self._dtype)
         return taken
 
     def mean_squares(self) -> Tensor:
         """<P_k, P_l> / n for all steps, float64, shape (L + 1, L + 1)."""
-        sums = step_squares(self._record, self._roots, self._load.numel(), _VISITS_AT_ONCE)
-        return sums * torch.outer(self._load, self._load) / self.shape[0]
+        sums = step_squares(self._record, self._roots, self._walkers.numel(), _VISITS_AT_ONCE)
+        return sums / torch.outer(self._walkers, self._walkers) / self.shape[0]
 
     def _matrix(self, f: Tensor) -> Tensor:
         """F of a modulation, kept until another one comes."""
@@ -124,9 +124,9 @@ class DeviceFeatures:
         made = self._last  # read once and replaced whole: another thread may be doing the same
         if made is None or not torch.equal(made.f, f):
             self._last = made = None  # frees the old values first
-            load = torch.zeros_like(self._load)
+            load = torch.zeros_like(self._walkers)
             used = min(load.numel(), f.numel())
-            load[:used] = f[:used] * self._load[:used]
+            load[:used] = f[:used] / self._walkers[:used]  # divided as on the host: the same bits
             values = entry_values(self._record, self._roots, load, self._dtype, _VISITS_AT_ONCE)
             matrix = csr_tensor(self._record.indptr, self._record.indices, values, self.shape)
             self._last = made = _Made(f.clone(), matrix)

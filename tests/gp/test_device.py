@@ -30,6 +30,7 @@ LENGTH = 9
 MANY = 4_000
 SAMPLERS = {
     "walks": grf.RandomWalks(16, grf.Truncated(LENGTH)),
+    "walks of random length": grf.RandomWalks(12, grf.Stratified(0.2)),
     "combinatorial walks": grf.RandomWalks(16, grf.Truncated(LENGTH), laplacian="combinatorial"),
     "cut powers": grf.CutPowers(budget=12, max_length=LENGTH),
 }
@@ -63,7 +64,7 @@ def test_the_factor_of_a_devices_record_is_that_of_the_hosts(name, dtype, weight
     features = sampled(weighted_graph, name)
     host = DeviceFeatures(features, CPU, dtype)
     device = DeviceFeatures(features._with_tensors(CPU), CPU, dtype)
-    f = torch.tensor(grf.Diffusion(0.8).modulation(LENGTH + 1)).to(dtype)
+    f = torch.tensor(grf.Diffusion(0.8).modulation(features.max_length + 1)).to(dtype)
     x, y = torch.ones(8, 2, dtype=dtype), torch.ones(3, 2, dtype=dtype)
     for rows in (torch.tensor([5, 0, 5]), np.array([5, 0, 5]), torch.tensor([-3, 0, -3])):
         one, other = host.take(np.array([5, 0, 5])), device.take(rows)

@@ -19,8 +19,8 @@ from graphrf._threads import ordered_map, thread_count
 if TYPE_CHECKING:
     from graphrf.features import Features
 
-# Multiply-adds of a product below which a pool of threads is not worth its start.
-_WORTH_POOL = 1_000_000
+# Multiply-adds that a thread must have to be worth its start.
+_WORTH_THREAD = 25_000_000
 # Runs of rows that F^T y is added up from, at most, and entries of the matrix for each number in a column of them.
 _MOST_RUNS = 16
 _ENTRIES_PER_NUMBER = 32
@@ -102,9 +102,9 @@ class FeatureFactor:
         columns = _columns("x", x, n_nodes, matrix.dtype)
         arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
         result = np.empty((n, columns.shape[1]), dtype=columns.dtype)
-        threads = self._threads(columns.shape[1])
-        blocks = _shares(matrix.indptr, threads * _BLOCKS_PER_THREAD if threads > 1 else 1)
         for part in self._panels(columns):
+            threads = self._threads(part.stop - part.start)  # each panel starts its own
+            blocks = _shares(matrix.indptr, threads * _BLOCKS_PER_THREAD if threads > 1 else 1)
             panel = columns
             if self._scattered(columns) and (
                 part.stop - part.start < columns.shape[1] or not _begins_line(columns)
@@ -182,8 +182,7 @@ class FeatureFactor:
 
     def _threads(self, n_columns: int) -> int:
         """How many threads a product is worth."""
-        threads = thread_count(self._n_threads)
-        return threads if self._features.nnz * n_columns >= _WORTH_POOL else 1
+        return max(1, min(thread_count(self._n_threads), self._features.nnz * n_columns // _WORTH_THREAD))
 
     @cached_property
     def _spans(self) -> list[_Run]:

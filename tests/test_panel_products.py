@@ -98,7 +98,7 @@ def test_a_panel_holds_the_columns_that_its_rows_reach() -> None:
 @pytest.fixture
 def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads, runs of rows and panels for matrices far too small for them."""
-    monkeypatch.setattr(_feature_factor, "_WORTH_POOL", 0)
+    monkeypatch.setattr(_feature_factor, "_WORTH_THREAD", 1)
     monkeypatch.setattr(_feature_factor, "_ENTRIES_PER_NUMBER", 4)
     monkeypatch.setattr(_feature_factor, "_CACHE", 0)
     monkeypatch.setattr(_feature_rows, "_BLOCK", 100)
@@ -127,6 +127,26 @@ def test_products_are_those_of_the_matrix_bit_for_bit_on_any_number_of_threads(i
     for gradient in gradients[1:]:
         np.testing.assert_array_equal(gradient, gradients[0])
     assert gradients[0][0] == pytest.approx(np.sum(y.astype(float) * (matrix @ x)) / 0.3, rel=1e-4)
+
+
+@pytest.mark.parametrize(("cache", "width"), [(10**9, 40), (0, 8)], ids=["one panel", "panels of 8"])
+def test_every_thread_gets_enough_to_do(cache: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    factor = _factor(*_pattern(N_ROWS, N_NODES), N_NODES, n_threads=16)
+    size = factor.matrix(np.ones(1)).nnz
+    monkeypatch.setattr(_feature_factor, "_CACHE", cache)
+    started = []
+    plain = _feature_factor.ordered_map
+    monkeypatch.setattr(
+        _feature_factor, "ordered_map", lambda *of: (started.append(min(of[2], len(of[1]))), plain(*of))[1]
+    )
+    for share, threads in ((size * width + 1, 1), (size * width // 2 + 1, 1), (size * width // 3, 3)):
+        monkeypatch.setattr(_feature_factor, "_WORTH_THREAD", share)
+        started.clear()
+        factor.apply(np.ones(1), np.ones((N_NODES, 40)))
+        assert started == [threads] * (40 // width)
+        started.clear()
+        factor.apply_t(np.ones(1), np.ones((N_ROWS, width)))
+        assert max(started) <= threads
 
 
 def test_another_order_of_addition_gives_other_bits() -> None:

@@ -113,8 +113,9 @@ def device_draws(
     With an exact solve the law is exactly the posterior: mean K_qx A^-1 (y - m), covariance
     K_qq - K_qx A^-1 K_xq. Variances estimated from s draws have the relative error sqrt(2 / s).
 
-    Cost: a product with F_x and two with F_x^T on s columns, and two for each iteration; memory: 2 N s numbers and
-    about eight times m s.
+    Cost: one product with F_x and one with F_x^T on s columns, and one of each for every iteration and every
+    round; memory: 2 N s numbers and about ten times m s. A round starts anew from what the one before has left of
+    b, and is the last one if it does not halve the largest residual.
 
     Source: Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth 2020, "Efficiently Sampling Functions from
     Gaussian Process Posteriors"; see `graphrf.gp.pathwise` for the same in numpy.
@@ -151,7 +152,7 @@ def device_draws(
         matrix = FactorOperator(f, rows=rows, cols=rows) + DiagLinearOperator(variances)
         solution, worst = _solved(matrix, observed, tol, max_iterations)
         coefficients += rows.apply_t(f, solution)
-    if worst > tol:
+    if not worst <= tol:  # nor is NaN
         warnings.warn(
             f"conjugate gradients for the draws stopped at a relative residual of {worst:.2g}: raise "
             "`max_iterations` or `tol`, or the noise, or use a float64 model",
@@ -165,27 +166,44 @@ def _solved(matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations:
     """A^-1 b, and the largest relative residual of a column, computed from b - A x.
 
     linear_operator stops at the mean of the columns' residuals as the recurrence has them, and takes no step whose
-    square is below 1e-10, so that about 1e-5 is all that it reaches: what is left of a column is solved for anew.
+    square is below 1e-10, so that about 1e-5 is all that it reaches: what is left of a column is solved for anew,
+    as long as that halves the largest residual.
+
+    A step d of a column is taken if it lowers the error's A-norm, which is the norm of the error of the drawn
+    function on the whole graph (but for the noise's part): by d (r + r'), with r and r' the residuals before and
+    after. Until they converge, conjugate gradients lower it while residuals may rise.
     """
-    sizes = rhs.norm(dim=0).clamp_(min=torch.finfo(rhs.dtype).tiny)
-    solution = torch.zeros_like(rhs)
-    left, worst = rhs, 1.0
+    # squares of columns of any size must not overflow: first to a sum of 1, then to a norm of 1
+    tiny = torch.finfo(rhs.dtype).tiny
+    sizes = rhs.abs().sum(0).clamp_(min=tiny)
+    unit = rhs / sizes
+    norms = unit.norm(dim=0)
+    unit /= norms.clamp(min=tiny)
+    sizes *= norms
+    left, solution = unit, torch.zeros_like(unit)
+    norms = left.norm(dim=0)
+    worst = float(norms.max())
     for _ in range(_ROUNDS):
-        reached = max(tol / worst, _LEAST)
+        if not worst > tol:
+            break
         with (
             warnings.catch_warnings(),
             settings.fast_computations(),  # botorch turns them off for all: Cholesky at any size
-            settings.cg_tolerance(reached),
+            settings.cg_tolerance(max(tol / worst, _LEAST)),
             settings.max_cg_iterations(max_iterations),
             settings.max_lanczos_quadrature_iterations(1),  # must not exceed those of conjugate gradients
         ):
             warnings.simplefilter("ignore", NumericalWarning)
-            solution += matrix.solve(left)
-        left = rhs - matrix @ solution
-        worst = float((left.norm(dim=0) / sizes).max())
-        if worst <= tol:
+            step = matrix.solve(left)
+        after = unit - matrix @ (solution + step)
+        taken = (norms > tol) & ((step * (left + after)).sum(0) > 0)
+        solution = torch.where(taken, solution + step, solution)
+        left = torch.where(taken, after, left)
+        norms = left.norm(dim=0)
+        before, worst = worst, float(norms.max())
+        if not worst <= 0.5 * before:
             break
-    return solution, worst
+    return solution * sizes, worst
 
 
 def _scaled(kernel: gpytorch.kernels.Kernel) -> tuple[GRFKernel, Tensor]:
@@ -193,7 +211,12 @@ def _scaled(kernel: gpytorch.kernels.Kernel) -> tuple[GRFKernel, Tensor]:
     if isinstance(kernel, GRFKernel):
         return kernel, torch.ones(())
     if isinstance(kernel, gpytorch.kernels.ScaleKernel) and isinstance(kernel.base_kernel, GRFKernel):
-        return kernel.base_kernel, kernel.outputscale.detach()
+        if kernel.outputscale.numel() != 1:
+            raise ValueError(
+                f"`kernel` must have one outputscale, got {kernel.outputscale.numel()}: draw from each kernel of "
+                "a batch apart"
+            )
+        return kernel.base_kernel, kernel.outputscale.detach().reshape(())
     raise TypeError(
         f"`kernel` must be a GRFKernel or a ScaleKernel of one, got {type(kernel).__name__}: sums and products "
         "have no single factor to draw from"
@@ -215,7 +238,9 @@ def _check_like(name: str, tensor: Tensor, f: Tensor, size: int) -> None:
 def _variances(noise: Tensor | float, f: Tensor, size: int) -> Tensor:
     """The noise of each observation."""
     if not isinstance(noise, Tensor):
-        noise = torch.tensor(_checks.number("noise", noise, low=0, include_low=False))
+        noise = torch.tensor(
+            _checks.number("noise", noise, low=0, include_low=False), dtype=f.dtype, device=f.device
+        )
     if noise.numel() != 1 and noise.shape != (size,):
         raise ValueError(f"`noise` must be one variance or {size}, got {_checks.describe(noise)}")
     variances = noise.detach().to(f).reshape(-1).expand(size)

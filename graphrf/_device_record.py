@@ -185,12 +185,15 @@ def row_numbers(argument: str, wanted: Tensor, nodes: Tensor) -> Tensor:
 
 def row_index(rows: Any, n_rows: int, device: torch.device) -> Tensor:
     """Row numbers as int64 on a device from a slice, an array or a tensor, negative ones counted from the end."""
-    every = torch.arange(n_rows, device=device)
     if isinstance(rows, slice):
-        return every[rows]
+        first, behind, step = rows.indices(n_rows)  # torch knows no negative steps
+        return torch.arange(len(range(first, behind, step)), device=device).mul_(step).add_(first)
     if not isinstance(rows, Tensor):
         rows = torch.from_numpy(np.array(rows))
-    return every[rows.to(device)]
+    rows = rows.to(device)
+    if not (rows.is_floating_point() or rows.dtype == torch.bool):
+        rows = rows.long()  # of uint8 torch would make a mask
+    return torch.arange(n_rows, device=device)[rows]
 
 
 def _joined(pointer: Tensor, rows: Tensor) -> Tensor:

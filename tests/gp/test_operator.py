@@ -151,6 +151,19 @@ def test_dense_diagonal_entries_and_blocks_are_those_of_the_matrix(name, weighte
     for part in parts:
         found = matrix[part]
         torch.testing.assert_close(found.to_dense() if hasattr(found, "to_dense") else found, dense[part], **close)
+    # dense tensors know no negative steps, and take uint8 for a mask
+    bytes_, rest = index.to(torch.uint8), slice(None)
+    for part, expected in (
+        ((slice(None, None, -1), rest), dense.flip(0)),
+        ((rest, slice(None, None, -1)), dense.flip(1)),
+        ((slice(6, 1, -2), slice(5, 3)), dense[[6, 4, 2]][:, :0]),
+        ((bytes_, rest), dense[index]),
+        ((rest, bytes_), dense[:, index]),
+        ((bytes_, bytes_), dense[index, index]),
+    ):
+        found = matrix[part]
+        found = found.to_dense() if hasattr(found, "to_dense") else found
+        torch.testing.assert_close(found, expected, **close)
     block = matrix[slice(2, 5), slice(2, 5)]
     assert block._rows is block._cols  # stays symmetric, its diagonal cheap
 

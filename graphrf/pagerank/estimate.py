@@ -153,7 +153,7 @@ def pagerank(
     Cost: O(N + nnz) to set up and M (1 - p) / p steps on average, fewer with dangling nodes; memory O(N) a
     thread. Pooled: at most as many steps, and at most O(N + nnz) for each of about log(M) / p rounds. Several
     vectors: 8 N bytes each for scores and for stderr, twice that while they are gathered. On a device: the graph,
-    32 N bytes, and up to half a gigabyte while nodes and edges are worked on, a million at a time.
+    44 N bytes, and up to half a gigabyte while nodes and edges are worked on, a million at a time.
 
     Source: the paper (Reid et al. 2024), App. E; Avrachenkov et al., SIAM J. Numer. Anal. 45(2), 2007 (visits).
 

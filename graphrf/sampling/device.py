@@ -18,10 +18,14 @@ from graphrf.sampling.torch_powers import DevicePowers
 from graphrf.sampling.torch_record import DeviceBlock, host_block
 from graphrf.sampling.torch_walks import DeviceWalks
 
+# Beyond the tensors that live together: what allocators leave between them.
+_ROOM = 1.3
 # Visits of a block: on the CPU what suits its caches, elsewhere enough to fill a device. Of the memory at hand a
 # block takes no more than this share.
 _HOST_VISITS, _DEVICE_VISITS = 2_000_000, 50_000_000
 _SHARE = 0.25
+# Of a finished column that may stay empty.
+_WASTE = 0.15
 
 
 class _Maker(Protocol):
@@ -59,11 +63,13 @@ class OnDevice:
             )
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # also while a copy has no attributes yet
+            raise AttributeError(f"'OnDevice' object has no attribute {name!r}")
         return getattr(self._prepared, name)
 
     def working_bytes(self, n_rows: int) -> int:
         """Memory that `sample` takes for a block of rows, the block included."""
-        return self._maker.working_bytes(n_rows)
+        return int(_ROOM * self._maker.working_bytes(n_rows))
 
     def sample(self, sources: np.ndarray) -> Block | DeviceBlock:
         """The record of `sources`."""
@@ -93,13 +99,14 @@ def device_memory(device: torch.device) -> int | None:
 class DeviceJoined:
     """One record on a device from blocks that arrive in order: `graphrf.sampling.record.Joined` in tensors.
 
-    Columns are made once, a little larger than expected; what they are too large by stays theirs.
+    Columns are made once, a little larger than expected. Unlike a host's untouched pages, what they are too large
+    by is memory in use: they are copied in the end where that is more than `_WASTE` of them.
     """
 
-    def __init__(self, n_nodes: int, expected: tuple[int, int], device: torch.device) -> None:
+    def __init__(self, n_nodes: int, expected: tuple[int, int]) -> None:
         self._n_nodes = n_nodes
-        self._expected = expected
-        self._device = device
+        # Entries and visits that columns are made for.
+        self.room = int(SPARE * expected[0]) + SLACK, int(SPARE * expected[1]) + SLACK
         self._columns: dict[str, Tensor] = {}
         self._used = {"entries": 0, "visits": 0}
         self._per_row: dict[str, list[Tensor]] = {}
@@ -110,9 +117,9 @@ class DeviceJoined:
             values = getattr(block, name)
             if values is not None:
                 self._per_row.setdefault(name, []).append(values)
-        for kind, expected, names in (
-            ("entries", self._expected[0], ("indices", "visits_per_entry")),
-            ("visits", self._expected[1], ("steps", "counts")),
+        for kind, room, names in (
+            ("entries", self.room[0], ("indices", "visits_per_entry")),
+            ("visits", self.room[1], ("steps", "counts")),
         ):
             start = self._used[kind]
             for name in names:
@@ -120,7 +127,7 @@ class DeviceJoined:
                 stop = start + values.numel()
                 column = self._columns.get(name)
                 if column is None:
-                    column = values.new_empty(max(stop, int(SPARE * expected) + SLACK))
+                    column = values.new_empty(max(stop, room))
                 elif stop > column.numel():
                     column = torch.cat([column[:start], values.new_empty(stop // 2 + values.numel())])
                 column[start:stop] = values
@@ -131,10 +138,11 @@ class DeviceJoined:
         """The finished tensors, by the names that `Features` gives them."""
         n_entries, n_visits = self._used["entries"], self._used["visits"]
         index = torch.int64 if max(n_entries, self._n_nodes) >= 2**31 else torch.int32
-        columns = {
-            name: column[: n_entries if name in ("indices", "visits_per_entry") else n_visits]
-            for name, column in self._columns.items()
-        }
+        columns = {}
+        for name in list(self._columns):
+            whole = self._columns.pop(name)  # freed, if copied, before the next one is
+            used = n_entries if name in ("indices", "visits_per_entry") else n_visits
+            columns[name] = whole[:used].clone() if used < (1 - _WASTE) * whole.numel() else whole[:used]
         columns["indices"] = columns["indices"].to(index)
         per_row = {name: torch.cat(parts) for name, parts in self._per_row.items()}
         pointers = {

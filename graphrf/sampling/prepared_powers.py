@@ -155,8 +155,8 @@ class PreparedPowers:
         return int(scratch + 16 * row + 12 * self._capacity(n_rows) + self.row_bytes * n_rows)
 
     def _capacity(self, n_rows: int) -> int:
-        # Enough in most graphs; the buffers grow if not.
-        return int(0.75 * n_rows * self.merged_per_row[1]) + 1024
+        # About the most that can be; what stays untouched takes no memory.
+        return int(n_rows * self.merged_per_row[1]) + 1024
 
     def _scratch(self) -> _Scratch:
         n_nodes = self._matrix.order.size

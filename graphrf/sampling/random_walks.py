@@ -162,14 +162,14 @@ class PreparedWalks:
         return max(1, int(min(MOST_TOGETHER / self.sampler.n_walks, _VISITS_TOGETHER / self.visits_per_row)))
 
     def _capacity(self, n_rows: int) -> int:
-        # Merging leaves less than this in most graphs; the buffers grow if not.
-        return int(0.75 * n_rows * self.merged_per_row[1]) + 1024
+        # About the most that can be; what merging leaves of it untouched takes no memory.
+        return int(n_rows * self.merged_per_row[1]) + 1024
 
     def sample(self, sources: np.ndarray) -> Block:
         """The visits of the walks from `sources`; runs without the interpreter lock."""
         if not sources.flags.writeable:  # the loop would be compiled anew for it
             sources = sources.copy()
-        batch = min(self._batch, sources.size)
+        batch = max(1, min(self._batch, sources.size))
         weighted = self._transitions.cumulative.size > 0
         rows, visits, nodes, per_entry, steps, counts, n_entries, n_visits = walk_block(
             *self._transitions,

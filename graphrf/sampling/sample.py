@@ -62,8 +62,8 @@ def sample_features(
         None draws one, which the result records. A given seed gives the same bits on any number of threads and
         for any choice of other nodes.
     engine : {"numba", "torch"}, optional
-        What samples, with the same bits: compiled loops on the CPU, or operations of torch on `device`, which need
-        the extra `gp`. Default: "numba" on the CPU, "torch" on any other device.
+        What samples: compiled loops on the CPU, or operations of torch on `device`, which need the extra `gp` and
+        give the same (see Notes). Default: "numba" on the CPU, "torch" on any other device.
     device : str or torch.device
         Where torch samples, such as "cuda"; it must know float64. The features stay there (`Features.device`).
     n_threads : int, optional
@@ -88,8 +88,8 @@ def sample_features(
     ImportError
         If torch is asked for and missing.
     MemoryError
-        Before anything large is allocated, if `memory_limit` would be exceeded: the message says what is needed
-        and what to lower.
+        If `memory_limit` would be exceeded: the message says what is needed and what to lower. Nothing is
+        allocated by then but what the sampler reads of the graph, and a block of rows.
 
     Notes
     -----
@@ -117,8 +117,8 @@ def sample_features(
         raise ValueError("`nodes` must hold at least one node, got none")
     seed = _checks.seed(seed)
     threads = thread_count(n_threads)
-    prepared: Any = sampler.prepare(graph, seed)
     limit = None if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
+    prepared: Any = sampler.prepare(graph, seed)
     joined: Any
     if place is None:
         limit = available_memory() if limit is None else limit
@@ -127,19 +127,21 @@ def sample_features(
         from graphrf.sampling.device import DeviceJoined, OnDevice, device_memory
 
         threads = 1  # torch has its own
+        prepared = OnDevice(prepared, place)  # the graph's arrays are there before room is looked for
         limit = device_memory(place) if limit is None else limit
-        prepared = OnDevice(prepared, place)
         rows = prepared.block_rows(limit)
     rows = min(rows, sources.size)
     blocks = [sources[start : start + rows] for start in range(0, sources.size, rows)]
-    working = min(threads, len(blocks)) * prepared.working_bytes(rows)
+    # Of `ordered_map` so many are under way, or wait for their turn.
+    working = min(2 * threads if threads > 1 else 1, len(blocks)) * prepared.working_bytes(rows)
     _check_memory(prepared, sources, (0, 0), working, limit)  # the pilot below needs the room of a block
     expected = _expected_size(prepared, sources, rows)
-    _check_memory(prepared, sources, expected, working, limit)
     if place is None or place.type == "cpu":
+        _check_memory(prepared, sources, expected, working, limit)
         joined = Joined(sources.size, graph.n_nodes, expected, prepared.counts_dtype)
     else:
-        joined = DeviceJoined(graph.n_nodes, expected, place)
+        joined = DeviceJoined(graph.n_nodes, expected)
+        _check_memory(prepared, sources, joined.room, working, limit)
     with _bar(sources.size, progress) as bar:
         for block in ordered_map(prepared.sample, blocks, threads):
             joined.append(block)
@@ -193,10 +195,14 @@ def _expected_size(prepared: Prepared, sources: np.ndarray, block_rows: int) -> 
     if sources.size < 16 * _PILOT_ROWS:
         entries, visits = prepared.merged_per_row
         return int(sources.size * entries), int(sources.size * visits)
-    pilot = sources[np.linspace(0, sources.size - 1, min(_PILOT_ROWS, block_rows)).astype(np.int64)]
-    block = prepared.sample(pilot)
+    pilot = sources[np.linspace(0, sources.size - 1, _PILOT_ROWS).astype(np.int64)]
     share = sources.size / pilot.size
-    return int(share * block.indices.shape[0]), int(share * block.steps.shape[0])
+    n_entries = n_visits = 0
+    for start in range(0, pilot.size, block_rows):
+        block = prepared.sample(pilot[start : start + block_rows])
+        n_entries += block.indices.shape[0]
+        n_visits += block.steps.shape[0]
+    return int(share * n_entries), int(share * n_visits)
 
 
 def _check_memory(

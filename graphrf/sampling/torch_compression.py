@@ -44,7 +44,7 @@ class DeviceMatrix(NamedTuple):
     halvings: int
 
 
-def on_device(matrix: Matrix, device: torch.device) -> DeviceMatrix:
+def matrix_on_device(matrix: Matrix, device: torch.device) -> DeviceMatrix:
     """A copy of the matrix on a device."""
     short = np.int32 if matrix.order.size < 2**31 else np.int64
     integers = {"indptr": np.int64, "indices": short, "order": np.int64, "rank": np.int64}

@@ -53,7 +53,7 @@ class DeviceLengths:
         if self._rule == Rule.PERMUTATION:
             group = self._permutations.shape[0]
             tile = (w2[:, ::group] * self._order) >> 32
-            tile = self._permutations[:, tile].movedim(0, 2).reshape(x.shape)
+            tile = self._permutations[:, tile].movedim(0, 2).reshape(x.shape).contiguous()
             x = (self._order - 1 - tile + x) / self._divisor
         elif self._rule == Rule.STRATIFIED:
             shift = (w2[:, :1] * self._order) >> 32

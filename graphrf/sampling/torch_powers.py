@@ -20,7 +20,7 @@ from graphrf.sampling.torch_compression import (
     at,
     compressed,
     edges_of,
-    on_device,
+    matrix_on_device,
     product,
     segment_sums,
     starts_of,
@@ -56,7 +56,7 @@ class DevicePowers:
 
     def __init__(self, prepared: PreparedPowers, device: torch.device) -> None:
         self._prepared = prepared
-        self._matrix = on_device(prepared._matrix, device)
+        self._matrix = matrix_on_device(prepared._matrix, device)
         self._budgets: list[int] = prepared._budgets.tolist()
         self._picks = prepared._picks
         self._keep = prepared._keep

@@ -47,7 +47,8 @@ class Desk(NamedTuple):
     """Room for the walks of a batch, an element for each walk, taken once for many batches.
 
     But `by_length` has one for each length, `bits` four for each walk, `last_edge` and `share` none where there
-    are no weights; `gaps` has one for each number of walks, `places` are those of `sort_words`.
+    are no weights; `gaps` has one for each number of walks, `places` are those of `sort_words`. The walks lay what
+    else they need where there is room: the first lines of the two functions below say what lies where.
     """
 
     lengths: np.ndarray

@@ -1,5 +1,7 @@
 """Sampling by torch, as a user calls it: the features of the compiled loops, on the CPU and on another device."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -43,13 +45,15 @@ def test_torch_on_the_cpu_gives_the_features_of_the_compiled_loops(name, weighte
             _assert_same(by_torch, sample_features(graph, SAMPLERS[name], nodes=nodes, seed=5))
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-@pytest.mark.parametrize("visits", [1, 40, 10_000])
-def test_on_another_device_features_stay_there_and_are_the_same(name, visits, karate, monkeypatch):
-    monkeypatch.setattr("graphrf.sampling.device._DEVICE_VISITS", visits)  # one row a block, some, all
-    expected = sample_features(karate, SAMPLERS[name], seed=5)
+@pytest.mark.parametrize(
+    ("name", "visits"),
+    [*((name, 10_000) for name in SAMPLERS), ("independent", 1), ("stratified", 40), ("cut", 40)],
+)
+def test_on_another_device_features_stay_there_and_are_the_same(name, visits, weighted_graph, monkeypatch):
+    monkeypatch.setattr("graphrf.sampling.device._DEVICE_VISITS", visits)  # all rows a block, one, some
+    expected = sample_features(weighted_graph, SAMPLERS[name], seed=5)
     with SimulatedDevice():
-        features = sample_features(karate, SAMPLERS[name], seed=5, device="meta", memory_limit=10**9)
+        features = sample_features(weighted_graph, SAMPLERS[name], seed=5, device="meta")
         assert features.device == "meta"
         _assert_same(features.to("cpu"), expected)
 
@@ -78,6 +82,36 @@ def test_records_that_grow_beyond_what_a_pilot_foretold_are_whole(monkeypatch):
         _assert_same(features.to("cpu"), expected)
 
 
+def test_columns_on_a_device_keep_little_room_that_they_do_not_need(karate):
+    # Of few sources the most that can be is expected, far more than there is.
+    with SimulatedDevice():
+        features = sample_features(karate, grf.RandomWalks(3_000, grf.Truncated(4)), seed=1, device="meta")
+        for column in features._on_device.tensors().values():
+            if column is not None:
+                held = column.inner.untyped_storage().nbytes()
+                assert held <= column.inner.nbytes / 0.85
+
+
+def test_the_memory_of_a_device_is_asked_for_once_the_graph_is_there(karate, monkeypatch):
+    from graphrf.sampling import device
+
+    calls = []
+    memory, prepare = device.device_memory, device.OnDevice.__init__
+    monkeypatch.setattr(device, "device_memory", lambda place: calls.append("memory") or memory(place))
+    monkeypatch.setattr(device.OnDevice, "__init__", lambda *a: calls.append("graph") or prepare(*a))
+    sample_features(karate, SAMPLERS["independent"], seed=0, engine="torch")
+    assert calls == ["graph", "memory"]
+
+
+def test_a_sampler_on_a_device_can_be_copied(karate):
+    from graphrf.sampling.device import OnDevice
+
+    prepared = OnDevice(SAMPLERS["independent"].prepare(karate, 0), torch.device("cpu"))
+    assert copy.copy(prepared).n_walks == 6
+    with pytest.raises(AttributeError, match="_nothing"):
+        _ = prepared._nothing
+
+
 def test_blocks_keep_to_a_share_of_the_memory_that_there_is(karate):
     from graphrf.sampling.device import OnDevice
 
@@ -96,6 +130,17 @@ def test_what_exceeds_the_memory_limit_is_refused_and_told(engine, karate):
     with pytest.raises(MemoryError, match=r"features of 6800 nodes with RandomWalks.*`memory_limit` is.*n_walks"):
         sample_features(graph, sampler, seed=0, engine=engine, memory_limit=features.nbytes)
     sample_features(graph, sampler, seed=0, engine=engine, memory_limit=40 * features.nbytes)
+
+
+@pytest.mark.parametrize("engine", ["numba", "torch"])
+def test_one_odd_source_does_not_open_the_door_to_a_record_that_cannot_fit(engine, monkeypatch):
+    # Blocks of one row; the first node has no edges and next to no record, the rows of the others are some 9 MB.
+    monkeypatch.setattr("graphrf.sampling.sample._BLOCK_VISITS", 1)
+    monkeypatch.setattr("graphrf.sampling.device._HOST_VISITS", 1)
+    graph = grf.from_edges(np.arange(1, 4_999), np.arange(2, 5_000), n_nodes=5_000)
+    sampler = grf.RandomWalks(100, grf.Truncated(20))
+    with pytest.raises(MemoryError, match="features of 5000 nodes"):
+        sample_features(graph, sampler, seed=0, engine=engine, memory_limit=5_000_000)
 
 
 def test_bad_engines_and_devices_are_named(karate):

@@ -317,6 +317,17 @@ def test_the_memory_of_a_record_is_what_is_foreseen(weighted_graph):
 
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
+@pytest.mark.parametrize("law", [grf.Truncated(40), grf.IID(0.05), grf.Stratified(0.1)], ids=repr)
+@pytest.mark.parametrize("n_walks", [1, 16])
+def test_a_block_takes_no_more_than_the_memory_that_is_foreseen_for_it(grid, directions, law, n_walks):
+    prepared = grf.RandomWalks(n_walks, law, directions=directions).prepare(grid, 0)
+    sources = np.arange(grid.n_nodes)
+    block = prepared.sample(sources)
+    size = sum(array.nbytes for array in block if array is not None) - 16 * sources.size
+    assert size <= 1.02 * prepared.working_bytes(sources.size)  # lengths vary
+
+
+@pytest.mark.parametrize("directions", DIRECTIONS)
 def test_buffers_that_are_too_small_grow_and_change_nothing(grid, directions, monkeypatch):
     sampler = grf.RandomWalks(6, grf.IID(0.1), directions=directions)
     expected = grf.sample_features(grid, sampler, seed=3)

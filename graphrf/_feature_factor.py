@@ -156,6 +156,8 @@ class FeatureFactor:
         dtype = np.result_type(np.asarray(x).dtype, np.asarray(y).dtype)
         x = _columns("x", x, self.shape[1], dtype)
         y = _columns("y", y, self.shape[0], dtype)
+        if x.shape[1] != y.shape[1]:
+            raise ValueError(f"`y` must have as many columns as `x`, got {y.shape[1]} for {x.shape[1]}")
         load = 1.0 / (features._survival * features.n_walks)
         root = features._degree_roots()
 

@@ -109,7 +109,7 @@ def transposed_pattern(record: DeviceRecord, n_nodes: int, visits_at_once: int) 
 
 
 def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
-    """Sums of consecutive runs of terms, each from its first to its last; changes the terms.
+    """Sums of consecutive runs of terms, each from its first to its last.
 
     By rank within a run: first terms, then second ones of the runs that have them, and so on. No two numbers
     meet, so there are no atomic additions, whose order CUDA leaves open.

@@ -27,7 +27,7 @@ def fill_values(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, fastmath={"reassoc"})
 def _inner(y, row, x, column):  # type: ignore[no-untyped-def]
-    """<y_row, x_column> in float64, its terms added in the lanes of vector registers."""
+    """<y_row, x_column>: terms of the arrays' type, added up in float64 in the lanes of vector registers."""
     total = 0.0
     for j in range(uint64(x.shape[1])):
         total += y[row, j] * x[column, j]

@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from graphrf._device_loops import DegreeRoots, entry_values, step_products, step_squares, transposed_pattern
-from graphrf._device_record import DeviceRecord, row_index
+from graphrf._device_record import VISITS_AT_ONCE, DeviceRecord, row_index
 from graphrf._feature_tensor import csr_tensor
 from graphrf.features import Features
 from graphrf.series import SeriesFactor
 
-# Visits and gathered numbers (entries x columns) worked on at once: temporaries of 64 and 512 MB in float32.
-_VISITS_AT_ONCE = 2**24
+# Gathered numbers (entries x columns) worked on at once: temporaries of 512 MB in float32.
 _GATHERED = 2**27
 # Rows of F F^T whose diagonal is made at once by the series: numbers (nodes of the graph x rows).
 _UNIT_NUMBERS = 2**22
@@ -77,7 +76,7 @@ class DeviceFeatures:
 
     def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
         """<y, P_k x> for k < size."""
-        at_once = min(_VISITS_AT_ONCE, max(1, _GATHERED // x.shape[1]))
+        at_once = min(VISITS_AT_ONCE, max(1, _GATHERED // x.shape[1]))
         sums = step_products(self._record, self._roots, x, y, self._walkers.numel(), at_once)
         sums /= self._walkers
         gradient = torch.zeros(size, dtype=torch.float64, device=x.device)
@@ -101,7 +100,7 @@ class DeviceFeatures:
 
     def mean_squares(self) -> Tensor:
         """<P_k, P_l> / n for all steps, float64, shape (L + 1, L + 1)."""
-        sums = step_squares(self._record, self._roots, self._walkers.numel(), _VISITS_AT_ONCE)
+        sums = step_squares(self._record, self._roots, self._walkers.numel(), VISITS_AT_ONCE)
         return sums / torch.outer(self._walkers, self._walkers) / self.shape[0]
 
     def _matrix(self, f: Tensor) -> Tensor:
@@ -113,7 +112,7 @@ class DeviceFeatures:
         made = self._made(f)
         if made.transpose is None:
             if self._pattern_t is None:
-                self._pattern_t = transposed_pattern(self._record, self.shape[1], _VISITS_AT_ONCE)
+                self._pattern_t = transposed_pattern(self._record, self.shape[1], VISITS_AT_ONCE)
             pointer, index, order = self._pattern_t
             values = made.matrix.values().index_select(0, order)
             made.transpose = csr_tensor(pointer, index, values, self.shape[::-1])
@@ -127,7 +126,7 @@ class DeviceFeatures:
             load = torch.zeros_like(self._walkers)
             used = min(load.numel(), f.numel())
             load[:used] = f[:used] / self._walkers[:used]  # divided as on the host: the same bits
-            values = entry_values(self._record, self._roots, load, self._dtype, _VISITS_AT_ONCE)
+            values = entry_values(self._record, self._roots, load, self._dtype, VISITS_AT_ONCE)
             matrix = csr_tensor(self._record.indptr, self._record.indices, values, self.shape)
             self._last = made = _Made(f.clone(), matrix)
         return made

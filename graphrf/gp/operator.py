@@ -44,8 +44,8 @@ class FactorOperator(LinearOperator):
     Notes
     -----
     Time of a product with p columns: O(p nnz(F)) of features, p times the series' sparse products of the series;
-    `to_dense` takes min(n, m) columns. Memory besides the result: blocks of N x p numbers, at most 4 million or
-    8 columns; on other devices than the CPU 2^28 numbers.
+    `to_dense` takes min(n, m) columns. Memory besides the result: blocks of N x p numbers, at most 4 million, on
+    other devices than the CPU 2^28; or 8 columns, for gradients of a symmetric matrix 16, where these are more.
     """
 
     def __init__(self, f: Tensor, *, rows: TorchFactor, cols: TorchFactor) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from graphrf.factor import Factor
 
 # Numbers (nodes of the graph x columns) in a block of right-hand sides: on the CPU, and elsewhere, where a pass
-# over the matrix is worth its room; the fewest columns of one.
+# over the matrix is worth its room; the fewest right-hand sides of one.
 _BLOCK_NUMBERS = 4_000_000
 _DEVICE_NUMBERS = 2**28
 _NARROWEST = 8
@@ -122,7 +122,8 @@ def product(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tenso
     -----
     Cost: a product with F_c^T and one with F_r; backward two products and two of `grad_f`, or one product if only
     x needs a gradient. Memory besides the result: N x p numbers, in blocks of columns with at most 4 million, on
-    other devices than the CPU 2^28.
+    other devices than the CPU 2^28; or with 8 columns, for gradients of one object for both 16, where these are
+    more.
     """
     result: Tensor = _Product.apply(rows, cols, f, x)
     return result
@@ -140,7 +141,7 @@ def dense(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
 def modulation_gradient(rows: TorchFactor, cols: TorchFactor, f: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """The gradient of <left, F_r F_c^T right> in f, of f's shape and dtype."""
     gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
-    for block in _column_blocks(cols.shape[1], right.shape[1], f.device):
+    for block in _column_blocks(cols.shape[1] * (2 if rows is cols else 1), right.shape[1], f.device):
         y, x = left[:, block], right[:, block]
         if rows is cols:  # both halves in one pass
             spread = rows.apply_t(f, torch.cat([x, y], 1))
@@ -239,8 +240,9 @@ def _in_blocks(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Te
     return result
 
 
-def _column_blocks(n_nodes: int, n_columns: int, device: torch.device) -> Iterator[slice]:
-    width = max(_NARROWEST, (_BLOCK_NUMBERS if device.type == "cpu" else _DEVICE_NUMBERS) // n_nodes)
+def _column_blocks(height: int, n_columns: int, device: torch.device) -> Iterator[slice]:
+    """Blocks of columns, each of which takes `height` numbers."""
+    width = max(_NARROWEST, (_BLOCK_NUMBERS if device.type == "cpu" else _DEVICE_NUMBERS) // height)
     for start in range(0, n_columns, width):
         yield slice(start, min(start + width, n_columns))
 

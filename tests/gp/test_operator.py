@@ -199,11 +199,32 @@ def test_narrow_blocks_of_columns_change_nothing(weighted_graph, monkeypatch):
     torch.testing.assert_close(torch.autograd.grad((matrix @ x).square().sum(), f)[0], gradient)
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_blocks_of_right_hand_sides_are_as_large_as_stated(symmetric, weighted_graph, monkeypatch):
+    widths = []
+
+    class Logged(HostFactor):
+        def apply_t(self, f, y):
+            widths.append(y.shape[1])
+            return super().apply_t(f, y)
+
+    rows = Logged(walks(weighted_graph).factor())
+    cols = rows if symmetric else Logged(walks(weighted_graph).factor())
+    x = torch.ones(8, 50, dtype=torch.float64)
+    for numbers, narrowest, widest in ((8 * 20, 3, {20, 10}), (8 * 4, 3, {4, 6, 2})):
+        monkeypatch.setattr(torch_factor, "_BLOCK_NUMBERS", numbers)
+        monkeypatch.setattr(torch_factor, "_NARROWEST", narrowest)
+        widths.clear()
+        product(rows, cols, modulation(), x).sum().backward()
+        assert set(widths) <= widest
+        assert max(widths) == max(widest - (set() if symmetric else {6}))
+
+
 def test_small_chunks_of_entries_and_visits_change_nothing(weighted_graph, monkeypatch):
     x = torch.randn(8, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     whole = DeviceFeatures(walks(weighted_graph), CPU, torch.float64)
     products, gradient = whole.apply(modulation(), x), whole.grad_f(x, x, LENGTH + 1)
-    monkeypatch.setattr("graphrf.gp.device_factors._VISITS_AT_ONCE", 3)
+    monkeypatch.setattr("graphrf.gp.device_factors.VISITS_AT_ONCE", 3)
     monkeypatch.setattr("graphrf.gp.device_factors._GATHERED", 14)
     chunked = DeviceFeatures(walks(weighted_graph), CPU, torch.float64)
     torch.testing.assert_close(chunked.apply(modulation(), x), products)

@@ -50,8 +50,8 @@ class Features:
 
     The record lies on the host, or on a torch device (`device`, `to`). Of features on a device `torch`, `take`,
     `to`, `gp.GRFKernel` and the sizes work there. Whatever gives numpy or scipy copies the record to the host when
-    it is first asked for, and keeps the copy: `to("cpu")` says so in the code. Pickles and deep copies hold the
-    host's record.
+    it is first asked for, and keeps the copy; `to("cpu")` says so in the code, and leaves none behind, as `save`.
+    Pickles and copies by the module `copy`, shallow ones too, hold the host's record.
 
     Source: the paper (Reid et al. 2024), Eq. 9 and Eq. 50, with the importance weights of simple random walks
     on the normalised Laplacian in closed form.
@@ -149,11 +149,20 @@ class Features:
             record = self.__dict__.get("_on_device")
             if record is None or not name.startswith("_") or name[1:] not in _STORED:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            from graphrf._device_record import host_array
+            array = self._on_host(name[1:])
+            self._hold({name[1:]: array})
+            return array
 
-            tensor = getattr(record, name[1:])
-            self._hold({name[1:]: None if tensor is None else host_array(tensor)})
-            return self.__dict__[name]
+    def _on_host(self, name: str) -> np.ndarray | None:
+        """An array of the record; a copy that is not kept of what lies on a device and has not been fetched."""
+        held = vars(self)
+        if self._on_device is None or f"_{name}" in held:
+            array: np.ndarray | None = held[f"_{name}"]
+            return array
+        from graphrf._device_record import host_array
+
+        tensor = getattr(self._on_device, name)
+        return None if tensor is None else host_array(tensor)
 
     def _freeze(self) -> None:
         """Make the record read-only; loops are compiled for read-only arrays alone."""
@@ -206,7 +215,7 @@ class Features:
             return self._with_tensors(place)
         if self._on_device is None:
             return self
-        return self._replaced(**{name: getattr(self, f"_{name}") for name in _STORED})
+        return self._replaced(**{name: self._on_host(name) for name in _STORED})
 
     def _with_tensors(self, device: torch.device) -> Features:
         """The same with tensors on a device, the host's CPU too, where they share the arrays' memory."""

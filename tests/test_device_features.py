@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -139,6 +140,29 @@ def test_a_pickle_holds_the_record_of_the_host(features):
     assert again._on_device is None
     assert same(features, again)
     assert not again._counts.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda features, path: features.save(path / "features.npz"),
+        lambda features, path: features.to("cpu"),
+        lambda features, path: pickle.dumps(features),
+        lambda features, path: copy.copy(features),
+        lambda features, path: copy.deepcopy(features),
+    ],
+    ids=["save", "to", "pickle", "copy", "deepcopy"],
+)
+def test_what_goes_to_the_host_leaves_no_copy_on_the_devices_features(use, features, tmp_path):
+    device = with_tensors(features)
+    kept = device._steps
+    result = use(device, tmp_path)
+    assert fetched(device) == {"_steps"}
+    if isinstance(result, grf.Features):
+        assert result.device == "cpu"
+        assert result._on_device is None
+        assert same(features, result)
+    assert device.to("cpu")._steps is kept  # what was fetched before is not fetched again
 
 
 def test_a_device_gets_the_record_once_and_gives_back_what_is_asked_for(features):

@@ -42,10 +42,13 @@ def torch_device(device: str | torch.device, purpose: str) -> torch.device:
     except ImportError as error:
         raise ImportError(f"{purpose} needs torch: pip install 'graphrf[gp]'") from error
     try:
+        if not isinstance(device, (str, torch.device)):
+            raise TypeError("torch would take None for the CPU, and numbers for GPUs")
         probe = torch.zeros(1, dtype=torch.float64, device=device)
         probe.cpu()  # "meta" holds no numbers
         return probe.device
-    except (RuntimeError, TypeError, AssertionError) as error:  # the last from a torch without that device
+    # the last two from a torch without that device
+    except (RuntimeError, TypeError, AssertionError, ImportError) as error:
         raise ValueError(
             f"`device` must be a torch device at hand that knows float64, such as 'cpu' or 'cuda', got {device!r}"
         ) from error

@@ -174,6 +174,7 @@ class Features:
         return dict(vars(self if self._on_device is None else self.to("cpu")))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        self._on_device = None  # pickles from before there were devices do not say
         self.__dict__.update(state)
         self._freeze()  # pickle forgets it
 

@@ -1,4 +1,5 @@
 import json
+import sys
 
 import networkx as nx
 import numpy as np
@@ -357,9 +358,34 @@ def test_paths_and_devices_that_are_none_are_refused(tmp_path, features):
         grf.load_features(None)
     with pytest.raises(TypeError, match="`path` must be a path"):
         features.save(3.5)
-    pytest.importorskip("torch", reason="the extra `gp` is not installed")
-    with pytest.raises(ValueError, match="`device` must be a torch device at hand"):
-        features.torch(KERNEL, device="foo")
+    torch = pytest.importorskip("torch", reason="the extra `gp` is not installed")
+    # of the last three torch takes one for the host, and has no module for the others
+    for device in ("foo", "meta", 3.5, 0, b"cpu", "hpu", "privateuseone"):
+        for use in (features.to, lambda device: features.torch(KERNEL, device=device)):
+            with pytest.raises(ValueError, match="`device` must be a torch device at hand"):
+                use(device)
+    with pytest.raises(ValueError, match=r"`device` must be a torch device at hand.*got None"):
+        features.to(None)
+    assert features.to(torch.device("cpu")) is features
+
+
+def test_features_on_the_host_are_there_without_torch(features, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert features.to("cpu") is features
+    with pytest.raises(ImportError, match=r"Features\.to needs torch"):
+        features.to("cuda")
+
+
+def test_pickles_from_before_devices_are_of_the_host(features):
+    state = features.__getstate__()
+    del state["_on_device"]
+    again = Features.__new__(Features)
+    again.__setstate__(state)
+    assert again.device == "cpu"
+    assert repr(again) == repr(features)
+    np.testing.assert_array_equal(
+        again.take([3, 1]).matrix(KERNEL).toarray(), features.matrix(KERNEL)[[3, 1]].toarray()
+    )
 
 
 def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features):

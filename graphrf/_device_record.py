@@ -13,6 +13,8 @@ from torch import Tensor
 
 # Visits worked on at once: 128 MB for one float64 of each.
 VISITS_AT_ONCE = 2**24
+# Entries that their pointer counts in int32, at most.
+_MOST_SHORT = 2**31 - 1
 
 
 class Part(NamedTuple):
@@ -119,10 +121,12 @@ class DeviceRecord:
     def take(self, rows: Tensor) -> DeviceRecord:
         """Some of the rows, int64 on the device, in the order given; waits for the sizes of the result."""
         indptr, visit_ptr = _joined(self.indptr, rows), _joined(self.visit_ptr, rows)
-        n_entries, n_visits = torch.stack([indptr[-1].long(), visit_ptr[-1]]).tolist()
+        n_entries, n_visits = torch.stack([indptr[-1], visit_ptr[-1]]).tolist()
+        # repeated rows may have more entries than the type of the whole record can count
+        kind = torch.int64 if n_entries > _MOST_SHORT else self.indices.dtype
         taken = DeviceRecord(
-            indptr=indptr,
-            indices=self.indices.new_empty(n_entries),
+            indptr=indptr.to(kind),
+            indices=self.indices.new_empty(n_entries, dtype=kind),
             visit_ptr=visit_ptr,
             visits_per_entry=self.visits_per_entry.new_empty(n_entries),
             steps=self.steps.new_empty(n_visits),
@@ -197,8 +201,8 @@ def row_index(rows: Any, n_rows: int, device: torch.device) -> Tensor:
 
 
 def _joined(pointer: Tensor, rows: Tensor) -> Tensor:
-    """Where the rows begin when they stand one after the other."""
-    joined = pointer.new_zeros(rows.numel() + 1)
+    """Where the rows begin when they stand one after the other, int64."""
+    joined = torch.zeros(rows.numel() + 1, dtype=torch.int64, device=pointer.device)
     joined[1:] = torch.cumsum(pointer.diff()[rows], 0)
     return joined
 

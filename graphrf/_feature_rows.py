@@ -8,6 +8,8 @@ import numpy as np
 
 from graphrf import _checks
 
+# What int32 counts, at most.
+_MOST_SHORT = 2**31 - 1
 # Entries of a block of rows.
 _BLOCK = 1_000_000
 
@@ -33,12 +35,16 @@ def row_numbers(argument: str, wanted: Any, nodes: np.ndarray) -> np.ndarray:
 
 
 def gathered(pointer: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries of CSR rows in the order given, and the row pointer of the result."""
+    """Entries of CSR rows in the order given, and the row pointer of the result.
+
+    The pointer has the type of the one that came, or int64 where that cannot count the entries: rows may repeat.
+    """
     sizes = np.diff(pointer)[rows].astype(np.int64)
     ends = np.cumsum(sizes)
     within = np.arange(int(ends[-1]) if ends.size else 0) - np.repeat(ends - sizes, sizes)
     entries = np.repeat(pointer[rows].astype(np.int64), sizes) + within
-    return entries, np.concatenate([[0], ends]).astype(pointer.dtype)
+    joined = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+    return entries, joined if joined[-1] > _MOST_SHORT else joined.astype(pointer.dtype)
 
 
 def row_blocks(indptr: np.ndarray) -> list[tuple[int, int]]:

@@ -519,7 +519,7 @@ class Features:
         return self._replaced(
             nodes=self.nodes[rows],
             indptr=indptr,
-            indices=self._indices[entries],
+            indices=self._indices[entries].astype(indptr.dtype, copy=False),
             visit_ptr=visit_ptr,
             visits_per_entry=self._visits_per_entry[entries],
             steps=self._steps[visits],

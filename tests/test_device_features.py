@@ -12,7 +12,7 @@ import graphrf as grf
 
 torch = pytest.importorskip("torch", reason="records on devices need the extra `gp`")
 
-from graphrf import _device_loops  # noqa: E402
+from graphrf import _device_loops, _device_record, _feature_rows  # noqa: E402
 from graphrf._device_record import unsigned16  # noqa: E402
 from graphrf.gp.kernel_source import _step_squares  # noqa: E402
 from tests.simulated_device import Simulated, SimulatedDevice  # noqa: E402
@@ -121,6 +121,51 @@ def test_rows_are_taken_on_the_device(features, wanted):
     np.testing.assert_array_equal(taken.nodes, expected.nodes)
     with pytest.raises(ValueError, match="among the sampled nodes, got 6"):
         device.take([6])
+
+
+@pytest.mark.parametrize("at", ["host", "device"])
+def test_rows_with_more_entries_than_int32_counts_are_taken_with_int64(at, features, monkeypatch):
+    assert features._indices.dtype == np.int32
+    wanted = [7, 3, 3]
+    expected = features.take(wanted)
+    n_entries = expected.nnz
+    whole = features if at == "host" else with_tensors(features)
+    for most, kind in ((n_entries, np.int32), (n_entries - 1, np.int64)):
+        if at == "host":
+            monkeypatch.setattr(_feature_rows, "_MOST_SHORT", most)
+        else:
+            monkeypatch.setattr(_device_record, "_MOST_SHORT", most)
+        taken = whole.take(wanted)
+        assert taken._indptr.dtype == taken._indices.dtype == kind
+        for name in ("_indptr", "_indices", "_visit_ptr", "_visits_per_entry", "_steps", "_counts"):
+            np.testing.assert_array_equal(getattr(taken, name), getattr(expected, name))
+        kernel = kernel_of(features)
+        np.testing.assert_array_equal(taken.matrix(kernel).toarray(), expected.matrix(kernel).toarray())
+
+
+def test_pointers_of_repeated_rows_do_not_overflow():
+    pointer = np.array([0, 2**30, 2**31 - 1], dtype=np.int32)
+    joined = _device_record._joined(torch.from_numpy(pointer), torch.tensor([0, 0, 1, 0]))
+    expected = np.cumsum([0, 2**30, 2**30, 2**30 - 1, 2**30])
+    assert joined.dtype == torch.int64
+    np.testing.assert_array_equal(joined.numpy(), expected)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_parts_are_all_rows_in_order_with_and_without_visits(at_once):
+    sizes = torch.tensor([0, 0, 3, 0, 1, 5, 0])
+    pointer = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
+    bits = torch.ones(9, dtype=torch.int16)
+    record = _device_record.DeviceRecord(pointer, torch.zeros(9, dtype=torch.int64), pointer, bits, bits, bits)
+    parts = record.parts(at_once)
+    assert (parts[0].rows.start, parts[-1].rows.stop) == (0, 7)
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        first, last = part.rows.start, part.rows.stop
+        assert first < last
+        for span in (part.entries, part.visits):
+            assert (span.start, span.stop) == (pointer[first], pointer[last])
+        assert following is None or following.rows.start == last
+    assert len(parts) == {1: 4, 2: 3, 100: 1}[at_once]  # the first of four has no visits
 
 
 def test_features_go_to_the_host_and_stay_where_they_are(features):

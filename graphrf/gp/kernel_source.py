@@ -161,6 +161,9 @@ class SeriesSource:
     def __deepcopy__(self, memo: dict[int, Any]) -> SeriesSource:
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_every": {}}  # which may lie on devices that others have not
+
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Chebyshev coefficients of F and its derivatives, by values at Chebyshev points; cut below 1e-12."""
         jacobian = np.zeros((1, 0))
@@ -222,7 +225,7 @@ class SeriesSource:
 
 
 class _Kept:
-    """A function of nodes, device and dtype that keeps its last few results.
+    """A function of nodes, device and dtype that keeps its last few results; pickles hold none.
 
     Nodes are compared where they lie, number by number: one answer goes to the host, and a tensor that was changed
     in place is not taken for what it was.
@@ -230,18 +233,22 @@ class _Kept:
 
     def __init__(self, make: Callable[[Tensor, torch.device, torch.dtype], TorchFactor]) -> None:
         self._make = make
-        self._known: list[tuple[Tensor, torch.device, torch.dtype, TorchFactor]] = []
+        self._known: tuple[tuple[Tensor, torch.device, torch.dtype, TorchFactor], ...] = ()
 
     def __call__(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         nodes = nodes.to(device)
-        for place, (known, *kind, factor) in enumerate(self._known):
+        before = self._known  # read once and replaced whole: another thread may be doing the same
+        for one in before:
+            known, *kind, factor = one
             if kind == [device, dtype] and known.shape == nodes.shape and torch.equal(known, nodes):
-                self._known.append(self._known.pop(place))
+                self._known = (*(other for other in before if other is not one), one)
                 return factor
         factor = self._make(nodes, device, dtype)
-        self._known.append((nodes.clone(), device, dtype, factor))
-        del self._known[:-_KEPT]
+        self._known = (*before, (nodes.clone(), device, dtype, factor))[-_KEPT:]
         return factor
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_make": self._make, "_known": ()}
 
 
 def _step_squares(features: Features) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import networkx as nx
@@ -147,6 +148,43 @@ def test_equal_nodes_share_their_rows_whatever_tensor_holds_them(karate, monkeyp
         assert device.root_rows(x) is first
     assert len(made) == 1
     assert device.root_rows(torch.arange(1, 6)) is not first
+
+
+def test_threads_that_share_a_kernel_get_their_own_rows(karate):
+    source = modules(sampled(karate))[1]._source
+    nodes = [torch.arange(first, first + 5) for first in range(6)]
+    f = torch.tensor(grf.Diffusion(0.8).modulation(LENGTH + 1))
+    every = torch.eye(34)
+    expected = source._make(nodes[0], CPU, torch.float64).apply(f, every)
+
+    def intrude():  # everything that is kept gives way
+        for x in nodes[1:]:
+            source._rows(x, CPU, torch.float64)
+
+    for known in (nodes[:1], nodes[:4], nodes[5:]):
+
+        def call(known=known):
+            for x in known:
+                source._rows(x, CPU, torch.float64)
+            return source._rows(nodes[0], CPU, torch.float64).apply(f, every)
+
+        results = interleaved_results(call, intrude, type(source._rows).__call__.__code__)
+        assert len(results) > 4
+        for result in results:
+            assert torch.equal(result, expected)
+        assert len(source._rows._known) <= 4
+
+
+@pytest.mark.parametrize("name", ["features", "graph"])
+def test_a_pickle_holds_no_rows_of_a_device(name, karate):
+    x = torch.arange(5)
+    module = GRFKernel(karate, grf.Diffusion(0.8)) if name == "graph" else modules(sampled(karate))[1]
+    expected, kept = module(x).to_dense().detach(), module.root_rows(x)
+    again = pickle.loads(pickle.dumps(module))
+    assert again._source._rows._known == ()
+    assert not getattr(again._source, "_every", None)
+    torch.testing.assert_close(again(x).to_dense(), expected)
+    assert module.root_rows(x) is kept
 
 
 def test_float32_models_work_on_the_device(karate):

@@ -82,7 +82,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
     Rows of the last four sets of nodes are kept. Cost: see `FactorOperator`; the series is evaluated by Chebyshev
     polynomials of W, and a product and a gradient each take two sparse products a term for each column.
 
-    A deep copy shares graph and features.
+    A deep copy shares graph and features; a pickle holds features as arrays of the host, and no kept rows.
 
     Examples
     --------

@@ -185,6 +185,17 @@ def test_batches_of_right_hand_sides_are_products_one_by_one(name, weighted_grap
     torch.testing.assert_close(gradient, 3 * torch.autograd.grad(single.square().sum(), f)[0])
 
 
+@pytest.mark.parametrize("name", ["host features", "device series"])
+def test_copies_of_a_modulation_share_one_gradient(name, weighted_graph):
+    f = modulation()
+    x = torch.randn(3, 8, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    factor = FACTORS[name](weighted_graph, CPU, torch.float64)
+    copies = FactorOperator(f.expand(3, -1), rows=factor, cols=factor)
+    found = torch.autograd.grad((copies @ x).square().sum(), f)[0]
+    expected = torch.autograd.grad((dense_kernel(name, weighted_graph, f) @ x).square().sum(), f)[0]
+    torch.testing.assert_close(found, expected)
+
+
 def test_narrow_blocks_of_columns_change_nothing(weighted_graph, monkeypatch):
     x = torch.randn(3, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     f = modulation()

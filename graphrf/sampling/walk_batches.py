@@ -46,19 +46,22 @@ class Layout(NamedTuple):
 class Desk(NamedTuple):
     """Room for the walks of a batch, an element for each walk, taken once for many batches.
 
-    But `by_length` has one for each length, `bits` four for each walk, `last_edge` and `share` none where there
+    But `by_length` has one for each length, `words` four for each walk, `last_edge` and `share` none where there
     are no weights; `gaps` has one for each number of walks, `places` are those of `sort_words`. The walks lay what
     else they need where there is room: the first lines of the two functions below say what lies where.
     """
 
     lengths: np.ndarray
     by_length: np.ndarray
+    words: np.ndarray
     bits: np.ndarray
     walkers: np.ndarray
     others: np.ndarray
     source: np.ndarray
     number: np.ndarray
     position: np.ndarray
+    rank: np.ndarray
+    leaving: np.ndarray
     edge: np.ndarray
     last_edge: np.ndarray
     share: np.ndarray
@@ -72,12 +75,15 @@ def new_desk(n_sources: int, n_walks: int, longest: int, weighted: bool) -> Desk
     return Desk(
         lengths=np.empty(n, np.int64),
         by_length=np.empty(longest + 1, np.int64),
-        bits=np.empty((4, n), np.uint64),
+        words=np.empty((4, n), np.uint32),
+        bits=np.empty(n, np.uint64),
         walkers=np.empty(n, np.uint64),
         others=np.empty(n, np.uint64),
         source=np.empty(n, np.uint32),
         number=np.empty(n, np.uint32),
         position=np.empty(n, np.uint32),
+        rank=np.empty(n, np.uint32),
+        leaving=np.empty(n, np.uint32),
         edge=np.empty(n, np.uint64),
         last_edge=np.empty(n if weighted else 0, np.uint64),
         share=np.empty(n if weighted else 0, np.float64),
@@ -121,17 +127,20 @@ def new_layout(n_nodes, longest, n_walks, n_sources):  # type: ignore[no-untyped
 
 
 @njit(nogil=True)
-def choose_edges(n, position, bits, indptr, cumulative, edge, last_edge, share):  # type: ignore[no-untyped-def]
+def choose_edges(  # type: ignore[no-untyped-def]
+    n, position, high_bits, low_bits, indptr, cumulative, edge, last_edge, share
+):
     """The edges by which n walkers leave their nodes, as `graphrf.sampling.walks.neighbour` chooses.
 
-    Searches in rows of weights go on side by side, each halving its part of a row in every round.
+    Of 64 random bits the low 32 are read only where there are weights. Searches in rows of weights go on side by
+    side, each halving its part of a row in every round.
     """
     if cumulative.size == 0:
         for i in range(n):
             node = uint64(position[i])
             low = uint64(indptr[node])
             high = uint64(indptr[node + _U1])
-            edge[i] = low + (((bits[i] >> _U32) * (high - low)) >> _U32)
+            edge[i] = low + ((uint64(high_bits[i]) * (high - low)) >> _U32)
         return
     widest = _U0
     for i in range(n):
@@ -140,7 +149,7 @@ def choose_edges(n, position, bits, indptr, cumulative, edge, last_edge, share):
         high = uint64(indptr[node + _U1]) - _U1
         edge[i] = low
         last_edge[i] = high
-        share[i] = float(bits[i] >> _U11) * 2.0**-53
+        share[i] = float(((uint64(high_bits[i]) << _U32) | uint64(low_bits[i])) >> _U11) * 2.0**-53
         widest = max(widest, high - low)
     while widest > _U0:
         for i in range(n):
@@ -163,7 +172,7 @@ def walk_independent(  # type: ignore[no-untyped-def]
     graphs use one word a step, so four steps a call of the generator; weighted ones two words.
     Counters: (source, walk, block of steps, DIRECTION).
     """
-    lengths, by_length, bits = desk.lengths, desk.by_length, desk.bits
+    lengths, by_length, words = desk.lengths, desk.by_length, desk.words
     origin, source, number, position, edge = desk.walkers, desk.source, desk.number, desk.position, desk.edge
     n_walkers = sources.size * n_walks
     longest = 0
@@ -199,15 +208,15 @@ def walk_independent(  # type: ignore[no-untyped-def]
             block = uint64((k - 1) // per_call)
             for i in range(walking):
                 w0, w1, w2, w3 = philox(uint64(source[i]), uint64(number[i]), block, _USE_DIRECTION, key)
-                if per_call == 4:
-                    bits[0, i] = w0 << _U32
-                    bits[1, i] = w1 << _U32
-                    bits[2, i] = w2 << _U32
-                    bits[3, i] = w3 << _U32
-                else:
-                    bits[0, i] = (w0 << _U32) | w1
-                    bits[1, i] = (w2 << _U32) | w3
-        choose_edges(walking, position, bits[phase], indptr, cumulative, edge, desk.last_edge, desk.share)
+                words[0, i] = uint32(w0)
+                words[1, i] = uint32(w1)
+                words[2, i] = uint32(w2)
+                words[3, i] = uint32(w3)
+        high = phase * (4 // per_call)
+        low = high + 1 if per_call == 2 else high
+        choose_edges(
+            walking, position, words[high], words[low], indptr, cumulative, edge, desk.last_edge, desk.share
+        )
         step = (uint64(k) << layout.step_bit) | _U1
         for i in range(walking):
             node = uint64(indices[edge[i]])
@@ -228,10 +237,9 @@ def walk_stratified(  # type: ignore[no-untyped-def]
     independent of the lengths. Walkers are words: number of the source in the batch | node | number of the walk
     in the batch. Counters: (source, node, step, SHARED_DIRECTION).
     """
-    lengths, bits = desk.lengths, desk.bits
+    lengths, words, group_bits, group = desk.lengths, desk.words, desk.bits, desk.number
     now, then, source, position, edge = desk.walkers, desk.others, desk.source, desk.position, desk.edge
-    group, rank, group_bits = desk.number, bits[1], bits[2]
-    leaving = bits[3]
+    rank, leaving = desk.rank, desk.leaving
     standing = sources.size * n_walks
     node_bit = uint64(bit_length(standing - 1))
     source_bit = node_bit + uint64(layout.node_bits)
@@ -267,9 +275,9 @@ def walk_stratified(  # type: ignore[no-untyped-def]
             goes_on = lengths[word & number_mask] > k
             now[kept] = word
             group[kept] = uint32(g - n)
-            rank[kept] = left
+            rank[kept] = uint32(left)
             left += uint64(goes_on)
-            leaving[g - n] = left
+            leaving[g - n] = uint32(left)
             kept += np.int64(goes_on)
         n_groups = g + 1 - n
         for i in range(n_groups):
@@ -281,9 +289,11 @@ def walk_stratified(  # type: ignore[no-untyped-def]
             group_bits[i] = (w0 << _U32) | w1
         for i in range(kept):
             own = uint64(group[i])
-            bits[0, i] = group_bits[own] + rank[i] * desk.gaps[leaving[own]]
+            bits = group_bits[own] + uint64(rank[i]) * desk.gaps[uint64(leaving[own])]
+            words[0, i] = uint32(bits >> _U32)
+            words[1, i] = uint32(bits)
             position[i] = uint32((now[i] >> node_bit) & node_mask)
-        choose_edges(kept, position, bits[0], indptr, cumulative, edge, desk.last_edge, desk.share)
+        choose_edges(kept, position, words[0], words[1], indptr, cumulative, edge, desk.last_edge, desk.share)
         for i in range(kept):
             word = now[i]
             node = uint64(indices[edge[i]])

@@ -30,7 +30,9 @@ def _chosen(position, bits, arrays):
     """The nodes to which `choose_edges` leads."""
     n = position.size
     edge = np.empty(n, np.uint64)
-    choose_edges(n, position, bits, arrays.indptr, arrays.cumulative, edge, np.empty(n, np.uint64), np.empty(n))
+    high, low = (bits >> np.uint64(32)).astype(np.uint32), bits.astype(np.uint32)
+    room = np.empty(n, np.uint64), np.empty(n)
+    choose_edges(n, position, high, low, arrays.indptr, arrays.cumulative, edge, *room)
     return arrays.indices[edge.astype(np.int64)]
 
 

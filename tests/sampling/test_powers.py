@@ -336,8 +336,8 @@ def test_more_memory_than_the_limit_is_refused_before_it_is_taken(sampler, way_o
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 def test_buffers_that_are_too_small_grow_and_change_nothing(grid, sampler, monkeypatch):
     expected = grf.sample_features(grid, sampler, seed=3)
-    monkeypatch.setattr(record, "_SPARE", 0.0)
-    monkeypatch.setattr(record, "_SLACK", 1)
+    monkeypatch.setattr(record, "SPARE", 0.0)
+    monkeypatch.setattr(record, "SLACK", 1)
     monkeypatch.setattr(PreparedPowers, "_capacity", lambda self, n_rows: 1)
     assert _same(expected, grf.sample_features(grid, sampler, seed=3))
 

@@ -24,8 +24,7 @@ from _machine import header
 from walks import grid, random_graph
 
 import graphrf as grf
-from graphrf.gp import GRFKernel
-from graphrf.gp.torch_draws import device_draws
+from graphrf.gp import GRFKernel, device_draws
 from graphrf.pagerank import pagerank, power_iteration
 from graphrf.sampling.torch_walks import DeviceWalks
 

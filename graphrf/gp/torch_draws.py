@@ -123,11 +123,10 @@ def device_draws(
     Examples
     --------
     >>> import torch, graphrf as grf
-    >>> from graphrf.gp.torch_draws import device_draws
     >>> graph = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 4])
     >>> kernel = grf.gp.GRFKernel(graph, grf.Diffusion(lengthscale=1.0))
     >>> y = torch.tensor([1.0, -1.0])
-    >>> draws = device_draws(kernel, torch.tensor([0, 4]), y, 1e-4, n_samples=100, seed=0)
+    >>> draws = grf.gp.device_draws(kernel, torch.tensor([0, 4]), y, 1e-4, n_samples=100, seed=0)
     >>> values = draws.at(torch.arange(5))
     >>> values.shape
     torch.Size([100, 5])

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 import torch
 from _machine import header, peak_gib, timed
 from numba import njit, uint64
+from walks import grid, random_graph
 
 import graphrf as grf
 
@@ -68,17 +69,6 @@ def seconds(call: Callable[[], object]) -> float:
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
-
-
-def grid(side: int) -> grf.Graph:
-    path = sp.diags_array([np.ones(side - 1), np.ones(side - 1)], offsets=[-1, 1])
-    eye = sp.eye_array(side)
-    return grf.Graph(sp.csr_array(sp.kron(path, eye) + sp.kron(eye, path)))
-
-
-def random_graph(n: int, degree: int) -> grf.Graph:
-    ends = np.random.default_rng(0).integers(0, n, size=(2, n * degree // 2))
-    return grf.from_edges(*ends[:, ends[0] != ends[1]])
 
 
 def spread(values: list[float], digits: int = 1) -> str:

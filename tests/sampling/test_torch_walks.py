@@ -25,6 +25,7 @@ from graphrf.sampling.torch_philox import philox, signed64, unit  # noqa: E402
 from graphrf.sampling.torch_record import Packing, host_block, joined, merged  # noqa: E402
 from graphrf.sampling.torch_transitions import neighbours, on_device  # noqa: E402
 from graphrf.sampling.torch_walks import DeviceWalks  # noqa: E402
+from tests.sampling.test_philox import KNOWN_ANSWERS  # noqa: E402
 
 CPU = torch.device("cpu")
 FIELDS = ("entries_per_row", "visits_per_row", "indices", "visits_per_entry", "steps", "counts")
@@ -160,19 +161,7 @@ def test_lengths_are_those_of_the_compiled_loops(law):
     np.testing.assert_array_equal(drawn.numpy(), expected)
 
 
-# Known answers of Random123's philox4x32-10 (kat_vectors).
-@pytest.mark.parametrize(
-    ("counter", "key", "answer"),
-    [
-        ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
-        ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
-        (
-            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
-            (0xA4093822, 0x299F31D0),
-            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
 def test_philox_gives_the_published_answers(counter, key, answer):
     for tensors in ([0], [1], [2], [3], [0, 1, 2, 3]):  # the other words are numbers
         words = [torch.tensor([word]) if place in tensors else word for place, word in enumerate(counter)]

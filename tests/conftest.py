@@ -49,3 +49,14 @@ def example(monkeypatch):
     """Imports a script by its name, as its neighbours do."""
     monkeypatch.syspath_prepend(Path(__file__).parent.parent / "examples")
     return importlib.import_module
+
+
+@pytest.fixture
+def one_torch_thread():
+    """Torch works on one thread: small work is quicker so where all cores are taken."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

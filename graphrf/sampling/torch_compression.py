@@ -17,6 +17,7 @@ from torch import Tensor
 
 from graphrf.sampling.prepared_powers import Matrix
 from graphrf.sampling.torch_record import Packing, run_lengths
+from graphrf.sampling.torch_transitions import search_rows
 
 _NO_PLACE = -1
 
@@ -217,14 +218,8 @@ def _planned(x: Vectors, matrix: DeviceMatrix, degrees: Tensor, sampled: Tensor,
 
 def _landed(nodes: Tensor, x: Tensor, matrix: DeviceMatrix) -> Tensor:
     """The neighbour of each node whose stretch of the row's running sum holds x."""
-    low = at(matrix.indptr, nodes)
-    high = at(matrix.indptr, nodes + 1) - 1
-    for _ in range(matrix.halvings):
-        middle = (low + high) >> 1
-        below = (x < at(matrix.cumulative, middle)) | (low == high)
-        high = torch.where(below, middle, high)
-        low = torch.where(below, low, middle + 1)
-    return at(matrix.indices, low).long()
+    low, high = at(matrix.indptr, nodes), at(matrix.indptr, nodes + 1) - 1
+    return at(matrix.indices, search_rows(x, low, high, matrix.cumulative, matrix.halvings)).long()
 
 
 def _with_picks(

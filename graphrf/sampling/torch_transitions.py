@@ -57,11 +57,18 @@ def neighbours(nodes: Tensor, bits: Tensor, walk: DeviceTransitions) -> Tensor:
     high = walk.indptr[nodes + 1].long()
     if not walk.cumulative.numel():
         return walk.indices[low + ((high32(bits) * (high - low)) >> 32)].long()
-    x = unit64(bits)
-    high = high - 1
-    for _ in range(walk.halvings):
+    edge = search_rows(unit64(bits), low, high - 1, walk.cumulative, walk.halvings)
+    return walk.indices[edge].long()
+
+
+def search_rows(x: Tensor, low: Tensor, high: Tensor, running: Tensor, halvings: int) -> Tensor:
+    """The first of the places low .. high, of each search its own, whose running sum exceeds x; high if none does.
+
+    `halvings` bring the longest search to an end.
+    """
+    for _ in range(halvings):
         middle = (low + high) >> 1
-        below = (x < walk.cumulative[middle]) | (low == high)
+        below = (x < running.index_select(0, middle)) | (low == high)
         high = torch.where(below, middle, high)
         low = torch.where(below, low, middle + 1)
-    return walk.indices[low].long()
+    return low

@@ -28,12 +28,7 @@ SCALE, NOISE, LENGTHSCALE = 1.7, 0.3, np.array([0.8, 1.6])
 FIXED = {"lengthscale": LENGTHSCALE, "output_scale": SCALE, "noise": NOISE}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def data(n, seed=0):

@@ -19,12 +19,7 @@ SCALE, NOISE, LENGTHSCALE = 1.3, 0.05, 0.7
 FIXED = {"lengthscale": LENGTHSCALE, "output_scale": SCALE, "noise": NOISE}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def tiny():

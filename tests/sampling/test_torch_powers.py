@@ -18,12 +18,7 @@ LAPLACIANS = ["normalized", "combinatorial"]
 FALLING = grf.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def _wheel():

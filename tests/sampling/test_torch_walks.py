@@ -346,12 +346,12 @@ def test_the_arrays_of_a_graph_are_copied(weighted_graph):
 
 
 def test_coupled_lengths_of_several_sources_warn_of_nothing():
-    always = torch._C._get_warnAlways() if hasattr(torch._C, "_get_warnAlways") else False
-    torch._C._set_warnAlways(True)  # else torch warns once in a process
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # else torch warns once in a process
     try:
         graph = grf.from_edges([0, 1, 2], [1, 2, 0])
         for law in (grf.SigmaCoupled(0.1), grf.Stratified(0.1), grf.Antithetic(0.1)):
             sampler = grf.RandomWalks(law.group if law.group > 1 else 4, law)
             grf.sample_features(graph, sampler, seed=0, engine="torch")
     finally:
-        torch._C._set_warnAlways(always)
+        torch.set_warn_always(always)

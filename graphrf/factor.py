@@ -57,3 +57,16 @@ class Factor(Protocol):
     def take(self, rows: np.ndarray) -> Factor:
         """The factor of some of the rows, given by their position among this factor's rows; repeats allowed."""
         ...
+
+
+@runtime_checkable
+class GramFactor(Factor, Protocol):
+    """A factor that multiplies by F F^T in one go, whose rows live elsewhere, as on the workers of a cluster.
+
+    The N x p numbers of F^T x stay where the rows are; only n x p numbers travel, either way. Such a factor need
+    not have its rows as a matrix here.
+    """
+
+    def gram_apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """F F^T x for x of shape (n,) or (n, p); the same shape."""
+        ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from graphrf.gp.solvers import ConjugateGradients, Gradients, nystrom_preconditi
 from graphrf.gp.spectral_solver import SpectralGradients, evenly_observed
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
+from graphrf.sampling.sample import sample_features
 from graphrf.series import mean_variance
 
 # What the cut of the series should lose of sum |f_k|; what it may lose of it unsaid, and at all.
@@ -84,16 +86,19 @@ def condition(
     tol: float,
     max_iterations: int,
     n_threads: int | None,
+    draw: Callable[..., Any] | None = None,
     step: Step | None = None,
 ) -> tuple[Posterior, float]:
     """The posterior, and a bound on what a cut of the series costs the prior in units of the output scale.
 
     `basis` is the mean function's at all nodes, whose first column, if there is one, is 1: so that predictions are
-    about the values as they were before `offset` was taken off. The rest are settings of `GraphGPRegressor`, and
-    what is called for each iteration of conjugate gradients. The same arguments give the same posterior: what is
-    drawn depends on the seed only.
+    about the values as they were before `offset` was taken off. The rest are settings of `GraphGPRegressor`, its
+    `sample_features` as `draw`, and what is called for each iteration of conjugate gradients. The same arguments
+    give the same posterior: what is drawn depends on the seed only.
     """
     size = given.observations.nodes.size
+    if solver == "auto":
+        solver = choose_solver(graph, given.method, size)
     scale = graph.laplacian_scale(given.kernel.laplacian)
     exact_length = length = series_length(given.kernel, scale, _SERIES_TAIL)
     _check_share(given.kernel, exact_length, scale)
@@ -101,7 +106,9 @@ def condition(
     rows: Rows = exact
     if given.sampler is not None:
         length = given.sampler.survival.max_length
-        rows = SampledRows(graph, given.sampler, given.seed, exact, n_threads)
+        if draw is None or solver == "cholesky":  # which has the whole matrix here
+            draw = sample_features
+        rows = SampledRows(graph, given.sampler, given.seed, exact, n_threads, draw)
     amplitude = given.output_scale / given.mean_variance
     covariance = Covariance(rows, given.kernel.modulation(length + 1, scale), amplitude)
     observed = given.observations.nodes
@@ -121,13 +128,11 @@ def condition(
         rng = np.random.default_rng([given.seed, 1])  # not the stream that training draws from
         chosen, columns = features.some_columns(_PRECONDITIONER_RANK, rng)
         return ConjugateGradients(
-            lambda x: features.apply(features.apply_t(x)) + diagonal[:, None] * x,
+            lambda x: features.gram(x) + diagonal[:, None] * x,
             nystrom_preconditioner(columns, chosen, diagonal),
             **options,
         )
 
-    if solver == "auto":
-        solver = choose_solver(graph, given.method, size)
     with linear_algebra(size, n_threads):
         posterior = Posterior(
             covariance, given.observations,

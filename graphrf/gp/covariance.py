@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
 
-from graphrf.factor import Factor
+from graphrf.factor import Factor, GramFactor
 from graphrf.gp.gram import product, rows_of, squared_norms
 from graphrf.graph import Graph
 from graphrf.sampling.sample import sample_features
@@ -16,6 +16,8 @@ from graphrf.series import SeriesFactor
 # Numbers in a dense block of columns (nodes x query nodes).
 _BLOCK_NUMBERS = 8_000_000
 _LARGEST_BLOCK = 1024
+# Numbers (nodes of the graph x columns) in a panel that is multiplied by rows which live elsewhere: 128 MB.
+_PANEL_NUMBERS = 16_000_000
 # What turns the seed of observed rows into that of queried ones.
 _OTHER_SEED = 0x5851F42D4C957F2D
 
@@ -69,31 +71,41 @@ class SampledRows:
     covariance, whatever was sampled. Means and draws use exact rows at the queried nodes: that spares them the
     sampling error of their own rows, and the sampling. Deviations use sampled ones, independent of those observed:
     the sampling error of an observed row is no part of the function, and must not seem to be known.
+
+    `draw` draws the rows of observed nodes, which may then live elsewhere; queried ones are few, and drawn here.
     """
 
     exact = False
     height = 0
 
     def __init__(
-        self, graph: Graph, sampler: Any, seed: int, exact: SeriesRows, n_threads: int | None = None
+        self,
+        graph: Graph,
+        sampler: Any,
+        seed: int,
+        exact: SeriesRows,
+        n_threads: int | None = None,
+        draw: Callable[..., Any] = sample_features,
     ) -> None:
         self._graph = graph
         self._sampler = sampler
         self._seed = seed
         self._exact = exact
         self._n_threads = n_threads
+        self._draw = draw
 
     def __call__(self, nodes: np.ndarray) -> Factor:
-        return self._sampled(nodes, self._seed)
+        return self._sampled(self._draw, nodes, self._seed)
 
     def queried(self, nodes: np.ndarray) -> Factor:
-        return self._sampled(nodes, self._seed ^ _OTHER_SEED)
+        return self._sampled(sample_features, nodes, self._seed ^ _OTHER_SEED)
 
-    def _sampled(self, nodes: np.ndarray, seed: int) -> Factor:
-        features = sample_features(
+    def _sampled(self, draw: Callable[..., Any], nodes: np.ndarray, seed: int) -> Factor:
+        features = draw(
             self._graph, self._sampler, nodes=nodes, seed=seed, n_threads=self._n_threads, dtype="float64"
         )
-        return features.factor(n_threads=self._n_threads)
+        factor: Factor = features.factor(n_threads=self._n_threads)
+        return factor
 
     def values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
         return self._exact.values(nodes, x)
@@ -104,6 +116,9 @@ class Covariance:
 
     All that inference needs is a product with a vector, dense blocks of columns and the diagonal that belongs to
     them; variances come out of the same rows as the reductions taken from them, so they cannot be negative.
+
+    Of a factor that has no `matrix`, because its rows live elsewhere, only products are asked, with panels of at
+    most 128 MB where blocks of columns are formed, and by its `gram_apply` where it has that.
 
     Parameters
     ----------
@@ -146,12 +161,16 @@ class Covariance:
 
     def apply(self, factor: Factor, x: np.ndarray) -> np.ndarray:
         """K x among the factor's own nodes."""
+        if isinstance(factor, GramFactor):
+            return self._amplitude * factor.gram_apply(self._f, x)
         return self.root_apply(factor, self.root_apply_t(factor, x))
 
     def columns(self, left: Factor, right: Factor) -> tuple[np.ndarray, np.ndarray]:
         """K[left, right], dense, and the diagonal of K[right, right]; the nodes of `right` are distinct."""
         if isinstance(left, SeriesFactor) and isinstance(right, SeriesFactor):
             block, diagonal = left.columns(self._f, right.nodes)
+        elif not (hasattr(left, "matrix") or isinstance(left, SeriesFactor)):
+            block, diagonal = self._spread(left, right)
         else:
             rows, columns = rows_of(left, self._f), rows_of(right, self._f)
             block, diagonal = product(rows, columns), squared_norms(columns)
@@ -160,7 +179,30 @@ class Covariance:
 
     def dense(self, factor: Factor) -> np.ndarray:
         """K among the factor's own nodes, dense; symmetric to rounding."""
+        if isinstance(factor, GramFactor):
+            return self.own_columns(factor, np.arange(factor.shape[0]))
         return self.columns(factor, factor)[0]
+
+    def own_columns(self, factor: Factor, chosen: np.ndarray) -> np.ndarray:
+        """The columns of K among the factor's own nodes, dense, that belong to distinct positions."""
+        if isinstance(factor, GramFactor):
+            units = (_units(factor.shape[0], chosen[part]) for part in _panels(chosen.size, factor))
+            return np.hstack([self.apply(factor, panel) for panel in units])
+        parts = self.blocks(chosen.size, factor)
+        return np.hstack([self.columns(factor, factor.take(chosen[part]))[0] for part in parts])
+
+    def _spread(self, left: Factor, right: Factor) -> tuple[np.ndarray, np.ndarray]:
+        """F_l F_r^T from panels of F_r^T, whose squared norms are the diagonal."""
+        block, diagonal = np.empty((left.shape[0], right.shape[0])), np.empty(right.shape[0])
+        for part in _panels(right.shape[0], right):
+            rows = np.arange(right.shape[0])[part]
+            if hasattr(right, "matrix"):
+                panel = right.matrix(self._f)[rows].T.toarray()
+            else:
+                panel = right.apply_t(self._f, _units(right.shape[0], rows))
+            block[:, part] = left.apply(self._f, panel)
+            diagonal[part] = np.einsum("ij,ij->j", panel, panel)
+        return block, diagonal
 
     def blocks(self, n: int, left: Factor) -> Iterator[slice]:
         """Slices of n nodes so small that blocks of columns K[left, slice] stay within about 64 MB."""
@@ -172,3 +214,15 @@ def slices(n: int, size: int) -> Iterator[slice]:
     """0 .. n - 1 in slices of the given size."""
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
+
+
+def _panels(n: int, factor: Factor) -> Iterator[slice]:
+    """Slices of n columns so small that a panel of them over all nodes of the graph stays within 128 MB."""
+    return slices(n, max(1, _PANEL_NUMBERS // factor.shape[1]))
+
+
+def _units(n: int, positions: np.ndarray) -> np.ndarray:
+    """The columns of the identity at some positions, shape (n, len(positions))."""
+    units = np.zeros((n, positions.size))
+    units[positions, np.arange(positions.size)] = 1.0
+    return units

@@ -237,13 +237,15 @@ class RootRows:
     def apply_t(self, y: np.ndarray) -> np.ndarray:
         return self._covariance.root_apply_t(self._factor, y)
 
+    def gram(self, x: np.ndarray) -> np.ndarray:
+        """K x = R R^T x."""
+        return self._covariance.apply(self._factor, x)
+
     def some_columns(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Positions of at most n rows, drawn at random, and the columns of K = R R^T that belong to them."""
         size = self.shape[0]
         chosen = np.sort(rng.choice(size, min(n, size), replace=False))
-        blocks = self._covariance.blocks(chosen.size, self._factor)
-        columns = [self._covariance.columns(self._factor, self._factor.take(chosen[part]))[0] for part in blocks]
-        return chosen, np.hstack(columns)
+        return chosen, self._covariance.own_columns(self._factor, chosen)
 
 
 def _report(solution: Solution, what: str) -> None:

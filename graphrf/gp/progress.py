@@ -36,5 +36,9 @@ class CountedRows:
         self._step()
         return np.asarray(self._rows.apply(x))
 
+    def gram(self, x: np.ndarray) -> np.ndarray:
+        self._step()
+        return np.asarray(self._rows.gram(x))
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._rows, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,12 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         For "walks". Default: compressed powers of 64 to 512 entries, as training affords, lengthened until they
         hold the trained kernel's series but for a thousandth of sum |f_k| (K is off by at most 0.2 %), up to 128
         steps, as long as the likelihood gains by it. Rows with fewer entries than that are exact.
+    sample_features : callable, optional
+        Draws the rows of the observed nodes for the posterior: called as `graphrf.sample_features` (the default)
+        with graph, sampler, `nodes`, `seed`, `n_threads` and `dtype`, it returns something whose
+        `factor(n_threads=)` is a `graphrf.factor.Factor` that may live elsewhere, as on a cluster. For "walks",
+        which "auto" then takes, and conjugate gradients: training, Cholesky and queried nodes draw their rows
+        here. It is not written by `save`.
     normalize : bool
         Whether K is divided by its mean variance over all nodes, so that `output_scale` is a variance of f.
     mean : {"constant", "zero"} or array_like, shape (N,) or (N, b)
@@ -168,6 +174,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         kernel: Kernel | str = "diffusion",
         method: str = "auto",
         sampler: Sampler | None = None,
+        sample_features: Callable[..., Any] | None = None,
         normalize: bool = True,
         mean: Any = "constant",
         output_scale: float | None = None,
@@ -186,6 +193,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self.kernel = kernel
         self.method = method
         self.sampler = sampler
+        self.sample_features = sample_features
         self.normalize = normalize
         self.mean = mean
         self.output_scale = output_scale
@@ -289,7 +297,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             posterior, truncation_error = condition(
                 self.graph, given, mean.basis,
                 solver=self.solver, tol=float(self.tol), max_iterations=int(self.max_iterations),
-                n_threads=self.n_threads, step=bar.update if self.progress else None,
+                n_threads=self.n_threads, draw=self.sample_features, step=bar.update if self.progress else None,
             )  # fmt: skip
         constant, trend = mean.parts(posterior.coefficients)
 
@@ -325,7 +333,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     def _choose_method(self, n_observed: int, share: float) -> str:
         if self.method != "auto":
             return self.method
-        if self.sampler is not None:
+        if self.sampler is not None or self.sample_features is not None:
             return "walks"
         return choose_method(self.graph, n_observed, min(n_observed, self.max_train), share)
 

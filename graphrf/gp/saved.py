@@ -48,6 +48,7 @@ _CLASSES = {
         *(Decimal, Fraction),
     )
 }
+_UNWRITTEN = ("graph", "sample_features")  # the first is written apart
 _OBSERVED = ("nodes", "counts", "means")
 _GRAPH = ("indptr", "indices", "weights")
 _PLAIN = ("single", "output_scale", "noise", "mean_variance", "seed", "log_marginal_likelihood", "trained")
@@ -58,6 +59,8 @@ class Saved:
 
     def save(self: Any, path: str | os.PathLike[str], *, graph: bool = True) -> None:
         """Write the fitted regressor to a file, without pickle; the file appears whole or not at all.
+
+        `sample_features` is not written: what is loaded draws all rows in its own process.
 
         Parameters
         ----------
@@ -84,7 +87,7 @@ class Saved:
         """
         self._check_fitted()
         with_graph = _checks.flag("graph", graph)
-        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "graph"}
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name not in _UNWRITTEN}
         _write(path, settings, self._given, self.graph, with_graph)
 
     @classmethod

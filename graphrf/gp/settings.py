@@ -34,6 +34,7 @@ def checked_settings(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
     result = checked_prior(gp)
     _checks.choice("solver", gp.solver, SOLVERS)
     _checks.choice("deviations", gp.deviations, DEVIATIONS)
+    _check_drawing(gp.sample_features, gp.method)
     _check_variance("noise", gp.noise)
     _checks.flag("progress", gp.progress)
     _checks.number("tol", gp.tol, low=1e-14, high=1, include_high=False)
@@ -80,6 +81,18 @@ def _check_sampler(sampler: Any, method: str, kernel: Kernel) -> None:
         raise ValueError(
             f"`sampler` must walk the {kernel.laplacian} Laplacian, as the kernel, got {sampler.laplacian!r}"
         )
+
+
+def _check_drawing(sample_features: Any, method: str) -> None:
+    if sample_features is None:
+        return
+    if not callable(sample_features):
+        raise TypeError(
+            "`sample_features` must be a callable with the arguments of graphrf.sample_features, or None, got "
+            f"{_checks.describe(sample_features)}"
+        )
+    if method == "series":
+        raise ValueError("`sample_features` is for method='walks'; the series draws nothing")
 
 
 def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from graphrf import _checks
 from graphrf._kernel import require_kernel
 from graphrf.features import Features
-from graphrf.gp.kernel_source import FeatureSource, SeriesSource, Source
+from graphrf.gp.kernel_source import FeatureSource, RemoteFeatures, RemoteSource, SeriesSource, Source
 from graphrf.gp.operator import FactorOperator
 from graphrf.gp.settings import trained_names
 from graphrf.gp.torch_factor import TorchFactor, paired
@@ -44,8 +44,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     Parameters
     ----------
-    source : Features or Graph
-        Features: Phi Phi^T, for the nodes that they hold. A graph: the exact kernel by its series, for all nodes.
+    source : Features, RemoteFeatures or Graph
+        Features: Phi Phi^T, for the nodes that they hold, here or elsewhere (`graphrf.distributed`). A graph: the
+        exact kernel by its series, for all nodes.
     kernel : Kernel
         The kernel to begin with. `LearnedModulation` has its coefficients as one free parameter `modulation`.
     normalize : bool
@@ -59,7 +60,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
     Raises
     ------
     TypeError, ValueError
-        If `source` is neither, the kernel does not fit it, or inputs are no known nodes.
+        If `source` is none of these, the kernel does not fit it, or inputs are no known nodes.
 
     Warns
     -----
@@ -77,7 +78,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
     record and products stay there: the modulation comes from the host, which computes it from the hyperparameters,
     and goes back as a gradient; besides these L + 1 numbers only sizes and answers of comparisons are transferred,
     and (L + 1)^2 numbers once. Of `CutPowers` the record is copied to the host once, for the check against the
-    kernel.
+    kernel. Of features that live elsewhere, on the workers of a cluster, vectors and panels of columns travel to
+    the host, in the features' dtype: sample in float64 for a module in float64.
 
     Rows of the last four sets of nodes are kept. Cost: see `FactorOperator`; the series is evaluated by Chebyshev
     polynomials of W, and a product and a gradient each take two sparse products a term for each column.
@@ -99,7 +101,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     def __init__(
         self,
-        source: Features | Graph,
+        source: Features | RemoteFeatures | Graph,
         kernel: Kernel,
         *,
         normalize: bool = True,
@@ -302,9 +304,11 @@ def node_tensor(name: str, x: Tensor) -> Tensor:
 def _source(source: Any, kernel: Kernel) -> Source:
     if isinstance(source, Features):
         return FeatureSource(source, kernel)
+    if isinstance(source, RemoteFeatures):
+        return RemoteSource(source, kernel)
     if isinstance(source, Graph):
         return SeriesSource(source, kernel)
     raise TypeError(
-        f"`source` must be Features (Phi Phi^T of their nodes) or a Graph (the exact series), got "
+        "`source` must be Features (Phi Phi^T of their nodes) or a Graph (the exact series), got "
         f"{_checks.describe(source)}"
     )

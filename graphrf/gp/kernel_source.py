@@ -1,24 +1,27 @@
-"""Where a trainable kernel's rows come from: sampled features, or the exact series of a graph."""
+"""Where a trainable kernel's rows come from: sampled features, here or elsewhere, or the exact series."""
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from types import SimpleNamespace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.fft
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from graphrf import _feature_bounds
 from graphrf._device_record import row_numbers as device_row_numbers
 from graphrf._feature_bounds import TruncationWarning
-from graphrf._feature_rows import row_blocks, row_numbers
+from graphrf._feature_rows import row_numbers
+from graphrf.factor import Factor
 from graphrf.features import Features
 from graphrf.gp.device_factors import DeviceFeatures, DeviceSeries
 from graphrf.gp.gram import jacobian_columns, series_length
+from graphrf.gp.step_squares import step_squares
 from graphrf.gp.torch_factor import HostFactor, TorchFactor
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
@@ -53,29 +56,46 @@ class Source(Protocol):
         ...
 
 
-class FeatureSource:
-    """Rows of sampled features; the mean variance is that of F F^T over the nodes that they hold.
+@runtime_checkable
+class RemoteFeatures(Protocol):
+    """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by `step_squares`.
 
-    Parameters
-    ----------
-    features : Features
-        Where their record lies on a device, everything is computed from it there.
-    kernel : Kernel
-        Checked against the features, with the warnings that `Features.matrix` has.
+    Besides what is named here they have what `_feature_bounds.served_modulation` asks of features.
     """
 
-    def __init__(self, features: Features, kernel: Kernel) -> None:
-        _feature_bounds.served_modulation(features, kernel, stacklevel=5)
-        self.laplacian = features.laplacian
-        self.scale = features._scale
-        self._features = features
-        # What was cut from rows was warned about above; later on the ends of walks or powers alone matter.
-        self._ends = features if features._dropped is None else features._replaced(dropped=None)
+    nodes: np.ndarray
+    laplacian: str
+
+    @property
+    def max_length(self) -> int: ...
+
+    def factor(self) -> Factor:
+        """F of all rows, in the order of `nodes`; of some of them by its `take`."""
+        ...
+
+    def step_squares(self) -> np.ndarray:
+        """`graphrf.gp.step_squares` of all rows."""
+        ...
+
+
+class _SampledSource(ABC):
+    """What sources of sampled rows share; the mean variance is that of F F^T over the nodes that they hold.
+
+    `ends` are the same features without what was cut from their rows, which is warned about at the start: later on
+    the ends of walks or powers alone matter.
+    """
+
+    def __init__(self, features: Any, kernel: Kernel, ends: Any) -> None:
+        _feature_bounds.served_modulation(features, kernel, stacklevel=6)
+        self.laplacian: str = features.laplacian
+        self.scale: float = features._scale
+        self._size = int(features.max_length) + 1
+        self._ends = ends
         self._warned = False
         self._squares: np.ndarray | None = None
         self._rows = _Kept(self._make)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> FeatureSource:
+    def __deepcopy__(self, memo: dict[int, Any]) -> _SampledSource:
         return self  # the record is never changed, and large
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -87,8 +107,44 @@ class FeatureSource:
             self._warned = bool(caught)
             for warning in caught:
                 warnings.warn(warning.message, stacklevel=2)
-        size = self._features.max_length + 1
-        return kernel.modulation(size, self.scale), jacobian_columns(kernel, names, size, self.scale)
+        return kernel.modulation(self._size, self.scale), jacobian_columns(kernel, names, self._size, self.scale)
+
+    def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        """The rows of some nodes, all among those that the features hold."""
+        return self._rows(nodes, device, dtype)
+
+    def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
+        """f^T M f with M_kl = <P_k, P_l> / n, a matrix made once."""
+        if self._squares is None:
+            self._squares = self._mean_squares()
+        half = self._squares @ f
+        return float(f @ half), 2 * half
+
+    @abstractmethod
+    def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        """`factor`, for nodes that are not among the last."""
+
+    @abstractmethod
+    def _mean_squares(self) -> np.ndarray:
+        """M, float64, shape (L + 1, L + 1)."""
+
+
+class FeatureSource(_SampledSource):
+    """Rows of sampled features.
+
+    Parameters
+    ----------
+    features : Features
+        Where their record lies on a device, everything is computed from it there.
+    kernel : Kernel
+        Checked against the features, with the warnings that `Features.matrix` has.
+    """
+
+    def __init__(self, features: Features, kernel: Kernel) -> None:
+        super().__init__(
+            features, kernel, features if features._dropped is None else features._replaced(dropped=None)
+        )
+        self._features = features
 
     def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         """The rows of some nodes, all among those that the features hold.
@@ -101,7 +157,7 @@ class FeatureSource:
                 f"{self._features.device}; move the model with .to({self._features.device!r}), or the features "
                 "with features.to('cpu'), from where they are copied to the model's device"
             )
-        return self._rows(nodes, device, dtype)
+        return super().factor(nodes, device, dtype)
 
     def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         features = self._features
@@ -119,20 +175,42 @@ class FeatureSource:
         plain = np.dtype(np.float32 if dtype == torch.float32 else np.float64)
         return HostFactor(features._replaced(dtype=plain).factor())
 
-    def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
-        """f^T M f with M_kl = <P_k, P_l> / n, a matrix made once, in one pass over pairs of an entry's visits.
+    def _mean_squares(self) -> np.ndarray:
+        """In one pass over pairs of an entry's visits; of a device's record there, whence M goes to the host."""
+        record = self._features._on_device
+        if record is None:
+            return step_squares(self._features)
+        whole = DeviceFeatures(self._features, record.device, torch.float64)
+        return np.asarray(whole.mean_squares().cpu().numpy())
 
-        Of a device's record it is made there; M, of (L + 1)^2 numbers, then goes to the host.
-        """
-        if self._squares is None:
-            record = self._features._on_device
-            if record is None:
-                self._squares = _step_squares(self._features)
-            else:
-                whole = DeviceFeatures(self._features, record.device, torch.float64)
-                self._squares = whole.mean_squares().cpu().numpy()
-        half = self._squares @ f
-        return float(f @ half), 2 * half
+
+class RemoteSource(_SampledSource):
+    """Rows of sampled features that live elsewhere: their products travel to the host, and on to a model's device.
+
+    Parameters
+    ----------
+    features : RemoteFeatures
+        Products have the precision of their dtype.
+    kernel : Kernel
+        Checked against the features, with the warnings that `Features.matrix` has.
+    """
+
+    def __init__(self, features: RemoteFeatures, kernel: Kernel) -> None:
+        known: Any = features
+        asked = ("laplacian", "max_length", "_scale", "_survival", "_complete", "_of_powers")
+        ends = SimpleNamespace(**{name: getattr(known, name) for name in asked}, _dropped=None)
+        super().__init__(features, kernel, ends)
+        self._features = features
+
+    def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        rows = row_numbers("nodes", nodes.cpu().numpy(), self._features.nodes)
+        factor = self._features.factor()
+        if not np.array_equal(rows, np.arange(self._features.nodes.size)):
+            factor = factor.take(rows)
+        return HostFactor(factor)
+
+    def _mean_squares(self) -> np.ndarray:
+        return self._features.step_squares()
 
 
 class SeriesSource:
@@ -251,23 +329,4 @@ class _Kept:
         return {"_make": self._make, "_known": ()}
 
 
-def _step_squares(features: Features) -> np.ndarray:
-    """<P_k, P_l> / n for all steps, shape (L + 1, L + 1)."""
-    load = 1.0 / (features._survival * features.n_walks)
-    root = features._degree_roots()
-    sums = np.zeros((load.size, load.size))
-    visit_ptr = features._visit_ptr
-    for first, last in row_blocks(features._indptr):
-        entries = slice(int(features._indptr[first]), int(features._indptr[last]))
-        visits = slice(int(visit_ptr[first]), int(visit_ptr[last]))
-        per_entry = features._visits_per_entry[entries].astype(np.int64)
-        counts = features._counts[visits].astype(np.float64)
-        if root.size:
-            own = np.repeat(root[features.nodes[first:last]], np.diff(features._indptr[first : last + 1]))
-            counts *= np.repeat(own / root[features._indices[entries]], per_entry)
-        pointer = np.concatenate([[0], np.cumsum(per_entry)])
-        by_step = sp.csr_array(
-            (counts, features._steps[visits].astype(np.int64), pointer), shape=(per_entry.size, load.size)
-        )
-        sums += (by_step.T @ by_step).toarray()
-    return np.asarray(sums * np.outer(load, load) / features.shape[0])
+_step_squares = step_squares  # the name that it had here

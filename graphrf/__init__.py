@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from graphrf.loaders import from_mesh as from_mesh
     from graphrf.loaders import from_points as from_points
     from graphrf.loaders import load_graph as load_graph
+    from graphrf.mapped import open_graph as open_graph
+    from graphrf.mapped import write_graph as write_graph
     from graphrf.matching.learn import learn_coupling as learn_coupling
     from graphrf.pagerank import pagerank as pagerank
     from graphrf.products import ProductFeatures as ProductFeatures
@@ -99,8 +101,10 @@ _HOME = {
     "learn_coupling": "matching.learn",
     "load_features": "features",
     "load_graph": "loaders",
+    "open_graph": "mapped",
     "sample_features": "sampling.sample",
     "sample_product": "products",
+    "write_graph": "mapped",
 }
 # `pagerank` is a package that can be called, in place of the function in it.
 _ROOMS = ("datasets", "euclidean", "gp", "pagerank")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Self
@@ -15,6 +14,7 @@ import scipy.sparse as sp
 
 from graphrf import _checks
 from graphrf._coupling import Coupling
+from graphrf._graph_folder import decoded_name, encoded_name
 from graphrf._kernel import require_kernel
 from graphrf._record_files import read_record, whole_file, write_record
 from graphrf.gp.conditioning import Conditions
@@ -50,6 +50,7 @@ _CLASSES = {
 }
 _UNWRITTEN = ("graph", "sample_features")  # the first is written apart
 _OBSERVED = ("nodes", "counts", "means")
+_NAMELESS = "pass graph=False and keep the graph yourself"
 _GRAPH = ("indptr", "indices", "weights")
 _PLAIN = ("single", "output_scale", "noise", "mean_variance", "seed", "log_marginal_likelihood", "trained")
 
@@ -128,8 +129,10 @@ def _write(
         "kernel": _encoded("kernel", given.kernel),
         "sampler": _encoded("sampler", given.sampler),
         "within": float(given.observations.within),
-        "graph": _digest(graph),
-        "names": [_encoded_name(name) for name in graph.nodes] if with_graph and graph.has_names else None,
+        "graph": graph._digest,
+        "names": [encoded_name(name, _NAMELESS) for name in graph.nodes]
+        if with_graph and graph.has_names
+        else None,
     }
     if with_graph:
         adjacency = graph.adjacency
@@ -154,8 +157,8 @@ def _read(
             matrix = sp.csr_array(tuple(arrays[name] for name in reversed(_GRAPH)), shape=(size, size))
             matrix.check_format(full_check=True)
             names = record["names"]
-            graph = Graph(matrix, nodes=None if names is None else [_decoded_name(name) for name in names])
-            if _digest(graph) != record["graph"]:
+            graph = Graph(matrix, nodes=None if names is None else [decoded_name(name) for name in names])
+            if graph._digest != record["graph"]:
                 raise ValueError("its graph is damaged")
         settings = {name: _decoded(value) for name, value in record["settings"].items()}
         settings.setdefault("mean", arrays.get("covariates"))
@@ -168,7 +171,7 @@ def _read(
         digest = str(record["graph"])
     if graph is None:
         raise ValueError(f"`graph` must be given, because {path!r} was saved without it")
-    if _digest(graph) != digest:
+    if graph._digest != digest:
         raise ValueError(f"`graph` must be the graph that {path!r} was fitted on, got another one, {graph!r}")
     with whole_file(path, _WRITER):
         regressor = make(graph, **settings)
@@ -178,15 +181,6 @@ def _read(
             raise ValueError("its arrays contradict each other")
         observations = Observations(nodes, counts, means, within, mean.basis[nodes])
         return regressor, Conditions(observations, offset, kernel=kernel, sampler=sampler, **fitted), mean
-
-
-def _digest(graph: Graph) -> str:
-    """SHA-256 of the adjacency matrix, whatever the width of its indices."""
-    digest = hashlib.sha256()
-    adjacency = graph.adjacency
-    for array in (adjacency.indptr.astype("<i8"), adjacency.indices.astype("<i8"), adjacency.data.astype("<f8")):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
 
 
 def _encoded(name: str, value: Any) -> Any:
@@ -228,21 +222,3 @@ def _decoded(value: Any) -> Any:
     if isinstance(value, list):
         return [_decoded(part) for part in value]
     return value
-
-
-def _encoded_name(name: Hashable) -> Any:
-    """A node's name: text, numbers, or tuples of them, which are lists in JSON."""
-    if isinstance(name, tuple):
-        return [_encoded_name(part) for part in name]
-    if isinstance(name, np.generic):
-        name = name.item()
-    if name is None or isinstance(name, bool | int | float | str):
-        return name
-    raise TypeError(
-        "`graph` must have names that are text, numbers or tuples of them to be saved, got "
-        f"{_checks.describe(name)}; pass graph=False and keep the graph yourself"
-    )
-
-
-def _decoded_name(name: Any) -> Hashable:
-    return tuple(_decoded_name(part) for part in name) if isinstance(name, list) else name

@@ -7,9 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 
+from graphrf._graph_folder import index_dtype
 from graphrf.graph import Graph
 from graphrf.sampling.walks import row_cumsum
+
+# Weights that are compared together.
+_CHUNK = 1 << 20
 
 
 class Transitions(NamedTuple):
@@ -29,7 +34,7 @@ def transitions(adjacency: sp.csr_array) -> Transitions:
 
     They are read-only and of one index type, so that the loops are compiled once for all graphs.
     """
-    index_type = np.int32 if adjacency.nnz < 2**31 else np.int64
+    index_type = index_dtype(adjacency.shape[0], adjacency.nnz)
     indptr = adjacency.indptr.astype(index_type, copy=False)
     indices = adjacency.indices.astype(index_type, copy=False)
     cumulative = _running_shares(indptr, adjacency.data)
@@ -50,15 +55,36 @@ def graph_transitions(graph: Graph) -> Transitions:
 
 
 def _running_shares(indptr: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Running shares of each row's weights; empty when the weights of every row are equal."""
-    degree = np.diff(indptr)
-    filled = degree > 0
-    first = np.repeat(weights[indptr[:-1][filled]], degree[filled])
-    if np.array_equal(first, weights):
+    """Running shares of each row's weights; empty when the weights of every row are equal.
+
+    They are the only array of that size that is made: the weights may be a map of a file larger than the memory.
+    """
+    if _rows_are_level(indptr, weights):
         return np.zeros(0)
     # Sums run within each row, so that a heavy row does not blur the shares of a light one.
     cumulative = np.asarray(row_cumsum(weights, indptr))
-    last = indptr[1:][filled] - 1
-    cumulative /= np.repeat(cumulative[last], degree[filled])
-    cumulative[last] = 1.0
+    divide_by_last(cumulative, indptr)
     return cumulative
+
+
+def _rows_are_level(indptr: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether the weights of every row are equal: they then change only where a row begins."""
+    for start in range(1, weights.size, _CHUNK):
+        end = min(start + _CHUNK, weights.size)
+        changes = start + np.flatnonzero(weights[start:end] != weights[start - 1 : end - 1])
+        changes = changes.astype(indptr.dtype)  # else the search would convert all of indptr
+        if (indptr[np.searchsorted(indptr, changes)] != changes).any():
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def divide_by_last(sums, indptr):  # type: ignore[no-untyped-def]
+    """Divide every CSR row by its last entry, which becomes 1 exactly."""
+    for row in range(indptr.size - 1):
+        if indptr[row] < indptr[row + 1]:
+            last = indptr[row + 1] - 1
+            total = sums[last]
+            for entry in range(indptr[row], last):
+                sums[entry] /= total
+            sums[last] = 1.0

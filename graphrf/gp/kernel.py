@@ -304,7 +304,7 @@ def node_tensor(name: str, x: Tensor) -> Tensor:
 def _source(source: Any, kernel: Kernel) -> Source:
     if isinstance(source, Features):
         return FeatureSource(source, kernel)
-    if isinstance(source, RemoteFeatures):
+    if hasattr(source, "step_squares"):
         return RemoteSource(source, kernel)
     if isinstance(source, Graph):
         return SeriesSource(source, kernel)

@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.fft
@@ -56,7 +56,6 @@ class Source(Protocol):
         ...
 
 
-@runtime_checkable
 class RemoteFeatures(Protocol):
     """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by `step_squares`.
 

@@ -1,0 +1,114 @@
+"""A stand-in for features and factors whose rows live elsewhere: blocks of rows, and a record of what travels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import graphrf as grf
+from graphrf.gp.step_squares import step_squares
+
+
+class Travels(list):
+    """What was asked, in order: (name, columns, numbers that went and came)."""
+
+    def note(self, name, *arrays):
+        columns = max((array.shape[1] for array in arrays if array.ndim > 1), default=1)
+        self.append((name, columns, sum(array.size for array in arrays)))
+
+    def count(self, name):
+        return sum(one == name for one, *_ in self)
+
+    def widest(self, *names):
+        return max(columns for name, columns, _ in self if name in names)
+
+
+class PlainFactor:
+    """A `Factor` in three blocks of rows, without `matrix`; `error` multiplies all products, to be noticed."""
+
+    device = "cpu"
+
+    def __init__(self, features, travels, *, few=32, error=1.0):
+        self._features, self._travels, self._few, self._error = features, travels, few, error
+        self._parts = [part for part in np.array_split(np.arange(features.shape[0]), 3) if part.size]
+        self._blocks = [features._take_rows(part).factor(n_threads=1) for part in self._parts]
+        self.shape, self.dtype, self.max_length = features.shape, features.dtype, features.max_length
+
+    def apply(self, f, x):
+        result = self._error * np.concatenate([block.apply(f, x) for block in self._blocks])
+        self._travels.note("apply", x, result)
+        return result
+
+    def apply_t(self, f, y):
+        result = self._error * sum(
+            block.apply_t(f, y[part]) for block, part in zip(self._blocks, self._parts, strict=True)
+        )
+        self._travels.note("apply_t", y, result)
+        return result
+
+    def grad_f(self, x, y):
+        self._travels.note("grad_f", x, y)
+        return self._error * sum(
+            block.grad_f(x, y[part]) for block, part in zip(self._blocks, self._parts, strict=True)
+        )
+
+    def diagonal(self, f):
+        self._travels.note("diagonal", np.empty(self.shape[0]))
+        return self._error**2 * np.concatenate([block.diagonal(f) for block in self._blocks])
+
+    def take(self, rows):
+        rows = np.asarray(rows)
+        self._travels.note("take", rows)
+        taken = self._features._take_rows(rows)
+        if rows.size <= self._few:
+            return taken.factor(n_threads=1)
+        return type(self)(taken, self._travels, few=self._few, error=self._error)
+
+
+class RemoteFactor(PlainFactor):
+    """The same with F F^T x in one go."""
+
+    def gram_apply(self, f, x):
+        spread = sum(block.apply_t(f, x[part]) for block, part in zip(self._blocks, self._parts, strict=True))
+        result = self._error**2 * np.concatenate([block.apply(f, spread) for block in self._blocks])
+        self._travels.note("gram_apply", x, result)
+        return result
+
+
+class RemoteFeatures:
+    """Features that `GRFKernel` and `GraphGPRegressor` use through `factor` and `step_squares` only."""
+
+    def __init__(self, features, travels, *, factor=RemoteFactor, **options):
+        self._features, self._travels, self._factor, self._options = features, travels, factor, options
+        self._survival, self._complete, self._dropped = features._survival, features._complete, features._dropped
+        self.nodes = features.nodes
+
+    def __getattr__(self, name):
+        if name in ("laplacian", "max_length", "_scale", "_of_powers"):
+            return getattr(self._features, name)
+        raise AttributeError(name)
+
+    def factor(self, *, n_threads=None):
+        return self._factor(self._features, self._travels, **self._options)
+
+    def step_squares(self):
+        self._travels.note("step_squares")
+        n = self._features.shape[0]
+        parts = np.array_split(np.arange(n), 3)
+        return sum(part.size / n * step_squares(self._features._take_rows(part)) for part in parts)
+
+
+class Elsewhere:
+    """`graphrf.sample_features` with the rows elsewhere; like a cluster's client it is shared, not copied."""
+
+    def __init__(self, **options):
+        self.travels = Travels()
+        self.drawn = []
+        self._options = options
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __call__(self, graph, sampler, *, nodes, seed, n_threads, dtype):
+        self.drawn.append(np.asarray(nodes))
+        features = grf.sample_features(graph, sampler, nodes=nodes, seed=seed, n_threads=n_threads, dtype=dtype)
+        return RemoteFeatures(features, self.travels, **self._options)

@@ -1,0 +1,193 @@
+"""Gaussian processes over rows that live elsewhere give what rows at hand give, by few products with panels."""
+
+from __future__ import annotations
+
+import inspect
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import graphrf as grf
+from graphrf.factor import Factor, GramFactor
+from graphrf.gp import covariance as covariance_module
+from graphrf.gp.covariance import Covariance
+from graphrf.gp.posterior import RootRows
+from graphrf.gp.progress import CountedRows
+from tests.gp.remote import Elsewhere, PlainFactor, RemoteFactor, Travels
+
+KERNEL = grf.Diffusion(1.5)
+SAMPLER = grf.RandomWalks(16, grf.Truncated(10))
+NODES = np.random.default_rng(0).permutation(144)[:100]
+SIGNAL = np.sin(np.arange(144) / 12)
+Y = SIGNAL[NODES] + 0.1 * np.random.default_rng(1).standard_normal(100)
+TIGHT = {"kernel": KERNEL, "optimize": False, "noise": 0.05, "output_scale": 1.0, "tol": 1e-12, "seed": 4}
+
+
+def _features(graph, nodes=NODES, seed=5):
+    return grf.sample_features(graph, SAMPLER, nodes=nodes, seed=seed, n_threads=1, dtype="float64")
+
+
+def _covariance():
+    return Covariance(SimpleNamespace(height=0), KERNEL.modulation(11), 1.7)
+
+
+# -- the covariance --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
+def test_a_stand_in_is_a_factor_and_only_the_one_with_grams_a_gram_factor(grid, factor):
+    remote = factor(_features(grid), Travels())
+    assert isinstance(remote, Factor)
+    assert isinstance(remote, GramFactor) is (factor is RemoteFactor)
+    assert not isinstance(_features(grid).factor(), GramFactor)
+
+
+@pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
+@pytest.mark.parametrize("right_is_remote", [False, True])
+def test_columns_and_their_diagonal_come_from_narrow_panels(grid, monkeypatch, factor, right_is_remote):
+    monkeypatch.setattr(covariance_module, "_PANEL_NUMBERS", 3 * 144 + 5)
+    covariance, travels = _covariance(), Travels()
+    features, others = _features(grid), _features(grid, np.arange(40), seed=6)
+    left, right = features.factor(n_threads=1), others.factor(n_threads=1)
+    expected, diagonal = covariance.columns(left, right)
+    remote = factor(features, travels)
+    found = covariance.columns(remote, factor(others, travels) if right_is_remote else right)
+    np.testing.assert_allclose(found[0], expected, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(found[1], diagonal, rtol=1e-14)
+    assert travels.widest("apply", "apply_t") == 3
+    assert travels.count("apply") == 14
+    assert travels.count("apply_t") == (14 if right_is_remote else 0)
+
+
+@pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
+def test_all_columns_of_its_own_nodes_are_symmetric_and_come_from_narrow_panels(grid, monkeypatch, factor):
+    monkeypatch.setattr(covariance_module, "_PANEL_NUMBERS", 7 * 144)
+    covariance, travels = _covariance(), Travels()
+    local, remote = _features(grid).factor(n_threads=1), factor(_features(grid), travels)
+    dense = covariance.dense(remote)
+    np.testing.assert_allclose(dense, covariance.dense(local), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(dense, dense.T, rtol=0, atol=1e-14)
+    chosen = np.array([3, 17, 18, 60, 61, 62, 80, 99])
+    np.testing.assert_allclose(covariance.own_columns(remote, chosen), dense[:, chosen], rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(
+        covariance.own_columns(local, chosen), covariance.columns(local, local.take(chosen))[0]
+    )
+    asked = {name for name, *_ in travels}
+    assert asked == ({"gram_apply"} if factor is RemoteFactor else {"apply", "apply_t", "take"})
+    assert travels.widest(*asked) == 7
+
+
+def test_no_number_of_the_graphs_size_travels_in_a_product_with_the_covariance(grid):
+    covariance, travels = _covariance(), Travels()
+    x = np.random.default_rng(2).standard_normal((100, 6))
+    local = RootRows(covariance, _features(grid).factor(n_threads=1))
+    remote = RootRows(covariance, RemoteFactor(_features(grid), travels))
+    np.testing.assert_array_equal(local.gram(x), local.apply(local.apply_t(x)))  # to the bit, as two products
+    np.testing.assert_allclose(remote.gram(x), local.gram(x), rtol=0, atol=1e-13)
+    assert travels == [("gram_apply", 6, 2 * x.size)]
+    steps = []
+    np.testing.assert_array_equal(CountedRows(remote, lambda: steps.append(1)).gram(x), remote.gram(x))
+    assert len(steps) == 1
+
+
+# -- the regressor ---------------------------------------------------------------------------------
+
+
+def _results(gp):
+    some = np.arange(0, 144, 5)
+    return [
+        *gp.predict(return_std=True), *gp.predict(some, return_cov=True),
+        gp.sample(n_samples=3, seed=1), gp.predict([4, 5], return_std="observation")[1],
+    ]  # fmt: skip
+
+
+def _largest_difference(one, other):
+    return max(float(np.abs(a - b).max()) for a, b in zip(_results(one), _results(other), strict=True))
+
+
+@pytest.mark.parametrize("deviations", ["exact", "sampled"])
+@pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
+def test_conjugate_gradients_over_rows_elsewhere_predict_and_draw_as_over_rows_at_hand(grid, factor, deviations):
+    settings = {**TIGHT, "sampler": SAMPLER, "solver": "cg", "deviations": deviations}
+    local = grf.GraphGPRegressor(grid, **settings).fit(NODES, Y)
+    elsewhere = Elsewhere(factor=factor)
+    remote = grf.GraphGPRegressor(grid, sample_features=elsewhere, **settings).fit(NODES, Y)
+    assert remote.converged_
+    assert remote.log_marginal_likelihood_ == local.log_marginal_likelihood_  # trained at hand
+    assert _largest_difference(remote, local) < 1e-9
+    # Only the rows of observed nodes were drawn elsewhere, and once.
+    assert len(elsewhere.drawn) == 1
+    np.testing.assert_array_equal(elsewhere.drawn[0], np.sort(NODES))
+    wrong = grf.GraphGPRegressor(grid, sample_features=Elsewhere(factor=factor, error=1.01), **settings)
+    assert _largest_difference(wrong.fit(NODES, Y), local) > 1e-4
+
+
+def test_a_fit_and_deviations_ask_for_one_product_an_iteration_and_a_few_more(grid):
+    elsewhere = Elsewhere()
+    gp = grf.GraphGPRegressor(grid, sampler=SAMPLER, sample_features=elsewhere, solver="cg", **TIGHT)
+    travels = elsewhere.travels
+    gp.fit(NODES, Y)
+    iterations = gp._posterior.solution.iterations
+    # A block of columns for the preconditioner, the iterations, the true residual, the spread of the weights.
+    assert travels.count("gram_apply") <= 1 + 2 * iterations + 4
+    assert travels.count("apply_t") == 1
+    assert {name for name, *_ in travels} == {"gram_apply", "apply_t"}
+    travels.clear()
+    gp.predict()
+    assert travels == []  # means need the spread only
+    gp.predict(np.arange(50), return_std=True)
+    assert travels.count("apply") == 1
+    assert {name for name, *_ in travels} == {"gram_apply", "apply"}
+    assert travels.widest("gram_apply") <= 64
+
+
+def test_cholesky_draws_at_hand(grid):
+    settings = {**TIGHT, "sampler": SAMPLER}
+    local = grf.GraphGPRegressor(grid, **settings).fit(NODES, Y)
+    elsewhere = Elsewhere(error=2.0)
+    remote = grf.GraphGPRegressor(grid, sample_features=elsewhere, **settings).fit(NODES, Y)
+    assert remote.solver_ == local.solver_ == "cholesky"
+    assert elsewhere.drawn == []
+    for found, expected in zip(_results(remote), _results(local), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_callable_means_walks_and_is_refused_for_the_series(grid):
+    gp = grf.GraphGPRegressor(grid, sample_features=Elsewhere(), optimize=False, noise=0.1, seed=0)
+    assert gp.fit(NODES, Y).method_ == "walks"
+    assert grf.GraphGPRegressor(grid, optimize=False, noise=0.1, seed=0).fit(NODES, Y).method_ == "series"
+    with pytest.raises(ValueError, match="`sample_features` is for method='walks'"):
+        gp.set_params(method="series").fit(NODES, Y)
+    with pytest.raises(TypeError, match=r"`sample_features` must be a callable .*, got int 3"):
+        gp.set_params(method="auto", sample_features=3).fit(NODES, Y)
+
+
+def test_the_public_function_is_such_a_callable(grid):
+    settings = {**TIGHT, "sampler": SAMPLER, "solver": "cg"}
+    plain = grf.GraphGPRegressor(grid, **settings).fit(NODES, Y)
+    given = grf.GraphGPRegressor(grid, sample_features=grf.sample_features, **settings).fit(NODES, Y)
+    np.testing.assert_array_equal(given.predict(), plain.predict())
+    names = set(inspect.signature(grf.sample_features).parameters)
+    assert set(inspect.signature(Elsewhere.__call__).parameters) - {"self"} <= names
+
+
+def test_a_clone_draws_with_the_same_callable(grid):
+    elsewhere = Elsewhere()
+    gp = grf.GraphGPRegressor(grid, sampler=SAMPLER, sample_features=elsewhere, solver="cg", **TIGHT)
+    other = clone(gp)
+    assert other.sample_features is elsewhere
+    other.fit(NODES, Y)
+    assert len(elsewhere.drawn) == 1
+
+
+def test_a_saved_regressor_draws_at_hand_when_it_is_loaded(grid, tmp_path):
+    elsewhere = Elsewhere()
+    settings = {**TIGHT, "sampler": SAMPLER, "solver": "cg"}
+    gp = grf.GraphGPRegressor(grid, sample_features=elsewhere, **settings).fit(NODES, Y)
+    gp.save(tmp_path / "gp.npz")
+    loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
+    assert loaded.sample_features is None
+    assert len(elsewhere.drawn) == 1
+    assert _largest_difference(loaded, gp) < 1e-9

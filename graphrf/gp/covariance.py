@@ -13,11 +13,9 @@ from graphrf.graph import Graph
 from graphrf.sampling.sample import sample_features
 from graphrf.series import SeriesFactor
 
-# Numbers in a dense block of columns (nodes x query nodes).
+# Numbers in a dense block of columns (nodes x query nodes), and in a panel for rows that live elsewhere.
 _BLOCK_NUMBERS = 8_000_000
 _LARGEST_BLOCK = 1024
-# Numbers (nodes of the graph x columns) in a panel that is multiplied by rows which live elsewhere: 128 MB.
-_PANEL_NUMBERS = 16_000_000
 # What turns the seed of observed rows into that of queried ones.
 _OTHER_SEED = 0x5851F42D4C957F2D
 
@@ -117,8 +115,8 @@ class Covariance:
     All that inference needs is a product with a vector, dense blocks of columns and the diagonal that belongs to
     them; variances come out of the same rows as the reductions taken from them, so they cannot be negative.
 
-    Of a factor that has no `matrix`, because its rows live elsewhere, only products are asked, with panels of at
-    most 128 MB where blocks of columns are formed, and by its `gram_apply` where it has that.
+    Of a factor that has no `matrix`, because its rows are elsewhere, only products are asked: with panels of about
+    64 MB where blocks of columns are formed, and by its `gram_apply` where it has that.
 
     Parameters
     ----------
@@ -217,8 +215,8 @@ def slices(n: int, size: int) -> Iterator[slice]:
 
 
 def _panels(n: int, factor: Factor) -> Iterator[slice]:
-    """Slices of n columns so small that a panel of them over all nodes of the graph stays within 128 MB."""
-    return slices(n, max(1, _PANEL_NUMBERS // factor.shape[1]))
+    """Slices of n columns so small that a panel of them over all nodes of the graph stays within 64 MB."""
+    return slices(n, max(1, _BLOCK_NUMBERS // factor.shape[1]))
 
 
 def _units(n: int, positions: np.ndarray) -> np.ndarray:

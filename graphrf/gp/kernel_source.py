@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,16 +56,15 @@ class Source(Protocol):
 
 
 class RemoteFeatures(Protocol):
-    """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by `step_squares`.
+    """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by `step_squares`."""
 
-    Besides what is named here they have what `_feature_bounds.served_modulation` asks of features.
-    """
-
-    nodes: np.ndarray
-    laplacian: str
+    # Their settings, as features of no rows.
+    _frame: Features
 
     @property
-    def max_length(self) -> int: ...
+    def nodes(self) -> np.ndarray:
+        """Positions of the rows' nodes, int64, shape (n,)."""
+        ...
 
     def factor(self) -> Factor:
         """F of all rows, in the order of `nodes`; of some of them by its `take`."""
@@ -84,11 +82,11 @@ class _SampledSource(ABC):
     the ends of walks or powers alone matter.
     """
 
-    def __init__(self, features: Any, kernel: Kernel, ends: Any) -> None:
+    def __init__(self, features: Features, kernel: Kernel, ends: Features) -> None:
         _feature_bounds.served_modulation(features, kernel, stacklevel=6)
-        self.laplacian: str = features.laplacian
-        self.scale: float = features._scale
-        self._size = int(features.max_length) + 1
+        self.laplacian = features.laplacian
+        self.scale = features._scale
+        self._size = features.max_length + 1
         self._ends = ends
         self._warned = False
         self._squares: np.ndarray | None = None
@@ -191,14 +189,12 @@ class RemoteSource(_SampledSource):
     features : RemoteFeatures
         Products have the precision of their dtype.
     kernel : Kernel
-        Checked against the features, with the warnings that `Features.matrix` has.
+        Checked against the features, with the warnings that `Features.matrix` has, but that what `CutPowers` drop
+        is not looked at.
     """
 
     def __init__(self, features: RemoteFeatures, kernel: Kernel) -> None:
-        known: Any = features
-        asked = ("laplacian", "max_length", "_scale", "_survival", "_complete", "_of_powers")
-        ends = SimpleNamespace(**{name: getattr(known, name) for name in asked}, _dropped=None)
-        super().__init__(features, kernel, ends)
+        super().__init__(features._frame, kernel, features._frame)
         self._features = features
 
     def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:

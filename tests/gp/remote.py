@@ -79,13 +79,8 @@ class RemoteFeatures:
 
     def __init__(self, features, travels, *, factor=RemoteFactor, **options):
         self._features, self._travels, self._factor, self._options = features, travels, factor, options
-        self._survival, self._complete, self._dropped = features._survival, features._complete, features._dropped
+        self._frame = features._take_rows(np.zeros(0, np.int64))._replaced(dropped=None)
         self.nodes = features.nodes
-
-    def __getattr__(self, name):
-        if name in ("laplacian", "max_length", "_scale", "_of_powers"):
-            return getattr(self._features, name)
-        raise AttributeError(name)
 
     def factor(self, *, n_threads=None):
         return self._factor(self._features, self._travels, **self._options)

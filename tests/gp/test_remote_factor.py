@@ -47,7 +47,7 @@ def test_a_stand_in_is_a_factor_and_only_the_one_with_grams_a_gram_factor(grid, 
 @pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
 @pytest.mark.parametrize("right_is_remote", [False, True])
 def test_columns_and_their_diagonal_come_from_narrow_panels(grid, monkeypatch, factor, right_is_remote):
-    monkeypatch.setattr(covariance_module, "_PANEL_NUMBERS", 3 * 144 + 5)
+    monkeypatch.setattr(covariance_module, "_BLOCK_NUMBERS", 3 * 144 + 5)
     covariance, travels = _covariance(), Travels()
     features, others = _features(grid), _features(grid, np.arange(40), seed=6)
     left, right = features.factor(n_threads=1), others.factor(n_threads=1)
@@ -63,7 +63,7 @@ def test_columns_and_their_diagonal_come_from_narrow_panels(grid, monkeypatch, f
 
 @pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
 def test_all_columns_of_its_own_nodes_are_symmetric_and_come_from_narrow_panels(grid, monkeypatch, factor):
-    monkeypatch.setattr(covariance_module, "_PANEL_NUMBERS", 7 * 144)
+    monkeypatch.setattr(covariance_module, "_BLOCK_NUMBERS", 7 * 144)
     covariance, travels = _covariance(), Travels()
     local, remote = _features(grid).factor(n_threads=1), factor(_features(grid), travels)
     dense = covariance.dense(remote)

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from graphrf import _checks, _edges, _graph_folder
 from graphrf.graph import Graph
 
-# Entries that are sorted together: about 150 MB of memory where they have weights.
+# Entries that are sorted together: at most 200 MB of memory.
 _BLOCK = 1 << 21
 # An entry is one number, row * 2^32 + column, so that sorting numbers sorts entries.
 _SHIFT = np.uint64(32)
@@ -115,11 +115,11 @@ def write_graph(
     The entries (two for an undirected edge, one for a loop or directed edge) are counted by row, written to
     temporary files in blocks of rows, and each block is sorted and merged.
 
-    Memory: 16 bytes a node (24 where `n_nodes` is not given), about 200 bytes an edge of the largest chunk, and
-    about 150 MB for a block of 2^21 entries, or 80 bytes an entry of a row that has more. Disk: 8 bytes an entry
-    (16 with weights) for a while, and the result of 12 bytes an entry and 12 a node (16 and 16 from 2^31 entries
-    on): 10^9 undirected edges on 10^8 nodes take 1.6 GB of memory beside chunk and block, 16 GB (32 GB with
-    weights) of disk for a while, and 25.2 GB in the end. Time: O(E), but for the sort of every block.
+    Memory: 16 bytes a node (24 where `n_nodes` is not given), and the larger of 160 bytes an edge of a chunk and
+    200 MB for a block of 2^21 entries (100 bytes an entry of a row that has more). Disk: 8 bytes an entry (16 with
+    weights) for a while, and the result of 12 bytes an entry and 12 a node (16 and 16 from 2^31 entries on): 10^9
+    undirected edges on 10^8 nodes take 1.6 GB of memory beside chunk or block, 16 GB (32 GB with weights) of disk
+    for a while, and 25.2 GB in the end. Time: O(E), but for the sort of every block.
 
     Examples
     --------
@@ -144,14 +144,13 @@ def write_graph(
     pass_once = edges if callable(edges) else lambda: edges
     tally, counts = _count(pass_once, n_nodes, directed, progress)
     first_rows, offsets = _blocks(counts)
-    n_nodes = counts.size
     del counts
     was_there = path.exists()
     _graph_folder.prepare_folder(path)
     try:
         with _graph_folder.building_folder(path) as scratch:
             entries = _Entries.made(scratch, int(offsets[-1]), tally.weighted)
-            _place(entries, pass_once, n_nodes, directed, first_rows, offsets, tally, progress)
+            _place(entries, pass_once, directed, first_rows, offsets, tally, progress)
             rows = _merge(entries, directed, first_rows, offsets, progress)
             _write(path, entries, rows, directed)
     except BaseException:
@@ -200,13 +199,16 @@ class _Tally(NamedTuple):
 
     n_edges: int = 0
     weighted: bool | None = None
-    checksum: int = 0
+    keys_checksum: int = 0
+    weights_checksum: int = 0
 
     def with_chunk(self, keys: np.ndarray, weights: np.ndarray | None) -> _Tally:
-        checksum = zlib.crc32(keys.data, self.checksum)
-        if weights is not None:
-            checksum = zlib.crc32(weights.data, checksum)
-        return _Tally(self.n_edges + keys.size, weights is not None, checksum)
+        return _Tally(
+            self.n_edges + keys.size,
+            weights is not None,
+            zlib.crc32(keys.data, self.keys_checksum),
+            self.weights_checksum if weights is None else zlib.crc32(weights.data, self.weights_checksum),
+        )
 
 
 def _checked_chunks(
@@ -342,7 +344,6 @@ def _blocks(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _place(
     entries: _Entries,
     pass_once: Callable[[], Iterable[Any]],
-    n_nodes: int,
     directed: bool,
     first_rows: np.ndarray,
     offsets: np.ndarray,

@@ -14,7 +14,7 @@ endif
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gp,bo,mesh,plot,pyg,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gp,bo,distributed,mesh,plot,pyg,test]'
 	touch $@
 
 demo: $(READY)

@@ -15,6 +15,7 @@ from graphrf._version import __version__
 
 if TYPE_CHECKING:
     from graphrf import datasets as datasets
+    from graphrf import distributed as distributed
     from graphrf import euclidean as euclidean
     from graphrf import gp as gp
     from graphrf.features import Features as Features
@@ -107,7 +108,7 @@ _HOME = {
     "write_graph": "mapped",
 }
 # `pagerank` is a package that can be called, in place of the function in it.
-_ROOMS = ("datasets", "euclidean", "gp", "pagerank")
+_ROOMS = ("datasets", "distributed", "euclidean", "gp", "pagerank")
 
 __all__ = ["__version__", *sorted(_HOME), *_ROOMS]
 

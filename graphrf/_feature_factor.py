@@ -71,6 +71,9 @@ class FeatureFactor:
         self._n_threads = n_threads
         self._last: tuple[np.ndarray, sp.csr_array] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_features": self._features, "_n_threads": self._n_threads, "_last": None}
+
     @property
     def shape(self) -> tuple[int, int]:
         """(n, N)."""
@@ -99,7 +102,7 @@ class FeatureFactor:
         """F x."""
         matrix = self.matrix(f)
         n, n_nodes = self.shape
-        columns = _columns("x", x, n_nodes, matrix.dtype)
+        columns = checked_columns("x", x, n_nodes, matrix.dtype)
         arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
         result = np.empty((n, columns.shape[1]), dtype=columns.dtype)
         for part in self._panels(columns):
@@ -124,7 +127,7 @@ class FeatureFactor:
         """F^T y."""
         matrix = self.matrix(f)
         n, n_nodes = self.shape
-        columns = _columns("y", y, n, matrix.dtype)
+        columns = checked_columns("y", y, n, matrix.dtype)
         arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
         result = _aligned(n_nodes, columns.shape[1], columns.dtype)
 
@@ -154,8 +157,8 @@ class FeatureFactor:
         """<y, P_k x> for every k, shape (max_length + 1,), float64."""
         features = self._features
         dtype = np.result_type(np.asarray(x).dtype, np.asarray(y).dtype)
-        x = _columns("x", x, self.shape[1], dtype)
-        y = _columns("y", y, self.shape[0], dtype)
+        x = checked_columns("x", x, self.shape[1], dtype)
+        y = checked_columns("y", y, self.shape[0], dtype)
         if x.shape[1] != y.shape[1]:
             raise ValueError(f"`y` must have as many columns as `x`, got {y.shape[1]} for {x.shape[1]}")
         load = 1.0 / (features._survival * features.n_walks)
@@ -227,7 +230,7 @@ def _reach(runs: list[_Run]) -> int:
     return sum(run.height for run in runs)
 
 
-def _columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) -> np.ndarray:
+def checked_columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) -> np.ndarray:
     """x by rows, shape (n_rows, p), read-only, float32 or float64: what the loops are compiled for."""
     x = np.asarray(x)
     if x.ndim not in (1, 2) or x.shape[0] != n_rows:

@@ -35,13 +35,13 @@ def read_features(path: str | os.PathLike[str]) -> dict[str, Any]:
         arrays = {name: stored[name] for name in ARRAYS if name not in _OPTIONAL or name in stored}
         state = {name: settings[name] for name in SETTINGS} | dict.fromkeys(_OPTIONAL) | arrays
         state |= {"dtype": np.dtype(state["dtype"]), "description": dict(state["description"])}
-        if not _fit(state):
+        if not fits(state):
             raise ValueError("its arrays contradict each other")
         return state
 
 
-def _fit(state: Mapping[str, Any]) -> bool:
-    """Whether the arrays of a file fit each other, so that no loop reads beyond them."""
+def fits(state: Mapping[str, Any]) -> bool:
+    """Whether the arrays of features fit each other, so that no loop reads beyond them."""
     nodes, indptr, indices, visit_ptr, per_entry, steps, counts, survival, degrees, work, dropped = (
         state[name] for name in ARRAYS
     )

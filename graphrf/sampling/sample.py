@@ -110,7 +110,7 @@ def sample_features(
     require_graph(graph)
     sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
     place = engine_device(engine, device, "sample_features with engine='torch'")
-    dtype = _checked_dtype(dtype)
+    dtype = checked_dtype(dtype)
     _checks.flag("progress", progress)
     sources = graph.positions(nodes)
     if sources.size == 0:
@@ -122,7 +122,7 @@ def sample_features(
     joined: Any
     if place is None:
         limit = available_memory() if limit is None else limit
-        rows = _block_rows(sources.size, prepared.visits_per_row, threads)
+        rows = block_rows(sources.size, prepared.visits_per_row, threads)
     else:
         from graphrf.sampling.device import DeviceJoined, OnDevice, device_memory
 
@@ -135,7 +135,7 @@ def sample_features(
     # Of `ordered_map` so many are under way, or wait for their turn.
     working = min(2 * threads if threads > 1 else 1, len(blocks)) * prepared.working_bytes(rows)
     _check_memory(prepared, sources, (0, 0), working, limit)  # the pilot below needs the room of a block
-    expected = _expected_size(prepared, sources, rows)
+    expected = expected_size(prepared, sources, rows)
     if place is None or place.type == "cpu":
         _check_memory(prepared, sources, expected, working, limit)
         joined = Joined(sources.size, graph.n_nodes, expected, prepared.counts_dtype)
@@ -146,10 +146,23 @@ def sample_features(
         for block in ordered_map(prepared.sample, blocks, threads):
             joined.append(block)
             bar.update(block.n_rows)
+    return made_features(prepared, joined.arrays(), nodes=sources, n_nodes=graph.n_nodes, seed=seed, dtype=dtype)
+
+
+def made_features(
+    prepared: Prepared,
+    arrays: dict[str, Any],
+    *,
+    nodes: np.ndarray,
+    n_nodes: int,
+    seed: int,
+    dtype: np.dtype[Any],
+) -> Features:
+    """Features of a record, given by its arrays, beside what the sampler says of them."""
     return Features(
-        nodes=sources,
-        n_nodes=graph.n_nodes,
-        **joined.arrays(),
+        nodes=nodes,
+        n_nodes=n_nodes,
+        **arrays,
         survival=prepared.survival.table,
         degrees=prepared.degrees,
         n_walks=prepared.n_walks,
@@ -173,7 +186,8 @@ def require_sampler(sampler: Any) -> Sampler:
     return found
 
 
-def _checked_dtype(dtype: Any) -> np.dtype[Any]:
+def checked_dtype(dtype: Any) -> np.dtype[Any]:
+    """float32 or float64, given in any way that numpy knows."""
     try:
         name = str(dtype) if dtype is None else np.dtype(dtype).name  # numpy takes None for float64
     except TypeError:
@@ -181,12 +195,12 @@ def _checked_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype(_checks.choice("dtype", name, ("float32", "float64")))
 
 
-def _block_rows(n_sources: int, visits_per_row: float, threads: int) -> int:
+def block_rows(n_sources: int, visits_per_row: float, threads: int) -> int:
     """Rows of a block of the compiled loops: at least four blocks a thread, so that none waits long."""
     return min(max(1, int(_BLOCK_VISITS / visits_per_row)), max(64, -(-n_sources // (4 * threads))))
 
 
-def _expected_size(prepared: Prepared, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
+def expected_size(prepared: Prepared, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
     """About how many entries and visits the record will have.
 
     From a pilot of at most a few hundred sources, whose samples are among those that will be drawn. Few sources

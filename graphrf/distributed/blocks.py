@@ -1,0 +1,203 @@
+"""What runs on workers: blocks of rows, drawn or read, and products with them; pure functions, safe to repeat."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from distributed import get_worker
+
+from graphrf._feature_factor import FeatureFactor
+from graphrf._feature_files import OF_POWERS, RECORD
+from graphrf.distributed.files import read_rows, write_rows
+from graphrf.distributed.parcel import Parcel
+from graphrf.features import Features
+from graphrf.sampling.contract import Prepared
+from graphrf.sampling.record import Block, Joined
+from graphrf.sampling.sample import block_rows
+
+# Mapped pages of the graph are let go of beyond this share of a worker's memory, which they count against.
+_MAPPED_SHARE = 0.25
+
+
+class Drawing(NamedTuple):
+    """What rows are drawn from."""
+
+    prepared: Prepared
+    n_nodes: int
+
+
+class Facts(NamedTuple):
+    """Sizes of a block."""
+
+    n_entries: int
+    n_visits: int
+    n_steps: int
+    nbytes: int
+
+
+class RowBlock:
+    """Rows of features on a worker.
+
+    Parameters
+    ----------
+    frame : Parcel of Features
+        The features without rows: settings and degrees, which all blocks share.
+    nodes : ndarray of int64
+    arrays : dict
+        The record of the rows, as `Features` names its arrays.
+    """
+
+    def __init__(self, frame: Parcel, nodes: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
+        self._frame = frame
+        self.nodes = nodes
+        self.arrays = arrays
+        self._factor: FeatureFactor | None = None
+
+    @property
+    def factor(self) -> FeatureFactor:
+        """The factor of these rows, which keeps the values of the last modulation."""
+        factor = self._factor
+        if factor is None:
+            frame: Features = self._frame.content()
+            # One thread: a worker runs as many tasks as it has threads.
+            factor = frame._replaced(nodes=self.nodes, **self.arrays).factor(n_threads=1)
+            self._factor = factor
+        return factor
+
+    @property
+    def features(self) -> Features:
+        """The features of these rows."""
+        return self.factor._features
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_factor": None}
+
+    def __sizeof__(self) -> int:
+        """Of the record, and of the values of one modulation, which products will add."""
+        record = sum(array.nbytes for array in self.arrays.values())
+        return record + self.nodes.nbytes + 8 * self.arrays["indices"].size
+
+
+Rows = range | np.ndarray
+"""Nodes of a block: those from .. to, or an array of them."""
+
+
+def node_array(rows: Rows) -> np.ndarray:
+    """The nodes as an array of int64."""
+    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
+
+
+# -- blocks ------------------------------------------------------------------------------------------
+
+
+def drawn(rows: Rows, file: str | None, *, drawing: Parcel, frame: Parcel) -> RowBlock:
+    """A block of rows: read from its file if there is one already, else drawn and written there."""
+    nodes = node_array(rows)
+    if file is not None and os.path.exists(file):
+        return read(rows, file, frame=frame)
+    prepared, n_nodes = drawing.content()
+    allowed = _mapped_bytes()
+    entries, visits = prepared.merged_per_row
+    joined = Joined(
+        nodes.size, n_nodes, (int(nodes.size * entries), int(nodes.size * visits)), prepared.counts_dtype
+    )
+    size = block_rows(nodes.size, prepared.visits_per_row, 1)
+    for start in range(0, nodes.size, size):
+        joined.append(prepared.sample(nodes[start : start + size]))
+        drawing.release(allowed)
+    block = RowBlock(frame, nodes, joined.arrays())
+    if file is not None:
+        write(block, file)
+    return block
+
+
+def read(rows: Rows, file: str, *, frame: Parcel) -> RowBlock:
+    """A block of rows from its file."""
+    nodes = node_array(rows)
+    return RowBlock(frame, nodes, read_rows(file, frame.content(), nodes))
+
+
+def write(block: RowBlock, file: str) -> None:
+    """Write a block to its file, whole or not at all."""
+    write_rows(file, block.arrays)
+
+
+def taken(block: RowBlock, rows: np.ndarray) -> RowBlock:
+    """Some of the rows, given by number."""
+    features = block.features._take_rows(rows)
+    return RowBlock(block._frame, features.nodes, record(features))
+
+
+def rows_of(block: RowBlock, rows: np.ndarray | None = None) -> tuple[np.ndarray, Block]:
+    """The nodes and the record of some rows, given by number, or of all."""
+    features = block.features if rows is None else block.features._take_rows(rows)
+    arrays = record(features)
+    sizes = np.diff(arrays.pop("indptr")), np.diff(arrays.pop("visit_ptr"))
+    return features.nodes, Block(*sizes, **arrays)
+
+
+def record(features: Features) -> dict[str, np.ndarray]:
+    """The arrays of the features' record."""
+    state = features._state()
+    return {name: state[name] for name in (*RECORD, *OF_POWERS) if state[name] is not None}
+
+
+def facts(block: RowBlock) -> Facts:
+    """The sizes of a block."""
+    features = block.features
+    return Facts(features.nnz, features._steps.size, features.n_steps, features.nbytes)
+
+
+def _mapped_bytes() -> int:
+    """Bytes of a mapped graph that may stay in this worker's memory."""
+    try:
+        limit = get_worker().memory_manager.memory_limit
+    except ValueError:  # no worker runs this
+        limit = None
+    return int(_MAPPED_SHARE * limit) if limit else 2**62
+
+
+# -- products ----------------------------------------------------------------------------------------
+
+
+def applied(block: RowBlock, f: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """F x of the block's rows."""
+    return block.factor.apply(f, x)
+
+
+def applied_t(block: RowBlock, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """F^T y, the block's part of it."""
+    return block.factor.apply_t(f, y)
+
+
+def gradient(block: RowBlock, y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """<y, P_k x>, the block's part of it."""
+    return block.factor.grad_f(x, y)
+
+
+def diagonal(block: RowBlock, f: np.ndarray) -> np.ndarray:
+    """The diagonal of F F^T at the block's rows."""
+    return block.factor.diagonal(f)
+
+
+def values(block: RowBlock, f: np.ndarray) -> sp.csr_array:
+    """The block's rows of F."""
+    return block.factor.matrix(f)
+
+
+def step_products(block: RowBlock) -> np.ndarray:
+    """<P_k, P_l>, the block's part of it."""
+    from graphrf.gp.kernel_source import step_squares
+
+    return step_squares(block.features) * block.nodes.size
+
+
+def total(parts: list[np.ndarray]) -> np.ndarray:
+    """The sum of arrays, in their order."""
+    result = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    for part in parts[2:]:
+        result += part
+    return result

@@ -1,0 +1,211 @@
+"""The `Factor` of features on a cluster: products run where the blocks are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from distributed import Future
+
+from graphrf._feature_factor import FeatureFactor, checked_columns
+from graphrf.distributed import blocks
+from graphrf.distributed.placement import Blocks, MadeBlocks, added
+from graphrf.features import Features
+from graphrf.sampling.record import Joined
+
+# Bytes of N x p numbers that pass at once; every block makes as many of F^T y.
+_PANEL_BYTES = 2**26
+# A record of so many bytes is fetched when its rows are asked for: products with few rows are quicker here.
+_FEW_BYTES = 2**26
+
+
+class DistributedFactor:
+    r"""F(f) = sum_k f_k P_k with rows on the workers of a cluster; see `graphrf.factor.Factor`.
+
+    It has no `matrix`: rows stay where they are. `gram_apply` is F F^T x without the N x p numbers between the two
+    products passing through this process.
+
+    Parameters
+    ----------
+    frame : Features
+        Settings of all rows.
+    held : Blocks
+    sizes : ndarray of int64
+        Rows of each block.
+    row_bytes : float
+        Mean bytes of the record of a row.
+    order : ndarray of int64, shape (n,), optional
+        Where each row of the blocks stands in the factor; None: as they come.
+
+    Notes
+    -----
+    The bits of all products depend on the blocks, not on the workers, nor on which of them were lost on the way.
+    Cost: that of `FeatureFactor`, shared by all threads, and some milliseconds a block for what Dask does.
+    Traffic for p columns of 8 bytes: `apply` brings N p numbers to every worker and n p here; `apply_t` n p to the
+    workers, up to N p log_4(blocks) between them, and N p here; `gram_apply` n p to the workers and here, the rest
+    between workers. Columns pass by panels of 64 MiB.
+    """
+
+    device = "cpu"
+
+    def __init__(
+        self, frame: Features, held: Blocks, sizes: np.ndarray, row_bytes: float, order: np.ndarray | None = None
+    ) -> None:
+        self._frame = frame
+        self._held = held
+        self._ends = np.cumsum(sizes)
+        self._row_bytes = row_bytes
+        self._order = order
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, N)."""
+        return int(self._ends[-1]), self._frame.n_nodes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the features."""
+        return self._frame.dtype
+
+    @property
+    def max_length(self) -> int:
+        """The longest step."""
+        return self._frame.max_length
+
+    def __repr__(self) -> str:
+        return f"DistributedFactor({self.shape[0]} x {self.shape[1]}, {len(self._held)} blocks)"
+
+    def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """F x."""
+        columns = checked_columns("x", x, self.shape[1], self.dtype)
+
+        def product(panel: np.ndarray) -> np.ndarray:
+            there = self._held.client.scatter(panel, hash=False)
+            return self._stacked(
+                self._held.client.gather(self._held.map(blocks.applied, f=_modulation(f), x=there))
+            )
+
+        return self._by_panels(product, columns).reshape(self.shape[0], *np.shape(x)[1:])
+
+    def apply_t(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """F^T y."""
+        columns = checked_columns("y", y, self.shape[0], self.dtype)
+
+        def product(panel: np.ndarray) -> np.ndarray:
+            result: np.ndarray = self._spread(f, panel).result()
+            return result
+
+        return self._by_panels(product, columns).reshape(self.shape[1], *np.shape(y)[1:])
+
+    def gram_apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """F F^T x for x of shape (n,) or (n, p)."""
+        columns = checked_columns("x", x, self.shape[0], self.dtype)
+
+        def product(panel: np.ndarray) -> np.ndarray:
+            between = self._spread(f, panel)
+            rows = self._held.map(blocks.applied, f=_modulation(f), x=between)
+            return self._stacked(self._held.client.gather(rows))
+
+        return self._by_panels(product, columns).reshape(np.shape(x))
+
+    def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """<y, P_k x> for every k, shape (max_length + 1,), float64."""
+        dtype = np.result_type(np.asarray(x).dtype, np.asarray(y).dtype)
+        left = checked_columns("x", x, self.shape[1], dtype)
+        right = checked_columns("y", y, self.shape[0], dtype)
+        if left.shape[1] != right.shape[1]:
+            raise ValueError(f"`y` must have as many columns as `x`, got {right.shape[1]} for {left.shape[1]}")
+        client = self._held.client
+        result = np.zeros(self.max_length + 1)
+        for part in self._panels(left):
+
+            def gradient(part: slice = part) -> list[np.ndarray]:
+                rows = client.scatter(self._cut(right[:, part]), hash=False)
+                there = client.scatter(np.ascontiguousarray(left[:, part]), hash=False)
+                found: list[np.ndarray] = client.gather(self._held.map(blocks.gradient, rows, x=there))
+                return found
+
+            result += blocks.total(self._held.repeated(gradient))
+        return result
+
+    def diagonal(self, f: np.ndarray) -> np.ndarray:
+        """Row sums of squares of F."""
+        return self._stacked(self._held.gathered(blocks.diagonal, f=_modulation(f)))
+
+    def take(self, rows: np.ndarray) -> FeatureFactor | DistributedFactor:
+        """The factor of some of the rows: here where their record has up to 64 MiB, else on the workers."""
+        rows = np.asarray(rows, dtype=np.int64)
+        if rows.size * self._row_bytes <= _FEW_BYTES:
+            return self.fetched(rows).factor()
+        used, numbers, order = self._members(rows)
+        held = MadeBlocks(self._held.client, blocks.taken, self._held.some(used), numbers)
+        return DistributedFactor(
+            self._frame, held, np.array([number.size for number in numbers]), self._row_bytes, order
+        )
+
+    def fetched(self, rows: np.ndarray) -> Features:
+        """The features of some rows, here."""
+        used, numbers, order = self._members(rows)
+        held = self._held.some(used)
+        found = held.gathered(blocks.rows_of, numbers)
+        sizes = [(block.indices.size, block.steps.size) for _, block in found]
+        expected = sum(entries for entries, _ in sizes), sum(visits for _, visits in sizes)
+        joined = Joined(rows.size, self.shape[1], expected, self._frame._counts.dtype)
+        for _, block in found:
+            joined.append(block)
+        nodes = np.concatenate([nodes for nodes, _ in found]) if found else np.zeros(0, np.int64)
+        features = self._frame._replaced(nodes=nodes, **joined.arrays())
+        return features if _is_in_order(order) else features._take_rows(np.argsort(order))
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _members(self, rows: np.ndarray) -> tuple[list[int], list[np.ndarray], np.ndarray]:
+        """The blocks that hold some rows, the rows' numbers in each, and where each of these stands in `rows`."""
+        at = rows if self._order is None else np.argsort(self._order)[rows]
+        owner = np.searchsorted(self._ends, at, side="right")
+        order = np.argsort(owner, kind="stable")
+        used, first = np.unique(owner[order], return_index=True)
+        starts = np.concatenate([[0], self._ends[:-1]])
+        numbers = np.split(at[order] - starts[owner[order]], first[1:]) if used.size else []
+        return used.tolist(), numbers, order
+
+    def _spread(self, f: np.ndarray, y: np.ndarray) -> Future:
+        """A future of F^T y."""
+        rows = self._held.client.scatter(self._cut(y), hash=False)
+        return added(self._held.client, blocks.total, self._held.map(blocks.applied_t, rows, f=_modulation(f)))
+
+    def _cut(self, y: np.ndarray) -> list[np.ndarray]:
+        """The rows of y that belong to each block."""
+        y = y if self._order is None else y[self._order]
+        return [np.ascontiguousarray(part) for part in np.split(y, self._ends[:-1])]
+
+    def _stacked(self, parts: list[np.ndarray]) -> np.ndarray:
+        """The rows of all blocks, in their order."""
+        stacked = np.concatenate(parts)
+        if self._order is None:
+            return stacked
+        result = np.empty_like(stacked)
+        result[self._order] = stacked
+        return result
+
+    def _panels(self, columns: np.ndarray) -> Iterator[slice]:
+        width = max(1, _PANEL_BYTES // (columns.itemsize * self.shape[1]))
+        for start in range(0, columns.shape[1], width):
+            yield slice(start, min(start + width, columns.shape[1]))
+
+    def _by_panels(self, product: Callable[[np.ndarray], np.ndarray], columns: np.ndarray) -> np.ndarray:
+        """`product` of a few columns at a time."""
+        parts = [
+            self._held.repeated(lambda part=part: product(np.ascontiguousarray(columns[:, part])))  # type: ignore[misc]
+            for part in self._panels(columns)
+        ]
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+
+def _modulation(f: np.ndarray) -> np.ndarray:
+    return np.asarray(f, dtype=np.float64)
+
+
+def _is_in_order(order: np.ndarray) -> bool:
+    return np.array_equal(order, np.arange(order.size))

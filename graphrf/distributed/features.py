@@ -1,0 +1,387 @@
+"""Features whose rows lie on the workers of a cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from distributed import Client
+
+from graphrf import _checks, _feature_bounds
+from graphrf._feature_bounds import FeatureKernel
+from graphrf._memory import available_memory
+from graphrf.distributed import blocks
+from graphrf.distributed.blocks import Facts, Rows
+from graphrf.distributed.client import arrays_folder, require_client, workers
+from graphrf.distributed.factor import DistributedFactor
+from graphrf.distributed.files import BlockFolder
+from graphrf.distributed.parcel import Parcel
+from graphrf.distributed.placement import Blocks, MadeBlocks
+from graphrf.features import Features
+
+
+class WorkerMemory(NamedTuple):
+    """What a worker holds; see `DistributedFeatures.memory`.
+
+    Attributes
+    ----------
+    n_blocks : int
+    blocks : int
+        Bytes of these features' blocks, with the values of one modulation each.
+    private : int
+        Bytes of its process, without the pages of mapped files, which it shares with others and can do without.
+    peak : int
+        The most bytes that its process has had, with such pages.
+    limit : int or None
+        Bytes that Dask allows it.
+    """
+
+    n_blocks: int
+    blocks: int
+    private: int
+    peak: int
+    limit: int | None
+
+
+class DistributedFeatures:
+    r"""Features of graph nodes, in blocks of rows on the workers of a Dask cluster.
+
+    What `graphrf.Features` are on one machine: the record step by step, from which the Phi of any kernel is made.
+    Blocks stay on the workers that made them; vectors and panels travel. A block that is lost with its worker is
+    made again, the same.
+
+    Made by `graphrf.distributed.sample_features` and `graphrf.distributed.load_features`.
+
+    Attributes
+    ----------
+    nodes : ndarray of int64, shape (n,)
+        Positions of the nodes that the rows belong to.
+    n_nodes : int
+        N, the number of nodes of the graph.
+    n_blocks : int
+    nnz, n_steps, nbytes : int
+        As of `graphrf.Features`, over all blocks.
+    n_walks, seed, laplacian, dtype, description, max_length, shape
+        As of `graphrf.Features`.
+    """
+
+    def __init__(
+        self,
+        frame: Features,
+        nodes: np.ndarray | None,
+        parts: Sequence[Rows],
+        held: Blocks,
+        identity: Callable[[], Mapping[str, str]],
+    ) -> None:
+        self._frame = frame
+        self._chosen = nodes
+        self._sizes = np.array([len(part) for part in parts])
+        self._held = held
+        self._identity = identity  # what tells these features from others; a pass over the graph
+
+    # -- settings and sizes ------------------------------------------------------------------------
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of the graph."""
+        return self._frame.n_nodes
+
+    @property
+    def n_walks(self) -> int:
+        """Walks from each node; 1 for powers."""
+        return self._frame.n_walks
+
+    @property
+    def seed(self) -> int:
+        """What the samples were drawn with."""
+        return self._frame.seed
+
+    @property
+    def laplacian(self) -> str:
+        """Whose walk matrix was used."""
+        return self._frame.laplacian
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of matrices and products."""
+        return self._frame.dtype
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The sampler's settings."""
+        return self._frame.description
+
+    @property
+    def max_length(self) -> int:
+        """The longest step."""
+        return self._frame.max_length
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, N), the shape of every feature matrix."""
+        return int(self._sizes.sum()), self.n_nodes
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return int(self._sizes.size)
+
+    @cached_property
+    def nodes(self) -> np.ndarray:
+        """Positions of the rows' nodes, int64, shape (n,)."""
+        nodes = np.arange(self.shape[0]) if self._chosen is None else self._chosen
+        nodes.setflags(write=False)
+        return nodes
+
+    @property
+    def nnz(self) -> int:
+        """Non-zeros of every feature matrix."""
+        return sum(facts.n_entries for facts in self._facts)
+
+    @property
+    def n_steps(self) -> int:
+        """Steps walked in all; for powers, multiply-adds."""
+        return sum(facts.n_steps for facts in self._facts)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the record on all workers, in bytes."""
+        return sum(facts.nbytes for facts in self._facts)
+
+    @cached_property
+    def _facts(self) -> list[Facts]:
+        return self._held.gathered(blocks.facts)
+
+    def __repr__(self) -> str:
+        how = f"powers up to {self.max_length}" if self._frame._of_powers else f"{self.n_walks} walks a node"
+        return f"DistributedFeatures({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.n_blocks} blocks)"
+
+    def memory(self) -> dict[str, WorkerMemory]:
+        """What each worker holds, by its address.
+
+        Examples
+        --------
+        >>> from dask.distributed import Client
+        >>> import graphrf as grf
+        >>> line = grf.from_edges(range(9), range(1, 10))
+        >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+        ...     features = grf.distributed.sample_features(line, grf.RandomWalks(4), client=client, seed=0)
+        ...     held = features.memory()
+        >>> [worker.n_blocks for worker in held.values()]
+        [1]
+        """
+        client = self._held.client
+        where = client.who_has(self._held.futures)
+        processes = client.run(_process_memory)
+        result = {}
+        for worker in workers(client):
+            if worker.address in processes:
+                own = [
+                    facts
+                    for future, facts in zip(self._held.futures, self._facts, strict=True)
+                    if worker.address in where[future.key]
+                ]
+                held = sum(facts.nbytes + self.dtype.itemsize * facts.n_entries for facts in own)
+                private, peak = processes[worker.address]
+                result[worker.address] = WorkerMemory(len(own), held, private, peak, worker.memory_limit)
+        return result
+
+    # -- matrices and products -----------------------------------------------------------------------
+
+    def matrix(self, kernel: FeatureKernel, *, memory_limit: int | None = None) -> sp.csr_array:
+        """The feature matrix Phi of a kernel, here: `graphrf.Features.matrix`, bit for bit.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Of the features' Laplacian.
+        memory_limit : int, optional
+            Bytes that it may take here. Default: what this machine has available.
+
+        Raises
+        ------
+        ValueError
+            If the kernel belongs to the other Laplacian.
+        MemoryError
+            If it does not fit; `gram_matvec` and `factor` need no matrix.
+
+        Warns
+        -----
+        HeavyTailWarning, TruncationWarning
+            As `graphrf.Features.matrix`, but that what `CutPowers` drop is not looked at.
+        """
+        f = _feature_bounds.served_modulation(self._frame, kernel)
+        wide = self.nnz >= 2**31
+        self._check_fits("the matrix", 2 * self.nnz * (self.dtype.itemsize + (8 if wide else 4)), memory_limit)
+        parts = self._held.gathered(blocks.values, f=f)
+        if wide:
+            parts = [
+                sp.csr_array((part.data, part.indices.astype(np.int64), part.indptr.astype(np.int64)), part.shape)
+                for part in parts
+            ]
+        return sp.csr_array(sp.vstack(parts, format="csr"))
+
+    def gather(self, *, memory_limit: int | None = None) -> Features:
+        """The features, here: those of `graphrf.sample_features`, bit for bit; MemoryError if they do not fit."""
+        self._check_fits("the features", 2 * self.nbytes, memory_limit)
+        features = self.factor().fetched(np.arange(self.shape[0]))
+        return features._replaced(nodes=np.array(self.nodes))
+
+    def gram_matvec(self, kernel: FeatureKernel, v: np.ndarray) -> np.ndarray:
+        r"""Phi Phi^T v on the workers, for a vector or a panel of columns.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Of the features' Laplacian.
+        v : array_like, shape (n,) or (n, p)
+
+        Returns
+        -------
+        ndarray of the shape of v, of the features' dtype, or float64 if v is.
+
+        Raises
+        ------
+        ValueError
+            If the kernel belongs to the other Laplacian, or v has another shape.
+
+        Warns
+        -----
+        HeavyTailWarning, TruncationWarning
+            As `matrix`.
+
+        Notes
+        -----
+        See `DistributedFactor` for cost and traffic.
+        """
+        return self.factor().gram_apply(_feature_bounds.served_modulation(self._frame, kernel), v)
+
+    def factor(self, *, n_threads: int | None = None) -> DistributedFactor:
+        """The `Factor` of these features, for inference; `n_threads` is of no account: Dask's threads work."""
+        return DistributedFactor(self._frame, self._held, self._sizes, self.nbytes / max(self.shape[0], 1))
+
+    def step_squares(self) -> np.ndarray:
+        """<P_k, P_l> / n for all steps, shape (L + 1, L + 1): what the mean prior variance is made of."""
+        return np.asarray(blocks.total(self._held.gathered(blocks.step_products)) / self.shape[0])
+
+    # -- files ---------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the features to a folder that all workers see, a file for each block.
+
+        A block's file appears whole or not at all. Blocks that are there are not written again, so a call that was
+        interrupted can be made again. `load_features` reads the folder.
+
+        Raises
+        ------
+        ValueError
+            If the folder holds other features or files, or is not seen by all workers.
+        """
+        folder = BlockFolder(path)
+        rows = int(self._sizes[0])
+        if folder.begin(self._held.client, self._frame, self._chosen, rows, self._identity()) != rows:
+            raise ValueError(
+                f"`path` must be a new folder, or one whose blocks have {rows} rows as these, got "
+                f"{str(folder.path)!r}"
+            )
+        missing = folder.missing(self.n_blocks)
+        self._held.some(missing).gathered(blocks.write, [folder.file(number) for number in missing])
+
+    def _check_fits(self, what: str, needed: int, limit: int | None) -> None:
+        if limit is None:
+            limit = available_memory()
+        else:
+            limit = _checks.integer("memory_limit", limit, low=1)
+        if limit is not None and needed > limit:
+            raise MemoryError(
+                f"{what} of {self.shape[0]} nodes need about {needed / 2**30:.3g} GiB here, but `memory_limit` is "
+                f"{limit / 2**30:.3g} GiB; gram_matvec and factor() leave them on the workers"
+            )
+
+
+def load_features(
+    path: str | os.PathLike[str],
+    *,
+    client: Client | None = None,
+    shared_folder: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> DistributedFeatures:
+    """Features from a folder that `sample_features(path=...)` or `DistributedFeatures.save` wrote, on workers.
+
+    Parameters
+    ----------
+    path : path of a folder
+        Seen by all workers.
+    client : dask.distributed.Client, optional
+        Default: the current one.
+    shared_folder : path, optional
+        As of `sample_features`, for what all blocks share.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there are no features, if they are damaged, or if blocks are missing: `sample_features` with the same
+        arguments makes these.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dask.distributed import Client
+    >>> import graphrf as grf
+    >>> line = grf.from_edges(range(9), range(1, 10))
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+    ...     features = grf.distributed.sample_features(line, client=client, seed=0, path=folder.name)
+    ...     again = grf.distributed.load_features(folder.name, client=client)
+    ...     again.n_steps == features.n_steps
+    True
+    >>> folder.cleanup()
+    """
+    client = require_client(client)
+    _checks.flag("progress", progress)
+    folder = BlockFolder(path)
+    frame, nodes, rows = folder.frame()
+    n_rows = frame.n_nodes if nodes is None else int(nodes.size)
+    parts = cut(nodes, n_rows, rows)
+    missing = folder.missing(len(parts))
+    if missing:
+        raise ValueError(
+            f"`path` must be a folder with all blocks, got {str(folder.path)!r}, where {len(missing)} of "
+            f"{len(parts)} are missing; sample_features with the same arguments makes them"
+        )
+    mapped = arrays_folder(client, shared_folder)
+    files = [folder.file(number) for number in range(len(parts))]
+    held = MadeBlocks(client, blocks.read, parts, files, frame=Parcel(frame, mapped))
+    held.wait([len(part) for part in parts], progress=progress, what="features", unit="nodes")
+    return DistributedFeatures(frame, nodes, parts, held, folder.identity)
+
+
+def cut(nodes: np.ndarray | None, n_rows: int, rows: int) -> list[Rows]:
+    """The nodes of each block; None stands for all nodes."""
+    bounds = [(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
+    return [range(*bound) if nodes is None else nodes[slice(*bound)] for bound in bounds]
+
+
+def _process_memory() -> tuple[int, int]:
+    """Bytes of this process without pages of mapped files, and the most that it has had with them."""
+    import psutil
+
+    private = psutil.Process().memory_info().rss
+    try:
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("RssAnon:"):
+                private = int(line.split()[1]) * 1024
+    except (ImportError, OSError):
+        peak = private
+    return private, max(peak, private)

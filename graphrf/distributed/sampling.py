@@ -1,0 +1,258 @@
+"""Sampling features on a cluster."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from distributed import Client
+
+from graphrf import _checks
+from graphrf.distributed.blocks import Drawing, drawn
+from graphrf.distributed.client import Worker, arrays_folder, require_client, workers
+from graphrf.distributed.features import DistributedFeatures, cut
+from graphrf.distributed.files import BlockFolder, identity_of, without_rows
+from graphrf.distributed.parcel import Parcel
+from graphrf.distributed.placement import MadeBlocks
+from graphrf.features import Features
+from graphrf.graph import Graph, require_graph
+from graphrf.sampling.contract import Prepared, Sampler
+from graphrf.sampling.powers import CompressedPowers
+from graphrf.sampling.record import Joined, record_bytes
+from graphrf.sampling.sample import block_rows, checked_dtype, expected_size, made_features, require_sampler
+
+# A block's record has about so many bytes: some hundred milliseconds of walks, or of a product, a task.
+_BLOCK_BYTES = 2**27
+# ... and so many times those of a column of F^T y, of which every block makes one.
+_COLUMNS = 4
+# Small features are still shared out among workers.
+_FEWEST_BLOCKS = 16
+_FEWEST_ROWS = 64
+# Nodes whose rows tell features from others.
+_PILOT = 16
+# Dask begins to write to disk at this share of a worker's memory.
+_FILLED = 0.6
+_OPTIONS = ("block_size", "shared_folder", "memory_limit", "progress")
+
+
+def sample_features(
+    graph: Graph,
+    sampler: Sampler | None = None,
+    *,
+    client: Client | None = None,
+    nodes: Any = None,
+    seed: int | None = None,
+    dtype: Any = "float32",
+    path: str | os.PathLike[str] | None = None,
+    block_size: int | None = None,
+    shared_folder: str | os.PathLike[str] | None = None,
+    memory_limit: int | None = None,
+    progress: bool = False,
+) -> DistributedFeatures:
+    r"""Sample features on the workers of a Dask cluster, where they stay.
+
+    `graphrf.sample_features` in blocks of rows. Walks need no talk between machines: a row is a function of graph,
+    sampler, seed and node. So the result is that of one process, bit for bit, and a block that is lost with a
+    worker is drawn again, the same.
+
+    Parameters
+    ----------
+    graph : Graph
+        Undirected; in memory or opened from disk (`graphrf.open_graph`).
+    sampler : Sampler, optional
+        As in `graphrf.sample_features`.
+    client : dask.distributed.Client, optional
+        Default: the current one.
+    nodes : array_like of int positions or str names, optional
+        Default: all.
+    seed : int in [0, 2^63), optional
+        None draws one, or takes that of the features in `path`.
+    dtype : {"float32", "float64"}
+        Of matrices and products.
+    path : path of a folder, optional
+        Seen by all workers. Every block is written there as soon as it is drawn. A call with the same arguments
+        goes on where another one ended: what is there is not walked again, and its blocks keep their size.
+        `load_features` opens the folder without the graph.
+    block_size : int, optional
+        Rows of a block, a task. Default: records of 128 MiB, or 32 bytes for each node of the graph where that is
+        more, but 16 blocks. It does not depend on the workers, and neither do the bits of all products.
+    shared_folder : path, optional
+        Seen by all workers: the arrays of the graph are mapped from there, once in the memory of a machine.
+        Default: the folder of temporary files if all workers see it, as on one machine; else the graph is sent to
+        each worker.
+    memory_limit : int, optional
+        Bytes that the features may take on all workers together. Default: 0.6 of what the workers may take, where
+        Dask begins to write to disk; of workers without a limit nothing is known, and nothing is refused.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Returns
+    -------
+    DistributedFeatures
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `graphrf.sample_features`; if no client is at hand; if `path` holds other features, or it or
+        `shared_folder` is not seen by all workers.
+    RuntimeError
+        If there are no workers.
+    MemoryError
+        If `memory_limit` would be exceeded.
+
+    Notes
+    -----
+    Time: that of `graphrf.sample_features`, shared by all threads of all workers. What travels: the graph once,
+    and some kilobytes for each block. Memory of a worker: its blocks (`DistributedFeatures.memory`); the graph,
+    once on a machine where it is mapped; for each thread a block under way and the sampler's working memory.
+
+    Mapped arrays count as a worker's memory while it reads them. Beyond a quarter of its limit they are let go of
+    between parts of a block, and come back from the page cache of the machine. A graph that is larger than the
+    memory of the machine is read from disk again and again: there near nodes should have near numbers.
+
+    Examples
+    --------
+    >>> from dask.distributed import Client
+    >>> import networkx as nx, numpy as np, graphrf as grf
+    >>> graph = grf.load_graph(nx.karate_club_graph())
+    >>> sampler = grf.RandomWalks(n_walks=16)
+    >>> with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as client:
+    ...     features = grf.distributed.sample_features(graph, sampler, client=client, seed=0)
+    ...     there = features.gram_matvec(grf.Diffusion(1.0), np.ones(34))
+    >>> phi = grf.sample_features(graph, sampler, seed=0).matrix(grf.Diffusion(1.0))
+    >>> np.allclose(there, phi @ (phi.T @ np.ones(34)))
+    True
+    """
+    client = require_client(client)
+    require_graph(graph)
+    sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
+    plain = checked_dtype(dtype)
+    _checks.flag("progress", progress)
+    chosen = None if nodes is None else graph.positions(nodes)
+    sources = np.arange(graph.n_nodes) if chosen is None else chosen
+    if not sources.size:
+        raise ValueError("`nodes` must hold at least one node, got none")
+    if block_size is not None:
+        block_size = _checks.integer("block_size", block_size, low=1)
+    if memory_limit is not None:
+        memory_limit = _checks.integer("memory_limit", memory_limit, low=1)
+    folder = None if path is None else BlockFolder(path)
+    seed = folder.seed() if seed is None and folder is not None and folder.is_known else _checks.seed(seed)
+    mapped = arrays_folder(client, shared_folder)
+
+    prepared = sampler.prepare(graph, seed)
+    nbytes = _record_bytes(prepared, sources)
+    _check_memory(prepared, sources.size, nbytes, memory_limit, workers(client))
+    rows = min(block_size or _usual_block(sources.size, nbytes, graph.n_nodes), sources.size)
+    pilot = _features_of(prepared, sources, graph.n_nodes, seed, plain)
+    frame = without_rows(pilot)
+
+    def identity() -> dict[str, str]:
+        return identity_of(graph, chosen, pilot)
+
+    if folder is not None:
+        rows = folder.begin(client, frame, chosen, rows, identity())
+    numbers = range(-(-sources.size // rows))
+    files = [None if folder is None else folder.file(number) for number in numbers]
+    parts = cut(chosen, sources.size, rows)
+    held = MadeBlocks(
+        client, drawn, parts, files,
+        frame=Parcel(frame, mapped), drawing=Parcel(Drawing(prepared, graph.n_nodes), mapped),
+    )  # fmt: skip
+    held.wait([len(part) for part in parts], progress=progress, what="features", unit="nodes")
+    return DistributedFeatures(frame, chosen, parts, held, identity)
+
+
+@dataclass(frozen=True)
+class ClusterSampling:
+    """`sample_features` of a client, as `GraphGPRegressor` calls it: `on_cluster` makes one."""
+
+    client: Client
+    options: dict[str, Any]
+
+    def __call__(
+        self,
+        graph: Graph,
+        sampler: Sampler | None = None,
+        *,
+        nodes: Any = None,
+        seed: int | None = None,
+        dtype: Any = "float32",
+        n_threads: int | None = None,
+    ) -> DistributedFeatures:
+        """Features on the workers; their threads are Dask's, whatever `n_threads`."""
+        return sample_features(
+            graph, sampler, client=self.client, nodes=nodes, seed=seed, dtype=dtype, **self.options
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ClusterSampling:
+        return self  # scikit-learn's `clone` copies parameters, and a client is one connection
+
+
+def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
+    """Where a Gaussian process draws the rows of its observed nodes: on a cluster.
+
+    Parameters
+    ----------
+    client : dask.distributed.Client, optional
+        Default: the current one.
+    **options
+        `block_size`, `shared_folder`, `memory_limit` and `progress` of `sample_features`.
+
+    Returns
+    -------
+    ClusterSampling
+        For `GraphGPRegressor(graph, sample_features=on_cluster(client))`: rows stay on the workers, where the
+        products of its conjugate gradients run, so that only vectors and panels travel.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For other options; if no client is at hand.
+    """
+    unknown = set(options) - set(_OPTIONS)
+    if unknown:
+        raise TypeError(f"`options` must be among {', '.join(_OPTIONS)}, got {', '.join(sorted(unknown))}")
+    return ClusterSampling(require_client(client), options)
+
+
+def _record_bytes(prepared: Prepared, sources: np.ndarray) -> int:
+    """About the bytes of the record of all rows."""
+    rows = min(sources.size, block_rows(sources.size, prepared.visits_per_row, 1))
+    size = record_bytes(sources.size, *expected_size(prepared, sources, rows), prepared.counts_dtype.itemsize)
+    return size + sources.size * prepared.row_bytes
+
+
+def _check_memory(
+    prepared: Prepared, n_rows: int, nbytes: int, memory_limit: int | None, there: list[Worker]
+) -> None:
+    """Raise MemoryError where the record of all rows will not fit."""
+    if memory_limit is None:
+        limits = [worker.memory_limit for worker in there if worker.memory_limit]
+        if len(limits) < len(there):
+            return
+        memory_limit = int(_FILLED * sum(limits))
+    if nbytes > memory_limit:
+        raise MemoryError(
+            f"features of {n_rows} nodes with {prepared.sampler!r} need about {nbytes / 2**30:.3g} GiB, but "
+            f"`memory_limit` is {memory_limit / 2**30:.3g} GiB on {len(there)} workers; start more of them, "
+            f"{prepared.remedy}, pass fewer `nodes`, or a larger `memory_limit`: Dask then writes blocks to disk"
+        )
+
+
+def _usual_block(n_rows: int, nbytes: int, n_nodes: int) -> int:
+    """Rows of a block where none are asked for."""
+    size = max(_BLOCK_BYTES, _COLUMNS * 8 * n_nodes)
+    return max(_FEWEST_ROWS, min(n_rows * size // max(nbytes, 1), -(-n_rows // _FEWEST_BLOCKS)))
+
+
+def _features_of(
+    prepared: Prepared, sources: np.ndarray, n_nodes: int, seed: int, dtype: np.dtype[Any]
+) -> Features:
+    """The features of a few of the nodes."""
+    few = sources[np.linspace(0, sources.size - 1, min(sources.size, _PILOT)).astype(np.int64)]
+    joined = Joined(few.size, n_nodes, (1, 1), prepared.counts_dtype)
+    joined.append(prepared.sample(few))
+    return made_features(prepared, joined.arrays(), nodes=few, n_nodes=n_nodes, seed=seed, dtype=dtype)

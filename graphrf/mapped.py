@@ -28,9 +28,10 @@ def open_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Graph:
     """The graph of a folder that `Graph.save` or `write_graph` wrote, with its arrays mapped into memory.
 
     Nothing is copied: pages of the arrays are read when they are used, are shared by all processes that open the
-    folder, and are dropped when memory is short. Walks and local queries touch rows only, so the graph may be
-    larger than the memory; what makes a matrix of its own (`laplacian`, `walk_matrix`, kernels' series) needs
-    room for it.
+    folder, and are dropped when memory is short. Walks and local queries read the rows that they visit, so the
+    graph may be larger than the memory. What makes a matrix of its own needs room for it: `laplacian`,
+    `walk_matrix`, kernels' series, and walks for combinatorial kernels or where nodes are isolated, which get
+    loops.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ def open_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Graph:
     Notes
     -----
     Cost: O(1) time and memory without `verify`; with it O(nnz) time and 4 MB. Names are read into memory. Walks
-    on weights that differ within a row keep 8 bytes an entry in memory beside the maps.
+    on weights that differ within a row read all weights first, and keep 8 bytes an entry in memory.
 
     Examples
     --------

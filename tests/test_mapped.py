@@ -115,6 +115,21 @@ def test_the_walk_arrays_of_a_mapped_level_graph_are_the_maps_themselves(tmp_pat
     assert arrays.cumulative.size == 0
 
 
+def test_weights_known_to_be_equal_are_not_read(tmp_path):
+    GRAPHS["level"].save(tmp_path / "level")
+    NAMED.save(tmp_path / "named")
+    for name, reads in (("level", False), ("named", True)):
+        graph = grf.open_graph(tmp_path / name)
+        expected = walk_arrays.graph_transitions(GRAPHS[name])
+        graph.adjacency.data = None
+        if reads:
+            with pytest.raises(AttributeError):
+                walk_arrays.graph_transitions(graph)
+        else:
+            for one, other in zip(walk_arrays.graph_transitions(graph), expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
 def test_an_opened_graph_is_pickled_as_its_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     grf.from_edges(np.arange(5000), np.arange(5000) + 1).save("line")
@@ -287,6 +302,7 @@ for job in (save, write):
 """
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 def test_a_writer_killed_at_any_moment_leaves_a_whole_graph_or_none(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: None)
     subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], check=True)

@@ -29,15 +29,16 @@ class Transitions(NamedTuple):
     cumulative: np.ndarray
 
 
-def transitions(adjacency: sp.csr_array) -> Transitions:
-    """The walk arrays of a canonical CSR adjacency with positive weights; O(nnz).
+def transitions(adjacency: sp.csr_array, weighted: bool = True) -> Transitions:
+    """The walk arrays of a canonical CSR adjacency with positive weights; O(nnz), O(1) where not `weighted`.
 
-    They are read-only and of one index type, so that the loops are compiled once for all graphs.
+    They are read-only and of one index type, so that the loops are compiled once for all graphs. That all weights
+    are known to be equal spares reading them, which may be on disk.
     """
     index_type = index_dtype(adjacency.shape[0], adjacency.nnz)
     indptr = adjacency.indptr.astype(index_type, copy=False)
     indices = adjacency.indices.astype(index_type, copy=False)
-    cumulative = _running_shares(indptr, adjacency.data)
+    cumulative = _running_shares(indptr, adjacency.data) if weighted else np.zeros(0)
     for array in (indptr, indices, cumulative):
         array.setflags(write=False)
     return Transitions(indptr, indices, cumulative)
@@ -50,7 +51,7 @@ _known: weakref.WeakKeyDictionary[Graph, Transitions] = weakref.WeakKeyDictionar
 def graph_transitions(graph: Graph) -> Transitions:
     """The walk arrays of a graph's adjacency, kept as long as the graph."""
     if graph not in _known:
-        _known[graph] = transitions(graph.adjacency)
+        _known[graph] = transitions(graph.adjacency, graph.is_weighted)
     return _known[graph]
 
 

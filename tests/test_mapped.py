@@ -622,3 +622,38 @@ def test_running_shares_in_chunks_have_the_bits_of_the_formula_in_one_piece(monk
         np.testing.assert_array_equal(found, _shares_in_one_piece(indptr, weights))
         n_level += found.size == 0
     assert 70 < n_level < 190
+
+
+# -- sizes that no test can have -----------------------------------------------------------------------------
+
+
+def test_indices_are_wide_where_entries_or_nodes_ask_for_it():
+    assert _graph_folder.index_dtype(2**31, 2**31 - 1) == np.int32
+    assert _graph_folder.index_dtype(2**31 + 1, 5) == np.int64
+    assert _graph_folder.index_dtype(5, 2**31) == np.int64
+
+
+def test_a_folder_with_wide_indices_opens_as_it_is_and_is_walked_alike(tmp_path, monkeypatch):
+    src, dst, _ = _random_edges(60, 600)
+    with monkeypatch.context() as patched:
+        patched.setattr(_graph_folder, "index_dtype", lambda *_: np.dtype(np.int64))
+        wide = grf.write_graph(tmp_path, [(src, dst)])
+    narrow = grf.from_edges(src, dst)
+    assert wide.adjacency.indptr.dtype == wide.adjacency.indices.dtype == np.int64
+    assert _is_mapped(wide.adjacency.indices)
+    assert wide._digest == narrow._digest
+    one, other = (
+        grf.sample_features(g, grf.RandomWalks(8), seed=0).matrix(grf.Diffusion(1.0)) for g in (wide, narrow)
+    )
+    assert (one != other).nnz == 0
+
+
+def test_keys_of_the_last_possible_nodes_keep_row_and_column_apart():
+    last = np.uint64(2**32 - 2)
+    keys = np.array([(last << np.uint64(32)) | np.uint64(3), (last << np.uint64(32)) | last, np.uint64(5)])
+    entries, weights = mapped._entries_of(keys, np.array([1.0, 2.0, 4.0]), directed=False)
+    merged, sums = mapped._merged(entries, weights, directed=False)
+    rows, columns = mapped._rows(merged), merged & np.uint64(2**32 - 1)
+    assert rows.tolist() == [0, 3, 5, int(last), int(last)]
+    assert columns.tolist() == [5, int(last), 0, 3, int(last)]
+    assert sums.tolist() == [4.0, 1.0, 4.0, 1.0, 2.0]

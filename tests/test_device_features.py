@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="records on devices need the extra `
 
 from graphrf import _device_loops, _device_record, _feature_rows  # noqa: E402
 from graphrf._device_record import unsigned16  # noqa: E402
-from graphrf.gp.kernel_source import _step_squares  # noqa: E402
+from graphrf.gp.step_squares import step_squares  # noqa: E402
 from tests.simulated_device import Simulated, SimulatedDevice  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -268,7 +268,7 @@ def test_passes_by_parts_are_those_of_numba(features, at_once):
     loads = 1.0 / (features._survival * features.n_walks)
     np.testing.assert_allclose(sums * loads, features.factor().grad_f(x, y), rtol=1e-12, atol=1e-12)
     squares = _device_loops.step_squares(record, roots, size, at_once).numpy()
-    np.testing.assert_allclose(squares * np.outer(loads, loads) / 6, _step_squares(features), rtol=1e-12)
+    np.testing.assert_allclose(squares * np.outer(loads, loads) / 6, step_squares(features), rtol=1e-12)
     pointer, rows, order = _device_loops.transposed_pattern(record, 8, at_once)
     expected = features.matrix_from_modulation(f).T.tocsr()
     np.testing.assert_array_equal(pointer.numpy(), expected.indptr)

@@ -190,7 +190,7 @@ def values(block: RowBlock, f: np.ndarray) -> sp.csr_array:
 
 def step_products(block: RowBlock) -> np.ndarray:
     """<P_k, P_l>, the block's part of it."""
-    from graphrf.gp.kernel_source import step_squares
+    from graphrf.gp.step_squares import step_squares
 
     return step_squares(block.features) * block.nodes.size
 

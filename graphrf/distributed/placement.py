@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from distributed import Client, Future
+from distributed.comm import CommClosedError
 
 from graphrf.distributed.client import finish, workers
 from graphrf.distributed.parcel import Parcel
@@ -19,6 +21,8 @@ Result = TypeVar("Result")
 _FAN_IN = 4
 # How often what was lost with workers is sent anew before their loss is an error.
 _ATTEMPTS = 5
+# Seconds before that, and for which a worker is waited for.
+_PAUSE, _PATIENCE = 0.2, 60
 
 
 class Blocks(ABC):
@@ -51,11 +55,14 @@ class Blocks(ABC):
         for left in reversed(range(_ATTEMPTS)):
             try:
                 return attempt()
-            except CancelledError:
+            except (CancelledError, CommClosedError):
                 if not left or self.client.status != "running":
                     raise
+                # A scheduler learns of a death a moment later, and a nanny starts another worker.
+                time.sleep(_PAUSE)
+                self.client.wait_for_workers(1, timeout=_PATIENCE)
                 self.revive()
-        raise AssertionError
+        raise AssertionError  # the last attempt returns or raises
 
     def some(self, numbers: Sequence[int]) -> Blocks:
         """Some of the blocks."""

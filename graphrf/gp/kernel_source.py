@@ -322,6 +322,3 @@ class _Kept:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_make": self._make, "_known": ()}
-
-
-_step_squares = step_squares  # the name that it had here

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphrf.factor import Factor
+from graphrf.factor import Factor, GramFactor
 
 # Numbers (nodes of the graph x columns) in a block of right-hand sides: on the CPU, and elsewhere, where a pass
 # over the matrix is worth its room; the fewest right-hand sides of one.
@@ -70,6 +70,12 @@ class HostFactor:
     def apply_t(self, f: Tensor, y: Tensor) -> Tensor:
         """F^T y."""
         return _tensor(self._factor.apply_t(_modulation(f), _array(y)), y)
+
+    def gram_apply(self, f: Tensor, x: Tensor) -> Tensor | None:
+        """F F^T x in one go, where the factor has that."""
+        if not isinstance(self._factor, GramFactor):
+            return None
+        return _tensor(self._factor.gram_apply(_modulation(f), _array(x)), x)
 
     def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
         """<y, P_k x> for k < size."""
@@ -231,6 +237,10 @@ class _Paired(torch.autograd.Function):
 
 
 def _in_blocks(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tensor:
+    if rows is cols and isinstance(rows, HostFactor):
+        result = rows.gram_apply(f, x)
+        if result is not None:
+            return result
     blocks = list(_column_blocks(cols.shape[1], x.shape[1], x.device))
     if len(blocks) == 1:
         return rows.apply(f, cols.apply_t(f, x))

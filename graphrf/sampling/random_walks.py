@@ -130,7 +130,8 @@ class PreparedWalks:
         self.degrees = graph.walk_degrees if sampler.laplacian == "normalized" else None
         adjacency = graph.walk_adjacency(sampler.laplacian)
         # Where weights are equal they are not read; loops that a kernel adds may differ from the edges.
-        self._transitions: Transitions = transitions(adjacency, adjacency is not graph.adjacency or graph.is_weighted)
+        weighted = adjacency is not graph.adjacency or graph.is_weighted
+        self._transitions: Transitions = transitions(adjacency, weighted)
         self._key = np.uint64(seed)
         self._permutations = law.permutations(sampler.n_walks)
 

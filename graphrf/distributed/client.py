@@ -126,7 +126,7 @@ def finish(
         cancelled_on_error(client, futures),
         tqdm(total=sum(sizes), disable=not progress, desc=what, unit=f" {unit}", unit_scale=True) as bar,
     ):
-        for future in as_completed(futures):
+        for future in as_completed(futures, loop=client.loop):  # else it asks for the current client
             if future.status != "finished":
                 future.result()  # raises
             bar.update(size_of[future.key])

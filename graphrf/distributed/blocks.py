@@ -11,8 +11,10 @@ from distributed import get_worker
 
 from graphrf._feature_factor import FeatureFactor
 from graphrf._feature_files import OF_POWERS, RECORD
+from graphrf._threads import ordered_map
 from graphrf.distributed.files import read_rows, write_rows
 from graphrf.distributed.parcel import Parcel
+from graphrf.distributed.sums import Node, Sums
 from graphrf.features import Features
 from graphrf.sampling.contract import Prepared
 from graphrf.sampling.record import Block, Joined
@@ -163,14 +165,33 @@ def _mapped_bytes() -> int:
 # -- products ----------------------------------------------------------------------------------------
 
 
-def applied(block: RowBlock, f: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """F x of the block's rows."""
-    return block.factor.apply(f, x)
+def each(
+    blocks: list[RowBlock], numbers: list[int], parts: list[Any] | None, *, of_block: Any, **shared: Any
+) -> list[Any]:
+    """The results of a function of one block, and its part if there are any, for all blocks of a group."""
+    given: list[tuple[Any, ...]] = [(block,) for block in blocks]
+    if parts is not None:
+        given = list(zip(blocks, parts, strict=True))
+    return list(ordered_map(lambda arguments: of_block(*arguments, **shared), given, _own_threads()))
 
 
-def applied_t(block: RowBlock, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """F^T y, the block's part of it."""
-    return block.factor.apply_t(f, y)
+def spread(
+    blocks: list[RowBlock], numbers: list[int], y: np.ndarray, *, f: np.ndarray, n_blocks: int
+) -> dict[Node, np.ndarray]:
+    """F^T y of a group's rows, added up as far as `Sums` does; y holds the rows of one block after another."""
+    sums = Sums(n_blocks, in_place=True)
+    parts = zip(blocks, np.split(y, np.cumsum([block.nodes.size for block in blocks[:-1]])), strict=True)
+    panels = ordered_map(lambda part: part[0].factor.apply_t(f, part[1]), list(parts), _own_threads())
+    for number, panel in zip(numbers, panels, strict=True):
+        sums.add((0, number), panel)
+    return sums.nodes
+
+
+def multiplied(
+    blocks: list[RowBlock], numbers: list[int], part: None, *, f: np.ndarray, x: np.ndarray
+) -> np.ndarray:
+    """F x of a group's rows."""
+    return np.concatenate(each(blocks, numbers, None, of_block=lambda block: block.factor.apply(f, x)))
 
 
 def gradient(block: RowBlock, y: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -195,9 +216,9 @@ def step_products(block: RowBlock) -> np.ndarray:
     return step_squares(block.features) * block.nodes.size
 
 
-def total(parts: list[np.ndarray]) -> np.ndarray:
-    """The sum of arrays, in their order."""
-    result = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    for part in parts[2:]:
-        result += part
-    return result
+def _own_threads() -> int:
+    """Threads of this worker."""
+    try:
+        return int(get_worker().state.nthreads)
+    except ValueError:  # no worker runs this
+        return 1

@@ -10,7 +10,8 @@ from distributed import Future
 
 from graphrf._feature_factor import FeatureFactor, checked_columns
 from graphrf.distributed import blocks
-from graphrf.distributed.placement import Blocks, MadeBlocks, added
+from graphrf.distributed.placement import Blocks, Group, MadeBlocks
+from graphrf.distributed.sums import summed
 from graphrf.features import Features
 from graphrf.sampling.record import Joined
 
@@ -41,10 +42,11 @@ class DistributedFactor:
     Notes
     -----
     The bits of all products depend on the blocks, not on the workers, nor on which of them were lost on the way.
-    Cost: that of `FeatureFactor`, shared by all threads, and some milliseconds a block for what Dask does.
-    Traffic for p columns of 8 bytes: `apply` brings N p numbers to every worker and n p here; `apply_t` n p to the
-    workers, up to N p log_4(blocks) between them, and N p here; `gram_apply` n p to the workers and here, the rest
-    between workers. Columns pass by panels of 64 MiB.
+    Cost: that of `FeatureFactor`, shared by all threads, and for each product some ten milliseconds of Dask's, and
+    some more for each worker. Traffic for p columns of 8 bytes: `apply` brings N p numbers to every worker and n p
+    here; `apply_t` n p to the workers, N p from each of them to one (some times that where its blocks are no
+    neighbours, see `Sums`), and N p here; `gram_apply` n p to the workers and here, N p from and to each worker.
+    Columns pass by panels of 64 MiB.
     """
 
     device = "cpu"
@@ -54,6 +56,7 @@ class DistributedFactor:
     ) -> None:
         self._frame = frame
         self._held = held
+        self._sizes = np.asarray(sizes)
         self._ends = np.cumsum(sizes)
         self._row_bytes = row_bytes
         self._order = order
@@ -81,33 +84,28 @@ class DistributedFactor:
         columns = checked_columns("x", x, self.shape[1], self.dtype)
 
         def product(panel: np.ndarray) -> np.ndarray:
-            there = self._held.client.scatter(panel, hash=False)
-            return self._stacked(
-                self._held.client.gather(self._held.map(blocks.applied, f=_modulation(f), x=there))
-            )
+            return self._multiplied(self._held.groups(), f, self._held.client.scatter(panel, hash=False))
 
-        return self._by_panels(product, columns).reshape(self.shape[0], *np.shape(x)[1:])
+        return self._by_panels(product, columns, self.shape[0]).reshape(self.shape[0], *np.shape(x)[1:])
 
     def apply_t(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         """F^T y."""
         columns = checked_columns("y", y, self.shape[0], self.dtype)
 
         def product(panel: np.ndarray) -> np.ndarray:
-            result: np.ndarray = self._spread(f, panel).result()
-            return result
+            return np.asarray(self._spread(self._held.groups(), f, panel).result())
 
-        return self._by_panels(product, columns).reshape(self.shape[1], *np.shape(y)[1:])
+        return self._by_panels(product, columns, self.shape[1]).reshape(self.shape[1], *np.shape(y)[1:])
 
     def gram_apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
         """F F^T x for x of shape (n,) or (n, p)."""
         columns = checked_columns("x", x, self.shape[0], self.dtype)
 
         def product(panel: np.ndarray) -> np.ndarray:
-            between = self._spread(f, panel)
-            rows = self._held.map(blocks.applied, f=_modulation(f), x=between)
-            return self._stacked(self._held.client.gather(rows))
+            groups = self._held.groups()
+            return self._multiplied(groups, f, self._spread(groups, f, panel))
 
-        return self._by_panels(product, columns).reshape(np.shape(x))
+        return self._by_panels(product, columns, self.shape[0]).reshape(np.shape(x))
 
     def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """<y, P_k x> for every k, shape (max_length + 1,), float64."""
@@ -116,22 +114,20 @@ class DistributedFactor:
         right = checked_columns("y", y, self.shape[0], dtype)
         if left.shape[1] != right.shape[1]:
             raise ValueError(f"`y` must have as many columns as `x`, got {right.shape[1]} for {left.shape[1]}")
-        client = self._held.client
         result = np.zeros(self.max_length + 1)
         for part in self._panels(left):
 
-            def gradient(part: slice = part) -> list[np.ndarray]:
-                rows = client.scatter(self._cut(right[:, part]), hash=False)
-                there = client.scatter(np.ascontiguousarray(left[:, part]), hash=False)
-                found: list[np.ndarray] = client.gather(self._held.map(blocks.gradient, rows, x=there))
-                return found
+            def gradients(part: slice = part) -> list[np.ndarray]:
+                there = self._held.client.scatter(np.ascontiguousarray(left[:, part]), hash=False)
+                return self._held.gathered(blocks.gradient, self._cut(right[:, part]), x=there)
 
-            result += blocks.total(self._held.repeated(gradient))
+            for gradient in self._held.repeated(gradients):
+                result += gradient
         return result
 
     def diagonal(self, f: np.ndarray) -> np.ndarray:
         """Row sums of squares of F."""
-        return self._stacked(self._held.gathered(blocks.diagonal, f=_modulation(f)))
+        return self._in_order(np.concatenate(self._held.gathered(blocks.diagonal, f=_modulation(f))))
 
     def take(self, rows: np.ndarray) -> FeatureFactor | DistributedFactor:
         """The factor of some of the rows: here where their record has up to 64 MiB, else on the workers."""
@@ -170,19 +166,32 @@ class DistributedFactor:
         numbers = np.split(at[order] - starts[owner[order]], first[1:]) if used.size else []
         return used.tolist(), numbers, order
 
-    def _spread(self, f: np.ndarray, y: np.ndarray) -> Future:
+    def _spread(self, groups: list[Group], f: np.ndarray, y: np.ndarray) -> Future:
         """A future of F^T y."""
-        rows = self._held.client.scatter(self._cut(y), hash=False)
-        return added(self._held.client, blocks.total, self._held.map(blocks.applied_t, rows, f=_modulation(f)))
+        rows = self._cut(y)
+        parts = [np.concatenate([rows[number] for number in group.numbers]) for group in groups]
+        held, n_blocks = self._held, len(self._held)
+        sums = held.submitted(
+            blocks.spread, groups, held.sent(groups, parts), f=_modulation(f), n_blocks=n_blocks
+        )  # fmt: skip
+        return summed(held.client, sums, n_blocks)
+
+    def _multiplied(self, groups: list[Group], f: np.ndarray, x: Future) -> np.ndarray:
+        """F x."""
+        futures = self._held.submitted(blocks.multiplied, groups, f=_modulation(f), x=x)
+        rows: list[Any] = [None] * len(self._held)
+        for group, part in zip(groups, self._held.client.gather(futures), strict=True):
+            sizes = self._sizes[group.numbers]
+            for number, some in zip(group.numbers, np.split(part, np.cumsum(sizes)[:-1]), strict=True):
+                rows[number] = some
+        return self._in_order(np.concatenate(rows))
 
     def _cut(self, y: np.ndarray) -> list[np.ndarray]:
         """The rows of y that belong to each block."""
-        y = y if self._order is None else y[self._order]
-        return [np.ascontiguousarray(part) for part in np.split(y, self._ends[:-1])]
+        return np.split(y if self._order is None else y[self._order], self._ends[:-1])
 
-    def _stacked(self, parts: list[np.ndarray]) -> np.ndarray:
-        """The rows of all blocks, in their order."""
-        stacked = np.concatenate(parts)
+    def _in_order(self, stacked: np.ndarray) -> np.ndarray:
+        """What holds the rows of all blocks, one after another, in the order of the factor."""
         if self._order is None:
             return stacked
         result = np.empty_like(stacked)
@@ -194,13 +203,15 @@ class DistributedFactor:
         for start in range(0, columns.shape[1], width):
             yield slice(start, min(start + width, columns.shape[1]))
 
-    def _by_panels(self, product: Callable[[np.ndarray], np.ndarray], columns: np.ndarray) -> np.ndarray:
+    def _by_panels(
+        self, product: Callable[[np.ndarray], np.ndarray], columns: np.ndarray, height: int
+    ) -> np.ndarray:
         """`product` of a few columns at a time."""
-        parts = [
-            self._held.repeated(lambda part=part: product(np.ascontiguousarray(columns[:, part])))  # type: ignore[misc]
-            for part in self._panels(columns)
-        ]
-        return parts[0] if len(parts) == 1 else np.hstack(parts)
+        result = np.empty((height, columns.shape[1]), dtype=columns.dtype)
+        for part in self._panels(columns):
+            panel = np.ascontiguousarray(columns[:, part])
+            result[:, part] = self._held.repeated(lambda panel=panel: product(panel))  # type: ignore[misc]
+        return result
 
 
 def _modulation(f: np.ndarray) -> np.ndarray:

@@ -170,7 +170,7 @@ class DistributedFeatures:
         >>> from dask.distributed import Client
         >>> import graphrf as grf
         >>> line = grf.from_edges(range(9), range(1, 10))
-        >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+        >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
         ...     features = grf.distributed.sample_features(line, grf.RandomWalks(4), client=client, seed=0)
         ...     held = features.memory()
         >>> [worker.n_blocks for worker in held.values()]
@@ -268,7 +268,7 @@ class DistributedFeatures:
 
     def step_squares(self) -> np.ndarray:
         """<P_k, P_l> / n for all steps, shape (L + 1, L + 1): what the mean prior variance is made of."""
-        return np.asarray(blocks.total(self._held.gathered(blocks.step_products)) / self.shape[0])
+        return np.asarray(sum(self._held.gathered(blocks.step_products)) / self.shape[0])
 
     # -- files ---------------------------------------------------------------------------------------
 
@@ -338,7 +338,7 @@ def load_features(
     >>> import graphrf as grf
     >>> line = grf.from_edges(range(9), range(1, 10))
     >>> folder = tempfile.TemporaryDirectory()
-    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
     ...     features = grf.distributed.sample_features(line, client=client, seed=0, path=folder.name)
     ...     again = grf.distributed.load_features(folder.name, client=client)
     ...     again.n_steps == features.n_steps

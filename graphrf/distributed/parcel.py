@@ -18,7 +18,10 @@ import numpy as np
 from distributed import Client, Future
 
 # Arrays of so many bytes are mapped; smaller ones travel with the parcel.
-_LARGE = 65_536
+_LARGE = 4096
+# A parcel of so many bytes goes with each task. `Client.map` would give what is larger than 1e5 bytes a key that
+# is its argument's name, whichever call it belongs to.
+_LIGHT = 65_536
 # Arrays begin in a file at a line of the cache.
 _LINE = 64
 # Mapped contents that a worker keeps open: they hold no memory but small arrays.
@@ -91,7 +94,7 @@ class Parcel:
 
     def delivered(self, client: Client) -> Parcel | Future:
         """What tasks take: the parcel itself where it is small, else a future of it that every worker holds."""
-        if self.nbytes <= 4 * _LARGE or self._is_mapped:
+        if self.nbytes <= _LIGHT:
             return self
         future: Future = client.scatter(self, broadcast=True, hash=False)
         return future
@@ -204,6 +207,6 @@ def _mapped_file(array: np.ndarray) -> tuple[str, int] | None:
     base: Any = array
     while isinstance(base, np.ndarray) and not isinstance(base.base, mmap.mmap):
         base = base.base
-    if not isinstance(base, np.memmap) or base.filename is None or array.flags.writeable:
-        return None
+    if not isinstance(base, np.memmap) or base.filename is None or array.flags.writeable or base.mode == "c":
+        return None  # what was written to a map of mode "c" is not in its file
     return str(Path(base.filename).absolute()), int(base.offset + array.ctypes.data - base.ctypes.data)

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from distributed import Client, Future
+from distributed import Client, Future, wait
 from distributed.comm import CommClosedError
 
+from graphrf.distributed.blocks import each
 from graphrf.distributed.client import finish, workers
 from graphrf.distributed.parcel import Parcel
 
 Result = TypeVar("Result")
 
-# Parts of a sum that are added up in one task.
-_FAN_IN = 4
+# A task works on blocks of up to this part of its worker's memory.
+_GROUP_SHARE = 4
 # How often what was lost with workers is sent anew before their loss is an error.
 _ATTEMPTS = 5
 # Seconds before that, and for which a worker is waited for.
 _PAUSE, _PATIENCE = 0.2, 60
+
+
+class Group(NamedTuple):
+    """Blocks that one worker holds, by number, in order: what one task works on."""
+
+    address: str
+    numbers: list[int]
 
 
 class Blocks(ABC):
@@ -42,13 +52,85 @@ class Blocks(ABC):
     def __len__(self) -> int:
         return len(self.futures)
 
-    def map(self, function: Callable[..., Any], *parts: Sequence[Any], **shared: Any) -> list[Future]:
-        """A future of `function` for each block and its parts."""
-        return list(self.client.map(function, self.futures, *parts, pure=False, **shared))
+    def groups(self) -> list[Group]:
+        """The blocks by the worker that holds them, at most a quarter of its memory together.
 
-    def gathered(self, function: Callable[..., Any], *parts: Sequence[Any], **shared: Any) -> list[Any]:
-        """The results of `map`, here."""
-        return self.repeated(lambda: list(self.client.gather(self.map(function, *parts, **shared))))
+        Dask may have written blocks to disk, from where those of a group come back all at once.
+        """
+        futures = self.futures
+        with self.client.as_current():  # `wait` asks for the current client
+            wait(futures)  # what was lost with a worker is made again first, where it is then to stay
+        keys = [future.key for future in futures]
+        where, sizes = self.client.who_has(futures), self._nbytes(keys)
+        limits = {worker.address: worker.memory_limit for worker in workers(self.client)}
+        groups: list[Group] = []
+        of_worker: dict[str, tuple[Group, int]] = {}
+        for number, key in enumerate(keys):
+            holders = where.get(key) or (next(iter(limits)),)
+            address = next((holder for holder in holders if holder in of_worker), holders[0])
+            group, held = of_worker.get(address, (None, 0))
+            size = sizes.get(key, 0)
+            if group is None or held + size > (limits.get(address) or 2**62) // _GROUP_SHARE:
+                group, held = Group(address, []), 0
+                groups.append(group)
+            group.numbers.append(number)
+            of_worker[address] = group, held + size
+        return groups
+
+    @cached_property
+    def _sizes(self) -> dict[Any, int]:
+        """Bytes of blocks by the keys of their futures, as far as they were asked for."""
+        return {}
+
+    def _nbytes(self, keys: Sequence[Any]) -> dict[Any, int]:
+        unknown = [key for key in keys if key not in self._sizes]
+        if unknown:
+            self._sizes.update(self.client.nbytes(unknown, summary=False))
+        return self._sizes
+
+    def submitted(
+        self, function: Callable[..., Any], groups: Sequence[Group], parts: Sequence[Any] = (), **shared: Any
+    ) -> list[Future]:
+        """A future for each group: `function` of its blocks, their numbers, its part (None without any)."""
+        futures = self.futures
+        return [
+            self.client.submit(
+                function, [futures[number] for number in group.numbers], group.numbers, part,
+                workers=[group.address], allow_other_workers=True, pure=False, **shared,
+            )
+            for group, part in zip(groups, parts or [None] * len(groups), strict=True)
+        ]  # fmt: skip
+
+    def gathered(
+        self, function: Callable[..., Any], parts: Sequence[Any] | None = None, **shared: Any
+    ) -> list[Any]:
+        """`function(block, **shared)` of every block, or `function(block, part, **shared)`, here."""
+
+        def attempt() -> list[Any]:
+            groups = self.groups()
+            some = [] if parts is None else [[parts[number] for number in group.numbers] for group in groups]
+            there = self.sent(groups, some) if some else []
+            futures = self.submitted(each, groups, there, of_block=function, **shared)
+            results: list[Any] = [None] * len(self)
+            for group, found in zip(groups, self.client.gather(futures), strict=True):
+                for number, result in zip(group.numbers, found, strict=True):
+                    results[number] = result
+            return results
+
+        return self.repeated(attempt)
+
+    def sent(self, groups: Sequence[Group], parts: Sequence[Any]) -> list[Future]:
+        """A future of each part, on the worker of its group."""
+
+        async def send() -> list[Future]:
+            each = (  # in a list of its own: `scatter` takes a list for many parts
+                self.client.scatter([part], workers=[group.address], hash=False, asynchronous=True)
+                for group, part in zip(groups, parts, strict=True)
+            )
+            return [future for (future,) in await asyncio.gather(*each)]
+
+        found: list[Future] = self.client.sync(send)
+        return found
 
     def repeated(self, attempt: Callable[[], Result]) -> Result:
         """The result of `attempt`, made again where something that it had sent was lost with a worker."""
@@ -146,11 +228,3 @@ class _Some(Blocks):
     def revive(self) -> None:
         """Submit anew what Dask cannot make again."""
         self._source.revive()
-
-
-def added(client: Client, total: Callable[[list[Any]], Any], parts: list[Future]) -> Future:
-    """A future of the sum of all parts, neighbours first: the same additions whatever the workers."""
-    while len(parts) > 1:
-        groups = [parts[first : first + _FAN_IN] for first in range(0, len(parts), _FAN_IN)]
-        parts = [group[0] if len(group) == 1 else client.submit(total, group, pure=False) for group in groups]
-    return parts[0]

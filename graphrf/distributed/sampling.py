@@ -118,7 +118,7 @@ def sample_features(
     >>> import networkx as nx, numpy as np, graphrf as grf
     >>> graph = grf.load_graph(nx.karate_club_graph())
     >>> sampler = grf.RandomWalks(n_walks=16)
-    >>> with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as client:
+    >>> with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as client:
     ...     features = grf.distributed.sample_features(graph, sampler, client=client, seed=0)
     ...     there = features.gram_matvec(grf.Diffusion(1.0), np.ones(34))
     >>> phi = grf.sample_features(graph, sampler, seed=0).matrix(grf.Diffusion(1.0))

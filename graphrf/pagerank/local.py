@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -225,11 +225,59 @@ def local_pagerank(
     >>> batch.scores.shape
     (2, 3)
     """
+    asked = what_is_asked(
+        graph, seeds, k=k, p_halt=p_halt, epsilon=epsilon, delta=delta, failure=failure, max_residual=max_residual,
+        seed=seed,
+    )  # fmt: skip
+    n_threads = thread_count(n_threads)
+    _checks.flag("progress", progress)
+    tasks = seed_tasks(asked, n_threads)
+    walk_arrays = graph_transitions(graph)
+    blocks = ordered_map(lambda task: rows_of(walk_arrays, task, asked.query, asked.key), tasks, n_threads)
+    return assembled(asked, tasks, enumerate(blocks), progress=progress)
+
+
+class Asked(NamedTuple):
+    """What `local_pagerank` is asked for, checked.
+
+    Attributes
+    ----------
+    graph : Graph
+    positions : ndarray of int64, the seed nodes
+    single : bool, whether it was one node rather than a list
+    query : Query
+    seed : int, or None without walks
+    """
+
+    graph: Graph
+    positions: np.ndarray
+    single: bool
+    query: Query
+    seed: int | None
+
+    @property
+    def key(self) -> np.uint64:
+        """The seed as the loops take it."""
+        return np.uint64(self.seed or 0)
+
+
+def what_is_asked(
+    graph: Graph,
+    seeds: Any,
+    *,
+    k: int | None,
+    p_halt: float,
+    epsilon: float | None,
+    delta: float | None,
+    failure: float | None,
+    max_residual: float | None,
+    seed: int | None,
+) -> Asked:
+    """The arguments of `local_pagerank`, checked, with their defaults."""
     require_graph(graph)
     p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
     positions, single = _seed_nodes(graph, seeds)
     best = 0 if k is None else min(_checks.integer("k", k, low=1), graph.n_nodes)
-    walk_arrays = graph_transitions(graph)
     if max_residual is not None:
         limit = _checks.number("max_residual", max_residual, low=0, include_low=False)
         for name, value in (("epsilon", epsilon), ("delta", delta), ("failure", failure), ("seed", seed)):
@@ -238,42 +286,16 @@ def local_pagerank(
                     f"`{name}` must be None with `max_residual`, which asks for pushes only, got {value!r}; "
                     "leave one of the two out"
                 )
-        query = Query(p_halt, best, limit, 1.0, 1.0, 1.0, 1.0)
-        key = np.uint64(0)
-    else:
-        seed = _checks.seed(seed)
-        key = np.uint64(seed)
-        epsilon = _EPSILON if epsilon is None else epsilon
-        epsilon = _checks.number("epsilon", epsilon, low=0, high=0.5, include_low=False)
-        delta = max(1 / max(2, graph.n_nodes), _DELTA) if delta is None else delta
-        delta = _checks.number("delta", delta, low=0, high=1, include_low=False, include_high=False)
-        failure = _FAILURE if failure is None else failure
-        failure = _checks.number("failure", failure, low=0, high=0.25, include_low=False)
-        query = Query(p_halt, best, 0.0, epsilon, delta, failure, visit_spread(p_halt, _largest_loop(graph)))
-
-    rows = _rows(walk_arrays, positions, query, key, thread_count(n_threads), _checks.flag("progress", progress))
-    scores, errors, record = _as_sparse(rows, (positions.size, graph.n_nodes))
-    counts = record[:, 1:5].astype(np.int64)
-    walked = max_residual is None
-    return LocalPageRankResult(
-        scores=scores,
-        stderr=errors if walked else None,
-        seeds=positions,
-        residual=record[:, 0].copy(),
-        pushes=counts[:, 0],
-        walks=counts[:, 1],
-        steps=counts[:, 2],
-        touched=counts[:, 3],
-        delta=record[:, 5].copy() if walked else None,
-        epsilon=epsilon,
-        failure=failure,
-        max_residual=None if walked else query.limit,
-        seed=seed,
-        p_halt=p_halt,
-        k=None if k is None else best,
-        nodes=graph.nodes,
-        _single=single,
-    )
+        return Asked(graph, positions, single, Query(p_halt, best, limit, 1.0, 1.0, 1.0, 1.0), None)
+    seed = _checks.seed(seed)
+    epsilon = _EPSILON if epsilon is None else epsilon
+    epsilon = _checks.number("epsilon", epsilon, low=0, high=0.5, include_low=False)
+    delta = max(1 / max(2, graph.n_nodes), _DELTA) if delta is None else delta
+    delta = _checks.number("delta", delta, low=0, high=1, include_low=False, include_high=False)
+    failure = _FAILURE if failure is None else failure
+    failure = _checks.number("failure", failure, low=0, high=0.25, include_low=False)
+    query = Query(p_halt, best, 0.0, epsilon, delta, failure, visit_spread(p_halt, _largest_loop(graph)))
+    return Asked(graph, positions, single, query, seed)
 
 
 def visit_spread(p_halt: float, loop: float) -> float:
@@ -308,32 +330,63 @@ def _largest_loop(graph: Graph) -> float:
     return _known_loops[graph]
 
 
-_Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""What `local_rows` returns for a task, a block of seeds."""
 
 
-def _rows(
-    walk_arrays: Transitions, positions: np.ndarray, query: Query, key: np.uint64, n_threads: int, progress: bool
-) -> list[_Rows]:
-    """What `local_rows` returns, for blocks of seeds in order."""
-    from tqdm import tqdm
+def seed_tasks(asked: Asked, n_threads: int, *, times: int = 1) -> list[np.ndarray]:
+    """The seed nodes in blocks: enough to feed all threads; `times` as large where starting a task costs more."""
+    most = times * (_TASK_SEEDS if asked.query.limit > 0 else _TASK_SEEDS_WALKED)
+    n = asked.positions.size
+    size = int(np.clip(n // (8 * n_threads), 1, most))
+    return [asked.positions[first : first + size] for first in range(0, n, size)]
 
-    most = _TASK_SEEDS if query.limit > 0 else _TASK_SEEDS_WALKED
-    size = int(np.clip(positions.size // (8 * n_threads), 1, most))
-    tasks = [positions[first : first + size] for first in range(0, positions.size, size)]
 
-    def run(task: np.ndarray) -> _Rows:
-        rows: _Rows = local_rows(*walk_arrays, task, query, key)
-        return rows
-
-    rows = []
-    with tqdm(total=positions.size, disable=not progress, desc="local PageRank", unit=" seeds") as bar:
-        for task, block in zip(tasks, ordered_map(run, tasks, n_threads), strict=True):
-            rows.append(block)
-            bar.update(task.size)
+def rows_of(walk_arrays: Transitions, task: np.ndarray, query: Query, key: np.uint64) -> Rows:
+    """The rows of a task; other threads run meanwhile."""
+    rows: Rows = local_rows(*walk_arrays, task, query, key)
     return rows
 
 
-def _as_sparse(rows: list[_Rows], shape: tuple[int, int]) -> tuple[sp.csr_array, sp.csr_array, np.ndarray]:
+def assembled(
+    asked: Asked, tasks: Sequence[np.ndarray], blocks: Iterable[tuple[int, Rows]], *, progress: bool
+) -> LocalPageRankResult:
+    """The result, from the number and the rows of each task, which may come in any order; with a bar."""
+    from tqdm import tqdm
+
+    rows: dict[int, Rows] = {}
+    with tqdm(total=asked.positions.size, disable=not progress, desc="local PageRank", unit=" seeds") as bar:
+        for number, block in blocks:
+            rows[number] = block
+            bar.update(tasks[number].size)
+    scores, errors, record = _as_sparse(
+        [rows[number] for number in range(len(tasks))], (asked.positions.size, asked.graph.n_nodes)
+    )
+    counts = record[:, 1:5].astype(np.int64)
+    query = asked.query
+    walked = query.limit == 0
+    return LocalPageRankResult(
+        scores=scores,
+        stderr=errors if walked else None,
+        seeds=asked.positions,
+        residual=record[:, 0].copy(),
+        pushes=counts[:, 0],
+        walks=counts[:, 1],
+        steps=counts[:, 2],
+        touched=counts[:, 3],
+        delta=record[:, 5].copy() if walked else None,
+        epsilon=query.epsilon if walked else None,
+        failure=query.failure if walked else None,
+        max_residual=None if walked else query.limit,
+        seed=asked.seed,
+        p_halt=query.p_halt,
+        k=query.k or None,
+        nodes=asked.graph.nodes,
+        _single=asked.single,
+    )
+
+
+def _as_sparse(rows: list[Rows], shape: tuple[int, int]) -> tuple[sp.csr_array, sp.csr_array, np.ndarray]:
     """Scores and errors as canonical CSR arrays of one pattern, and the record of each seed."""
     counts = np.concatenate([np.diff(ends) for ends, *_ in rows])
     nodes, scores, errors, record = (np.concatenate([block[i] for block in rows]) for i in range(1, 5))

@@ -1,0 +1,249 @@
+"""Local PageRank queries on a cluster are those of one process, bit for bit, whatever happens to a worker."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import networkx as nx
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+from distributed import Client, LocalCluster
+
+import graphrf as grf
+from graphrf.distributed import pagerank as on_cluster
+from graphrf.distributed.parcel import Parcel
+from graphrf.pagerank import LocalPageRankResult, local_pagerank
+from graphrf.pagerank.push import local_rows
+from graphrf.sampling.transitions import graph_transitions
+from tests.pagerank.oracles import directed_graph, lopsided_graph
+
+
+def named_graph() -> grf.Graph:
+    graph = nx.relabel_nodes(nx.connected_caveman_graph(6, 5), lambda node: f"node {node}")
+    return grf.Graph(nx.to_scipy_sparse_array(graph), nodes=list(graph))
+
+
+GRAPHS = {"directed": directed_graph(), "lopsided": lopsided_graph(), "named": named_graph()}
+SETTINGS = {
+    "walks": {"seed": 3},
+    "walks for the best": {"seed": 3, "k": 4, "p_halt": 0.3, "epsilon": 0.25, "delta": 0.02, "failure": 0.1},
+    "pushes": {"max_residual": 1e-3},
+    "pushes for the best": {"max_residual": 1e-6, "k": 3, "p_halt": 0.05},
+}
+LONG = {"seed": 5, "k": 5, "delta": 3e-5}
+
+
+def require_same(found: LocalPageRankResult, expected: LocalPageRankResult) -> None:
+    for name in vars(expected):
+        one, other = getattr(found, name), getattr(expected, name)
+        if name in ("scores", "stderr") and other is not None:
+            assert one.shape == other.shape
+            for part in ("data", "indices", "indptr"):
+                assert getattr(one, part).dtype == getattr(other, part).dtype
+                np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
+        elif isinstance(other, np.ndarray):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+        else:
+            assert one == other, name
+
+
+def large_graph(n: int) -> grf.Graph:
+    rng = np.random.default_rng(0)
+    return grf.from_edges(np.repeat(np.arange(n), 4), rng.integers(0, n, 4 * n), directed=True)
+
+
+# -- the same bits -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_rows_are_those_of_one_process(cluster_client, graph, settings):
+    seeds = [*range(graph.n_nodes), 0, 0, 2]
+    found = grf.distributed.local_pagerank(graph, seeds, client=cluster_client, **settings)
+    require_same(found, local_pagerank(graph, seeds, **settings))
+
+
+def test_names_and_single_seeds_are_taken_as_in_one_process(cluster_client):
+    graph = GRAPHS["named"]
+    for seeds in ("node 7", ["node 7", "node 0", "node 7"], 3):
+        found = grf.distributed.local_pagerank(graph, seeds, client=cluster_client, k=2, seed=0)
+        expected = local_pagerank(graph, seeds, k=2, seed=0)
+        require_same(found, expected)
+        assert found.top() == expected.top()
+
+
+def test_another_seed_gives_other_rows(cluster_client):
+    graph = GRAPHS["named"]
+    found = grf.distributed.local_pagerank(graph, [0, 1], client=cluster_client, seed=1)
+    with pytest.raises(AssertionError):
+        require_same(found, local_pagerank(graph, [0, 1], seed=2))
+
+
+def test_a_drawn_seed_is_recorded(cluster_client):
+    graph = GRAPHS["named"]
+    found = grf.distributed.local_pagerank(graph, [0, 1], client=cluster_client)
+    require_same(found, local_pagerank(graph, [0, 1], seed=found.seed))
+
+
+@pytest.mark.parametrize("n_nodes", [7_000, 30_000], ids=["some arrays travel", "all arrays are large"])
+@pytest.mark.parametrize("way", ["mapped", "sent"])
+def test_arrays_may_be_mapped_or_sent(cluster_client, monkeypatch, way, n_nodes):
+    if way == "sent":
+        monkeypatch.setattr(on_cluster, "arrays_folder", lambda client, folder: None)
+    graph = large_graph(n_nodes)
+    seeds = np.arange(1000)
+    found = grf.distributed.local_pagerank(graph, seeds, client=cluster_client, k=2, max_residual=1e-2)
+    require_same(found, local_pagerank(graph, seeds, k=2, max_residual=1e-2))
+
+
+def test_rows_leave_the_workers(cluster_client):
+    grf.distributed.local_pagerank(GRAPHS["named"], [0, 1, 2], client=cluster_client, max_residual=1e-3)
+    deadline = time.monotonic() + 5
+    while any("seed_rows" in str(key) for keys in cluster_client.has_what().values() for key in keys):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("n_nodes", [10, 50_000], ids=["small", "mapped"])
+def test_a_worker_compiles_nothing_anew(tmp_path, n_nodes):
+    graph = large_graph(n_nodes)
+    asked = on_cluster.what_is_asked(
+        graph, [0, 1], k=2, p_halt=0.5, epsilon=None, delta=None, failure=None, max_residual=0.1, seed=None
+    )
+    local_pagerank(graph, [0, 1], k=2, p_halt=0.5, max_residual=0.1)
+    known = list(local_rows.signatures)
+    seeds = asked.positions.copy()
+    seeds.setflags(write=False)  # as after a journey
+    content = graph_transitions(graph), asked.query, asked.key
+    for folder in (None, tmp_path):
+        on_cluster.seed_rows(seeds, Parcel(content, folder))
+    assert list(local_rows.signatures) == known
+
+
+# -- tasks -------------------------------------------------------------------------------------------
+
+
+def test_a_hundred_thousand_seeds_are_hundreds_of_tasks(monkeypatch):
+    graph = large_graph(10)
+    for settings, most in (({"max_residual": 1e-3, "seed": None}, 512), ({"max_residual": None, "seed": 0}, 64)):
+        asked = on_cluster.what_is_asked(
+            graph, np.zeros(100_000, int), k=1, p_halt=0.5, epsilon=None, delta=None, failure=None, **settings
+        )
+        tasks = on_cluster.seed_tasks(asked, 4, times=on_cluster._TIMES_OF_BEST)
+        assert len(tasks) == -(-100_000 // most)
+        assert sum(task.size for task in tasks) == 100_000
+
+
+# -- losses ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["mapped", "sent"])
+@pytest.mark.parametrize("n_killed", [1, 2])
+def test_killed_workers_lose_nothing(monkeypatch, way, n_killed):
+    if way == "sent":
+        monkeypatch.setattr(on_cluster, "arrays_folder", lambda client, folder: None)
+    graph = large_graph(50_000)
+    seeds = np.arange(200)
+    expected = local_pagerank(graph, seeds, **LONG)
+    arrived = []
+    plain = on_cluster._Answers._next
+
+    def watched(answers):
+        batch = plain(answers)
+        if not arrived:
+            for process in processes[:n_killed]:
+                os.kill(process, 9)
+        arrived.append([number for number, _ in batch])
+        return batch
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        processes = list(client.run(os.getpid).values())
+        monkeypatch.setattr(on_cluster._Answers, "_next", watched)
+        found = grf.distributed.local_pagerank(graph, seeds, client=client, **LONG)
+    require_same(found, expected)
+    numbers = [number for batch in arrived for number in batch]
+    assert sorted(numbers) == list(range(len(numbers)))  # none twice
+    assert len(arrived[0]) < len(numbers) / 2  # the kill came in the middle
+
+
+def test_an_error_cancels_what_has_not_begun(cluster_client, monkeypatch):
+    def interrupted(answers):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(on_cluster._Answers, "_next", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        grf.distributed.local_pagerank(large_graph(50_000), np.arange(2000), client=cluster_client, **LONG)
+    deadline = time.monotonic() + 8
+    while any(cluster_client.processing().values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    del caught
+
+
+# -- the door ----------------------------------------------------------------------------------------
+
+
+def test_without_a_client_it_says_how_to_get_one():
+    with pytest.raises(
+        ValueError, match=r"`client` must be given, because there is no current Dask client; .*Client"
+    ):
+        grf.distributed.local_pagerank(GRAPHS["named"], 0)
+    with pytest.raises(TypeError, match="`client` must be a dask.distributed.Client, got"):
+        grf.distributed.local_pagerank(GRAPHS["named"], 0, client=4)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"graph": 5},
+        {"seeds": None},
+        {"seeds": []},
+        {"seeds": 99},
+        {"seeds": "nobody"},
+        {"k": 0},
+        {"p_halt": 1},
+        {"epsilon": 0.6},
+        {"delta": 0},
+        {"failure": 1},
+        {"max_residual": -1.0},
+        {"max_residual": 1e-3, "epsilon": 0.5},
+        {"max_residual": 1e-3, "seed": 1},
+        {"seed": -1},
+        {"progress": 2},
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused_as_in_one_process_before_anything_is_sent(
+    cluster_client, monkeypatch, arguments
+):
+    arguments = {"graph": GRAPHS["named"], "seeds": 0, **arguments}
+    with pytest.raises((TypeError, ValueError)) as expected:
+        local_pagerank(**arguments)
+    for name in ("map", "submit", "scatter", "run"):
+        monkeypatch.setattr(Client, name, lambda *_, **__: pytest.fail("sent"))
+    with pytest.raises(expected.type) as found:
+        grf.distributed.local_pagerank(**arguments, client=cluster_client)
+    assert str(found.value) == str(expected.value)
+
+
+def test_a_folder_that_workers_do_not_see_is_refused(cluster_client, tmp_path):
+    with pytest.raises(ValueError, match="`shared_folder` must be a folder"):
+        grf.distributed.local_pagerank(
+            GRAPHS["named"], 0, client=cluster_client, shared_folder=tmp_path / "nowhere"
+        )
+
+
+def test_the_bar_counts_seeds(cluster_client, capsys):
+    grf.distributed.local_pagerank(
+        GRAPHS["named"], np.arange(30), client=cluster_client, max_residual=0.1, progress=True
+    )
+    assert "local PageRank: 100%" in (shown := capsys.readouterr().err)
+    assert "30/30" in shown

@@ -1,0 +1,238 @@
+"""What a parcel brings is what was put in, in memory that all processes share."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import mmap
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.distributed import parcel
+from graphrf.distributed.parcel import Parcel
+from tests.distributed.helpers import require_same, weighted
+
+
+def _frozen(array):
+    array.setflags(write=False)
+    return array
+
+
+ARRAYS = {
+    "large": _frozen(np.arange(30_000.0)),
+    "writeable": np.arange(20_000, dtype=np.int64),
+    "small": _frozen(np.arange(7, dtype=np.int32)),
+    "small and writeable": np.arange(7, dtype=np.float32),
+    "without numbers": np.zeros((0, 3), np.uint16),
+    "two axes": _frozen(np.random.default_rng(0).random((300, 70))),
+    "by columns": np.asfortranarray(np.random.default_rng(0).random((300, 70))),
+    "every other": np.arange(60_000)[::2],
+    "other byte order": _frozen(np.arange(20_000, dtype=">f8")),
+    "flags": _frozen(np.arange(80_000) % 3 == 0),
+    "complex": np.arange(9) * 1j,
+    "text": np.array(["a", "bc"]),
+    "no axis": np.array(2.5),
+}
+
+
+@pytest.fixture(params=["mapped", "sent"])
+def folder(request, tmp_path):
+    return tmp_path if request.param == "mapped" else None
+
+
+def _travelled(parcel):
+    """The parcel as another process has it."""
+    return pickle.loads(cloudpickle.dumps(parcel))
+
+
+def _is_mapped(array):
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return isinstance(array.base, mmap.mmap)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_come_out_as_they_went_in(folder, name):
+    array = ARRAYS[name]
+    sent = Parcel({"it": array, "again": array}, folder)
+    found = _travelled(sent).content()
+    assert found["it"] is found["again"]
+    assert type(found["it"]) is np.ndarray
+    assert (found["it"].dtype, found["it"].shape) == (array.dtype, array.shape)
+    np.testing.assert_array_equal(found["it"], array)
+    if array.flags.c_contiguous and array.dtype.kind in "biuf":
+        assert found["it"].flags.writeable == array.flags.writeable
+    assert _is_mapped(found["it"]) is (folder is not None and name in MAPPED)
+
+
+MAPPED = {"large", "writeable", "two axes", "other byte order", "flags"}
+
+
+def test_writing_to_an_array_changes_no_other_copy(folder):
+    array = np.arange(20_000)
+    sent = Parcel([array, array[:5].copy()], folder)
+    one, two = sent.content(), None
+    one[0][0] = one[1][0] = 77
+    parcel._opened.clear()
+    two = _travelled(sent).content()
+    assert (array[0], two[0][0], two[1][0]) == (0, 0, 0)
+
+
+def test_what_is_mapped_from_files_stays_there(tmp_path):
+    np.save(tmp_path / "array.npy", np.arange(50_000.0))
+    mapped = np.load(tmp_path / "array.npy", mmap_mode="r")
+    sent = Parcel([mapped, mapped[10_000:40_000], mapped.reshape(500, 100)[3:400]], tmp_path)
+    assert sent.nbytes < 1000
+    assert [file.stat().st_size for file in tmp_path.glob("graphrf-*")] == [0]
+    whole, part, rows = _travelled(sent).content()
+    np.testing.assert_array_equal(whole, mapped)
+    np.testing.assert_array_equal(part, mapped[10_000:40_000])
+    np.testing.assert_array_equal(rows, mapped.reshape(500, 100)[3:400])
+    assert not any(array.flags.writeable for array in (whole, part, rows))
+
+
+def test_changes_to_a_private_map_of_a_file_are_not_lost(tmp_path):
+    np.save(tmp_path / "array.npy", np.arange(50_000.0))
+    private = np.load(tmp_path / "array.npy", mmap_mode="c")
+    private[0] = 5.0
+    sent = Parcel(_frozen(private[:40_000]), tmp_path)
+    assert _travelled(sent).content()[0] == 5.0
+
+
+def test_the_file_vanishes_with_the_parcel_and_not_before(tmp_path):
+    sent = Parcel(ARRAYS["large"], tmp_path)
+    (file,) = tmp_path.iterdir()
+    arrived = _travelled(sent)
+    copied = copy.copy(arrived)
+    del arrived, copied
+    gc.collect()
+    assert file.exists()
+    content = sent.content()
+    del sent
+    gc.collect()
+    assert not any(tmp_path.iterdir())
+    np.testing.assert_array_equal(content, ARRAYS["large"])
+
+
+def test_no_file_stays_of_what_cannot_be_packed(tmp_path):
+    with pytest.raises(TypeError):
+        Parcel([ARRAYS["large"], (value for value in ())], tmp_path)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_file_that_is_not_seen_is_named(tmp_path):
+    sent = Parcel(ARRAYS["large"], tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.unlink()
+    parcel._opened.clear()
+    with pytest.raises(FileNotFoundError, match=f"cannot map {file}.*all workers must see that folder"):
+        _travelled(sent).content()
+
+
+def test_the_content_is_opened_once_in_a_process(tmp_path):
+    sent = Parcel(ARRAYS["large"], tmp_path)
+    assert _travelled(sent).content() is _travelled(sent).content()
+    assert _travelled(Parcel(ARRAYS["large"], tmp_path)).content() is not sent.content()
+
+
+def test_a_process_keeps_few_maps_open(tmp_path):
+    parcels = [Parcel([number, ARRAYS["large"]], tmp_path) for number in range(20)]
+    assert [sent.content()[0] for sent in parcels] == list(range(20))
+    assert len(parcel._opened) == parcel._KEPT
+
+
+def test_pages_are_let_go_of_and_come_back(tmp_path):
+    array = _frozen(np.random.default_rng(0).random(200_000))
+    found = Parcel(array, tmp_path)
+    content = found.content()
+    np.testing.assert_array_equal(content, array)
+    found.release(2**30)
+    found.release(0)
+    np.testing.assert_array_equal(content, array)
+
+
+@pytest.mark.parametrize("kind", ["features", "walks", "powers"])
+def test_features_and_prepared_samplers_travel(folder, kind):
+    graph = weighted(3000)
+    sampler = grf.CutPowers(8, max_length=3) if kind == "powers" else grf.RandomWalks(4)
+    if kind == "features":
+        features = grf.sample_features(graph, sampler, seed=0)
+        sent = Parcel(features, folder)
+        require_same(_travelled(sent).content(), features)
+    else:
+        prepared = sampler.prepare(graph, 5)
+        sent = Parcel(prepared, folder)
+        assert folder is None or sent.nbytes < 30_000
+        for one, other in zip(
+            _travelled(sent).content().sample(np.arange(50)), prepared.sample(np.arange(50)), strict=True
+        ):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_samplers_of_a_class_that_only_this_process_has_travel(cluster_client):
+    @dataclass(frozen=True)
+    class Own:
+        inner: grf.RandomWalks
+
+        laplacian = "normalized"
+
+        @property
+        def survival(self):
+            return self.inner.survival
+
+        def prepare(self, graph, seed):
+            return self.inner.prepare(graph, seed + 1)
+
+    graph = weighted()
+    found = grf.distributed.sample_features(graph, Own(grf.RandomWalks(4)), client=cluster_client, seed=0)
+    require_same(found.gather(), grf.sample_features(graph, grf.RandomWalks(4), seed=1)._replaced(seed=0))
+
+
+def test_mapped_arrays_are_not_private_memory_of_a_worker(cluster_client, tmp_path):
+    size = 60 * 2**20
+    before = cluster_client.run(_private_bytes)
+    sent = Parcel(_frozen(np.ones(size // 8)), tmp_path)
+    assert sent.delivered(cluster_client) is sent
+    assert len(cloudpickle.dumps(sent)) < 1000
+    assert set(cluster_client.run(_total, sent).values()) == {size // 8}
+    after = cluster_client.run(_private_bytes)
+    for address, private in after.items():
+        assert private - before[address] < size // 4
+    assert not list(Path(tmp_path).glob("*.part"))
+
+
+def _total(sent):
+    return int(sent.content().sum())
+
+
+def _private_bytes():
+    from graphrf.distributed.features import _process_memory
+
+    return _process_memory()[0]
+
+
+def test_what_is_sent_reaches_each_worker_once(cluster_client):
+    size = 4 * 2**20
+    sent = Parcel(_frozen(np.ones(size // 8)))
+    before = cluster_client.run(_sent_on)
+    future = sent.delivered(cluster_client)
+    work = cluster_client.map(_add_total, range(40), sent=future, pure=False)
+    assert cluster_client.gather(work) == [size // 8 + number for number in range(40)]
+    after = cluster_client.run(_sent_on)
+    assert set(map(len, cluster_client.who_has([future]).values())) == {2}
+    # From this process once to each, or to one of them, and from there to the other.
+    assert sum(after.values()) - sum(before.values()) <= 1.01 * size
+
+
+def _add_total(number, sent):
+    return number + int(sent.content().sum())
+
+
+def _sent_on(dask_worker):
+    return dask_worker.transfer_outgoing_bytes_total

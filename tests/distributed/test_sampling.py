@@ -1,0 +1,262 @@
+"""Features drawn on a cluster are those of one process, bit for bit, and what cannot be drawn is refused first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import graphrf as grf
+from graphrf.distributed import parcel, sampling
+from graphrf.sampling.walks import walk_block
+from tests.distributed.helpers import require_same, require_same_matrix, weighted
+
+pytestmark = pytest.mark.filterwarnings("ignore::graphrf.HeavyTailWarning", "ignore::graphrf.TruncationWarning")
+
+GRAPH = weighted()
+WALKS = grf.RandomWalks(8)
+SAMPLERS = {
+    "stratified walks": WALKS,
+    "independent directions": grf.RandomWalks(8, grf.IID(0.2), directions="independent"),
+    "coupled lengths": grf.RandomWalks(8, grf.SigmaCoupled(0.1)),
+    "combinatorial": grf.RandomWalks(8, grf.Truncated(5), laplacian="combinatorial"),
+    "compressed powers": grf.CompressedPowers(8, max_length=5),
+    "cut powers": grf.CutPowers(6, max_length=4),
+    "exact powers": grf.ExactPowers(max_length=3),
+}
+OPTIONS = {
+    "rows alone": {"block_size": 1, "nodes": [5, 89, 7, 7]},
+    "blocks of seven": {"block_size": 7},
+    "one block": {"block_size": 90},
+    "a block that is too large": {"block_size": 10**6},
+    "nodes in any order, some twice": {"nodes": [3, 88, 3, 0, 41, 7, 7], "block_size": 3},
+    "doubles": {"dtype": "float64"},
+    "combinatorial doubles": {"dtype": np.float64, "nodes": range(10, 30)},
+}
+
+
+@pytest.fixture(params=["mapped", "sent"])
+def way(request, monkeypatch):
+    """How all arrays reach workers: by files, or through the client."""
+    monkeypatch.setattr(parcel, "_LARGE", 1)
+    if request.param == "sent":
+        monkeypatch.setattr(parcel, "_LIGHT", 0)
+        monkeypatch.setattr(sampling, "arrays_folder", lambda client, folder: None)
+    return request.param
+
+
+@pytest.fixture(params=["in memory", "on disk"])
+def graph(request, tmp_path):
+    if request.param == "in memory":
+        return GRAPH
+    GRAPH.save(tmp_path / "graph")
+    return grf.open_graph(tmp_path / "graph")
+
+
+# -- the same bits -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+def test_all_samplers_draw_what_one_process_draws(cluster_client, sampler):
+    found = grf.distributed.sample_features(GRAPH, sampler, client=cluster_client, seed=3, block_size=31)
+    expected = grf.sample_features(GRAPH, sampler, seed=3)
+    require_same(found.gather(), expected)
+    kernel = grf.RegularizedLaplacian(0.5, 1, laplacian=sampler.laplacian)
+    require_same_matrix(found.matrix(kernel), expected.matrix(kernel))
+    assert found.nbytes == expected.nbytes + 2 * (4 + 8)  # each block has an end of both its pointers
+    for name in ("n_steps", "nnz", "n_nodes", "n_walks", "seed", "laplacian", "dtype", "description"):
+        assert getattr(found, name) == getattr(expected, name), name
+    assert (found.shape, found.n_blocks, found.max_length) == (expected.shape, 3, expected.max_length)
+    np.testing.assert_array_equal(found.nodes, expected.nodes)
+
+
+def test_another_seed_draws_others(cluster_client):
+    found = grf.distributed.sample_features(GRAPH, WALKS, client=cluster_client, seed=4).gather()
+    with pytest.raises(AssertionError):
+        require_same(found, grf.sample_features(GRAPH, WALKS, seed=3)._replaced(seed=4))
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_rows_in_any_blocks_are_the_same(cluster_client, options):
+    found = grf.distributed.sample_features(GRAPH, WALKS, client=cluster_client, seed=3, **options)
+    local = {name: value for name, value in options.items() if name != "block_size"}
+    expected = grf.sample_features(GRAPH, WALKS, seed=3, **local)
+    require_same(found.gather(), expected)
+    kernel = grf.Diffusion(0.5)
+    require_same_matrix(found.matrix(kernel), expected.matrix(kernel))
+
+
+@pytest.mark.parametrize("name", ["stratified walks", "cut powers", "combinatorial"])
+def test_the_graph_may_be_mapped_or_sent(cluster_client, way, graph, name):
+    sampler = SAMPLERS[name]
+    found = grf.distributed.sample_features(graph, sampler, client=cluster_client, seed=3, block_size=50)
+    require_same(found.gather(), grf.sample_features(GRAPH, sampler, seed=3))
+
+
+def test_the_default_sampler_and_the_current_client_are_taken(cluster_client):
+    with cluster_client.as_current():
+        found = grf.distributed.sample_features(GRAPH, nodes=[0, 1], seed=3)
+    require_same(found.gather(), grf.sample_features(GRAPH, nodes=[0, 1], seed=3))
+
+
+def test_names_stand_for_nodes_and_a_seed_is_drawn(cluster_client):
+    graph = grf.Graph(GRAPH.adjacency, nodes=[f"node {number}" for number in range(90)])
+    found = grf.distributed.sample_features(graph, WALKS, client=cluster_client, nodes=["node 5", "node 2"])
+    require_same(found.gather(), grf.sample_features(GRAPH, WALKS, nodes=[5, 2], seed=found.seed))
+
+
+@pytest.mark.skipif(not hasattr(walk_block, "signatures"), reason="compilation is switched off")
+def test_loops_are_compiled_once_for_all_ways(cluster_client, way, graph):
+    grf.distributed.sample_features(graph, WALKS, client=cluster_client, seed=3, block_size=9)
+    assert set(cluster_client.run(_n_signatures).values()) == {1}
+
+
+def _n_signatures():
+    from graphrf.sampling.walks import walk_block
+
+    return len(walk_block.signatures)
+
+
+def test_workers_open_the_graph_once(cluster_client, way):
+    cluster_client.run(_count_openings)
+    try:
+        found = grf.distributed.sample_features(GRAPH, WALKS, client=cluster_client, seed=3, block_size=5)
+        opened = cluster_client.run(_openings)
+    finally:
+        cluster_client.run(_stop_counting)
+    assert found.n_blocks == 18
+    assert sum(names.count("Drawing") for names in opened.values()) >= 1
+    assert all(names.count("Drawing") <= 1 for names in opened.values())
+
+
+def _count_openings():
+    from graphrf.distributed import parcel
+
+    class Counted(parcel._Unpacker):
+        names: list[str] = []  # noqa: RUF012
+
+        def load(self):
+            found = super().load()
+            self.names.append(type(found).__name__)
+            return found
+
+    Counted.plain = parcel._Unpacker
+    parcel._Unpacker = Counted
+
+
+def _openings():
+    from graphrf.distributed import parcel
+
+    return parcel._Unpacker.names
+
+
+def _stop_counting():
+    from graphrf.distributed import parcel
+
+    parcel._Unpacker = parcel._Unpacker.plain
+
+
+def test_a_graph_of_many_small_arrays_is_not_mistaken_for_another(cluster_client, way, monkeypatch):
+    monkeypatch.setattr(parcel, "_LARGE", 2**20)
+    for n in (6000, 6001):
+        line = grf.from_edges(np.arange(n - 1), np.arange(1, n))
+        found = grf.distributed.sample_features(line, grf.RandomWalks(2), client=cluster_client, seed=3)
+        require_same(found.gather(), grf.sample_features(line, grf.RandomWalks(2), seed=3))
+
+
+# -- what is shown and refused -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_bar_is_shown_on_request(cluster_client, capsys, shown):
+    grf.distributed.sample_features(GRAPH, WALKS, client=cluster_client, seed=3, progress=shown)
+    assert ("features: 100%" in capsys.readouterr().err) is shown
+
+
+@pytest.fixture
+def idle_client(cluster_client, monkeypatch):
+    """A client that submits nothing."""
+
+    def refuse(*arguments, **options):
+        raise AssertionError("something was submitted")
+
+    for name in ("map", "submit", "scatter"):
+        monkeypatch.setattr(Client, name, refuse)
+    return cluster_client
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"memory_limit": 10**4}, MemoryError, "`memory_limit` is .* on 2 workers; start more of them"),
+        ({"memory_limit": 0}, ValueError, "`memory_limit` must"),
+        ({"block_size": 0}, ValueError, "`block_size` must"),
+        ({"block_size": 2.5}, TypeError, "`block_size` must"),
+        ({"nodes": []}, ValueError, "`nodes` must hold at least one node"),
+        ({"nodes": [90]}, ValueError, "`nodes`"),
+        ({"dtype": "int32"}, ValueError, "`dtype` must"),
+        ({"seed": -1}, ValueError, "`seed` must"),
+        ({"progress": "yes"}, TypeError, "`progress` must"),
+        ({"sampler": grf.RandomWalks}, TypeError, "`sampler` must be a sampler"),
+        ({"graph": np.eye(3)}, TypeError, "`graph` must"),
+        ({"graph": grf.Graph([[0, 1], [0, 0]], directed=True)}, ValueError, "undirected graph"),
+        ({"shared_folder": "/nowhere/at/all"}, ValueError, "`shared_folder` must be a folder"),
+        ({"client": "tcp://127.0.0.1:8786"}, TypeError, "`client` must be a dask.distributed.Client"),
+    ],
+    ids=lambda value: str(next(iter(value.items())))[:40] if isinstance(value, dict) else "",
+)
+def test_bad_input_is_refused_before_anything_is_submitted(idle_client, options, error, words):
+    arguments = {"graph": GRAPH, "sampler": WALKS, "client": idle_client, "seed": 3} | options
+    with pytest.raises(error, match=words):
+        grf.distributed.sample_features(**arguments)
+
+
+def test_what_does_not_fit_here_is_refused_and_stays_there(cluster_client):
+    found = grf.distributed.sample_features(GRAPH, WALKS, client=cluster_client, seed=3)
+    with pytest.raises(MemoryError, match="the matrix of 90 nodes need .* leave them on the workers"):
+        found.matrix(grf.Diffusion(0.5), memory_limit=1000)
+    with pytest.raises(MemoryError, match="the features of 90 nodes need"):
+        found.gather(memory_limit=1000)
+    with pytest.raises(ValueError, match="`memory_limit` must"):
+        found.gather(memory_limit=-1)
+    with pytest.raises(ValueError, match="combinatorial"):
+        found.matrix(grf.Diffusion(0.5, laplacian="combinatorial"))
+    with pytest.raises(ValueError, match="combinatorial"):
+        found.gram_matvec(grf.Diffusion(0.5, laplacian="combinatorial"), np.ones(90))
+
+
+def test_options_of_a_gp_are_checked_when_they_are_given(cluster_client):
+    with pytest.raises(TypeError, match="`options` must be among block_size, .* got n_threads, path"):
+        grf.distributed.on_cluster(cluster_client, path="somewhere", n_threads=3)
+    with pytest.raises(TypeError, match="`client` must be"):
+        grf.distributed.on_cluster("client")
+
+
+def test_without_a_client_it_is_said_how_to_make_one(cluster_client, monkeypatch):
+    def none():
+        raise ValueError("No clients found")
+
+    monkeypatch.setattr("graphrf.distributed.client.default_client", none)
+    for call in (
+        lambda: grf.distributed.sample_features(GRAPH, WALKS),
+        lambda: grf.distributed.load_features("somewhere"),
+        grf.distributed.on_cluster,
+    ):
+        with pytest.raises(ValueError, match=r"`client` must be given, because there is no current .*Client\(\)"):
+            call()
+
+
+def test_a_closed_client_is_refused(cluster_client):
+    closed = Client(cluster_client.scheduler.address, set_as_default=False)
+    closed.close()
+    with pytest.raises(ValueError, match="`client` must be connected, got one that is closed"):
+        grf.distributed.sample_features(GRAPH, WALKS, client=closed)
+
+
+def test_a_scheduler_without_workers_is_told_apart():
+    with (
+        LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        pytest.raises(RuntimeError, match="has no workers: start some"),
+    ):
+        grf.distributed.sample_features(GRAPH, WALKS, client=client)

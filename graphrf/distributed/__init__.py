@@ -6,6 +6,7 @@ from graphrf.distributed.factor import DistributedFactor as DistributedFactor
 from graphrf.distributed.features import DistributedFeatures as DistributedFeatures
 from graphrf.distributed.features import WorkerMemory as WorkerMemory
 from graphrf.distributed.features import load_features as load_features
+from graphrf.distributed.pagerank import local_pagerank as local_pagerank
 from graphrf.distributed.sampling import ClusterSampling as ClusterSampling
 from graphrf.distributed.sampling import on_cluster as on_cluster
 from graphrf.distributed.sampling import sample_features as sample_features
@@ -16,6 +17,7 @@ __all__ = [
     "DistributedFeatures",
     "WorkerMemory",
     "load_features",
+    "local_pagerank",
     "on_cluster",
     "sample_features",
 ]

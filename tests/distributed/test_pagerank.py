@@ -142,8 +142,7 @@ def test_a_hundred_thousand_seeds_are_hundreds_of_tasks(monkeypatch):
 # -- losses ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["mapped", "sent"])
-@pytest.mark.parametrize("n_killed", [1, 2])
+@pytest.mark.parametrize(("way", "n_killed"), [("mapped", 1), ("sent", 2)])
 def test_killed_workers_lose_nothing(monkeypatch, way, n_killed):
     if way == "sent":
         monkeypatch.setattr(on_cluster, "arrays_folder", lambda client, folder: None)
@@ -196,7 +195,7 @@ def test_without_a_client_it_says_how_to_get_one():
         ValueError, match=r"`client` must be given, because there is no current Dask client; .*Client"
     ):
         grf.distributed.local_pagerank(GRAPHS["named"], 0)
-    with pytest.raises(TypeError, match="`client` must be a dask.distributed.Client, got"):
+    with pytest.raises(TypeError, match=r"`client` must be a dask\.distributed\.Client, got"):
         grf.distributed.local_pagerank(GRAPHS["named"], 0, client=4)
 
 

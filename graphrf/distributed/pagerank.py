@@ -1,0 +1,180 @@
+"""Local PageRank queries on the workers of a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from distributed import Client, Future, as_completed
+
+from graphrf import _checks
+from graphrf.distributed.blocks import _mapped_bytes
+from graphrf.distributed.client import arrays_folder, require_client, workers
+from graphrf.distributed.parcel import Parcel
+from graphrf.distributed.placement import Blocks
+from graphrf.graph import Graph
+from graphrf.pagerank.local import LocalPageRankResult, Rows, assembled, rows_of, seed_tasks, what_is_asked
+from graphrf.sampling.transitions import graph_transitions
+
+# Seeds in a task, times those of a thread: Dask takes about a millisecond for a task, and pushes from a seed a
+# twentieth of one. Rows of all nodes touched may be megabytes each, and a task's have to fit a worker.
+_TIMES_OF_BEST, _TIMES_OF_ALL = 8, 1
+
+
+def local_pagerank(
+    graph: Graph,
+    seeds: Any,
+    *,
+    client: Client | None = None,
+    k: int | None = None,
+    p_halt: float = 0.15,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    failure: float | None = None,
+    max_residual: float | None = None,
+    seed: int | None = None,
+    shared_folder: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> LocalPageRankResult:
+    r"""Personalised PageRank of many seed nodes, each from its neighbourhood, on the workers of a Dask cluster.
+
+    `graphrf.pagerank.local_pagerank`, with its equation and its guarantee, and with the seeds in blocks as tasks.
+    A query is a function of graph, settings, `seed` and seed node, so that the result is, bit for bit, that of
+    one process, and a block that is lost with a worker is asked for again and gives the same rows.
+
+    Parameters
+    ----------
+    graph : Graph
+        Directed or not, weighted or not; in memory or opened from disk (`graphrf.open_graph`).
+    seeds : position or name, or array_like of n_seeds of them
+    client : dask.distributed.Client, optional
+        Default: the current one.
+    k, p_halt, epsilon, delta, failure, max_residual, seed
+        As in `graphrf.pagerank.local_pagerank`.
+    shared_folder : path, optional
+        Seen by all workers: the walk arrays are mapped from there, once in the memory of a machine. Default: the
+        folder of temporary files if all workers see it, as on one machine; else they are sent to each worker.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Returns
+    -------
+    LocalPageRankResult
+        Here, not on the workers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `graphrf.pagerank.local_pagerank`, before anything is sent; if no client is at hand; if `shared_folder`
+        is not seen by all workers.
+    RuntimeError
+        If there are no workers.
+
+    Notes
+    -----
+    Time: that of `graphrf.pagerank.local_pagerank`, shared by all threads of all workers, and about a millisecond
+    for each task. A task has at most 512 seeds, or 64 with walks; without `k`, where rows are long, 64 and 8.
+    There are 8 tasks for each thread at least, if there are as many seeds.
+
+    Traffic: the walk arrays (4 bytes for each node and for each direction of an edge, 8 in graphs of 2^31 of them;
+    8 more for each direction where weights differ) once a call, to each worker or into the shared folder; 8 bytes
+    for each seed to the workers; back, by way of the scheduler, 56 bytes for each seed and 24 for each score, so
+    56 + 24 k a seed at most. Rows leave the workers as they are done.
+
+    Memory: here twice that of the rows, while they are put together. On a worker the walk arrays, and for each
+    thread the rows of a task and what `graphrf.pagerank.local_pagerank` keeps for the nodes touched by one seed.
+
+    Few seeds are sooner answered here: the walk arrays need not travel.
+
+    Examples
+    --------
+    >>> from dask.distributed import Client
+    >>> import numpy as np, graphrf as grf
+    >>> circle = grf.from_edges(np.arange(50), (np.arange(50) + 1) % 50)
+    >>> with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as client:
+    ...     result = grf.distributed.local_pagerank(circle, np.arange(50), client=client, k=3, seed=0)
+    >>> here = grf.pagerank.local_pagerank(circle, np.arange(50), k=3, seed=0)
+    >>> (result.scores != here.scores).nnz
+    0
+    """
+    client = require_client(client)
+    asked = what_is_asked(
+        graph, seeds, k=k, p_halt=p_halt, epsilon=epsilon, delta=delta, failure=failure, max_residual=max_residual,
+        seed=seed,
+    )  # fmt: skip
+    _checks.flag("progress", progress)
+    mapped = arrays_folder(client, shared_folder)
+    n_threads = sum(worker.threads for worker in workers(client))
+    tasks = seed_tasks(asked, n_threads, times=_TIMES_OF_ALL if k is None else _TIMES_OF_BEST)
+    queries = Parcel((graph_transitions(graph), asked.query, asked.key), mapped)
+    answers = _Answers(client, tasks, queries)
+    try:
+        return assembled(asked, tasks, answers.arriving(), progress=progress)
+    except BaseException:
+        client.cancel(answers.futures)
+        raise
+
+
+def seed_rows(seeds: np.ndarray, queries: Parcel) -> Rows:
+    """The rows of a task, on a worker."""
+    walk_arrays, query, key = queries.content()
+    # A copy: arrays that have travelled may be read-only, for which the loops would be compiled once more.
+    rows = rows_of(walk_arrays, seeds.copy(), query, key)
+    queries.release(_mapped_bytes())
+    return rows
+
+
+class _Answers(Blocks):
+    """Rows of tasks, each of which leaves the workers when it is done.
+
+    Parameters
+    ----------
+    client : Client
+    tasks : sequence of ndarray
+    queries : Parcel of the walk arrays, the query and the key
+    """
+
+    def __init__(self, client: Client, tasks: Sequence[np.ndarray], queries: Parcel) -> None:
+        self.client = client
+        self._tasks = tasks
+        self._queries = queries
+        self._under_way: dict[int, Future] = {}
+        self._submit(range(len(tasks)))
+
+    @property
+    def futures(self) -> list[Future]:
+        """Those of the tasks whose rows are not here."""
+        return list(self._under_way.values())
+
+    def arriving(self) -> Iterator[tuple[int, Rows]]:
+        """The number and the rows of each task, as they are done."""
+        while self._under_way:
+            yield from self.repeated(self._next)
+
+    def revive(self) -> None:
+        """Submit anew what Dask cannot make again."""
+        self._submit([n for n, future in self._under_way.items() if future.status in ("cancelled", "lost")])
+
+    def _nbytes(self, keys: Sequence[Any]) -> dict[Any, int]:
+        sizes: dict[Any, int] = self.client.nbytes(list(keys), summary=False)
+        return sizes
+
+    def _next(self) -> list[tuple[int, Rows]]:
+        """The tasks that are done, one at least."""
+        done = self._done.next_batch()
+        rows = self.client.gather(done)
+        numbers = [self._numbers[future.key] for future in done]
+        for number in numbers:  # no longer wanted there
+            del self._under_way[number]
+        return list(zip(numbers, rows, strict=True))
+
+    def _submit(self, numbers: Sequence[int]) -> None:
+        # Kept: Dask makes rows again that were lost with a worker only from what someone holds.
+        self._sent = self._queries.delivered(self.client)
+        tasks = [self._tasks[number] for number in numbers]
+        futures = self.client.map(seed_rows, tasks, [self._sent] * len(tasks), pure=False)
+        self._under_way.update(zip(numbers, futures, strict=True))
+        self._numbers = {future.key: number for number, future in self._under_way.items()}
+        self._done = as_completed(self.futures, loop=self.client.loop)

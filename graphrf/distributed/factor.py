@@ -13,7 +13,7 @@ from graphrf.distributed import blocks
 from graphrf.distributed.placement import Blocks, Group, MadeBlocks
 from graphrf.distributed.sums import summed
 from graphrf.features import Features
-from graphrf.sampling.record import Joined
+from graphrf.sampling.record import Block, Joined
 
 # Bytes of N x p numbers that pass at once; every block makes as many of F^T y.
 _PANEL_BYTES = 2**26
@@ -133,28 +133,35 @@ class DistributedFactor:
         """The factor of some of the rows: here where their record has up to 64 MiB, else on the workers."""
         rows = np.asarray(rows, dtype=np.int64)
         if rows.size * self._row_bytes <= _FEW_BYTES:
-            return self.fetched(rows).factor()
+            return self._fetched(rows).factor()
         used, numbers, order = self._members(rows)
         held = MadeBlocks(self._held.client, blocks.taken, self._held.some(used), numbers)
         return DistributedFactor(
             self._frame, held, np.array([number.size for number in numbers]), self._row_bytes, order
         )
 
-    def fetched(self, rows: np.ndarray) -> Features:
+    def gather(self) -> Features:
+        """The features of all rows, here."""
+        features = self._joined(self._held.gathered(blocks.rows_of))
+        return features if self._order is None else features._take_rows(np.argsort(self._order))
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _fetched(self, rows: np.ndarray) -> Features:
         """The features of some rows, here."""
         used, numbers, order = self._members(rows)
-        held = self._held.some(used)
-        found = held.gathered(blocks.rows_of, numbers)
-        sizes = [(block.indices.size, block.steps.size) for _, block in found]
-        expected = sum(entries for entries, _ in sizes), sum(visits for _, visits in sizes)
-        joined = Joined(rows.size, self.shape[1], expected, self._frame._counts.dtype)
+        features = self._joined(self._held.some(used).gathered(blocks.rows_of, numbers))
+        return features if np.array_equal(order, np.arange(order.size)) else features._take_rows(np.argsort(order))
+
+    def _joined(self, found: list[tuple[np.ndarray, Block]]) -> Features:
+        """Features of the records of blocks, one after another."""
+        sizes = [(block.n_rows, block.indices.size, block.steps.size) for _, block in found]
+        n_rows, entries, visits = (sum(size) for size in zip(*sizes, strict=True)) if sizes else (0, 0, 0)
+        joined = Joined(n_rows, self.shape[1], (entries, visits), self._frame._counts.dtype)
         for _, block in found:
             joined.append(block)
         nodes = np.concatenate([nodes for nodes, _ in found]) if found else np.zeros(0, np.int64)
-        features = self._frame._replaced(nodes=nodes, **joined.arrays())
-        return features if _is_in_order(order) else features._take_rows(np.argsort(order))
-
-    # -- inside ------------------------------------------------------------------------------------
+        return self._frame._replaced(nodes=nodes, **joined.arrays())
 
     def _members(self, rows: np.ndarray) -> tuple[list[int], list[np.ndarray], np.ndarray]:
         """The blocks that hold some rows, the rows' numbers in each, and where each of these stands in `rows`."""
@@ -216,7 +223,3 @@ class DistributedFactor:
 
 def _modulation(f: np.ndarray) -> np.ndarray:
     return np.asarray(f, dtype=np.float64)
-
-
-def _is_in_order(order: np.ndarray) -> bool:
-    return np.array_equal(order, np.arange(order.size))

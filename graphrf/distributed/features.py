@@ -230,8 +230,7 @@ class DistributedFeatures:
     def gather(self, *, memory_limit: int | None = None) -> Features:
         """The features, here: those of `graphrf.sample_features`, bit for bit; MemoryError if they do not fit."""
         self._check_fits("the features", 2 * self.nbytes, memory_limit)
-        features = self.factor().fetched(np.arange(self.shape[0]))
-        return features._replaced(nodes=np.array(self.nodes))
+        return self.factor().gather()
 
     def gram_matvec(self, kernel: FeatureKernel, v: np.ndarray) -> np.ndarray:
         r"""Phi Phi^T v on the workers, for a vector or a panel of columns.

@@ -105,7 +105,7 @@ class Parcel:
 
     def release(self, allowed: int) -> None:
         """Let go of the pages of mapped files where they are more than `allowed` bytes: they are read again."""
-        maps = self._open().maps
+        maps = [array for array in self._open().maps if not array.flags.writeable]
         if hasattr(mmap, "MADV_DONTNEED") and sum(array.nbytes for array in maps) > allowed:
             for array in maps:
                 pages: Any = array.base
@@ -118,6 +118,7 @@ class Parcel:
                 unpacker = _Unpacker(io.BytesIO(self._text), self._arrays)
                 found = _Opened(unpacker.load(), unpacker.maps)
                 if self._is_mapped:
+                    _forget_removed()
                     _opened[self._key] = found
                     while len(_opened) > _KEPT:
                         _opened.popitem(last=False)
@@ -132,6 +133,13 @@ class Parcel:
 
     def __sizeof__(self) -> int:
         return self.nbytes
+
+
+def _forget_removed() -> None:
+    """Close what is mapped from files that are gone, so that their room on the disk is free."""
+    for key, opened in list(_opened.items()):
+        if not all(os.path.exists(str(array.filename)) for array in opened.maps):
+            del _opened[key]
 
 
 class _Packer(cloudpickle.Pickler):
@@ -193,8 +201,7 @@ class _Unpacker(pickle.Unpickler):
                 f"this worker cannot map {place.file} ({error}): all workers must see that folder; without a "
                 "`shared_folder` the graph is sent to them instead"
             ) from None
-        if not place.writeable:
-            self.maps.append(mapped)
+        self.maps.append(mapped)
         return mapped.view(np.ndarray)
 
 

@@ -213,7 +213,7 @@ def test_bad_input_is_refused_before_anything_is_submitted(idle_client, options,
 
 def test_what_does_not_fit_here_is_refused_and_stays_there(cluster_client):
     found = grf.distributed.sample_features(GRAPH, WALKS, client=cluster_client, seed=3)
-    with pytest.raises(MemoryError, match="the matrix of 90 nodes need .* leave them on the workers"):
+    with pytest.raises(MemoryError, match=r"the matrix of 90 nodes need .* leave them on the workers"):
         found.matrix(grf.Diffusion(0.5), memory_limit=1000)
     with pytest.raises(MemoryError, match="the features of 90 nodes need"):
         found.gather(memory_limit=1000)
@@ -226,7 +226,7 @@ def test_what_does_not_fit_here_is_refused_and_stays_there(cluster_client):
 
 
 def test_options_of_a_gp_are_checked_when_they_are_given(cluster_client):
-    with pytest.raises(TypeError, match="`options` must be among block_size, .* got n_threads, path"):
+    with pytest.raises(TypeError, match=r"`options` must be among block_size, .* got n_threads, path"):
         grf.distributed.on_cluster(cluster_client, path="somewhere", n_threads=3)
     with pytest.raises(TypeError, match="`client` must be"):
         grf.distributed.on_cluster("client")

@@ -25,6 +25,10 @@ _WAY_OUT = (
 )
 
 
+class NoWorkersError(RuntimeError):
+    """A scheduler without workers."""
+
+
 class Worker(NamedTuple):
     """A worker process: where it is, its threads, and the bytes it may take (None: no limit)."""
 
@@ -52,7 +56,7 @@ def require_client(client: Any) -> Client:
 
 
 def workers(client: Client) -> list[Worker]:
-    """The client's workers in the order of their names; RuntimeError if there are none."""
+    """The client's workers in the order of their names; NoWorkersError if there are none."""
     try:
         known = client.scheduler_info(n_workers=-1)["workers"]
     except TypeError:  # before Dask 2025 all of them came without asking
@@ -62,7 +66,7 @@ def workers(client: Client) -> list[Worker]:
         for address, facts in sorted(known.items(), key=lambda item: str(item[1].get("name", item[0])))
     ]
     if not found:
-        raise RuntimeError(
+        raise NoWorkersError(
             f"the scheduler of `client` at {client.scheduler.address} has no workers: start some with "
             "`dask worker ADDRESS`, or wait for them with client.wait_for_workers(1)"
         )

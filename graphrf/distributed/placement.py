@@ -15,7 +15,7 @@ from distributed import Client, Future, wait
 from distributed.comm import CommClosedError
 
 from graphrf.distributed.blocks import each
-from graphrf.distributed.client import finish, workers
+from graphrf.distributed.client import NoWorkersError, finish, workers
 from graphrf.distributed.parcel import Parcel
 
 Result = TypeVar("Result")
@@ -58,11 +58,12 @@ class Blocks(ABC):
         Dask may have written blocks to disk, from where those of a group come back all at once.
         """
         futures = self.futures
+        there = workers(self.client)
         with self.client.as_current():  # `wait` asks for the current client
             wait(futures)  # what was lost with a worker is made again first, where it is then to stay
         keys = [future.key for future in futures]
         where, sizes = self.client.who_has(futures), self._nbytes(keys)
-        limits = {worker.address: worker.memory_limit for worker in workers(self.client)}
+        limits = {worker.address: worker.memory_limit for worker in there}
         groups: list[Group] = []
         of_worker: dict[str, tuple[Group, int]] = {}
         for number, key in enumerate(keys):
@@ -137,7 +138,7 @@ class Blocks(ABC):
         for left in reversed(range(_ATTEMPTS)):
             try:
                 return attempt()
-            except (CancelledError, CommClosedError):
+            except (CancelledError, CommClosedError, NoWorkersError):
                 if not left or self.client.status != "running":
                     raise
                 # A scheduler learns of a death a moment later, and a nanny starts another worker.

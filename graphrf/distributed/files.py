@@ -124,17 +124,15 @@ class BlockFolder:
             record = self._read()
             settings = {name: record["settings"][name] for name in SETTINGS}
             rows = int(record["block_rows"])
+            if rows < 1:
+                raise ValueError("its blocks have no rows")
         with whole_file(self._shared, _WRITER):
             facts, arrays = read_record(self._shared, _SHARED)
             nodes = arrays.get("nodes")
             settings |= {"dtype": np.dtype(settings["dtype"]), "description": dict(settings["description"])}
             state = settings | {"survival": arrays["survival"], "degrees": arrays.get("degrees")}
             frame = Features(nodes=np.zeros(0, np.int64), **state, **_no_rows(bool(facts["of_powers"])))
-            if (
-                not fits(frame._state())
-                or rows < 1
-                or (nodes is not None and not _are_nodes(nodes, frame.n_nodes))
-            ):
+            if not fits(frame._state()) or (nodes is not None and not _are_nodes(nodes, frame.n_nodes)):
                 raise ValueError("its arrays contradict each other")
         return frame, nodes, rows
 

@@ -101,7 +101,7 @@ def drawn(rows: Rows, file: str | None, *, drawing: Parcel, frame: Parcel) -> Ro
     if file is not None and os.path.exists(file):
         return read(rows, file, frame=frame)
     prepared, n_nodes = drawing.content()
-    allowed = _mapped_bytes()
+    allowed = mapped_bytes()
     entries, visits = prepared.merged_per_row
     joined = Joined(
         nodes.size, n_nodes, (int(nodes.size * entries), int(nodes.size * visits)), prepared.counts_dtype
@@ -153,7 +153,7 @@ def facts(block: RowBlock) -> Facts:
     return Facts(features.nnz, features._steps.size, features.n_steps, features.nbytes)
 
 
-def _mapped_bytes() -> int:
+def mapped_bytes() -> int:
     """Bytes of a mapped graph that may stay in this worker's memory."""
     try:
         limit = get_worker().memory_manager.memory_limit

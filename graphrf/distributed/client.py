@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from graphrf import _checks
 
 try:
-    from distributed import Client, Future, as_completed, default_client
+    from distributed import Client, default_client
 except ImportError as error:
     raise ImportError(
         "graphrf.distributed needs Dask, which is not installed: pip install 'graphrf[distributed]'"
@@ -107,30 +105,3 @@ def arrays_folder(client: Client, folder: str | os.PathLike[str] | None) -> str 
             "without one the graph is sent to each worker"
         )
     return path
-
-
-@contextmanager
-def cancelled_on_error(client: Client, futures: Sequence[Future]) -> Iterator[None]:
-    """An error or an interrupt within the block cancels what has not begun."""
-    try:
-        yield
-    except BaseException:
-        client.cancel(list(futures))
-        raise
-
-
-def finish(
-    client: Client, futures: Sequence[Future], sizes: Sequence[int], *, progress: bool, what: str, unit: str
-) -> None:
-    """Wait for all futures, with a bar of what they hold; an error of one of them is raised."""
-    from tqdm import tqdm
-
-    size_of = dict(zip((future.key for future in futures), sizes, strict=True))
-    with (
-        cancelled_on_error(client, futures),
-        tqdm(total=sum(sizes), disable=not progress, desc=what, unit=f" {unit}", unit_scale=True) as bar,
-    ):
-        for future in as_completed(futures, loop=client.loop):  # else it asks for the current client
-            if future.status != "finished":
-                future.result()  # raises
-            bar.update(size_of[future.key])

@@ -11,11 +11,11 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from distributed import Client, Future, wait
+from distributed import Client, Future, as_completed, wait
 from distributed.comm import CommClosedError
 
 from graphrf.distributed.blocks import each
-from graphrf.distributed.client import NoWorkersError, finish, workers
+from graphrf.distributed.client import NoWorkersError, workers
 from graphrf.distributed.parcel import Parcel
 
 Result = TypeVar("Result")
@@ -135,17 +135,19 @@ class Blocks(ABC):
 
     def repeated(self, attempt: Callable[[], Result]) -> Result:
         """The result of `attempt`, made again where something that it had sent was lost with a worker."""
-        for left in reversed(range(_ATTEMPTS)):
+        tried = 0
+        while True:
             try:
+                if tried:
+                    # A scheduler learns of a death a moment later, and a nanny starts another worker.
+                    time.sleep(_PAUSE)
+                    self.client.wait_for_workers(1, timeout=_PATIENCE)
+                    self.revive()
                 return attempt()
             except (CancelledError, CommClosedError, NoWorkersError):
-                if not left or self.client.status != "running":
+                tried += 1
+                if tried == _ATTEMPTS or self.client.status != "running":
                     raise
-                # A scheduler learns of a death a moment later, and a nanny starts another worker.
-                time.sleep(_PAUSE)
-                self.client.wait_for_workers(1, timeout=_PATIENCE)
-                self.revive()
-        raise AssertionError  # the last attempt returns or raises
 
     def some(self, numbers: Sequence[int]) -> Blocks:
         """Some of the blocks."""
@@ -183,8 +185,29 @@ class MadeBlocks(Blocks):
         return self._futures
 
     def wait(self, sizes: Sequence[int], *, progress: bool, what: str, unit: str) -> None:
-        """Wait until all blocks are there, with a bar of what they hold."""
-        finish(self.client, self._futures, sizes, progress=progress, what=what, unit=unit)
+        """Wait until all blocks are there, with a bar of what they hold.
+
+        An error of one of them is raised; it, or an interrupt, cancels what has not begun.
+        """
+        from tqdm import tqdm
+
+        done: set[int] = set()
+
+        def attempt() -> None:
+            numbers = {future.key: number for number, future in enumerate(self._futures) if number not in done}
+            left = [self._futures[number] for number in numbers.values()]
+            for future in as_completed(left, loop=self.client.loop):  # else it asks for the current client
+                if future.status != "finished":
+                    future.result()  # raises
+                done.add(numbers[future.key])
+                bar.update(sizes[numbers[future.key]])
+
+        try:
+            with tqdm(total=sum(sizes), disable=not progress, desc=what, unit=f" {unit}", unit_scale=True) as bar:
+                self.repeated(attempt)
+        except BaseException:
+            self.client.cancel(self._futures)
+            raise
 
     def revive(self) -> None:
         """Submit anew what Dask cannot make again."""

@@ -157,10 +157,6 @@ class _Answers(Blocks):
         """Submit anew what Dask cannot make again."""
         self._submit([n for n, future in self._under_way.items() if future.status in ("cancelled", "lost")])
 
-    def _nbytes(self, keys: Sequence[Any]) -> dict[Any, int]:
-        sizes: dict[Any, int] = self.client.nbytes(list(keys), summary=False)
-        return sizes
-
     def _next(self) -> list[tuple[int, Rows]]:
         """The tasks that are done, one at least."""
         done = self._done.next_batch()

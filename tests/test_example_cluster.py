@@ -5,35 +5,37 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import graphrf as grf
 from tests.test_examples import EXAMPLES, run
 
 pytest.importorskip("distributed", reason="a cluster needs the extra `distributed`")
+from dask.distributed import Client, LocalCluster
 
-SMALL = ("--nodes", "900", "--walks", "8", "--queries", "20")
 
-
-def test_a_second_run_reads_the_features_of_the_first_and_predicts_the_same(tmp_path):
+def test_the_example_predicts_and_keeps_the_features_of_one_process(example, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     picture, kept = tmp_path / "cluster.png", tmp_path / "features"
-    first, second = (
-        run("cluster.py", *SMALL, "--path", str(kept), *more)
-        for more in (["--out", str(picture)], ["--workers", "1"])
-    )
+    small = ("--nodes", "400", "--walks", "8", "--queries", "20")
+    lines = run("cluster.py", *small, "--path", str(kept), "--out", str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG")
-    found = []
-    for lines, n_workers in ((first, 2), (second, 1)):
-        title = next(number for number, line in enumerate(lines) if line[:1] == ["worker"])
-        rows = np.array([[float(word) for word in line[1:]] for line in lines[title + 1 :]])
-        assert rows.shape == (n_workers, 5)
-        assert rows[:, 0].sum() == 15  # blocks of 64 rows
-        (quality,) = (line for line in lines if "RMSE" in line)
-        found.append(quality)
-    assert found[0] == found[1]
-    assert float(found[0][found[0].index("RMSE") + 1]) < 0.9
+    title = next(number for number, line in enumerate(lines) if line[:1] == ["worker"])
+    rows = np.array([[float(word) for word in line[1:]] for line in lines[title + 1 :]])
+    assert rows.shape == (2, 5)
+    assert rows[:, 0].sum() == 7  # blocks of 64 rows
+    (quality,) = (line for line in lines if "RMSE" in line)
+    assert float(quality[quality.index("RMSE") + 1]) < 0.9
+
+    module = example("cluster")
+    task, sampler = module.made(400, 0), grf.RandomWalks(8)
+    expected = grf.sample_features(task.graph, sampler, seed=0)
+    with Client(n_workers=1, processes=False, dashboard_address=":0") as client:
+        found = grf.distributed.load_features(kept, client=client)
+        assert (found.matrix(module.KERNEL) != expected.matrix(module.KERNEL)).nnz == 0
 
 
 def test_a_scheduler_that_does_not_answer_is_said_to():
@@ -50,10 +52,6 @@ def test_a_scheduler_that_does_not_answer_is_said_to():
 
 
 def test_a_scheduler_without_workers_is_said_to_have_none(example):
-    from types import SimpleNamespace
-
-    from dask.distributed import LocalCluster
-
     module = example("cluster")
     module.PATIENCE = 0.3
     with LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as cluster:

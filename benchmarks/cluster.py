@@ -16,8 +16,8 @@ at a time; and the sum goes to W - 1 workers. So 2 W - 1 leave workers, and as m
 the mean. That is compared with what Dask counted for 2 and 4 workers. The network's time is that of the busiest
 links, one after another: 2 units here, at most 7 for each of the ceil(log_8 W) rounds of sums, and W - 1 where
 the sum is, which one worker hands out. Dask's own time is that of a product with a graph of 64 nodes, and a
-measured time for each task more than there. Speed and latency of the network are assumptions. Features come in some
-16 blocks, which bounds the workers that have something to do; `block_size=` makes more.
+measured time for each task more than there. Speed and latency of the network are assumptions. Features come in
+some 16 blocks, which bounds the workers that have something to do; `block_size=` makes more.
 
 Mapped: a random graph with five edges a node, written in chunks by `write_graph`, opened, and walked from 100,000
 nodes by two workers, and by one process with the same arrays in memory.

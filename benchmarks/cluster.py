@@ -47,7 +47,7 @@ KERNEL = grf.Diffusion(2.0)
 FAN_IN = 8  # parts of a sum that are joined in one task
 CHUNK = 1_000_000  # edges
 MAPPED_NODES = 100_000
-LEAST_LIMIT = 500_000_000  # bytes; Python with numba takes 130 MB of it, and Dask pauses a worker at 80 %
+LEAST_LIMIT = 500_000_000  # bytes; Python with compiled loops takes 200 MB, and Dask pauses a worker at 80 %
 
 
 def random_graph(n_nodes: int, edges: int, seed: int = 0) -> grf.Graph:

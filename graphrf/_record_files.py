@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -38,6 +39,14 @@ def read_record(path: str | os.PathLike[str], format: str) -> tuple[dict[str, An
         return record, {name: archive[name] for name in archive.files if name != "record"}
 
 
+# What broken archives, arrays and records make their readers raise: zipfile RuntimeError and NotImplementedError
+# for bits in its headers that stand for encryption and other methods.
+_FAULTS = (
+    *(ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+
 @contextmanager
 def whole_file(path: str | os.PathLike[str], writer: str) -> Iterator[None]:
     """Whatever goes wrong within the block is the fault of the file, which `writer` writes: it is told so."""
@@ -45,5 +54,5 @@ def whole_file(path: str | os.PathLike[str], writer: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise FileNotFoundError(f"`path` must be a file written by {writer}, got none at {path}") from None
-    except (ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"`path` must be a whole file written by {writer}, got {path!r}: {error}") from error
+    except _FAULTS as error:
+        raise ValueError(f"`path` must be a whole file written by {writer}, got {str(path)!r}: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -80,7 +80,8 @@ class RowBlock:
     def __sizeof__(self) -> int:
         """Of the record, and of the values of one modulation, which products will add."""
         record = sum(array.nbytes for array in self.arrays.values())
-        return record + self.nodes.nbytes + 8 * self.arrays["indices"].size
+        value: int = self._frame.content().dtype.itemsize
+        return record + self.nodes.nbytes + value * self.arrays["indices"].size
 
 
 Rows = range | np.ndarray
@@ -95,10 +96,17 @@ def node_array(rows: Rows) -> np.ndarray:
 # -- blocks ------------------------------------------------------------------------------------------
 
 
-def drawn(rows: Rows, file: str | None, *, drawing: Parcel, frame: Parcel) -> RowBlock:
+class File(NamedTuple):
+    """The file of a block, and the key of the features in its folder."""
+
+    path: str
+    key: str
+
+
+def drawn(rows: Rows, file: File | None, *, drawing: Parcel, frame: Parcel) -> RowBlock:
     """A block of rows: read from its file if there is one already, else drawn and written there."""
     nodes = node_array(rows)
-    if file is not None and os.path.exists(file):
+    if file is not None and os.path.exists(file.path):
         return read(rows, file, frame=frame)
     prepared, n_nodes = drawing.content()
     allowed = mapped_bytes()
@@ -116,15 +124,15 @@ def drawn(rows: Rows, file: str | None, *, drawing: Parcel, frame: Parcel) -> Ro
     return block
 
 
-def read(rows: Rows, file: str, *, frame: Parcel) -> RowBlock:
+def read(rows: Rows, file: File, *, frame: Parcel) -> RowBlock:
     """A block of rows from its file."""
     nodes = node_array(rows)
-    return RowBlock(frame, nodes, read_rows(file, frame.content(), nodes))
+    return RowBlock(frame, nodes, read_rows(file.path, frame.content(), nodes, file.key))
 
 
-def write(block: RowBlock, file: str) -> None:
+def write(block: RowBlock, file: File) -> None:
     """Write a block to its file, whole or not at all."""
-    write_rows(file, block.arrays)
+    write_rows(file.path, block.arrays, file.key)
 
 
 def taken(block: RowBlock, rows: np.ndarray) -> RowBlock:
@@ -165,33 +173,41 @@ def mapped_bytes() -> int:
 # -- products ----------------------------------------------------------------------------------------
 
 
+class Together(Protocol):
+    """Blocks that a task works on (`graphrf.distributed.placement.Group`): their numbers, and threads for them."""
+
+    @property
+    def numbers(self) -> list[int]: ...
+
+    @property
+    def threads(self) -> int: ...
+
+
 def each(
-    blocks: list[RowBlock], numbers: list[int], parts: list[Any] | None, *, of_block: Any, **shared: Any
+    group: Together, blocks: list[RowBlock], parts: list[Any] | None, *, of_block: Any, **shared: Any
 ) -> list[Any]:
     """The results of a function of one block, and its part if there are any, for all blocks of a group."""
     given: list[tuple[Any, ...]] = [(block,) for block in blocks]
     if parts is not None:
         given = list(zip(blocks, parts, strict=True))
-    return list(ordered_map(lambda arguments: of_block(*arguments, **shared), given, _own_threads()))
+    return list(ordered_map(lambda arguments: of_block(*arguments, **shared), given, group.threads))
 
 
 def spread(
-    blocks: list[RowBlock], numbers: list[int], y: np.ndarray, *, f: np.ndarray, n_blocks: int
+    group: Together, blocks: list[RowBlock], y: np.ndarray, *, f: np.ndarray, n_blocks: int
 ) -> dict[Node, np.ndarray]:
     """F^T y of a group's rows, added up as far as `Sums` does; y holds the rows of one block after another."""
     sums = Sums(n_blocks, in_place=True)
     parts = zip(blocks, np.split(y, np.cumsum([block.nodes.size for block in blocks[:-1]])), strict=True)
-    panels = ordered_map(lambda part: part[0].factor.apply_t(f, part[1]), list(parts), _own_threads())
-    for number, panel in zip(numbers, panels, strict=True):
+    panels = ordered_map(lambda part: part[0].factor.apply_t(f, part[1]), list(parts), group.threads)
+    for number, panel in zip(group.numbers, panels, strict=True):
         sums.add((0, number), panel)
     return sums.nodes
 
 
-def multiplied(
-    blocks: list[RowBlock], numbers: list[int], part: None, *, f: np.ndarray, x: np.ndarray
-) -> np.ndarray:
+def multiplied(group: Together, blocks: list[RowBlock], part: None, *, f: np.ndarray, x: np.ndarray) -> np.ndarray:
     """F x of a group's rows."""
-    return np.concatenate(each(blocks, numbers, None, of_block=lambda block: block.factor.apply(f, x)))
+    return np.concatenate(each(group, blocks, part, of_block=lambda block: block.factor.apply(f, x)))
 
 
 def gradient(block: RowBlock, y: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -214,11 +230,3 @@ def step_products(block: RowBlock) -> np.ndarray:
     from graphrf.gp.step_squares import step_squares
 
     return step_squares(block.features) * block.nodes.size
-
-
-def _own_threads() -> int:
-    """Threads of this worker."""
-    try:
-        return int(get_worker().state.nthreads)
-    except ValueError:  # no worker runs this
-        return 1

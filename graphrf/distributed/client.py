@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from graphrf import _checks
 
 try:
-    from distributed import Client, default_client
+    from distributed import Client, Future, default_client, wait
+    from distributed.comm import CommClosedError
 except ImportError as error:
     raise ImportError(
         "graphrf.distributed needs Dask, which is not installed: pip install 'graphrf[distributed]'"
     ) from error
 
+Result = TypeVar("Result")
+
+# How often what was lost with workers is sent anew before their loss is an error.
+_ATTEMPTS = 5
+# Seconds before that, for which a worker is waited for, and after which tasks that wait are looked at.
+_PAUSE, _PATIENCE, _SLICE = 0.2, 60, 3
 _WAY_OUT = (
     "client = dask.distributed.Client() starts workers on this machine, Client('tcp://HOST:8786') joins a "
     "running scheduler"
@@ -66,21 +76,88 @@ def workers(client: Client) -> list[Worker]:
     if not found:
         raise NoWorkersError(
             f"the scheduler of `client` at {client.scheduler.address} has no workers: start some with "
-            "`dask worker ADDRESS`, or wait for them with client.wait_for_workers(1)"
+            "`dask worker ADDRESS`, cluster.scale(1) or, where they come as they are needed, "
+            "cluster.adapt(minimum=1)"
         )
     return found
+
+
+def repeated(client: Client, attempt: Callable[[], Result], before: Callable[[], None] | None = None) -> Result:
+    """The result of `attempt`, made again where something that it needs was lost with a worker.
+
+    `before` is called before each but the first attempt. NoWorkersError if no worker comes back; RuntimeError if
+    the client is closed.
+    """
+    tried = 0
+    while True:
+        if client.status != "running":
+            raise RuntimeError(
+                "the client that these features are with is closed: draw them again with the same seed, or load "
+                "them, if they were saved"
+            )
+        try:
+            if tried:
+                # A scheduler learns of a death a moment later, and a nanny starts another worker.
+                time.sleep(_PAUSE)
+                _wait_for_a_worker(client)
+                if before is not None:
+                    before()
+            return attempt()
+        except (CancelledError, CommClosedError, NoWorkersError):
+            tried += 1
+            if tried == _ATTEMPTS:
+                raise
+
+
+def _wait_for_a_worker(client: Client) -> None:
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError:
+        workers(client)  # raises
+        raise
+
+
+def settled(
+    client: Client, futures: Sequence[Future], needed: Sequence[Future], *, all_of_them: bool = True
+) -> Any:
+    """Wait until futures are done, or the first of them; the done ones.
+
+    A task that was to go to a certain worker, and for which there was none at all at one moment, is never run by
+    Dask, though it may go to any. Such tasks, of the futures or of those needed for them, are cancelled:
+    CancelledError.
+    """
+    while True:
+        try:
+            with client.as_current():  # `wait` asks for the current client
+                when = "ALL_COMPLETED" if all_of_them else "FIRST_COMPLETED"
+                return wait(futures, timeout=_SLICE, return_when=when).done
+        except TimeoutError:
+            every = {future.key: future for future in (*needed, *futures)}
+            stuck = client.run_on_scheduler(_stuck, keys=list(every))
+            if stuck:
+                client.cancel([every[key] for key in stuck])
+                raise CancelledError(stuck) from None
+
+
+def _stuck(keys: list[Any], dask_scheduler: Any = None) -> list[Any]:
+    """The tasks that wait for workers that are gone, while there are others."""
+    if not dask_scheduler.workers:
+        return []
+    known = (dask_scheduler.tasks.get(key) for key in keys)
+    return [task.key for task in known if task is not None and task.state == "no-worker"]
 
 
 def seen_by_all(client: Client, folder: str | os.PathLike[str]) -> bool:
     """Whether every worker sees what this process writes into a folder."""
     token = uuid.uuid4().hex
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".graphrf-", suffix=".seen") as file:
-            file.write(token.encode())
-            file.flush()
-            return all(client.run(_reads, file.name, token).values())
+        file = tempfile.NamedTemporaryFile(dir=folder, prefix=".graphrf-", suffix=".seen")  # noqa: SIM115
     except OSError:
         return False
+    with file:
+        file.write(token.encode())
+        file.flush()
+        return all(repeated(client, lambda: client.run(_reads, file.name, token)).values())
 
 
 def _reads(path: str, token: str) -> bool:

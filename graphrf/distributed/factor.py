@@ -93,7 +93,7 @@ class DistributedFactor:
         columns = checked_columns("y", y, self.shape[0], self.dtype)
 
         def product(panel: np.ndarray) -> np.ndarray:
-            return np.asarray(self._spread(self._held.groups(), f, panel).result())
+            return np.asarray(self._held.result(self._spread(self._held.groups(), f, panel)))
 
         return self._by_panels(product, columns, self.shape[1]).reshape(self.shape[1], *np.shape(y)[1:])
 
@@ -187,7 +187,7 @@ class DistributedFactor:
         """F x."""
         futures = self._held.submitted(blocks.multiplied, groups, f=_modulation(f), x=x)
         rows: list[Any] = [None] * len(self._held)
-        for group, part in zip(groups, self._held.client.gather(futures), strict=True):
+        for group, part in zip(groups, self._held.results(futures), strict=True):
             sizes = self._sizes[group.numbers]
             for number, some in zip(group.numbers, np.split(part, np.cumsum(sizes)[:-1]), strict=True):
                 rows[number] = some

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 import scipy.sparse as sp
 from distributed import Client
 
 from graphrf import _checks, _feature_bounds
 from graphrf._feature_bounds import FeatureKernel
+from graphrf._feature_factor import checked_columns
 from graphrf._memory import available_memory
 from graphrf.distributed import blocks
-from graphrf.distributed.blocks import Facts, Rows
+from graphrf.distributed.blocks import Facts, File, Rows
 from graphrf.distributed.client import arrays_folder, require_client, workers
 from graphrf.distributed.factor import DistributedFactor
 from graphrf.distributed.files import BlockFolder
@@ -37,7 +38,7 @@ class WorkerMemory(NamedTuple):
     private : int
         Bytes of its process, without the pages of mapped files, which it shares with others and can do without.
     peak : int
-        The most bytes that its process has had, with such pages.
+        The most bytes that its process has had, with such pages; without Linux, what it has.
     limit : int or None
         Bytes that Dask allows it.
     """
@@ -162,6 +163,12 @@ class DistributedFeatures:
         how = f"powers up to {self.max_length}" if self._frame._of_powers else f"{self.n_walks} walks a node"
         return f"DistributedFeatures({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.n_blocks} blocks)"
 
+    def __copy__(self) -> DistributedFeatures:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DistributedFeatures:
+        return self
+
     def memory(self) -> dict[str, WorkerMemory]:
         """What each worker holds, by its address.
 
@@ -176,18 +183,18 @@ class DistributedFeatures:
         >>> [worker.n_blocks for worker in held.values()]
         [1]
         """
-        client = self._held.client
-        where = client.who_has(self._held.futures)
+        return self._held.repeated(self._memory)
+
+    def _memory(self) -> dict[str, WorkerMemory]:
+        client, futures, facts = self._held.client, self._held.futures, self._facts
+        where = client.who_has(futures)
         processes = client.run(_process_memory)
         result = {}
         for worker in workers(client):
             if worker.address in processes:
-                own = [
-                    facts
-                    for future, facts in zip(self._held.futures, self._facts, strict=True)
-                    if worker.address in where[future.key]
-                ]
-                held = sum(facts.nbytes + self.dtype.itemsize * facts.n_entries for facts in own)
+                at = [worker.address in where.get(future.key, ()) for future in futures]
+                own = [known for known, here in zip(facts, at, strict=True) if here]
+                held = sum(known.nbytes + self.dtype.itemsize * known.n_entries for known in own)
                 private, peak = processes[worker.address]
                 result[worker.address] = WorkerMemory(len(own), held, private, peak, worker.memory_limit)
         return result
@@ -243,7 +250,7 @@ class DistributedFeatures:
 
         Returns
         -------
-        ndarray of the shape of v, of the features' dtype, or float64 if v is.
+        ndarray of the shape of v; float32 if features and v fit into that, else float64.
 
         Raises
         ------
@@ -259,7 +266,9 @@ class DistributedFeatures:
         -----
         See `DistributedFactor` for cost and traffic.
         """
-        return self.factor().gram_apply(_feature_bounds.served_modulation(self._frame, kernel), v)
+        f = _feature_bounds.served_modulation(self._frame, kernel)
+        checked_columns("v", v, self.shape[0], self.dtype)
+        return self.factor().gram_apply(f, v)
 
     def factor(self, *, n_threads: int | None = None) -> DistributedFactor:
         """The `Factor` of these features, for inference; `n_threads` is of no account: Dask's threads work."""
@@ -284,13 +293,14 @@ class DistributedFeatures:
         """
         folder = BlockFolder(path)
         rows = int(self._sizes[0])
-        if folder.begin(self._held.client, self._frame, self._chosen, rows, self._identity()) != rows:
+        known, key = folder.begin(self._held.client, self._frame, self._chosen, rows, self._identity())
+        if known != rows:
             raise ValueError(
                 f"`path` must be a new folder, or one whose blocks have {rows} rows as these, got "
                 f"{str(folder.path)!r}"
             )
         missing = folder.missing(self.n_blocks)
-        self._held.some(missing).gathered(blocks.write, [folder.file(number) for number in missing])
+        self._held.some(missing).gathered(blocks.write, [File(folder.file(number), key) for number in missing])
 
     def _check_fits(self, what: str, needed: int, limit: int | None) -> None:
         if limit is None:
@@ -299,8 +309,8 @@ class DistributedFeatures:
             limit = _checks.integer("memory_limit", limit, low=1)
         if limit is not None and needed > limit:
             raise MemoryError(
-                f"{what} of {self.shape[0]} nodes need about {needed / 2**30:.3g} GiB here, but `memory_limit` is "
-                f"{limit / 2**30:.3g} GiB; gram_matvec and factor() leave them on the workers"
+                f"{what} of {self.shape[0]} nodes would take about {needed / 2**30:.3g} GiB here, but "
+                f"`memory_limit` is {limit / 2**30:.3g} GiB; gram_matvec and factor() leave them on the workers"
             )
 
 
@@ -312,6 +322,8 @@ def load_features(
     progress: bool = False,
 ) -> DistributedFeatures:
     """Features from a folder that `sample_features(path=...)` or `DistributedFeatures.save` wrote, on workers.
+
+    The folder must stay as long as they are used: blocks that are lost with a worker are read again.
 
     Parameters
     ----------
@@ -347,7 +359,7 @@ def load_features(
     client = require_client(client)
     _checks.flag("progress", progress)
     folder = BlockFolder(path)
-    frame, nodes, rows = folder.frame()
+    frame, nodes, rows, key = folder.frame()
     n_rows = frame.n_nodes if nodes is None else int(nodes.size)
     parts = cut(nodes, n_rows, rows)
     missing = folder.missing(len(parts))
@@ -357,10 +369,11 @@ def load_features(
             f"{len(parts)} are missing; sample_features with the same arguments makes them"
         )
     mapped = arrays_folder(client, shared_folder)
-    files = [folder.file(number) for number in range(len(parts))]
+    files = [File(folder.file(number), key) for number in range(len(parts))]
     held = MadeBlocks(client, blocks.read, parts, files, frame=Parcel(frame, mapped))
+    identity = folder.identity()
     held.wait([len(part) for part in parts], progress=progress, what="features", unit="nodes")
-    return DistributedFeatures(frame, nodes, parts, held, folder.identity)
+    return DistributedFeatures(frame, nodes, parts, held, lambda: identity)
 
 
 def cut(nodes: np.ndarray | None, n_rows: int, rows: int) -> list[Rows]:
@@ -371,16 +384,15 @@ def cut(nodes: np.ndarray | None, n_rows: int, rows: int) -> list[Rows]:
 
 def _process_memory() -> tuple[int, int]:
     """Bytes of this process without pages of mapped files, and the most that it has had with them."""
-    import psutil
-
-    private = psutil.Process().memory_info().rss
+    now = psutil.Process().memory_info().rss
+    known = {"RssAnon": now, "VmHWM": now}
     try:
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("RssAnon:"):
-                private = int(line.split()[1]) * 1024
-    except (ImportError, OSError):
-        peak = private
-    return private, max(peak, private)
+        # Not `getrusage`, whose peak a process has from the one that started it.
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name in known:
+            known[name] = int(value.split()[0]) * 1024
+    return known["RssAnon"], known["VmHWM"]

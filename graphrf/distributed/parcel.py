@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import glob
 import io
 import mmap
 import os
 import pickle
+import platform
 import threading
+import time
 import uuid
 import weakref
+import zlib
 from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import cloudpickle
 import numpy as np
+import psutil
 from distributed import Client, Future
+
+from graphrf._files import version
 
 # Arrays of so many bytes are mapped; smaller ones travel with the parcel.
 _LARGE = 4096
 # A parcel of so many bytes goes with each task. `Client.map` would give what is larger than 1e5 bytes a key that
 # is its argument's name, whichever call it belongs to.
 _LIGHT = 65_536
+# How the names of files begin that belong to processes of this machine.
+_OWNER = f"graphrf-{platform.node() or 'localhost'}-"
+_DAY = 86_400
+# Numbers of a mapped array that are compared with those that were meant.
+_SAMPLED = 16_384
 # Arrays begin in a file at a line of the cache.
 _LINE = 64
 # Mapped contents that a worker keeps open: they hold no memory but small arrays.
@@ -29,13 +42,18 @@ _KEPT = 8
 
 
 class _Place(NamedTuple):
-    """Where an array is: in a file from byte `at` on, or (no file) the parcel's array number `at`."""
+    """Where an array is: in a file from byte `at` on, or (no file) the parcel's array number `at`.
+
+    Of an array in a file `version` tells the file from others here, `sample` its numbers from others elsewhere.
+    """
 
     file: str | None
     at: int
     dtype: str
     shape: tuple[int, ...]
     writeable: bool
+    version: tuple[int, int, int] | None = None
+    sample: int = 0
 
 
 class _Opened(NamedTuple):
@@ -73,11 +91,18 @@ class Parcel:
             packer = _Packer(text, None)
             packer.dump(content)
         else:
-            path = Path(folder).absolute() / f"graphrf-{self._key}.arrays"
+            _remove_abandoned(Path(folder))
+            path = Path(folder).absolute() / f"{_OWNER}{os.getpid()}-{self._key}.arrays"
             try:
                 with path.open("wb") as file:
                     packer = _Packer(text, file)
                     packer.dump(content)
+            except OSError as error:
+                path.unlink(missing_ok=True)
+                raise OSError(
+                    error.errno, f"cannot write the arrays of the graph for the workers ({error.strerror}); pass "
+                    "another `shared_folder`", str(path),
+                ) from error  # fmt: skip
             except BaseException:
                 path.unlink(missing_ok=True)
                 raise
@@ -103,11 +128,18 @@ class Parcel:
         """The object; opened once in a process."""
         return self._open().content
 
-    def release(self, allowed: int) -> None:
-        """Let go of the pages of mapped files where they are more than `allowed` bytes: they are read again."""
-        maps = [array for array in self._open().maps if not array.flags.writeable]
-        if hasattr(mmap, "MADV_DONTNEED") and sum(array.nbytes for array in maps) > allowed:
-            for array in maps:
+    @staticmethod
+    def release(allowed: int) -> None:
+        """Let go of this process's pages of mapped parcels where these have more than `allowed` bytes.
+
+        They come back when they are read again.
+        """
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        with _opening:
+            every = [array for opened in _opened.values() for array in opened.maps if not array.flags.writeable]
+        if sum(array.nbytes for array in every) > allowed:
+            for array in every:
                 pages: Any = array.base
                 pages.madvise(mmap.MADV_DONTNEED)
 
@@ -135,6 +167,16 @@ class Parcel:
         return self.nbytes
 
 
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the files that killed processes of this machine have left in a folder a day ago or more."""
+    for path in folder.glob(f"{glob.escape(_OWNER)}*.arrays"):
+        process = path.name.removeprefix(_OWNER).split("-")[0]
+        with suppress(OSError):  # another process may be doing the same
+            old = time.time() - path.stat().st_mtime > _DAY
+            if old and process.isdigit() and not psutil.pid_exists(int(process)):
+                path.unlink()
+
+
 def _forget_removed() -> None:
     """Close what is mapped from files that are gone, so that their room on the disk is free."""
     for key, opened in list(_opened.items()):
@@ -154,7 +196,11 @@ class _Packer(cloudpickle.Pickler):
 
     def persistent_id(self, thing: Any) -> _Place | None:
         """The place of an array; None for all else, which is pickled."""
-        if not isinstance(thing, np.ndarray) or thing.dtype.kind not in "biuf" or not thing.flags.c_contiguous:
+        if (
+            type(thing) not in (np.ndarray, np.memmap)
+            or thing.dtype.kind not in "biuf"
+            or not thing.flags.c_contiguous
+        ):
             return None
         if id(thing) not in self._known:
             self._known[id(thing)] = thing, self._placed(thing)
@@ -164,13 +210,14 @@ class _Packer(cloudpickle.Pickler):
         if self._file is None or array.nbytes < _LARGE:
             self.arrays.append(array.view(np.ndarray))
             return _place(None, len(self.arrays) - 1, array)
-        mapped = _mapped_file(array)
-        if mapped is not None:
-            return _place(*mapped, array)
-        self._file.write(bytes(-self._file.tell() % _LINE))
-        start = self._file.tell()
-        self._file.write(array.data)
-        return _place(self._file.name, start, array)
+        found = _mapped_file(array)
+        if found is None:
+            self._file.write(bytes(-self._file.tell() % _LINE))
+            start = self._file.tell()
+            self._file.write(array.data)
+            return _place(self._file.name, start, array)._replace(sample=_sample(array))
+        file, start, known = found
+        return _place(file, start, array)._replace(version=known, sample=_sample(array))
 
 
 class _Unpacker(pickle.Unpickler):
@@ -195,25 +242,48 @@ class _Unpacker(pickle.Unpickler):
         # Pages of an array that may be written to are shared until it is.
         mode: Any = "c" if place.writeable else "r"
         try:
+            here = version(place.file)
             mapped = np.memmap(place.file, place.dtype, mode, place.at, place.shape)
         except (OSError, ValueError) as error:
             raise FileNotFoundError(
-                f"this worker cannot map {place.file} ({error}): all workers must see that folder; without a "
-                "`shared_folder` the graph is sent to them instead"
+                f"this worker cannot map {place.file} ({error}): the file must be there as long as its graph or "
+                "features are used, and all workers must see its folder"
             ) from None
+        # A copy on the disk of another machine is another file with the same numbers.
+        if here != place.version and _sample(mapped) != place.sample:
+            raise ValueError(
+                f"{place.file} holds other numbers than when its graph was opened: the folder was written over; "
+                "open the graph again"
+            )
         self.maps.append(mapped)
         return mapped.view(np.ndarray)
+
+
+def _sample(array: np.ndarray) -> int:
+    """A checksum of numbers from all over an array."""
+    flat = array.reshape(-1)
+    return zlib.crc32(flat[np.linspace(0, flat.size - 1, min(flat.size, _SAMPLED)).astype(np.int64)].tobytes())
 
 
 def _place(file: str | None, at: int, array: np.ndarray) -> _Place:
     return _Place(file, at, array.dtype.str, array.shape, bool(array.flags.writeable))
 
 
-def _mapped_file(array: np.ndarray) -> tuple[str, int] | None:
-    """The file that a read-only array is mapped from, and where in it the array begins."""
+def _mapped_file(array: np.ndarray) -> tuple[str, int, tuple[int, int, int]] | None:
+    """The file of an opened graph that an array is mapped from, where in it the array begins, and its version.
+
+    None of other arrays, and where the file has been written over since: the map still holds what it held.
+    """
     base: Any = array
     while isinstance(base, np.ndarray) and not isinstance(base.base, mmap.mmap):
         base = base.base
-    if not isinstance(base, np.memmap) or base.filename is None or array.flags.writeable or base.mode == "c":
-        return None  # what was written to a map of mode "c" is not in its file
-    return str(Path(base.filename).absolute()), int(base.offset + array.ctypes.data - base.ctypes.data)
+    known = getattr(base, "version", None)
+    if known is None or array.flags.writeable:
+        return None
+    path = str(Path(base.filename).absolute())
+    try:
+        if version(path) != known:
+            return None
+    except OSError:
+        return None
+    return path, int(base.offset + array.ctypes.data - base.ctypes.data), known

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from distributed import Client, Future, as_completed, wait
-from distributed.comm import CommClosedError
+from distributed import Client, Future
 
 from graphrf.distributed.blocks import each
-from graphrf.distributed.client import NoWorkersError, workers
+from graphrf.distributed.client import Worker, repeated, settled, workers
 from graphrf.distributed.parcel import Parcel
 
 Result = TypeVar("Result")
 
 # A task works on blocks of up to this part of its worker's memory.
 _GROUP_SHARE = 4
-# How often what was lost with workers is sent anew before their loss is an error.
-_ATTEMPTS = 5
-# Seconds before that, and for which a worker is waited for.
-_PAUSE, _PATIENCE = 0.2, 60
 
 
 class Group(NamedTuple):
@@ -33,6 +26,7 @@ class Group(NamedTuple):
 
     address: str
     numbers: list[int]
+    threads: int
 
 
 class Blocks(ABC):
@@ -52,30 +46,46 @@ class Blocks(ABC):
     def __len__(self) -> int:
         return len(self.futures)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "rows on the workers of a cluster are with one client and cannot be pickled: use `save(path)` of "
+            "their features, and load_features(path)"
+        )
+
+    @property
+    def needed(self) -> list[Future]:
+        """The futures of all blocks that these are made from, and their own."""
+        return self.futures
+
     def groups(self) -> list[Group]:
-        """The blocks by the worker that holds them, at most a quarter of its memory together.
+        """The blocks by the worker that holds them, those under way together at most a quarter of its memory.
 
         Dask may have written blocks to disk, from where those of a group come back all at once.
         """
         futures = self.futures
-        there = workers(self.client)
-        with self.client.as_current():  # `wait` asks for the current client
-            wait(futures)  # what was lost with a worker is made again first, where it is then to stay
+        there = {worker.address: worker for worker in workers(self.client)}
+        settled(self.client, futures, self.needed)  # what was lost is made again, and stays where it is made
         keys = [future.key for future in futures]
         where, sizes = self.client.who_has(futures), self._nbytes(keys)
-        limits = {worker.address: worker.memory_limit for worker in there}
-        groups: list[Group] = []
-        of_worker: dict[str, tuple[Group, int]] = {}
+        of_worker: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
-            holders = where.get(key) or (next(iter(limits)),)
+            holders = where.get(key) or [next(iter(there))]
             address = next((holder for holder in holders if holder in of_worker), holders[0])
-            group, held = of_worker.get(address, (None, 0))
-            size = sizes.get(key, 0)
-            if group is None or held + size > (limits.get(address) or 2**62) // _GROUP_SHARE:
-                group, held = Group(address, []), 0
-                groups.append(group)
-            group.numbers.append(number)
-            of_worker[address] = group, held + size
+            of_worker.setdefault(address, []).append(number)
+        groups = []
+        for address, numbers in of_worker.items():
+            worker = there.get(address, Worker(address, 1, None))
+            most = (worker.memory_limit or 2**62) / (_GROUP_SHARE * worker.threads)
+            together: list[list[int]] = [[]]
+            held = 0
+            for number in numbers:
+                held += sizes.get(keys[number], 0)
+                if held > most and together[-1]:
+                    together.append([])
+                    held = sizes.get(keys[number], 0)
+                together[-1].append(number)
+            threads = max(1, worker.threads // len(together))
+            groups += [Group(address, some, threads) for some in together]
         return groups
 
     @cached_property
@@ -92,11 +102,11 @@ class Blocks(ABC):
     def submitted(
         self, function: Callable[..., Any], groups: Sequence[Group], parts: Sequence[Any] = (), **shared: Any
     ) -> list[Future]:
-        """A future for each group: `function` of its blocks, their numbers, its part (None without any)."""
+        """A future for each group: `function(group, blocks, part, **shared)`, part None without any."""
         futures = self.futures
         return [
             self.client.submit(
-                function, [futures[number] for number in group.numbers], group.numbers, part,
+                function, group, [futures[number] for number in group.numbers], part,
                 workers=[group.address], allow_other_workers=True, pure=False, **shared,
             )
             for group, part in zip(groups, parts or [None] * len(groups), strict=True)
@@ -113,7 +123,7 @@ class Blocks(ABC):
             there = self.sent(groups, some) if some else []
             futures = self.submitted(each, groups, there, of_block=function, **shared)
             results: list[Any] = [None] * len(self)
-            for group, found in zip(groups, self.client.gather(futures), strict=True):
+            for group, found in zip(groups, self.results(futures), strict=True):
                 for number, result in zip(group.numbers, found, strict=True):
                     results[number] = result
             return results
@@ -133,21 +143,18 @@ class Blocks(ABC):
         found: list[Future] = self.client.sync(send)
         return found
 
+    def result(self, future: Future) -> Any:
+        """The result of a future that these blocks are needed for."""
+        return self.results([future])[0]
+
+    def results(self, futures: Sequence[Future]) -> list[Any]:
+        """The results of futures that these blocks are needed for."""
+        settled(self.client, futures, self.needed)
+        return list(self.client.gather(list(futures)))
+
     def repeated(self, attempt: Callable[[], Result]) -> Result:
         """The result of `attempt`, made again where something that it had sent was lost with a worker."""
-        tried = 0
-        while True:
-            try:
-                if tried:
-                    # A scheduler learns of a death a moment later, and a nanny starts another worker.
-                    time.sleep(_PAUSE)
-                    self.client.wait_for_workers(1, timeout=_PATIENCE)
-                    self.revive()
-                return attempt()
-            except (CancelledError, CommClosedError, NoWorkersError):
-                tried += 1
-                if tried == _ATTEMPTS or self.client.status != "running":
-                    raise
+        return repeated(self.client, attempt, self.revive)
 
     def some(self, numbers: Sequence[int]) -> Blocks:
         """Some of the blocks."""
@@ -194,13 +201,15 @@ class MadeBlocks(Blocks):
         done: set[int] = set()
 
         def attempt() -> None:
-            numbers = {future.key: number for number, future in enumerate(self._futures) if number not in done}
-            left = [self._futures[number] for number in numbers.values()]
-            for future in as_completed(left, loop=self.client.loop):  # else it asks for the current client
-                if future.status != "finished":
-                    future.result()  # raises
-                done.add(numbers[future.key])
-                bar.update(sizes[numbers[future.key]])
+            left = {future.key: number for number, future in enumerate(self._futures) if number not in done}
+            while left:
+                waiting = [self._futures[number] for number in left.values()]
+                for future in settled(self.client, waiting, self.needed, all_of_them=False):
+                    if future.status != "finished":
+                        future.result()  # raises
+                    number = left.pop(future.key)
+                    done.add(number)
+                    bar.update(sizes[number])
 
         try:
             with tqdm(total=sum(sizes), disable=not progress, desc=what, unit=f" {unit}", unit_scale=True) as bar:
@@ -208,6 +217,12 @@ class MadeBlocks(Blocks):
         except BaseException:
             self.client.cancel(self._futures)
             raise
+
+    @property
+    def needed(self) -> list[Future]:
+        """The futures of all blocks that these are made from, and their own."""
+        parts = [part for part in self._parts if isinstance(part, Blocks)]
+        return [*(future for part in parts for future in part.needed), *self._futures]
 
     def revive(self) -> None:
         """Submit anew what Dask cannot make again."""
@@ -243,6 +258,11 @@ class _Some(Blocks):
         self.client = source.client
         self._source = source
         self._numbers = numbers
+
+    @property
+    def needed(self) -> list[Future]:
+        """The futures of all blocks that these are made from, and their own."""
+        return self._source.needed
 
     @property
     def futures(self) -> list[Future]:

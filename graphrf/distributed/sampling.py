@@ -10,7 +10,7 @@ import numpy as np
 from distributed import Client
 
 from graphrf import _checks
-from graphrf.distributed.blocks import Drawing, drawn
+from graphrf.distributed.blocks import Drawing, File, drawn
 from graphrf.distributed.client import Worker, arrays_folder, require_client, workers
 from graphrf.distributed.features import DistributedFeatures, cut
 from graphrf.distributed.files import BlockFolder, identity_of, without_rows
@@ -27,7 +27,8 @@ from graphrf.sampling.sample import block_rows, checked_dtype, expected_size, ma
 _BLOCK_BYTES = 2**27
 # ... and so many times those of a column of F^T y, of which every block makes one.
 _COLUMNS = 4
-# Small features are still shared out among workers.
+# Small features are still shared out among workers, but not into blocks of fewer columns.
+_FEWEST_COLUMNS = 2
 _FEWEST_BLOCKS = 16
 _FEWEST_ROWS = 64
 # Nodes whose rows tell features from others.
@@ -77,7 +78,9 @@ def sample_features(
         `load_features` opens the folder without the graph.
     block_size : int, optional
         Rows of a block, a task. Default: records of 128 MiB, or 32 bytes for each node of the graph where that is
-        more, but 16 blocks. It does not depend on the workers, and neither do the bits of all products.
+        more. Smaller features have 16 blocks, or fewer where records would be below 16 bytes for each node: each
+        block makes a column of N numbers in products. The blocks do not depend on the workers, and neither do the
+        bits of products.
     shared_folder : path, optional
         Seen by all workers: the arrays of the graph are mapped from there, once in the memory of a machine.
         Default: the folder of temporary files if all workers see it, as on one machine; else the graph is sent to
@@ -152,10 +155,11 @@ def sample_features(
     def identity() -> dict[str, str]:
         return identity_of(graph, chosen, pilot)
 
+    key = ""
     if folder is not None:
-        rows = folder.begin(client, frame, chosen, rows, identity())
+        rows, key = folder.begin(client, frame, chosen, rows, identity())
     numbers = range(-(-sources.size // rows))
-    files = [None if folder is None else folder.file(number) for number in numbers]
+    files = [None if folder is None else File(folder.file(number), key) for number in numbers]
     parts = cut(chosen, sources.size, rows)
     held = MadeBlocks(
         client, drawn, parts, files,
@@ -215,6 +219,10 @@ def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
     unknown = set(options) - set(_OPTIONS)
     if unknown:
         raise TypeError(f"`options` must be among {', '.join(_OPTIONS)}, got {', '.join(sorted(unknown))}")
+    for name in ("block_size", "memory_limit"):
+        if options.get(name) is not None:
+            _checks.integer(name, options[name], low=1)
+    _checks.flag("progress", options.get("progress", False))
     return ClusterSampling(require_client(client), options)
 
 
@@ -244,8 +252,11 @@ def _check_memory(
 
 def _usual_block(n_rows: int, nbytes: int, n_nodes: int) -> int:
     """Rows of a block where none are asked for."""
-    size = max(_BLOCK_BYTES, _COLUMNS * 8 * n_nodes)
-    return max(_FEWEST_ROWS, min(n_rows * size // max(nbytes, 1), -(-n_rows // _FEWEST_BLOCKS)))
+    column = 8 * n_nodes
+    n_blocks = max(
+        nbytes / max(_BLOCK_BYTES, _COLUMNS * column), min(_FEWEST_BLOCKS, nbytes / (_FEWEST_COLUMNS * column))
+    )
+    return max(_FEWEST_ROWS, int(np.ceil(n_rows / max(n_blocks, 1))))
 
 
 def _features_of(

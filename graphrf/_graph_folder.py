@@ -1,13 +1,12 @@
-"""A graph as a folder of arrays: written whole or not at all, checked when it is opened, mapped into memory."""
+"""A graph as a folder of arrays: its format, and how it is checked when it is opened and mapped into memory."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import tempfile
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import math
+import stat
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,34 +14,24 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf import _checks
-from graphrf._files import atomic_write
+from graphrf._files import version
 
-_FORMAT = "graphrf graph 1"
+FORMAT = "graphrf graph 1"
 # In the order in which they are written and enter the digest.
 ARRAYS = ("indptr", "indices", "weights", "degrees")
-_RECORD, _NAMES = "graph.json", "names.json"
-_BUILDING = ".building."
+RECORD, NAMES = "graph.json", "names.json"
 # Entries that are looked at together: 2 MiB of the widest type.
 _CHUNK = 1 << 18
+# How often a folder is read again that is written over meanwhile.
+_ATTEMPTS = 10
 _WRITERS = "Graph.save or graphrf.write_graph"
-
-
-class Column(NamedTuple):
-    """An array to be written: its type, its length, and its entries in chunks."""
-
-    dtype: np.dtype
-    size: int
-    chunks: Iterable[np.ndarray]
-
-    @classmethod
-    def of(cls, array: np.ndarray) -> Column:
-        return cls(array.dtype, array.size, chunks(array))
+_FACTS = {"format", "n_nodes", "n_edges", "directed", "weighted", "n_entries", "dtypes", "digests"}
 
 
 class StoredGraph(NamedTuple):
-    """What a folder holds: plain facts, read-only mapped arrays by name, and the nodes' names if they have any."""
+    """What a folder holds: the record, read-only mapped arrays by name, and the nodes' names if they have any."""
 
-    facts: dict[str, Any]
+    record: dict[str, Any]
     arrays: dict[str, np.ndarray]
     names: tuple[Hashable, ...] | None
 
@@ -51,6 +40,19 @@ def chunks(array: np.ndarray) -> Iterator[np.ndarray]:
     """Views of consecutive entries of a vector."""
     for start in range(0, array.size, _CHUNK):
         yield array[start : start + _CHUNK]
+
+
+def row_pieces(indptr: np.ndarray) -> Iterator[tuple[int, np.ndarray, slice]]:
+    """All entries in pieces of at most `_CHUNK` entries and rows.
+
+    A piece is its first row, how many entries each of its rows has in it, and where its entries are. Each block of
+    rows has at least one piece, which may be without entries.
+    """
+    for first in range(0, indptr.size - 1, _CHUNK):
+        pointers = indptr[first : first + _CHUNK + 1].astype(np.int64)
+        for start in range(int(pointers[0]), max(int(pointers[-1]), int(pointers[0]) + 1), _CHUNK):
+            stop = min(start + _CHUNK, int(pointers[-1]))
+            yield first, np.diff(pointers.clip(start, stop)), slice(start, stop)
 
 
 def index_dtype(n_nodes: int, n_entries: int) -> np.dtype:
@@ -63,11 +65,11 @@ def graph_digest(adjacency: sp.csr_array) -> str:
     digest = hashlib.sha256()
     for array in (adjacency.indptr, adjacency.indices, adjacency.data):
         for chunk in chunks(array):
-            digest.update(_canonical(chunk))
+            digest.update(canonical(chunk))
     return digest.hexdigest()
 
 
-def _canonical(chunk: np.ndarray) -> memoryview:
+def canonical(chunk: np.ndarray) -> memoryview:
     """The bytes that enter the digest: little-endian int64 or float64."""
     return np.ascontiguousarray(chunk, dtype="<f8" if chunk.dtype.kind == "f" else "<i8").data
 
@@ -81,6 +83,8 @@ def encoded_name(name: Hashable, way_out: str) -> Any:
         return [encoded_name(part, way_out) for part in name]
     if isinstance(name, np.generic):
         name = name.item()
+    if isinstance(name, float) and math.isnan(name):
+        raise ValueError(f"`graph` must have names equal to themselves to be saved, got {name}; {way_out}")
     if name is None or isinstance(name, bool | int | float | str):
         return name
     raise TypeError(
@@ -94,134 +98,70 @@ def decoded_name(name: Any) -> Hashable:
     return tuple(decoded_name(part) for part in name) if isinstance(name, list) else name
 
 
-# -- writing -------------------------------------------------------------------------------------------------
+# -- paths and the record ------------------------------------------------------------------------------------
 
 
-def writable_folder(folder: str) -> Path:
-    """The folder, once it is known that a graph may be written there: nothing that is no graph is written over."""
-    path = Path(folder)
-    if not path.exists():
-        return path
-    if not path.is_dir():
-        raise ValueError(f"`folder` must be a folder, got the file {folder}")
-    try:
-        record = json.loads((path / _RECORD).read_bytes())
-        ours = isinstance(record, dict) and record.get("format") == _FORMAT
-    except FileNotFoundError:
-        # What a writer that was killed leaves behind.
-        names = {entry.name for entry in path.iterdir()}
-        ours = all(name in _own_files() or _is_leftover(name) for name in names)
-    except ValueError:
-        ours = False
-    if not ours:
-        raise ValueError(
-            f"`folder` must be new, empty, or a graph's folder to be written over, got {folder}, "
-            "which holds other files"
-        )
-    return path
+def folder_path(folder: Any) -> str:
+    """`folder` as the text of a path that can be one."""
+    text = _checks.path("folder", folder)
+    if not text or "\0" in text:
+        raise ValueError(f"`folder` must be the path of a folder, got {text!r}")
+    return text
 
 
-def prepare_folder(path: Path) -> None:
-    """Make the folder, without what killed writers left in it."""
-    path.mkdir(parents=True, exist_ok=True)
-    for entry in path.iterdir():
-        if _is_leftover(entry.name):
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
-
-
-@contextmanager
-def building_folder(path: Path) -> Iterator[Path]:
-    """A folder within `path` for temporary files, gone at the end of the block."""
-    scratch = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=path))
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def write_folder(
-    path: Path, columns: Mapping[str, Column], facts: Mapping[str, Any], names: Sequence[Any] | None
-) -> None:
-    """Write the four columns, `facts` (n_nodes, n_edges, directed, weighted) and encoded names.
-
-    The record comes last, and the one of an older graph goes first, so that a folder with a record is whole.
-    """
-    for old in (_RECORD, _NAMES):
-        (path / old).unlink(missing_ok=True)
-    # One digest runs through the arrays; its value after each of them tells which one is damaged.
-    digest, digests = hashlib.sha256(), {}
-    for name in ARRAYS:
-        column = columns[name]
-        header = {"descr": column.dtype.str, "fortran_order": False, "shape": (column.size,)}
-        with atomic_write(_array_file(path, name)) as file:
-            np.lib.format.write_array_header_1_0(file, header)
-            for chunk in column.chunks:
-                file.write(np.ascontiguousarray(chunk, dtype=column.dtype).data)
-                digest.update(_canonical(chunk))
-        digests[name] = digest.hexdigest()
-    if names is not None:
-        text = json.dumps(names).encode()
-        digests["names"] = hashlib.sha256(text).hexdigest()
-        with atomic_write(path / _NAMES) as file:
-            file.write(text)
-    record = {
-        "format": _FORMAT,
-        **facts,
-        "n_entries": columns["indices"].size,
-        "dtypes": {name: columns[name].dtype.str for name in ARRAYS},
-        "digests": digests,
-    }
-    with atomic_write(path / _RECORD) as file:
-        file.write(json.dumps(record | {"checksum": _checksum(record)}, indent=1).encode())
-
-
-def _checksum(record: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
-
-
-def _array_file(path: Path, name: str) -> Path:
+def array_file(path: Path, name: str) -> Path:
+    """Where the array of a name is kept."""
     return path / f"{name}.npy"
 
 
-def _own_files() -> set[str]:
-    return {_RECORD, _NAMES, *(f"{name}.npy" for name in ARRAYS)}
+def dtypes(n_nodes: int, n_entries: int) -> dict[str, np.dtype]:
+    """The types of the four arrays: little-endian, both index arrays alike."""
+    index, floats = index_dtype(n_nodes, n_entries).newbyteorder("<"), np.dtype("<f8")
+    return dict(zip(ARRAYS, (index, index, floats, floats), strict=True))
 
 
-def _is_leftover(name: str) -> bool:
-    """Whether a file or folder is what `atomic_write` or `building_folder` make for a while."""
-    return name.startswith(_BUILDING) or (
-        name.endswith(".part") and any(name.startswith(f".{own}.") for own in _own_files())
-    )
+def sizes(n_nodes: int, n_entries: int) -> dict[str, int]:
+    """The lengths of the four arrays."""
+    return dict(zip(ARRAYS, (n_nodes + 1, n_entries, n_entries, n_nodes), strict=True))
+
+
+def checksum(record: Mapping[str, Any]) -> str:
+    """SHA-256 of a record without its checksum: of all that is in the folder."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 # -- reading -------------------------------------------------------------------------------------------------
 
 
 def read_folder(folder: str, verify: bool) -> StoredGraph:
-    """A folder's graph, its arrays mapped; `verify` reads them all once, to compare the digest.
+    """A folder's graph, its arrays mapped; `verify` reads them all, to check each value and the digest.
 
-    FileNotFoundError or ValueError, with the name of the file, unless the folder is there and whole.
+    FileNotFoundError or ValueError, with the name of the file, unless the folder is there and whole. Names are
+    decoded, but not yet known to fit the nodes.
     """
     path = Path(folder)
-    record = _read_record(path)
-    n_nodes, n_entries, digests = record["n_nodes"], record["n_entries"], record["digests"]
-    sizes = dict(zip(ARRAYS, (n_nodes + 1, n_entries, n_entries, n_nodes), strict=True))
-    arrays = {
-        name: _mapped(_array_file(path, name), np.dtype(record["dtypes"][name]), sizes[name]) for name in ARRAYS
-    }
-    ends = int(arrays["indptr"][0]), int(arrays["indptr"][-1])
-    if ends != (0, n_entries):
-        raise _fault(_array_file(path, "indptr"), f"begins with {ends[0]} and ends with {ends[1]}")
-    names = _read_names(path / _NAMES, digests["names"]) if "names" in digests else None
-    if verify:
-        _verify(path, arrays, n_nodes, digests)
-    return StoredGraph(record, arrays, names)
+    if not path.is_dir():
+        raise FileNotFoundError(f"`folder` must be a folder written by {_WRITERS}, got none at {path}")
+    for _ in range(_ATTEMPTS):
+        record, before = _read_record(path)
+        try:
+            stored = _mapped_graph(path, record)
+        except (FileNotFoundError, ValueError):
+            if _record_version(path) == before:
+                raise
+            continue
+        # A writer replaces the record before it touches an array: all arrays are of this one.
+        if _record_version(path) == before:
+            if verify:
+                _verify(path, stored)
+            return stored
+    raise ValueError(
+        f"`folder` must not be written over all the time while it is read, got {path}; try again when it is quiet"
+    )
 
 
-def _fault(file: Path, problem: str) -> ValueError:
+def fault(file: Path, problem: str) -> ValueError:
+    """The error of a file that is not as it was written."""
     return ValueError(
         f"`folder` must hold a whole graph, but {file} {problem}; write the graph again with {_WRITERS}"
     )
@@ -233,67 +173,216 @@ def _missing(file: Path, hint: str = "") -> FileNotFoundError:
     )
 
 
-def _read_record(path: Path) -> dict[str, Any]:
-    file = path / _RECORD
-    if not path.is_dir():
-        raise FileNotFoundError(f"`folder` must be a folder written by {_WRITERS}, got none at {path}")
+def _require_file(file: Path, hint: str = "") -> None:
+    """Raise unless it is a plain file: reading a pipe or a device may never end."""
     try:
-        record = json.loads(file.read_bytes())
-        checksum = record.pop("checksum")
-        if record["format"] != _FORMAT:
-            raise _fault(file, f"is of another format, {record['format']!r}")
-        whole = checksum == _checksum(record)
+        plain = stat.S_ISREG(file.stat().st_mode)
     except FileNotFoundError:
-        raise _missing(file, ", as where writing was broken off or is not over yet") from None
-    except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError):
-        whole = False
-    if not whole:
-        raise _fault(file, "is damaged")
-    return record
+        raise _missing(file, hint) from None
+    except OSError as error:
+        raise fault(file, f"cannot be read ({error})") from None
+    if not plain:
+        raise fault(file, "is no file")
+
+
+def _read(file: Path, hint: str = "") -> bytes:
+    _require_file(file, hint)
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise _missing(file, hint) from None
+    except OSError as error:
+        raise fault(file, f"cannot be read ({error})") from None
+
+
+def _parsed(file: Path, text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise fault(file, "is damaged") from None
+
+
+def _record_version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        return version(path / RECORD)
+    except OSError:
+        return None
+
+
+def _read_record(path: Path) -> tuple[dict[str, Any], tuple[int, int, int] | None]:
+    """The record, once every fact in it is known to be one, and which version of the file it is."""
+    file, unfinished = path / RECORD, ", as where writing was broken off or is not over yet"
+    before = _record_version(path)
+    record = _parsed(file, _read(file, unfinished))
+    if not isinstance(record, dict) or not isinstance(record.get("format"), str):
+        raise fault(file, "is damaged")
+    if record["format"] != FORMAT:
+        raise fault(file, f"is of another format, {record['format']!r:.60}")
+    if record.get("unfinished") is True:
+        raise _missing(file, unfinished)
+    facts = {name: value for name, value in record.items() if name != "checksum"}
+    if not _is_record(facts) or record.get("checksum") != checksum(facts):
+        raise fault(file, "is damaged")
+    return record, before
+
+
+def _is_record(facts: Mapping[str, Any]) -> bool:
+    def integer(name: str, low: int, high: int) -> bool:
+        return type(facts.get(name)) is int and low <= facts[name] <= high
+
+    def digest(value: Any) -> bool:
+        return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+
+    if set(facts) != _FACTS or not (integer("n_nodes", 1, 2**32 - 1) and integer("n_entries", 0, 2**63 - 1)):
+        return False
+    if not all(isinstance(facts.get(name), bool) for name in ("directed", "weighted")):
+        return False
+    n_nodes, n_entries, digests = facts["n_nodes"], facts["n_entries"], facts.get("digests")
+    if not integer("n_edges", n_entries if facts["directed"] else (n_entries + 1) // 2, n_entries):
+        return False
+    expected = {name: dtype.str for name, dtype in dtypes(n_nodes, n_entries).items()}
+    return (
+        facts.get("dtypes") == expected
+        and isinstance(digests, dict)
+        and set(digests) - {"names"} == set(ARRAYS)
+        and all(digest(value) for value in digests.values())
+    )
+
+
+def _mapped_graph(path: Path, record: dict[str, Any]) -> StoredGraph:
+    n_nodes, n_entries, digests = record["n_nodes"], record["n_entries"], record["digests"]
+    expected = dtypes(n_nodes, n_entries)
+    arrays = {
+        name: _mapped(array_file(path, name), expected[name], size)
+        for name, size in sizes(n_nodes, n_entries).items()
+    }
+    ends = int(arrays["indptr"][0]), int(arrays["indptr"][-1])
+    if ends != (0, n_entries):
+        raise fault(array_file(path, "indptr"), f"begins with {ends[0]} and ends with {ends[1]}")
+    names = _read_names(path / NAMES, digests["names"], n_nodes) if "names" in digests else None
+    return StoredGraph(record, arrays, names)
 
 
 def _mapped(file: Path, dtype: np.dtype, size: int) -> np.ndarray:
     """The array of a file as a read-only map, once dtype, shape and the file's length are as recorded."""
+    _require_file(file)
     try:
+        before = version(file)
         mapped = np.lib.format.open_memmap(file, mode="r")
+        mapped.version = before  # type: ignore[attr-defined]  # whoever maps the file elsewhere can compare
         length = file.stat().st_size
     except FileNotFoundError:
         raise _missing(file) from None
-    except (ValueError, OSError, EOFError) as error:
-        raise _fault(file, f"is damaged ({error})") from None
+    except (ValueError, TypeError, OSError, EOFError, OverflowError, RecursionError, MemoryError) as error:
+        raise fault(file, f"is damaged ({error})") from None
     if mapped.dtype != dtype or mapped.shape != (size,):
-        raise _fault(
+        raise fault(
             file,
             f"holds dtype {mapped.dtype} and shape {mapped.shape} where the record has {dtype} and {(size,)}",
         )
     if length != mapped.offset + mapped.nbytes:
-        raise _fault(file, f"has {length} bytes where {mapped.offset + mapped.nbytes} were written")
+        raise fault(file, f"has {length} bytes where {mapped.offset + mapped.nbytes} were written")
     # A plain array over the same map: compiled loops know no other.
     return np.asarray(mapped)
 
 
-def _read_names(file: Path, digest: str) -> tuple[Hashable, ...]:
-    try:
-        text = file.read_bytes()
-    except FileNotFoundError:
-        raise _missing(file) from None
+def _read_names(file: Path, digest: str, n_nodes: int) -> tuple[Hashable, ...]:
+    text = _read(file)
     if hashlib.sha256(text).hexdigest() != digest:
-        raise _fault(file, "is damaged")
-    return tuple(decoded_name(name) for name in json.loads(text))
+        raise fault(file, "is damaged")
+    names = _parsed(file, text)
+    if not isinstance(names, list) or len(names) != n_nodes:
+        raise fault(file, f"does not hold a list of {n_nodes} names")
+    try:
+        return tuple(decoded_name(name) for name in names)
+    except RecursionError:
+        raise fault(file, "holds names within names without end") from None
 
 
-def _verify(path: Path, arrays: Mapping[str, np.ndarray], n_nodes: int, digests: Mapping[str, str]) -> None:
-    """Compare digests, and check what loops over rows rely on, with a chunk of the arrays in memory."""
-    digest = hashlib.sha256()
+# -- verifying -----------------------------------------------------------------------------------------------
+
+
+def _verify(path: Path, stored: StoredGraph) -> None:
+    """Compare digests, and check every value, with a few chunks of the arrays in memory."""
+    record, arrays, digest = stored.record, stored.arrays, hashlib.sha256()
+    passes = {
+        "indptr": _verified_indptr(arrays["indptr"]),
+        "indices": _verified_indices(arrays["indptr"], arrays["indices"], record),
+        "weights": _verified_weights(arrays["indptr"], arrays["weights"], arrays["degrees"], record["weighted"]),
+        "degrees": chunks(arrays["degrees"]),
+    }
     for name in ARRAYS:
-        file, last = _array_file(path, name), 0
-        for chunk in chunks(arrays[name]):
-            digest.update(_canonical(chunk))
-            if name == "indptr":
-                if int(chunk[0]) < last or bool((np.diff(chunk) < 0).any()):
-                    raise _fault(file, "decreases somewhere")
-                last = int(chunk[-1])
-            if name == "indices" and (int(chunk.min()) < 0 or int(chunk.max()) >= n_nodes):
-                raise _fault(file, f"holds positions outside [0, {n_nodes - 1}]")
-        if digest.hexdigest() != digests[name]:
-            raise _fault(file, "holds other values than were written")
+        try:
+            for chunk in passes[name]:
+                digest.update(canonical(chunk))
+        except _WrongValueError as error:
+            raise fault(array_file(path, name), str(error)) from None
+        if digest.hexdigest() != record["digests"][name]:
+            raise fault(array_file(path, name), "holds other values than were written")
+
+
+class _WrongValueError(Exception):
+    """A value in an array on which loops would stray, or results be wrong."""
+
+
+def _verified_indptr(indptr: np.ndarray) -> Iterator[np.ndarray]:
+    last = 0
+    for chunk in chunks(indptr):
+        if int(chunk[0]) < last or bool((np.diff(chunk) < 0).any()):
+            raise _WrongValueError("decreases somewhere")
+        last = int(chunk[-1])
+        yield chunk
+
+
+def _verified_indices(indptr: np.ndarray, indices: np.ndarray, record: Mapping[str, Any]) -> Iterator[np.ndarray]:
+    """The chunks of indices, each looked at: in range, increasing within a row; the loops are counted."""
+    n_nodes, n_loops, last_row, last_column = record["n_nodes"], 0, -1, -1
+    for first, counts, piece in row_pieces(indptr):
+        chunk = indices[piece]
+        if not chunk.size:
+            continue
+        if int(chunk.min()) < 0 or int(chunk.max()) >= n_nodes:
+            raise _WrongValueError(f"holds positions outside [0, {n_nodes - 1}]")
+        rows = np.repeat(np.arange(first, first + counts.size), counts)
+        falls = (rows[1:] == rows[:-1]) & (chunk[1:] <= chunk[:-1])
+        if falls.any() or (int(rows[0]) == last_row and int(chunk[0]) <= last_column):
+            raise _WrongValueError("holds positions that do not increase within a row")
+        last_row, last_column = int(rows[-1]), int(chunk[-1])
+        n_loops += int(np.count_nonzero(rows == chunk))
+        yield chunk
+    if not record["directed"] and 2 * record["n_edges"] - record["n_entries"] != n_loops:
+        raise _WrongValueError(f"holds {n_loops} self-loops, which is not what the number of edges says")
+
+
+def _verified_weights(
+    indptr: np.ndarray, weights: np.ndarray, degrees: np.ndarray, weighted: bool
+) -> Iterator[np.ndarray]:
+    """The chunks of weights, each looked at: finite and above 0, with the degrees as sums of rows."""
+    least, most, first_row = math.inf, 0.0, 0
+    sums, n_entries = np.zeros(0), np.zeros(0, dtype=np.int64)
+    for first, counts, piece in row_pieces(indptr):
+        if first != first_row or not sums.size:
+            _require_sums(degrees, first_row, sums, n_entries)
+            first_row, sums, n_entries = first, np.zeros(counts.size), np.zeros(counts.size, dtype=np.int64)
+        chunk = weights[piece]
+        if chunk.size:
+            least, most = min(least, float(chunk.min())), max(most, float(chunk.max()))
+            # A NaN is the least and the most of its chunk, and compares to nothing.
+            if not (np.isfinite(chunk).all() and least > 0):
+                raise _WrongValueError("holds weights that are not finite and above 0")
+        sums += np.bincount(np.repeat(np.arange(counts.size), counts), chunk, minlength=counts.size)
+        n_entries += counts
+        yield chunk
+    _require_sums(degrees, first_row, sums, n_entries)
+    if (least < most) != weighted:
+        raise _WrongValueError(f"holds {'equal' if weighted else 'different'} weights against the record")
+
+
+def _require_sums(degrees: np.ndarray, first: int, sums: np.ndarray, n_entries: np.ndarray) -> None:
+    """Raise unless the degrees from row `first` on are these sums of so many entries, to rounding."""
+    part = degrees[first : first + sums.size]
+    # Two sums of n numbers above 0, in whatever order, differ by n 2^-52 of their value at most.
+    with np.errstate(invalid="ignore", over="ignore"):
+        same = np.abs(part - sums) <= n_entries * (np.finfo(float).eps * sums)
+    if not (same & np.isfinite(part)).all():
+        raise _WrongValueError("holds weights whose sums by rows are not those in degrees.npy")

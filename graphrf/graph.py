@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from graphrf import _checks, _graph_folder
+from graphrf import _checks, _graph_folder, _graph_writing
 
 LAPLACIANS = ("normalized", "combinatorial")
 
@@ -356,25 +356,31 @@ class Graph:
         """Write the graph to a folder, from which `graphrf.open_graph` maps it into memory without reading it.
 
         The folder holds the CSR arrays `indptr.npy`, `indices.npy` and `weights.npy`, `degrees.npy`, the names if
-        there are any (`names.json`), and `graph.json`, which is written last: a process killed on the way leaves
-        a folder that does not open.
+        there are any (`names.json`), and `graph.json`. New files are complete before old ones are touched, so a
+        full disk leaves the old graph; a process killed while they change places leaves a folder that does not
+        open.
 
         Parameters
         ----------
         folder : path
-            A new or empty folder, or one with a graph, which is written over.
+            A new or empty folder, or one with a graph, which is written over; graphs that were opened from it
+            keep their arrays.
 
         Raises
         ------
-        ValueError
-            If the folder holds other files.
-        TypeError
-            For nodes' names that are neither text, numbers nor tuples of them.
+        TypeError, ValueError
+            If the folder holds other files, or for nodes' names that are neither text, numbers other than NaN,
+            nor tuples of them.
+        BlockingIOError
+            If another writer is at work in the folder. Where the system or the disk has no file locks (Windows),
+            nobody notices, and the folder may be damaged.
+        OSError
+            If the folder cannot be written to, or the disk is full.
 
         Notes
         -----
         Cost: O(nnz) time, O(1) memory beside the graph; 12 bytes an entry of the adjacency and 12 a node on disk
-        (16 and 16 from 2^31 entries on).
+        (16 and 16 from 2^31 entries on), for a while beside the graph that is written over.
 
         Examples
         --------
@@ -384,22 +390,22 @@ class Graph:
         >>> grf.open_graph(folder)
         Graph(3 nodes, 3 edges, undirected, unweighted)
         """
-        path = _graph_folder.writable_folder(_checks.path("folder", folder))
+        path = _graph_folder.folder_path(folder)
         names = None
         if self._names is not None:
             way_out = "make a graph without them, and keep them yourself"
             names = [_graph_folder.encoded_name(name, way_out) for name in self._names]
-        adjacency = self._adjacency
-        arrays = (adjacency.indptr, adjacency.indices, adjacency.data, self.degrees)
-        columns = [_graph_folder.Column.of(array) for array in arrays]
-        facts = {
-            "n_nodes": self.n_nodes,
-            "n_edges": self.n_edges,
-            "directed": self._directed,
-            "weighted": self.is_weighted,
-        }
-        _graph_folder.prepare_folder(path)
-        _graph_folder.write_folder(path, dict(zip(_graph_folder.ARRAYS, columns, strict=True)), facts, names)
+        with _graph_writing.writing(path) as place:
+            adjacency = self._adjacency
+            arrays = (adjacency.indptr, adjacency.indices, adjacency.data, self.degrees)
+            columns = map(_graph_writing.Column.of, arrays)
+            facts = {
+                "n_nodes": self.n_nodes,
+                "n_edges": self.n_edges,
+                "directed": self._directed,
+                "weighted": self.is_weighted,
+            }
+            _graph_writing.write_folder(place, dict(zip(_graph_folder.ARRAYS, columns, strict=True)), facts, names)
 
     # -- as a Python object ----------------------------------------------------------------------
 

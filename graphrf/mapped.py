@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -12,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf import _checks, _edges, _graph_folder
-from graphrf.graph import Graph
+from graphrf import _checks, _edges, _graph_folder, _graph_writing
+from graphrf.graph import Graph, _validated_names
 
 # Entries that are sorted together: at most 200 MB of memory.
 _BLOCK = 1 << 21
@@ -28,30 +27,34 @@ def open_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Graph:
     """The graph of a folder that `Graph.save` or `write_graph` wrote, with its arrays mapped into memory.
 
     Nothing is copied: pages of the arrays are read when they are used, are shared by all processes that open the
-    folder, and are dropped when memory is short. Walks and local queries read the rows that they visit, so the
-    graph may be larger than the memory. What makes a matrix of its own needs room for it: `laplacian`,
-    `walk_matrix`, kernels' series, and walks for combinatorial kernels or where nodes are isolated, which get
-    loops.
+    folder, and are dropped when memory is short. Walks and local queries read the rows that they visit (queries
+    with walks on a directed graph, or one with loops, first read it all once, to find the loops), so the graph
+    may be larger than the memory. What makes a matrix of its own needs room for it: `laplacian`, `walk_matrix`,
+    kernels' series, and walks for combinatorial kernels or where nodes are isolated, which get loops.
 
     Parameters
     ----------
     folder : path
     verify : bool
-        Whether all arrays are read once, and compared with the digest that was written. Without it only sizes,
-        types and the lengths of files are checked.
+        Whether all arrays are read, compared with the digest that was written, and looked at: positions in range
+        and increasing within rows, weights finite and above 0, degrees their sums. Without it only the record,
+        sizes, types and names are checked: for folders that you trust, since positions out of range end the
+        process.
 
     Returns
     -------
     Graph
-        As in memory, bit for bit. Copies are the graph itself; pickle keeps the folder's path, so the graph
-        travels to other processes as a few hundred bytes, provided that they see the folder.
+        As in memory, bit for bit, and whole for as long as it lives, also where its folder is written over
+        meanwhile. Copies are the graph itself; pickle keeps the folder's path, so the graph travels to other
+        processes as a few hundred bytes, provided that they see the folder. Unpickling opens it without
+        `verify`, and refuses another graph than the one pickled.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such folder or a file is missing, as where writing was broken off.
+        If there is no such folder or a file is missing, as where writing was broken off or is not over yet.
     ValueError
-        If a file is damaged; the message names it.
+        If a file is damaged or holds what no writer writes; the message names it.
 
     Notes
     -----
@@ -67,7 +70,7 @@ def open_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Graph:
     >>> graph.degrees
     array([1., 2., 1.])
     """
-    return _opened(_checks.path("folder", folder), _checks.flag("verify", verify))
+    return _opened(_graph_folder.folder_path(folder), _checks.flag("verify", verify))
 
 
 def write_graph(
@@ -109,7 +112,13 @@ def write_graph(
     TypeError, ValueError
         If a chunk is none of the above, a node is negative or too large, a weight is NaN, infinite or negative,
         some chunks have weights and some have none, the second pass gives other edges than the first, there is
-        no node, or the folder holds other files. What was in the folder is then still there.
+        no node, or the folder holds other files.
+    BlockingIOError
+        If another writer is at work in the folder. Where the system or the disk has no file locks (Windows),
+        that shows at the end at best, as a ValueError, and the folder may be damaged.
+    OSError
+        If the folder cannot be written to, which shows before the first pass, or the disk is full. After this as
+        after all other errors the graph that was in the folder is still there.
 
     Notes
     -----
@@ -117,10 +126,11 @@ def write_graph(
     temporary files in blocks of rows, and each block is sorted and merged.
 
     Memory: 16 bytes a node (24 where `n_nodes` is not given), and the larger of 160 bytes an edge of a chunk and
-    200 MB for a block of 2^21 entries (100 bytes an entry of a row that has more). Disk: 8 bytes an entry (16 with
-    weights) for a while, and the result of 12 bytes an entry and 12 a node (16 and 16 from 2^31 entries on): 10^9
-    undirected edges on 10^8 nodes take 1.6 GB of memory beside chunk or block, 16 GB (32 GB with weights) of disk
-    for a while, and 25.2 GB in the end. Time: O(E), but for the sort of every block.
+    200 MB for a block of 2^21 entries (100 bytes an entry of a row that has more). Disk: the result of 12 bytes an
+    entry and 12 a node (16 and 16 from 2^31 entries on), and until it is complete 8 bytes an entry (16 with
+    weights) beside it, as well as the graph that is written over: 10^9 undirected edges on 10^8 nodes take 1.6 GB
+    of memory beside chunk or block, and 25.2 GB of disk in the end, but 41.2 GB (57.2 GB with weights) shortly
+    before, with an older graph of this size 66.4 GB (82.4 GB). Time: O(E), but for the sort of every block.
 
     Examples
     --------
@@ -132,7 +142,7 @@ def write_graph(
     >>> grf.write_graph(pathlib.Path(tempfile.mkdtemp(), "ring"), ring)
     Graph(1000 nodes, 1000 edges, undirected, unweighted)
     """
-    path = _graph_folder.writable_folder(_checks.path("folder", folder))
+    path = _graph_folder.folder_path(folder)
     directed = _checks.flag("directed", directed)
     progress = _checks.flag("progress", progress)
     if n_nodes is not None:
@@ -143,51 +153,48 @@ def write_graph(
             f"through twice, got {_checks.describe(edges)}; pass the function that makes a generator itself"
         )
     pass_once = edges if callable(edges) else lambda: edges
-    tally, counts = _count(pass_once, n_nodes, directed, progress)
-    first_rows, offsets = _blocks(counts)
-    del counts
-    was_there = path.exists()
-    _graph_folder.prepare_folder(path)
-    try:
-        with _graph_folder.building_folder(path) as scratch:
-            entries = _Entries.made(scratch, int(offsets[-1]), tally.weighted)
-            _place(entries, pass_once, directed, first_rows, offsets, tally, progress)
-            rows = _merge(entries, directed, first_rows, offsets, progress)
-            _write(path, entries, rows, directed)
-    except BaseException:
-        if not was_there:
-            with contextlib.suppress(OSError):
-                path.rmdir()
-        raise
-    return _opened(str(path), verify=False)
+    with _graph_writing.writing(path) as place:
+        tally, counts = _count(pass_once, n_nodes, directed, progress)
+        first_rows, offsets = _blocks(counts)
+        del counts
+        entries = _Entries.made(place.scratch, int(offsets[-1]), tally.weighted)
+        _place(entries, pass_once, directed, first_rows, offsets, tally, progress)
+        rows = _merge(entries, directed, first_rows, offsets, progress)
+        written = _write(place, entries, rows, directed)
+        return _reopened(path, written, "that was just written")
 
 
 def _opened(folder: str, verify: bool) -> Graph:
     folder = os.path.abspath(folder)
-    facts, arrays, names = _graph_folder.read_folder(folder, verify)
+    record, arrays, names = _graph_folder.read_folder(folder, verify)
+    if names is not None:
+        try:
+            names = _validated_names(names, record["n_nodes"])
+        except (TypeError, ValueError) as error:
+            raise _graph_folder.fault(Path(folder, _graph_folder.NAMES), f"holds wrong names ({error})") from None
     # Set one by one: the constructor would look for the smallest type of all indices.
-    adjacency = sp.csr_array((facts["n_nodes"], facts["n_nodes"]), dtype=np.float64)
+    adjacency = sp.csr_array((record["n_nodes"], record["n_nodes"]), dtype=np.float64)
     adjacency.indptr, adjacency.indices, adjacency.data = (
         arrays[name] for name in ("indptr", "indices", "weights")
     )
     adjacency.has_canonical_format = True
-    digest = facts["digests"]["weights"]
     known = {
         "degrees": arrays["degrees"],
-        "n_edges": facts["n_edges"],
-        "is_weighted": facts["weighted"],
-        "_digest": digest,
+        "n_edges": record["n_edges"],
+        "is_weighted": record["weighted"],
+        "_digest": record["digests"]["weights"],
     }
-    return Graph._of_valid(adjacency, names, facts["directed"], known, (_reopened, (folder, digest)))
+    return Graph._of_valid(adjacency, names, record["directed"], known, (_reopened, (folder, record["checksum"])))
 
 
-def _reopened(folder: str, digest: str) -> Graph:
-    """The graph that was pickled as its folder's path; ValueError if another one is there by now."""
+def _reopened(folder: str, checksum: str, which: str = "that was pickled") -> Graph:
+    """The graph of a folder whose record is known by its checksum; ValueError if another one is there by now."""
     graph = _opened(folder, verify=False)
-    if graph._digest != digest:
+    assert graph._remade_by is not None
+    if graph._remade_by[1][1] != checksum:
         raise ValueError(
-            f"the graph in {folder} must be the one that was pickled, got another one; "
-            "write different graphs to different folders"
+            f"the graph in {folder} must be the one {which}, got another one; write different graphs to different "
+            "folders"
         )
     return graph
 
@@ -242,20 +249,37 @@ def _checked_chunks(
             )
         weights = None
         if width == 3:
-            place = f"chunk {number}, edge {{}}".format
-            weights = _edges.checked_weights(chunk[2], sources.size, "similarity", place)
+            weights = _chunk_weights(number, chunk[2], sources.size)
         yield (sources << _SHIFT) | targets, weights
 
 
 def _chunk_positions(name: str, values: Any, n_nodes: int | None) -> np.ndarray:
-    array = _edges.host_array(values)
+    array = _chunk_array(name, values)
     if array.ndim != 1:
-        raise ValueError(f"`{name}` must have shape (E,), got {array.shape}")
+        hint = "; edges in one piece are a list of one chunk" if array.ndim == 0 else ""
+        raise ValueError(f"`{name}` must have shape (E,), got {array.shape}{hint}")
     if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(
-            f"`{name}` must hold integer positions, got dtype {array.dtype}; graphrf.from_edges takes names"
-        )
+        numeric = array.dtype.kind in "fbc"
+        way_out = "convert whole numbers with .astype(int)" if numeric else "graphrf.from_edges takes names"
+        raise TypeError(f"`{name}` must hold integer positions, got dtype {array.dtype}; {way_out}")
     return _edges.checked_positions(name, array, n_nodes).astype(np.uint64)
+
+
+def _chunk_weights(number: int, values: Any, n_edges: int) -> np.ndarray:
+    name = f"weights of chunk {number}"
+    array = _chunk_array(name, values)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}` must hold numbers, got {_checks.describe(values)}")
+    if array.shape != (n_edges,):
+        raise ValueError(f"`{name}` must have shape ({n_edges},), one for each edge, got {array.shape}")
+    return _edges.checked_weights(array, n_edges, "similarity", f"chunk {number}, edge {{}}".format)
+
+
+def _chunk_array(name: str, values: Any) -> np.ndarray:
+    try:
+        return _edges.host_array(values)
+    except ValueError as error:  # ragged lists
+        raise ValueError(f"`{name}` must be an array: {error}") from None
 
 
 def _entries_of(
@@ -437,19 +461,19 @@ def _first_of_runs(keys: np.ndarray) -> np.ndarray:
     return first
 
 
-def _write(path: Path, entries: _Entries, rows: _MergedRows, directed: bool) -> None:
+def _write(place: _graph_writing.Writing, entries: _Entries, rows: _MergedRows, directed: bool) -> str:
+    """Write the merged entries as a graph; its checksum."""
     n_nodes, size = rows.degrees.size, int(rows.indptr[-1])
-    index = _graph_folder.index_dtype(n_nodes, size)
     keys = entries.keys[:size]
     if entries.weights is None:
         weights: Iterable[np.ndarray] = (np.ones(chunk.size) for chunk in _graph_folder.chunks(keys))
     else:
         weights = _graph_folder.chunks(entries.weights[:size])
     columns = {
-        "indptr": _graph_folder.Column(index, n_nodes + 1, _graph_folder.chunks(rows.indptr)),
-        "indices": _graph_folder.Column(index, size, (chunk & _COLUMN for chunk in _graph_folder.chunks(keys))),
-        "weights": _graph_folder.Column(np.dtype(np.float64), size, weights),
-        "degrees": _graph_folder.Column.of(rows.degrees),
+        "indptr": _graph_writing.Column.of(rows.indptr),
+        "indices": _graph_writing.Column(size, (chunk & _COLUMN for chunk in _graph_folder.chunks(keys))),
+        "weights": _graph_writing.Column(size, weights),
+        "degrees": _graph_writing.Column.of(rows.degrees),
     }
     facts = {
         "n_nodes": n_nodes,
@@ -457,7 +481,7 @@ def _write(path: Path, entries: _Entries, rows: _MergedRows, directed: bool) -> 
         "directed": directed,
         "weighted": rows.weighted,
     }
-    _graph_folder.write_folder(path, columns, facts, None)
+    return _graph_writing.write_folder(place, columns, facts, None)
 
 
 def _bar(what: str, total: int | None, shown: bool) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf import _graph_folder, mapped
+from graphrf import _graph_folder, _graph_writing, mapped
 from graphrf.sampling import transitions as walk_arrays
 from graphrf.sampling.walks import row_cumsum
 
@@ -202,9 +202,10 @@ def test_without_verify_changed_values_go_unseen(tmp_path):
 def test_arrays_on_which_loops_would_stray_are_refused(tmp_path, monkeypatch, indptr, indices, match, chunk):
     monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
     arrays = (np.array(indptr, np.int32), np.array(indices, np.int32), np.ones(2), np.ones(3))
-    columns = dict(zip(_graph_folder.ARRAYS, map(_graph_folder.Column.of, arrays), strict=True))
+    columns = dict(zip(_graph_folder.ARRAYS, map(_graph_writing.Column.of, arrays), strict=True))
     facts = {"n_nodes": 3, "n_edges": 2, "directed": True, "weighted": False}
-    _graph_folder.write_folder(tmp_path, columns, facts, None)
+    with _graph_writing.writing(str(tmp_path)) as place:
+        _graph_writing.write_folder(place, columns, facts, None)
     with pytest.raises(ValueError, match=match):
         grf.open_graph(tmp_path)
 
@@ -254,7 +255,7 @@ def test_a_graph_whose_names_cannot_be_saved_leaves_the_old_one(tmp_path):
 _KILLED = """
 import os, pathlib, signal, sys
 import graphrf as grf
-from graphrf import _files, _graph_folder, mapped
+from graphrf import _graph_folder, mapped
 
 folder = pathlib.Path(sys.argv[1])
 old = grf.Graph([[0, 2], [2, 0]], nodes=["a", "b"])
@@ -280,9 +281,9 @@ def dies_at(moment):
             passed += 1
             return function(*arguments, **options)
         return call
-    os.replace, os.fsync, os.chmod = counted(os.replace), counted(lambda _: None), counted(os.chmod)
+    os.replace, os.fsync, os.unlink = counted(os.replace), counted(lambda _: None), counted(os.unlink)
     pathlib.Path.unlink, pathlib.Path.mkdir = counted(pathlib.Path.unlink), counted(pathlib.Path.mkdir)
-    _graph_folder._canonical = counted(_graph_folder._canonical)
+    _graph_folder.canonical = counted(_graph_folder.canonical)
     mapped._merged = counted(mapped._merged)
 
 for job in (save, write):
@@ -426,11 +427,15 @@ def test_a_function_may_make_the_chunks_from_any_integers(tmp_path):
         ),
         ([([0], [1]), ([0], [9])], {"n_nodes": 9}, ValueError, r"`targets of chunk 1` .* in \[0, 8\], got 9"),
         ([([2**32], [1])], {}, ValueError, r"below 2\^32 - 1"),
-        ([([0.0], [1])], {}, TypeError, "`sources of chunk 0` must hold integer positions, got dtype float64"),
+        ([([0.0], [1])], {}, TypeError, r"`sources of chunk 0` must hold .* float64; .* with \.astype\(int\)"),
+        ([([0], [True])], {}, TypeError, r"`targets of chunk 0` must hold .* got dtype bool; .* \.astype\(int\)"),
+        ([([0], [[1], 2])], {}, ValueError, "`targets of chunk 0` must be an array: "),
+        ([([0], [1], ["a"])], {}, TypeError, "`weights of chunk 0` must hold numbers, got list"),
+        (([0, 1], [1, 2]), {}, ValueError, "`sources of chunk 0` .* edges in one piece are a list of one chunk"),
         ([(["a"], ["b"])], {}, TypeError, "graphrf.from_edges takes names"),
         ([([[0]], [1])], {}, ValueError, r"must have shape \(E,\), got \(1, 1\)"),
         ([([0, 1], [1])], {}, ValueError, "as many sources as targets, got 2 and 1 in chunk 0"),
-        ([([0], [1], [1.0, 2.0])], {}, ValueError, r"`weight` must have shape \(1,\)"),
+        ([([0], [1], [1.0, 2.0])], {}, ValueError, r"`weights of chunk 0` must have shape \(1,\)"),
         (
             [([0, 1], [1, 2], [1.0, np.nan])],
             {},
@@ -450,7 +455,7 @@ def test_a_function_may_make_the_chunks_from_any_integers(tmp_path):
         ([([0], [1])], {"directed": 1}, TypeError, "`directed` must be True or False"),
         ([([0], [1])], {"progress": None}, TypeError, "`progress` must be True or False"),
     ],
-    ids=range(21),
+    ids=range(25),
 )
 def test_bad_edges_are_refused_and_leave_the_folder_as_it_was(tmp_path, edges, options, error, match):
     NAMED.save(tmp_path / "old")

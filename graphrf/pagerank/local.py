@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf import _checks
+from graphrf import _checks, _graph_folder
 from graphrf._threads import ordered_map, thread_count
 from graphrf.graph import Graph, require_graph
 from graphrf.pagerank.push import Query, local_rows
@@ -322,11 +322,20 @@ _known_loops: weakref.WeakKeyDictionary[Graph, float] = weakref.WeakKeyDictionar
 
 
 def _largest_loop(graph: Graph) -> float:
-    """The largest probability of a step from a node to itself."""
+    """The largest probability of a step from a node to itself.
+
+    An undirected graph has 2 n_edges - nnz loops. Where there are some it is read once, in chunks.
+    """
+    adjacency = graph.adjacency
+    if not graph.directed and 2 * graph.n_edges == adjacency.nnz:
+        return 0.0
     if graph not in _known_loops:
-        loops = graph.adjacency.diagonal()
-        at = np.flatnonzero(loops)
-        _known_loops[graph] = float((loops[at] / graph.degrees[at]).max()) if at.size else 0.0
+        largest = 0.0
+        for first, counts, piece in _graph_folder.row_pieces(adjacency.indptr):
+            rows = np.repeat(np.arange(first, first + counts.size), counts)
+            at = np.flatnonzero(adjacency.indices[piece] == rows)
+            largest = max(largest, float((adjacency.data[piece][at] / graph.degrees[rows[at]]).max(initial=0.0)))
+        _known_loops[graph] = largest
     return _known_loops[graph]
 
 

@@ -211,15 +211,15 @@ def _record_version(path: Path) -> tuple[int, int, int] | None:
 
 def _read_record(path: Path) -> tuple[dict[str, Any], tuple[int, int, int] | None]:
     """The record, once every fact in it is known to be one, and which version of the file it is."""
-    file, unfinished = path / RECORD, ", as where writing was broken off or is not over yet"
+    file, unfinished = path / RECORD, "writing was broken off or is not over yet"
     before = _record_version(path)
-    record = _parsed(file, _read(file, unfinished))
+    record = _parsed(file, _read(file, f", as where {unfinished}"))
     if not isinstance(record, dict) or not isinstance(record.get("format"), str):
         raise fault(file, "is damaged")
     if record["format"] != FORMAT:
         raise fault(file, f"is of another format, {record['format']!r:.60}")
     if record.get("unfinished") is True:
-        raise _missing(file, unfinished)
+        raise _missing(file, f" but one that says that {unfinished}")
     facts = {name: value for name, value in record.items() if name != "checksum"}
     if not _is_record(facts) or record.get("checksum") != checksum(facts):
         raise fault(file, "is damaged")

@@ -58,7 +58,7 @@ def open_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Graph:
 
     Notes
     -----
-    Cost: O(1) time and memory without `verify`; with it O(nnz) time and 4 MB. Names are read into memory. Walks
+    Cost: O(1) time and memory without `verify`; with it O(nnz) time and 15 MB. Names are read into memory. Walks
     on weights that differ within a row read all weights first, and keep 8 bytes an entry in memory.
 
     Examples

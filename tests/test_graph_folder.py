@@ -162,6 +162,25 @@ def test_a_reader_never_mixes_two_graphs(tmp_path, monkeypatch, overwritten):
             grf.open_graph(tmp_path)
 
 
+def test_a_reader_between_two_graphs_is_told_so(tmp_path, monkeypatch):
+    OLD.save(tmp_path)
+    replace, told = os.replace, []
+
+    def replaced(source, target):
+        replace(source, target)
+        if len(told) < 5:
+            with pytest.raises(
+                FileNotFoundError, match=r"no .*graph\.json but one that says that writing was broken"
+            ):
+                grf.open_graph(tmp_path)
+            told.append(target)
+
+    monkeypatch.setattr(os, "replace", replaced)
+    NEW.save(tmp_path)
+    assert len(told) == 5
+    assert _same(grf.open_graph(tmp_path), NEW)
+
+
 def test_unpickling_refuses_the_same_adjacency_with_other_names_or_directions(tmp_path):
     OLD.save(tmp_path)
     pickled = pickle.dumps(grf.open_graph(tmp_path))

@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -27,6 +28,8 @@ Result = TypeVar("Result")
 _ATTEMPTS = 5
 # Seconds before that, for which a worker is waited for, and after which tasks that wait are looked at.
 _PAUSE, _PATIENCE, _SLICE = 0.2, 60, 3
+# Looks in a row that find all workers paused before that is warned of.
+_SLICES = 10
 _WAY_OUT = (
     "client = dask.distributed.Client() starts workers on this machine, Client('tcp://HOST:8786') joins a "
     "running scheduler"
@@ -125,7 +128,13 @@ def settled(
     A task that was to go to a certain worker, and for which there was none at all at one moment, is never run by
     Dask, though it may go to any. Such tasks, of the futures or of those needed for them, are cancelled:
     CancelledError.
+
+    Warns
+    -----
+    RuntimeWarning
+        If Dask has paused all workers for half a minute: nothing goes on until their memory falls.
     """
+    paused = 0
     while True:
         try:
             with client.as_current():  # `wait` asks for the current client
@@ -133,18 +142,31 @@ def settled(
                 return wait(futures, timeout=_SLICE, return_when=when).done
         except TimeoutError:
             every = {future.key: future for future in (*needed, *futures)}
-            stuck = client.run_on_scheduler(_stuck, keys=list(every))
+            stuck, halted = client.run_on_scheduler(_state, keys=list(every))
+            paused = paused + 1 if halted else 0
+            if paused == _SLICES:
+                warnings.warn(
+                    f"Dask has paused all workers for {_SLICES * _SLICE} seconds, because their memory is above "
+                    "what `distributed.worker.memory.pause` allows (0.8 of the limit): give them more, release "
+                    "what is not needed, or start more of them",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
             if stuck:
                 client.cancel([every[key] for key in stuck])
                 raise CancelledError(stuck) from None
 
 
-def _stuck(keys: list[Any], dask_scheduler: Any = None) -> list[Any]:
-    """The tasks that wait for workers that are gone, while there are others."""
-    if not dask_scheduler.workers:
-        return []
+def _state(keys: list[Any], dask_scheduler: Any = None) -> tuple[list[Any], bool]:
+    """The tasks that wait for workers that are gone, while there are others; whether all workers are paused."""
+    statuses = [worker.status.name for worker in dask_scheduler.workers.values()]
+    if not statuses:
+        return [], False
+    halted = all(status == "paused" for status in statuses)
     known = (dask_scheduler.tasks.get(key) for key in keys)
-    return [task.key for task in known if task is not None and task.state == "no-worker"]
+    waiting = [task.key for task in known if task is not None and task.state == "no-worker"]
+    # Paused workers are no workers for Dask, but they come back.
+    return ([] if "paused" in statuses else waiting), halted
 
 
 def seen_by_all(client: Client, folder: str | os.PathLike[str]) -> bool:

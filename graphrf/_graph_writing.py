@@ -60,7 +60,7 @@ def writing(folder: str) -> Iterator[Writing]:
         with _locked(path):
             scratch = path / _SCRATCH
             shutil.rmtree(scratch, ignore_errors=True)
-            scratch.mkdir()
+            scratch.mkdir(exist_ok=True)
             try:
                 yield Writing(path, scratch)
             finally:

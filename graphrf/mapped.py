@@ -161,6 +161,7 @@ def write_graph(
         _place(entries, pass_once, directed, first_rows, offsets, tally, progress)
         rows = _merge(entries, directed, first_rows, offsets, progress)
         written = _write(place, entries, rows, directed)
+        del entries  # on Windows and network disks files stay while they are mapped
         return _reopened(path, written, "that was just written")
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
-import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+from distributed import Client
 
 import graphrf as grf
+from graphrf._files import exclusive_write
 from graphrf.distributed import files, load_features, sample_features
 from tests.distributed.helpers import Told, require_same, weighted
 
@@ -50,6 +54,12 @@ def _bytes(folder):
     return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
 
+def _the(folder, name):
+    """The file of a folder that a pattern stands for."""
+    (file,) = folder.glob(name)
+    return file
+
+
 # -- there and back ----------------------------------------------------------------------------------
 
 
@@ -66,7 +76,9 @@ def test_what_is_written_is_read(cluster_client, tmp_path, sampler, nodes, way):
     expected = grf.sample_features(GRAPH, sampler, **options)
     require_same(features.gather(), expected)
     names = [f"rows-{number:06d}.npz" for number in range(features.n_blocks)]
-    assert sorted(_bytes(folder)) == ["features.json", *names, "shared.npz"]
+    *found, shared = sorted(_bytes(folder))
+    assert found == ["features.json", *names]
+    assert re.fullmatch("shared-[0-9a-f]{16}.npz", shared)
     again = load_features(folder, client=cluster_client)
     require_same(again.gather(), expected)
     assert (again.shape, again.n_blocks, again.n_steps) == (features.shape, features.n_blocks, expected.n_steps)
@@ -141,6 +153,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.full
 def test_what_a_killed_process_has_finished_is_kept(cluster_client, tmp_path):
     told, folder, script = (tmp_path / name for name in ("told", "features", "script.py"))
     told.mkdir()
@@ -240,15 +253,27 @@ def test_foreign_files_are_left_alone(cluster_client, tmp_path, name):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_path_of_a_file_is_refused(cluster_client, tmp_path):
-    (tmp_path / "file").write_text("mine")
+@pytest.mark.parametrize("name", ["", "file"])
+def test_a_path_of_no_folder_is_refused_before_anything_is_sent(cluster_client, tmp_path, monkeypatch, name):
+    features = sample_features(GRAPH, WALKS, client=cluster_client, seed=3)
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("mine")
+    for sends in ("map", "submit", "scatter", "run"):
+        monkeypatch.setattr(Client, sends, lambda *_, **__: pytest.fail("sent"))
+    words = f"`path` must be a folder, got {'an empty path' if not name else '.file., which is a file'}"
     for call in (
-        lambda: sample_features(GRAPH, WALKS, client=cluster_client, path=tmp_path / "file"),
-        lambda: load_features(tmp_path / "file", client=cluster_client),
-        lambda: load_features(tmp_path / "nothing", client=cluster_client),
+        lambda: sample_features(GRAPH, WALKS, client=cluster_client, path=name),
+        lambda: load_features(name, client=cluster_client),
+        lambda: features.save(name),
     ):
-        with pytest.raises((ValueError, OSError), match=r"file|nothing"):
+        with pytest.raises(ValueError, match=words):
             call()
+    assert _bytes(tmp_path) == {"file": b"mine"}
+
+
+def test_a_path_without_features_is_refused(cluster_client, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"`path` must be a file .* got none at .*nothing"):
+        load_features(tmp_path / "nothing", client=cluster_client)
     with pytest.raises(TypeError, match="`path` must"):
         load_features(3, client=cluster_client)
 
@@ -278,19 +303,26 @@ def _spoil(file, how):
 
 @pytest.mark.parametrize(
     ("name", "how"),
-    [(name, how) for name in ("rows-000006.npz", "shared.npz", "features.json") for how in ("truncated", "empty")]
-    + [("rows-000006.npz", "a bit"), ("shared.npz", "a bit")],
+    [
+        (name, how)
+        for name in ("rows-000006.npz", "shared-*.npz", "features.json")
+        for how in ("truncated", "empty", "a bit")
+    ],
 )
 def test_damaged_files_are_named(cluster_client, folder, name, how):
-    _spoil(folder / name, how)
-    with pytest.raises(ValueError, match=rf"`path` must be a whole file .* graphrf.distributed, got .*{name}"):
+    file = _the(folder, name)
+    _spoil(file, how)
+    with pytest.raises(ValueError, match=rf"`path` must be a whole file .* graphrf.distributed, got '{file}'"):
         load_features(folder, client=cluster_client).gather()
 
 
-@pytest.mark.parametrize("name", ["shared.npz", "features.json"])
+@pytest.mark.parametrize("name", ["shared-*.npz", "features.json"])
 def test_missing_files_are_named(cluster_client, folder, name):
-    _spoil(folder / name, "missing")
-    with pytest.raises(FileNotFoundError, match=f"`path` must be a file written by graphrf.distributed, .*{name}"):
+    file = _the(folder, name)
+    _spoil(file, "missing")
+    with pytest.raises(
+        FileNotFoundError, match=f"`path` must be a file written by graphrf.distributed, .* {file}"
+    ):
         load_features(folder, client=cluster_client)
 
 
@@ -300,35 +332,65 @@ def test_a_damaged_block_is_named_when_walking_goes_on(cluster_client, folder):
         sample_features(GRAPH, WALKS, client=cluster_client, path=folder)
 
 
-def test_a_block_of_other_rows_is_named(cluster_client, folder):
-    sample_features(GRAPH, WALKS, client=cluster_client, seed=3, block_size=8, path=folder.parent / "eights")
-    shutil.copy(folder.parent / "eights" / "rows-000001.npz", folder / "rows-000006.npz")
-    with pytest.raises(ValueError, match=r"got .*rows-000006.npz.*: its arrays contradict each other"):
+@pytest.mark.parametrize(
+    ("options", "number"),
+    [({"seed": 3, "block_size": 9}, 1), ({"seed": 4, "block_size": 9}, 6), ({"seed": 3, "block_size": 8}, 6)],
+    ids=["another block", "another seed", "another size"],
+)
+def test_a_file_that_was_copied_from_elsewhere_is_refused(cluster_client, folder, options, number):
+    other = folder.parent / "other"
+    sample_features(GRAPH, WALKS, client=cluster_client, path=other, **options)
+    shutil.copy(other / f"rows-{number:06d}.npz", folder / "rows-000006.npz")
+    words = r"got .*rows-000006.npz.*: it belongs to other features, or is another block; remove this file"
+    for call in (
+        lambda: load_features(folder, client=cluster_client),
+        lambda: sample_features(GRAPH, WALKS, client=cluster_client, path=folder),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+
+
+def test_the_shared_file_of_another_folder_is_refused(cluster_client, folder):
+    other = folder.parent / "other"
+    sample_features(GRAPH, WALKS, client=cluster_client, seed=4, path=other)
+    shutil.copy(_the(other, "shared-*.npz"), _the(folder, "shared-*.npz"))
+    with pytest.raises(ValueError, match=r"got .*shared-.*: its arrays contradict each other"):
         load_features(folder, client=cluster_client)
 
 
-@pytest.mark.xfail(raises=(RuntimeError, zlib.error), reason="whole_file lets errors of zipfile through")
-@pytest.mark.parametrize("name", ["rows-000006.npz", "shared.npz"])
+def test_a_block_of_too_few_rows_is_refused(written, tmp_path):
+    folder = files.BlockFolder(written)
+    frame, _, _, key = folder.frame()
+    arrays = files.read_rows(folder.file(6), frame, np.arange(54, 63), key)
+    file = str(tmp_path / "rows-000006.npz")
+    files.write_rows(file, {**arrays, "indptr": arrays["indptr"][:-1]}, key)
+    with pytest.raises(ValueError, match=r"rows-000006.npz': its arrays contradict each other; remove this file"):
+        files.read_rows(file, frame, np.arange(54, 62), key)
+
+
+@pytest.mark.parametrize("name", ["rows-000006.npz", "shared-*.npz", "features.json"])
 def test_any_changed_byte_is_noticed_or_changes_nothing(written, tmp_path, name):
     folder = Path(shutil.copytree(written, tmp_path / "features"))
+    file = _the(folder, name)
     block_folder = files.BlockFolder(folder)
     nodes = np.arange(54, 63)
 
     def read():
-        frame, *_ = block_folder.frame()
-        return {**frame._state(), **files.read_rows(block_folder.file(6), frame, nodes)}
+        frame, *_, key = block_folder.frame()
+        identity = block_folder.identity()
+        return {**identity, **frame._state(), **files.read_rows(block_folder.file(6), frame, nodes, key)}
 
-    expected, whole = read(), (folder / name).read_bytes()
+    expected, whole = read(), file.read_bytes()
     noticed = 0
-    places = [*range(len(whole) - 900, len(whole)), *range(0, len(whole), 7)]
+    places = sorted({*range(len(whole) - 900, len(whole), 3), *range(0, len(whole), 11)})
     for place in places:
         data = bytearray(whole)
         data[place] ^= 1 << place % 8
-        (folder / name).write_bytes(data)
+        file.write_bytes(data)
         try:
             found = read()
         except ValueError as error:
-            noticed += str(folder / name) in str(error)
+            noticed += str(file) in str(error)
         else:
             for key, value in expected.items():
                 np.testing.assert_array_equal(found[key], value, err_msg=f"{key} {place}")
@@ -356,7 +418,110 @@ def test_records_of_another_kind_are_refused(cluster_client, folder, change):
 
 def test_what_killed_processes_leave_is_in_nobodys_way(cluster_client, tmp_path):
     (tmp_path / ".rows-000000.npz.abc.part").write_bytes(b"half")
-    (tmp_path / "shared.npz").write_bytes(b"of a process that wrote no record")
+    (tmp_path / "shared-0123456789abcdef.npz").write_bytes(b"of a process that wrote no record")
     sample_features(GRAPH, WALKS, client=cluster_client, seed=3, path=tmp_path)
     found = load_features(tmp_path, client=cluster_client)
     require_same(found.gather(), grf.sample_features(GRAPH, WALKS, seed=3))
+
+
+# -- several processes at once -----------------------------------------------------------------------
+
+
+TINY = grf.from_edges(range(7), range(1, 8))
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Calls in threads, none of which looks into the folder before all of them are about to."""
+    barrier = threading.Barrier(2, timeout=30)
+    plain = files.seen_by_all
+
+    def seen_together(client, folder):
+        seen = plain(client, folder)
+        barrier.wait()
+        return seen
+
+    monkeypatch.setattr(files, "seen_by_all", seen_together)
+
+    def call(function, *arguments):
+        with ThreadPoolExecutor(2) as pool:
+            futures = [pool.submit(function, argument) for argument in arguments]
+            return [future.exception() or future.result() for future in futures]
+
+    return call
+
+
+def test_of_two_that_begin_a_folder_with_other_seeds_one_wins(cluster_client, at_once, tmp_path):
+    options = {"client": cluster_client, "block_size": 3}
+    expected = {seed: grf.sample_features(TINY, WALKS, seed=seed) for seed in (3, 4)}
+    for turn in range(20):
+        folder = tmp_path / str(turn)
+        found = at_once(
+            lambda seed, path=folder: sample_features(TINY, WALKS, seed=seed, path=path, **options), 3, 4
+        )
+        (refused,) = (result for result in found if isinstance(result, Exception))
+        (features,) = (result for result in found if result is not refused)
+        assert isinstance(refused, ValueError)
+        assert "whose features differ in seed and rows; pass another `path`" in str(refused)
+        require_same(features.gather(), expected[features.seed])
+        assert sum(file.name.startswith("shared-") for file in folder.iterdir()) == 1
+        if turn % 5 == 0:
+            require_same(load_features(folder, client=cluster_client).gather(), expected[features.seed])
+
+
+def test_two_that_begin_a_folder_with_the_same_arguments_both_have_it(cluster_client, at_once, tmp_path):
+    expected = grf.sample_features(TINY, WALKS, seed=3)
+    for turn in range(5):
+        folder = tmp_path / str(turn)
+        options = {"client": cluster_client, "path": folder, "seed": 3}
+        one, other = at_once(
+            lambda size, options=options: sample_features(TINY, WALKS, block_size=size, **options), 3, 3
+        )
+        for features in (one, other, load_features(folder, client=cluster_client)):
+            require_same(features.gather(), expected)
+
+
+def test_two_that_begin_a_folder_with_other_blocks_have_those_of_one(cluster_client, at_once, tmp_path):
+    options = {"client": cluster_client, "path": tmp_path / "features", "seed": 3}
+    found = at_once(lambda size: sample_features(TINY, WALKS, block_size=size, **options), 2, 3)
+    assert len({features.n_blocks for features in found}) == 1
+    for features in (*found, load_features(tmp_path / "features", client=cluster_client)):
+        require_same(features.gather(), grf.sample_features(TINY, WALKS, seed=3))
+
+
+@pytest.fixture(params=["hard links", "no hard links"])
+def links(request, monkeypatch):
+    """A file system with hard links, or without."""
+
+    def refuse(*arguments):
+        raise OSError("no links here")
+
+    if request.param == "no hard links":
+        monkeypatch.setattr(os, "link", refuse)
+
+
+def test_a_file_is_written_by_the_first_alone(tmp_path, links):
+    file = tmp_path / "file"
+    assert exclusive_write(file, b"one") is True
+    file.chmod(0o604)
+    before = file.stat()
+    assert exclusive_write(file, b"another") is False
+    assert (file.read_bytes(), file.stat().st_mtime_ns, file.stat().st_mode) == (
+        (b"one", before.st_mtime_ns, before.st_mode)
+    )  # fmt: skip
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_of_many_that_write_a_file_at_once_one_succeeds(tmp_path, links):
+    for turn in range(10):
+        file, barrier = tmp_path / str(turn), threading.Barrier(4, timeout=30)
+
+        def write(number, file=file, barrier=barrier):
+            barrier.wait()
+            return exclusive_write(file, bytes([number]) * 5000)
+
+        with ThreadPoolExecutor(4) as pool:
+            wrote = list(pool.map(write, range(4)))
+        assert sum(wrote) == 1
+        assert file.read_bytes() == bytes([wrote.index(True)]) * 5000
+    assert len(list(tmp_path.iterdir())) == 10

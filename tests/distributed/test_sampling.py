@@ -213,9 +213,9 @@ def test_bad_input_is_refused_before_anything_is_submitted(idle_client, options,
 
 def test_what_does_not_fit_here_is_refused_and_stays_there(cluster_client):
     found = grf.distributed.sample_features(GRAPH, WALKS, client=cluster_client, seed=3)
-    with pytest.raises(MemoryError, match=r"the matrix of 90 nodes need .* leave them on the workers"):
+    with pytest.raises(MemoryError, match=r"the matrix of 90 nodes would take about .* leave them on the workers"):
         found.matrix(grf.Diffusion(0.5), memory_limit=1000)
-    with pytest.raises(MemoryError, match="the features of 90 nodes need"):
+    with pytest.raises(MemoryError, match="the features of 90 nodes would take about"):
         found.gather(memory_limit=1000)
     with pytest.raises(ValueError, match="`memory_limit` must"):
         found.gather(memory_limit=-1)

@@ -1,7 +1,9 @@
-"""A cluster of two processes on this machine."""
+"""Clusters of two processes on this machine."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -17,3 +19,28 @@ def cluster_client() -> Iterator[Client]:
     ):
         client.wait_for_workers(2)
         yield client
+
+
+@pytest.fixture(scope="session")
+def _mortal() -> Iterator[Client]:
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def mortal_client(_mortal: Client) -> Client:
+    """A client of two workers that may be killed: a nanny starts others, but not always at once."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            _mortal.wait_for_workers(2, timeout=30)
+            if len(_mortal.run(os.getpid)) == 2:  # those of which the scheduler knows are alive
+                return _mortal
+        except OSError:
+            time.sleep(0.1)
+    pytest.fail("workers that were killed do not come back")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 import graphrf as grf
 from graphrf.distributed import load_features, parcel, sample_features, sampling
@@ -20,20 +19,6 @@ from tests.distributed.helpers import Told, require_same, weighted
 GRAPH = weighted()
 WALKS = grf.RandomWalks(4)
 F = grf.Diffusion(1.0).modulation(12)
-
-
-@pytest.fixture
-def two_workers():
-    """A client of two workers that may be killed: a nanny starts them again, but not always at once."""
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
-# Dask never runs a task again that was to go to one of some workers while all of them were gone.
-_STUCK = pytest.mark.xfail(reason="tasks of workers that are all gone are not run again", run=False)
 
 
 @pytest.fixture(params=["mapped", "sent"])
@@ -45,11 +30,11 @@ def way(request, monkeypatch):
         monkeypatch.setattr(sampling, "arrays_folder", lambda client, folder: None)
 
 
-CASES = pytest.mark.parametrize(
-    ("way", "n_killed"),
-    [("mapped", 1), pytest.param("mapped", 2, marks=_STUCK), ("sent", 2)],
-    indirect=["way"],
-)
+def cases(*quick):
+    """How arrays reach workers, and how many of both are killed; those that are not quick are for the long run."""
+    every = [("mapped", 1), ("mapped", 2), ("sent", 1), ("sent", 2)]
+    marked = [pytest.param(*case, marks=() if case in quick else pytest.mark.full) for case in every]
+    return pytest.mark.parametrize(("way", "n_killed"), marked, indirect=["way"])
 
 
 def _processes(client):
@@ -83,61 +68,59 @@ def _killed(processes, when):
     assert dead == processes
 
 
-@CASES
-def test_workers_killed_while_they_sample_lose_nothing(two_workers, tmp_path, way, n_killed):
+@cases(("mapped", 1))
+def test_workers_killed_while_they_sample_lose_nothing(mortal_client, tmp_path, way, n_killed):
     sampler = Told(WALKS, str(tmp_path), 0.05)
-    with _killed(_processes(two_workers)[:n_killed], lambda: len(list(tmp_path.iterdir())) >= 8):
-        found = sample_features(GRAPH, sampler, client=two_workers, seed=3, block_size=3)
+    with _killed(_processes(mortal_client)[:n_killed], lambda: len(list(tmp_path.iterdir())) >= 8):
+        found = sample_features(GRAPH, sampler, client=mortal_client, seed=3, block_size=3)
     sampled = sampler.nodes()
     assert set(sampled) == set(range(90))
     assert len(sampled) > 90  # some were sampled again
-    require_same(found.gather(), sample_features(GRAPH, sampler, client=two_workers, seed=3).gather())
+    require_same(found.gather(), sample_features(GRAPH, sampler, client=mortal_client, seed=3).gather())
 
 
-@pytest.mark.full
-@CASES
-def test_workers_killed_between_products_change_no_bit(two_workers, way, n_killed):
-    features = sample_features(GRAPH, WALKS, client=two_workers, seed=3, block_size=9)
+@cases(("mapped", 2))
+def test_workers_killed_between_products_change_no_bit(mortal_client, way, n_killed):
+    features = sample_features(GRAPH, WALKS, client=mortal_client, seed=3, block_size=9)
     factor, y = features.factor(), np.random.default_rng(0).standard_normal((90, 3))
     before = factor.gram_apply(F, y), factor.apply_t(F, y), factor.grad_f(y, y), factor.diagonal(F)
-    _kill(_processes(two_workers)[:n_killed])
+    _kill(_processes(mortal_client)[:n_killed])
     after = factor.gram_apply(F, y), factor.apply_t(F, y), factor.grad_f(y, y), factor.diagonal(F)
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one, other)
     require_same(features.gather(), grf.sample_features(GRAPH, WALKS, seed=3))
 
 
-@pytest.mark.full
-@CASES
-def test_rows_taken_from_killed_workers_come_again(two_workers, monkeypatch, way, n_killed):
+@cases()
+def test_rows_taken_from_killed_workers_come_again(mortal_client, monkeypatch, way, n_killed):
     monkeypatch.setattr("graphrf.distributed.factor._FEW_BYTES", -1)
-    features = sample_features(GRAPH, WALKS, client=two_workers, seed=3, block_size=9)
+    features = sample_features(GRAPH, WALKS, client=mortal_client, seed=3, block_size=9)
     rows, y = np.array([80, 3, 3, 41]), np.random.default_rng(0).standard_normal(4)
     taken = features.factor().take(rows)
     before = taken.gram_apply(F, y)
-    _kill(_processes(two_workers)[:n_killed])
+    _kill(_processes(mortal_client)[:n_killed])
     np.testing.assert_array_equal(taken.gram_apply(F, y), before)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2, 3))])
-@CASES
-def test_workers_killed_in_the_middle_of_products_change_no_bit(two_workers, way, n_killed, seed):
-    features = sample_features(GRAPH, WALKS, client=two_workers, seed=3, block_size=9)
+@cases(("sent", 1))
+def test_workers_killed_in_the_middle_of_products_change_no_bit(mortal_client, way, n_killed, seed):
+    features = sample_features(GRAPH, WALKS, client=mortal_client, seed=3, block_size=9)
     factor, y = features.factor(), np.random.default_rng(0).standard_normal((90, 3))
     expected = factor.gram_apply(F, y)
     moment = time.monotonic() + np.random.default_rng(seed).uniform(0.05, 0.4)
     products = 0
-    with _killed(_processes(two_workers)[:n_killed], lambda: time.monotonic() > moment):
+    with _killed(_processes(mortal_client)[:n_killed], lambda: time.monotonic() > moment):
         while products < 10 or time.monotonic() < moment + 0.3:
             np.testing.assert_array_equal(factor.gram_apply(F, y), expected)
             products += 1
 
 
-@pytest.mark.parametrize("n_killed", [1, pytest.param(2, marks=_STUCK)])
-def test_workers_killed_in_the_middle_of_a_solve_change_no_bit(two_workers, n_killed):
-    graph = weighted(600)
-    nodes = np.random.default_rng(0).permutation(600)[:500]
-    y = np.sin(nodes / 9) + 0.1 * np.random.default_rng(1).standard_normal(500)
+@pytest.mark.parametrize("n_killed", [1, pytest.param(2, marks=pytest.mark.full)])
+def test_workers_killed_in_the_middle_of_a_solve_change_no_bit(mortal_client, n_killed):
+    graph = weighted(300)
+    nodes = np.random.default_rng(0).permutation(300)[:250]
+    y = np.sin(nodes / 9) + 0.1 * np.random.default_rng(1).standard_normal(250)
     processes: list[int] = []
     products = []
 
@@ -157,36 +140,37 @@ def test_workers_killed_in_the_middle_of_a_solve_change_no_bit(two_workers, n_ki
             return self._factor.gram_apply(f, x)
 
     def draw(graph, sampler, **options):
-        features = grf.distributed.on_cluster(two_workers, block_size=70)(graph, sampler, **options)
+        features = grf.distributed.on_cluster(mortal_client, block_size=40)(graph, sampler, **options)
         features.factor = lambda plain=features.factor, **options: Deadly(plain(**options))
         return features
 
     def fitted():
         products.clear()
         gp = grf.GraphGPRegressor(
-            graph, kernel=grf.Diffusion(1.5), method="walks", sampler=WALKS, optimize=False, noise=0.01,
+            graph, kernel=grf.Diffusion(1.5), method="walks", sampler=WALKS, optimize=False, noise=1e-3,
             output_scale=1.0, solver="cg", seed=4, sample_features=draw,
         )  # fmt: skip
-        return gp.fit(nodes, y).predict(np.arange(600))
+        return gp.fit(nodes, y).predict(np.arange(300))
 
     expected = fitted()
     assert len(products) >= 5
-    processes = _processes(two_workers)[:n_killed]
+    processes = _processes(mortal_client)[:n_killed]
     np.testing.assert_array_equal(fitted(), expected)
 
 
-def test_a_worker_killed_while_it_writes_leaves_no_torn_file(two_workers, tmp_path):
+@pytest.mark.full
+def test_a_worker_killed_while_it_writes_leaves_no_torn_file(mortal_client, tmp_path):
     folder, mark = tmp_path / "features", str(tmp_path / "mark")
-    two_workers.run(_die_while_writing, mark)
+    mortal_client.run(_die_while_writing, mark)
     try:
-        found = sample_features(GRAPH, WALKS, client=two_workers, seed=3, block_size=9, path=folder)
+        found = sample_features(GRAPH, WALKS, client=mortal_client, seed=3, block_size=9, path=folder)
     finally:
-        two_workers.run(_write_again)
+        mortal_client.run(_write_again)
     assert Path(mark).exists()
     expected = grf.sample_features(GRAPH, WALKS, seed=3)
     require_same(found.gather(), expected)
     assert any(file.name.startswith(".rows-") for file in folder.iterdir())  # what was torn has no name
-    require_same(load_features(folder, client=two_workers).gather(), expected)
+    require_same(load_features(folder, client=mortal_client).gather(), expected)
 
 
 def _die_while_writing(mark):
@@ -216,12 +200,29 @@ def _write_again():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("n_killed", [1, pytest.param(2, marks=_STUCK)])
-def test_features_of_a_folder_whose_workers_are_killed_are_read_again(two_workers, tmp_path, n_killed):
-    sample_features(GRAPH, WALKS, client=two_workers, seed=3, block_size=9, path=tmp_path)
-    found = load_features(tmp_path, client=two_workers)
-    _kill(_processes(two_workers)[:n_killed])
+@pytest.mark.parametrize("n_killed", [1, 2])
+def test_features_of_a_folder_whose_workers_are_killed_are_read_again(mortal_client, tmp_path, n_killed):
+    sample_features(GRAPH, WALKS, client=mortal_client, seed=3, block_size=9, path=tmp_path)
+    found = load_features(tmp_path, client=mortal_client)
+    _kill(_processes(mortal_client)[:n_killed])
     require_same(found.gather(), grf.sample_features(GRAPH, WALKS, seed=3))
+
+
+@pytest.mark.full
+def test_memory_is_told_after_a_kill_and_after_a_restart(mortal_client):
+    features = sample_features(GRAPH, WALKS, client=mortal_client, seed=3, block_size=9)
+    expected, y = features.gram_matvec(grf.Diffusion(1.0), np.ones(90)), np.ones(90)
+    _kill(_processes(mortal_client)[:1])
+    assert set(features.memory()) <= set(mortal_client.run(os.getpid))
+    np.testing.assert_array_equal(features.gram_matvec(grf.Diffusion(1.0), y), expected)
+    mortal_client.wait_for_workers(2)
+    mortal_client.restart()
+    mortal_client.wait_for_workers(2)
+    held = features.memory()
+    assert len(held) == 2
+    assert all(worker.private > 0 for worker in held.values())
+    np.testing.assert_array_equal(features.gram_matvec(grf.Diffusion(1.0), y), expected)
+    assert sum(worker.n_blocks for worker in features.memory().values()) >= 10
 
 
 def test_errors_of_a_sampler_are_raised_and_stop_the_others(cluster_client, tmp_path):

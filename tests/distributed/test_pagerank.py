@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 
 import networkx as nx
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import graphrf as grf
 from graphrf.distributed import pagerank as on_cluster
@@ -144,18 +143,9 @@ def test_a_hundred_thousand_seeds_are_hundreds_of_tasks(monkeypatch):
 # -- losses ------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def doomed_client() -> Iterator[Client]:
-    """A client whose workers may be killed; nannies start others."""
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
-@pytest.mark.parametrize(("way", "n_killed"), [("mapped", 1), ("sent", 2)])
-def test_killed_workers_lose_nothing(doomed_client, monkeypatch, way, n_killed):
+@pytest.mark.full
+@pytest.mark.parametrize(("way", "n_killed"), [("mapped", 1), ("mapped", 2), ("sent", 2)])
+def test_killed_workers_lose_nothing(mortal_client, monkeypatch, way, n_killed):
     if way == "sent":
         monkeypatch.setattr(on_cluster, "arrays_folder", lambda client, folder: None)
     graph = large_graph(50_000)
@@ -176,11 +166,10 @@ def test_killed_workers_lose_nothing(doomed_client, monkeypatch, way, n_killed):
         revived.append(len(answers))
         plain_revive(answers)
 
-    doomed_client.wait_for_workers(2)
-    processes = list(doomed_client.run(os.getpid).values())
+    processes = list(mortal_client.run(os.getpid).values())
     monkeypatch.setattr(on_cluster._Answers, "_next", watched)
     monkeypatch.setattr(on_cluster._Answers, "revive", watched_revive)
-    found = grf.distributed.local_pagerank(graph, seeds, client=doomed_client, **LONG)
+    found = grf.distributed.local_pagerank(graph, seeds, client=mortal_client, **LONG)
     require_same(found, expected)
     numbers = [number for batch in arrived for number in batch]
     assert sorted(numbers) == list(range(len(numbers)))  # none twice

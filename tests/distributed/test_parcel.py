@@ -5,15 +5,21 @@ from __future__ import annotations
 import copy
 import gc
 import mmap
+import os
 import pickle
+import re
+import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import cloudpickle
 import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf._files import version
 from graphrf.distributed import parcel
 from graphrf.distributed.parcel import Parcel
 from tests.distributed.helpers import require_same, weighted
@@ -84,17 +90,86 @@ def test_writing_to_an_array_changes_no_other_copy(folder):
     assert (array[0], two[0][0], two[1][0]) == (0, 0, 0)
 
 
-def test_what_is_mapped_from_files_stays_there(tmp_path):
-    np.save(tmp_path / "array.npy", np.arange(50_000.0))
-    mapped = np.load(tmp_path / "array.npy", mmap_mode="r")
+def _opened_array(file, array):
+    """The array of a file as an opened graph has it."""
+    np.save(file, array)
+    mapped = np.load(file, mmap_mode="r")
+    mapped.version = version(file)
+    return np.asarray(mapped)
+
+
+def _arrays_files(folder):
+    return [file.stat().st_size for file in folder.glob("graphrf-*.arrays")]
+
+
+def test_arrays_of_an_opened_graph_stay_in_their_files(tmp_path):
+    mapped = _opened_array(tmp_path / "array.npy", np.arange(50_000.0))
     sent = Parcel([mapped, mapped[10_000:40_000], mapped.reshape(500, 100)[3:400]], tmp_path)
     assert sent.nbytes < 1000
-    assert [file.stat().st_size for file in tmp_path.glob("graphrf-*")] == [0]
+    assert _arrays_files(tmp_path) == [0]
     whole, part, rows = _travelled(sent).content()
     np.testing.assert_array_equal(whole, mapped)
     np.testing.assert_array_equal(part, mapped[10_000:40_000])
     np.testing.assert_array_equal(rows, mapped.reshape(500, 100)[3:400])
     assert not any(array.flags.writeable for array in (whole, part, rows))
+
+
+def test_maps_of_files_that_nobody_watches_are_copied(tmp_path):
+    np.save(tmp_path / "array.npy", np.arange(50_000.0))
+    mapped = np.load(tmp_path / "array.npy", mmap_mode="r")
+    sent = Parcel(mapped, tmp_path)
+    assert _arrays_files(tmp_path) == [mapped.nbytes]
+    (tmp_path / "array.npy").unlink()
+    np.testing.assert_array_equal(_travelled(sent).content(), mapped)
+
+
+def _written_over(file, array):
+    """Another file in the place of one, as processes write them that leave the old one to its maps."""
+    np.save(file.with_suffix(".new.npy"), array)
+    os.replace(file.with_suffix(".new.npy"), file)
+
+
+def test_a_graph_whose_files_were_written_over_keeps_the_numbers_it_was_opened_with(tmp_path):
+    file = tmp_path / "array.npy"
+    mapped = _opened_array(file, np.arange(50_000.0))
+    _written_over(file, -np.arange(50_000.0))
+    sent = Parcel(mapped, tmp_path)
+    assert _arrays_files(tmp_path) == [mapped.nbytes]
+    np.testing.assert_array_equal(_travelled(sent).content(), np.arange(50_000.0))
+
+
+def test_features_of_an_opened_graph_that_was_written_over_are_its_own(cluster_client, tmp_path):
+    graph, other = weighted(3000), weighted(3000).adjacency.copy()
+    other.data[:] = other.data[::-1].copy()
+    graph.save(tmp_path / "graph")
+    grf.Graph(other + other.T).save(tmp_path / "other")
+    opened = grf.open_graph(tmp_path / "graph")
+    shutil.rmtree(tmp_path / "graph")
+    (tmp_path / "other").rename(tmp_path / "graph")
+    sampler = grf.CutPowers(8, max_length=2)
+    options = {"client": cluster_client, "nodes": range(300), "seed": 0}
+    expected = grf.sample_features(graph, sampler, nodes=range(300), seed=0)
+    require_same(grf.distributed.sample_features(opened, sampler, **options).gather(), expected)
+    again = grf.distributed.sample_features(grf.open_graph(tmp_path / "graph"), sampler, **options).gather()
+    with pytest.raises(AssertionError):
+        require_same(again, expected)
+
+
+def test_a_worker_names_a_file_that_has_changed_since_it_was_packed(tmp_path):
+    file = tmp_path / "array.npy"
+    mapped = _opened_array(file, np.arange(50_000.0))
+    sent = Parcel(mapped, tmp_path)
+    _written_over(file, -np.arange(50_000.0))
+    with pytest.raises(ValueError, match=f"^{re.escape(str(file))} holds other numbers .* open the graph again"):
+        _travelled(sent).content()
+
+
+def test_another_copy_of_the_same_numbers_is_taken(tmp_path):
+    file = tmp_path / "array.npy"
+    mapped = _opened_array(file, np.arange(50_000.0))
+    sent = Parcel(mapped, tmp_path)
+    _written_over(file, mapped)
+    np.testing.assert_array_equal(_travelled(sent).content(), mapped)
 
 
 def test_changes_to_a_private_map_of_a_file_are_not_lost(tmp_path):
@@ -131,7 +206,7 @@ def test_a_file_that_is_not_seen_is_named(tmp_path):
     (file,) = tmp_path.iterdir()
     file.unlink()
     parcel._opened.clear()
-    with pytest.raises(FileNotFoundError, match=f"cannot map {file}.*all workers must see that folder"):
+    with pytest.raises(FileNotFoundError, match=f"cannot map {file}.*all workers must see its folder"):
         _travelled(sent).content()
 
 
@@ -155,6 +230,47 @@ def test_pages_are_let_go_of_and_come_back(tmp_path):
     found.release(2**30)
     found.release(0)
     np.testing.assert_array_equal(content, array)
+
+
+class _Pages:
+    """An array of a mapped file that tells when its pages are let go of."""
+
+    def __init__(self, nbytes):
+        self.nbytes, self.flags, self.base = nbytes, SimpleNamespace(writeable=False), self
+        self.advice = []
+
+    def madvise(self, advice):
+        self.advice.append(advice)
+
+
+@pytest.mark.parametrize(("allowed", "is_let_go"), [(2999, True), (3000, False)])
+def test_pages_of_all_open_parcels_are_counted_together(monkeypatch, allowed, is_let_go):
+    pages = [_Pages(1000), _Pages(2000)]
+    opened = {str(array.nbytes): parcel._Opened(None, [array]) for array in pages}
+    monkeypatch.setattr(parcel, "_opened", opened)
+    Parcel(0).release(allowed)
+    assert [array.advice for array in pages] == [[mmap.MADV_DONTNEED] if is_let_go else []] * 2
+
+
+def test_files_of_dead_processes_vanish_after_a_day(tmp_path):
+    dead, now = 2**31 - 2, time.time()  # beyond the largest that Linux gives
+    ages = {
+        f"{parcel._OWNER}{dead}-old.arrays": 90_000,
+        f"{parcel._OWNER}{dead}-young.arrays": 80_000,
+        f"{parcel._OWNER}{os.getpid()}-alive.arrays": 90_000,
+        f"graphrf-elsewhere-{dead}-old.arrays": 90_000,
+        f"{parcel._OWNER}{dead}-old.npz": 90_000,
+        f"{parcel._OWNER}notes.arrays": 90_000,
+        f"{dead}.arrays": 90_000,
+    }
+    for name, age in ages.items():
+        (tmp_path / name).write_text("mine")
+        os.utime(tmp_path / name, (now - age, now - age))
+    sent = Parcel(ARRAYS["large"], tmp_path)
+    left = {file.name for file in tmp_path.iterdir()}
+    assert set(ages) - left == {f"{parcel._OWNER}{dead}-old.arrays"}
+    assert len(left) == len(ages)  # with that of the parcel
+    del sent
 
 
 @pytest.mark.parametrize("kind", ["features", "walks", "powers"])

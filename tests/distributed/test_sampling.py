@@ -230,6 +230,39 @@ def test_options_of_a_gp_are_checked_when_they_are_given(cluster_client):
         grf.distributed.on_cluster(cluster_client, path="somewhere", n_threads=3)
     with pytest.raises(TypeError, match="`client` must be"):
         grf.distributed.on_cluster("client")
+    for options, error in (
+        ({"block_size": "x"}, TypeError), ({"block_size": 0}, ValueError), ({"memory_limit": 0}, ValueError),
+        ({"memory_limit": 2.5}, TypeError), ({"progress": "yes"}, TypeError),
+    ):  # fmt: skip
+        with pytest.raises(error, match=f"`{next(iter(options))}` must"):
+            grf.distributed.on_cluster(cluster_client, **options)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "row_bytes", "n_nodes", "n_blocks"),
+    [
+        (1000, 5000, 10**8, 1),
+        (10**6, 5000, 10**8, 4),
+        (10**5, 2000, 10**5, 16),
+        (2000, 2000, 2000, 16),
+        (100, 100, 10**5, 1),
+        (10**6, 2**20, 10**6, 7813),
+        (10**7, 10**4, 10**7, 313),
+    ],
+    ids=[
+        "few rows of a large graph", "some rows of a large graph", "an ordinary graph", "a small graph",
+        "few rows", "records of a TiB", "records beside long columns",
+    ],
+)  # fmt: skip
+def test_blocks_are_neither_many_columns_nor_few_tasks(n_rows, row_bytes, n_nodes, n_blocks):
+    rows = sampling._usual_block(n_rows, n_rows * row_bytes, n_nodes)
+    assert rows >= 64
+    assert -(-n_rows // rows) == pytest.approx(n_blocks, rel=0.02)
+
+
+def test_huge_features_are_cut_into_blocks_of_128_MiB():
+    for n in (10**6, 4 * 10**6):
+        assert sampling._usual_block(n, n * 2**17, n) * 2**17 == pytest.approx(2**27, rel=0.01)
 
 
 def test_without_a_client_it_is_said_how_to_make_one(cluster_client, monkeypatch):

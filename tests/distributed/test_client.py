@@ -1,0 +1,123 @@
+"""What is with a client, and what is said when the client or its workers go."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from distributed import Client
+from distributed.comm import CommClosedError
+
+import graphrf as grf
+from graphrf.distributed import client as clients
+from graphrf.distributed import sample_features
+from tests.distributed.helpers import weighted
+
+GRAPH = weighted()
+KERNEL = grf.Diffusion(1.0)
+
+
+@pytest.fixture(scope="module")
+def features(cluster_client):
+    return sample_features(GRAPH, grf.RandomWalks(4), client=cluster_client, seed=3, block_size=40)
+
+
+def test_features_are_copied_to_themselves_and_not_pickled(features):
+    assert copy.copy(features) is features
+    assert copy.deepcopy([features])[0] is features
+    for thing in (features, features.factor()):
+        with pytest.raises(TypeError, match=r"cannot be pickled: use `save\(path\)` .* load_features\(path\)"):
+            pickle.dumps(thing)
+
+
+def test_vectors_of_another_shape_are_refused_by_the_name_they_have(features):
+    for v, error in ((np.ones(89), ValueError), (1.0, ValueError), (np.array(["a"] * 90), TypeError)):
+        with pytest.raises(error, match=r"^`v` must "):
+            features.gram_matvec(KERNEL, v)
+
+
+def test_a_closed_client_is_told_in_words(cluster_client, tmp_path):
+    client = Client(cluster_client.scheduler.address, set_as_default=False)
+    features = sample_features(GRAPH, grf.RandomWalks(4), client=client, seed=3, block_size=40)
+    client.close()
+    for call in (
+        lambda: features.gram_matvec(KERNEL, np.ones(90)),
+        lambda: features.matrix(KERNEL),
+        features.gather,
+        lambda: features.save(tmp_path / "features"),
+        features.memory,
+        lambda: features.nnz,
+        features.step_squares,
+        lambda: features.factor().take(np.array([3])),
+    ):
+        with pytest.raises(RuntimeError, match="client that these features are with is closed: draw them again"):
+            call()
+
+
+def test_a_worker_that_dies_meanwhile_does_not_hide_a_folder(cluster_client, tmp_path, monkeypatch):
+    plain, calls = cluster_client.run, []
+
+    def run(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise CommClosedError("a worker has died")
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(cluster_client, "run", run)
+    assert clients.seen_by_all(cluster_client, tmp_path) is True
+    assert len(calls) == 2
+    assert clients.seen_by_all(cluster_client, tmp_path / "nowhere") is False
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_lost_again_and_again_is_an_error(cluster_client, tmp_path, monkeypatch):
+    calls = []
+
+    def run(*arguments, **options):
+        calls.append(arguments)
+        raise CommClosedError("a worker has died")
+
+    monkeypatch.setattr(cluster_client, "run", run)
+    monkeypatch.setattr(clients, "_PAUSE", 0)
+    with pytest.raises(CommClosedError):
+        clients.seen_by_all(cluster_client, tmp_path)
+    assert len(calls) == clients._ATTEMPTS
+
+
+@pytest.mark.xfail(strict=True, raises=clients.NoWorkersError, reason="`scheduler_info` answers for two")
+def test_workers_are_known_while_a_client_asks_for_other_facts(cluster_client, monkeypatch):
+    # A client asks its scheduler for facts without workers every other second, and keeps the last answer.
+    plain = cluster_client._update_scheduler_info
+
+    async def updated(**options):
+        await plain(**options)
+        await plain(n_workers=0)
+
+    assert asyncio.iscoroutinefunction(plain)
+    monkeypatch.setattr(cluster_client, "_update_scheduler_info", updated)
+    assert [worker.threads for worker in clients.workers(cluster_client)] == [1, 1]
+
+
+_PEAK = """
+import resource
+from graphrf.distributed.features import _process_memory
+private, peak = _process_memory()
+print(private, peak, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no peaks but on Linux")
+def test_the_peak_of_a_process_is_its_own_and_not_that_of_its_parent():
+    large = 600 * 2**20
+    held = np.ones(large // 8)
+    found = subprocess.run([sys.executable, "-c", _PEAK], check=True, capture_output=True, text=True).stdout
+    private, peak, of_parent = map(int, found.split())
+    assert held.nbytes == large
+    assert of_parent >= large  # what `getrusage` tells
+    assert private <= peak < large

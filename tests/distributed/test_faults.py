@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 
 import graphrf as grf
-from graphrf.distributed import load_features, parcel, sample_features, sampling
+from graphrf.distributed import client, load_features, parcel, sample_features, sampling
 from tests.distributed.helpers import Told, require_same, weighted
 
 GRAPH = weighted()
@@ -206,6 +207,27 @@ def test_features_of_a_folder_whose_workers_are_killed_are_read_again(mortal_cli
     found = load_features(tmp_path, client=mortal_client)
     _kill(_processes(mortal_client)[:n_killed])
     require_same(found.gather(), grf.sample_features(GRAPH, WALKS, seed=3))
+
+
+def test_blocks_that_wait_for_workers_that_are_gone_are_made_by_others(monkeypatch):
+    monkeypatch.setattr(client, "_SLICE", 0.3)
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as one,
+    ):
+        features = sample_features(GRAPH, WALKS, client=one, seed=3, block_size=30)
+        cluster.scale(0)
+        while one.nthreads():
+            time.sleep(0.02)
+        cluster.scale(1)
+        one.wait_for_workers(1)
+        # Dask does not run them, though they may go to any worker.
+        assert set(one.run_on_scheduler(_states)) == {"no-worker"}
+        require_same(features.gather(), grf.sample_features(GRAPH, WALKS, seed=3))
+
+
+def _states(dask_scheduler):
+    return [task.state for task in dask_scheduler.tasks.values()]
 
 
 @pytest.mark.full

@@ -308,7 +308,7 @@ def mapped(edges: int, rounds: int) -> None:
         size = graph.adjacency.indptr.nbytes + graph.adjacency.indices.nbytes + graph.degrees.nbytes
         limit = max(int(0.75 * size), LEAST_LIMIT)
         how = "below" if limit < size else "NOT below, pass more --edges"
-        print(f"{graph!r}: walks read arrays of {size / 1e6:.0f} MB, limit of a worker {limit / 1e6:.0f} MB, {how}")
+        print(f"{graph!r}: walks read {size / 1e6:.0f} MB, limit of a worker {limit / 1e6:.0f} MB, {how}")
         nodes = np.sort(np.random.default_rng(3).choice(n_nodes, min(MAPPED_NODES, n_nodes), replace=False))
         own = graph.adjacency
         inside = grf.Graph(sp.csr_array((own.data.copy(), own.indices.copy(), own.indptr.copy()), shape=own.shape))

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 
+import dask
 import pytest
 from distributed import Client, LocalCluster
 
@@ -23,7 +24,10 @@ def cluster_client() -> Iterator[Client]:
 
 @pytest.fixture(scope="session")
 def _mortal() -> Iterator[Client]:
+    # Some time after a death a cluster looks whether a worker of that name is there, and else gives the name up,
+    # though its next one may have been killed this moment.
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as cluster,

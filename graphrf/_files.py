@@ -13,8 +13,8 @@ from typing import IO
 def exclusive_write(path: str | os.PathLike[str], content: bytes) -> bool:
     """Write a file that was not there, whole or not at all; False, and nothing is written, if there was one.
 
-    Of several processes that do so at once one succeeds, on any file system with hard links, or else with
-    exclusive creation, where a process that is killed may leave half a file.
+    Of several processes that do so at once one succeeds. On a file system without hard links others may see half
+    the file for a moment, and a process that is killed may leave half of it.
     """
     target = Path(path)
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part") as file:

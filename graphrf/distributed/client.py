@@ -68,14 +68,9 @@ def require_client(client: Any) -> Client:
 
 def workers(client: Client) -> list[Worker]:
     """The client's workers in the order of their names; NoWorkersError if there are none."""
-    try:
-        known = client.scheduler_info(n_workers=-1)["workers"]
-    except TypeError:  # before Dask 2025 all of them came without asking
-        known = client.scheduler_info()["workers"]
-    found = [
-        Worker(address, int(facts["nthreads"]), facts["memory_limit"] or None)
-        for address, facts in sorted(known.items(), key=lambda item: str(item[1].get("name", item[0])))
-    ]
+    # Not `client.scheduler_info`: what it returns may lack workers while the client asks for other facts.
+    known = client.run_on_scheduler(_known_workers)
+    found = [Worker(*facts) for _, *facts in sorted(known)]
     if not found:
         raise NoWorkersError(
             f"the scheduler of `client` at {client.scheduler.address} has no workers: start some with "
@@ -83,6 +78,14 @@ def workers(client: Client) -> list[Worker]:
             "cluster.adapt(minimum=1)"
         )
     return found
+
+
+def _known_workers(dask_scheduler: Any = None) -> list[tuple[str, str, int, int | None]]:
+    """Name, address, threads and limit of each worker."""
+    return [
+        (str(worker.name), worker.address, int(worker.nthreads), worker.memory_limit or None)
+        for worker in dask_scheduler.workers.values()
+    ]
 
 
 def repeated(client: Client, attempt: Callable[[], Result], before: Callable[[], None] | None = None) -> Result:

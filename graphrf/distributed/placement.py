@@ -184,7 +184,8 @@ class MadeBlocks(Blocks):
         self._function = function
         self._parts = parts
         self._shared = shared
-        self._futures = self._submitted(range(len(parts[0])))
+        self._futures: list[Future] = []
+        self._futures = self.repeated(lambda: self._submitted(range(len(parts[0]))))
 
     @property
     def futures(self) -> list[Future]:

@@ -90,7 +90,6 @@ def test_what_is_lost_again_and_again_is_an_error(cluster_client, tmp_path, monk
     assert len(calls) == clients._ATTEMPTS
 
 
-@pytest.mark.xfail(strict=True, raises=clients.NoWorkersError, reason="`scheduler_info` answers for two")
 def test_workers_are_known_while_a_client_asks_for_other_facts(cluster_client, monkeypatch):
     # A client asks its scheduler for facts without workers every other second, and keeps the last answer.
     plain = cluster_client._update_scheduler_info

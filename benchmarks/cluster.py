@@ -34,6 +34,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dask.config
 import numpy as np
 import scipy.sparse as sp
 from _machine import header, timed
@@ -312,7 +313,9 @@ def mapped(edges: int, rounds: int) -> None:
         nodes = np.sort(np.random.default_rng(3).choice(n_nodes, min(MAPPED_NODES, n_nodes), replace=False))
         own = graph.adjacency
         inside = grf.Graph(sp.csr_array((own.data.copy(), own.indices.copy(), own.indptr.copy()), shape=own.shape))
-        with cluster(THREADS, memory_limit=limit) as client:
+        # Dask counts mapped pages as the workers' memory, and would kill them for it.
+        unwatched = {f"distributed.worker.memory.{name}": False for name in ("pause", "terminate")}
+        with dask.config.set(unwatched), cluster(THREADS, memory_limit=limit) as client:
             there: list[grf.distributed.DistributedFeatures] = []
             here: list[grf.Features] = []
 

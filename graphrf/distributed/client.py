@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from graphrf import _checks
 
 try:
+    import dask.config
     from distributed import Client, Future, default_client, wait
     from distributed.comm import CommClosedError
 except ImportError as error:
@@ -28,6 +29,8 @@ Result = TypeVar("Result")
 _ATTEMPTS = 5
 # Seconds before that, for which a worker is waited for, and after which tasks that wait are looked at.
 _PAUSE, _PATIENCE, _SLICE = 0.2, 60, 3
+# Of a worker's memory that mapped files may have unsaid.
+_MAPPED_SHARE = 0.5
 # Looks in a row that find all workers paused before that is warned of.
 _SLICES = 10
 _WAY_OUT = (
@@ -92,7 +95,7 @@ def repeated(client: Client, attempt: Callable[[], Result], before: Callable[[],
     """The result of `attempt`, made again where something that it needs was lost with a worker.
 
     `before` is called before each but the first attempt. NoWorkersError if no worker comes back; RuntimeError if
-    the client is closed.
+    the client is closed, or workers are lost again and again.
     """
     tried = 0
     while True:
@@ -109,10 +112,18 @@ def repeated(client: Client, attempt: Callable[[], Result], before: Callable[[],
                 if before is not None:
                     before()
             return attempt()
-        except (CancelledError, CommClosedError, NoWorkersError):
+        except NoWorkersError:
             tried += 1
             if tried == _ATTEMPTS:
                 raise
+        except (CancelledError, CommClosedError) as error:
+            tried += 1
+            if tried == _ATTEMPTS:
+                raise RuntimeError(
+                    f"workers were lost {tried} times in a row while they were at work on these rows, most likely "
+                    "because they had too little memory (their logs say so): give them more, or less at a time by "
+                    "a smaller `block_size`"
+                ) from error
 
 
 def _wait_for_a_worker(client: Client) -> None:
@@ -158,6 +169,29 @@ def settled(
             if stuck:
                 client.cancel([every[key] for key in stuck])
                 raise CancelledError(stuck) from None
+
+
+def warn_of_mapped(client: Client, nbytes: int) -> None:
+    """Warn where workers that map files of so many bytes are paused or killed for it."""
+    limits = [worker.memory_limit for worker in workers(client) if worker.memory_limit]
+    if limits and nbytes > _MAPPED_SHARE * min(limits):
+        watched = repeated(client, lambda: client.run(_is_watched))
+        if any(watched.values()):
+            warnings.warn(
+                f"workers map {nbytes / 2**30:.3g} GiB of the graph, and Dask counts the pages that they read as "
+                f"theirs, of which it allows {min(limits) / 2**30:.3g} GiB: it may pause or kill them, though the "
+                "machine can drop such pages at any time. Start workers with a larger limit, or with "
+                "`distributed.worker.memory.pause` and `distributed.worker.memory.terminate` set to False",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+
+def _is_watched() -> bool:
+    """Whether Dask stops this worker for what it has in memory."""
+    return any(
+        dask.config.get(f"distributed.worker.memory.{name}", default=False) for name in ("pause", "terminate")
+    )
 
 
 def _state(keys: list[Any], dask_scheduler: Any = None) -> tuple[list[Any], bool]:

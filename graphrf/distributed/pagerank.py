@@ -11,7 +11,7 @@ from distributed import Client, Future, as_completed
 
 from graphrf import _checks
 from graphrf.distributed.blocks import mapped_bytes
-from graphrf.distributed.client import arrays_folder, require_client, workers
+from graphrf.distributed.client import arrays_folder, require_client, warn_of_mapped, workers
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import Blocks
 from graphrf.graph import Graph
@@ -72,6 +72,11 @@ def local_pagerank(
     RuntimeError
         If there are no workers.
 
+    Warns
+    -----
+    RuntimeWarning
+        If workers map more of the graph than half of what Dask allows them.
+
     Notes
     -----
     Time: that of `graphrf.pagerank.local_pagerank`, shared by all threads of all workers, and about a millisecond
@@ -109,6 +114,7 @@ def local_pagerank(
     n_threads = sum(worker.threads for worker in workers(client))
     tasks = seed_tasks(asked, n_threads, times=_TIMES_OF_ALL if k is None else _TIMES_OF_BEST)
     queries = Parcel((graph_transitions(graph), asked.query, asked.key), mapped)
+    warn_of_mapped(client, queries.mapped_bytes)
     answers = _Answers(client, tasks, queries)
     try:
         return assembled(asked, tasks, answers.arriving(), progress=progress)

@@ -110,7 +110,13 @@ class Parcel:
         self._text = text.getvalue()
         self._arrays = packer.arrays
         self._is_mapped = folder is not None
+        self._mapped_bytes = packer.mapped_bytes
         self._own: _Opened | None = None
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Bytes of files that are mapped by each worker."""
+        return self._mapped_bytes
 
     @property
     def nbytes(self) -> int:
@@ -190,6 +196,7 @@ class _Packer(cloudpickle.Pickler):
     def __init__(self, text: io.BytesIO, file: BinaryIO | None) -> None:
         super().__init__(text, protocol=pickle.HIGHEST_PROTOCOL)
         self.arrays: list[np.ndarray] = []
+        self.mapped_bytes = 0
         self._file = file
         # The arrays beside their places: what an id belongs to must not vanish.
         self._known: dict[int, tuple[np.ndarray, _Place]] = {}
@@ -210,6 +217,7 @@ class _Packer(cloudpickle.Pickler):
         if self._file is None or array.nbytes < _LARGE:
             self.arrays.append(array.view(np.ndarray))
             return _place(None, len(self.arrays) - 1, array)
+        self.mapped_bytes += array.nbytes
         found = _mapped_file(array)
         if found is None:
             self._file.write(bytes(-self._file.tell() % _LINE))

@@ -11,7 +11,7 @@ from distributed import Client
 
 from graphrf import _checks
 from graphrf.distributed.blocks import Drawing, File, drawn
-from graphrf.distributed.client import Worker, arrays_folder, require_client, workers
+from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
 from graphrf.distributed.features import DistributedFeatures, cut
 from graphrf.distributed.files import BlockFolder, identity_of, without_rows
 from graphrf.distributed.parcel import Parcel
@@ -27,9 +27,11 @@ from graphrf.sampling.sample import block_rows, checked_dtype, expected_size, ma
 _BLOCK_BYTES = 2**27
 # ... and so many times those of a column of F^T y, of which every block makes one.
 _COLUMNS = 4
-# Small features are still shared out among workers, but not into blocks of fewer columns.
+# Small features are still shared out among workers: the more of these blocks, the more such columns they have.
 _FEWEST_COLUMNS = 2
-_FEWEST_BLOCKS = 16
+_FEWEST_BLOCKS = 4, 16
+# Below so many bytes sharing gains nothing.
+_SMALL_BYTES = 2**24
 _FEWEST_ROWS = 64
 # Nodes whose rows tell features from others.
 _PILOT = 16
@@ -78,9 +80,9 @@ def sample_features(
         `load_features` opens the folder without the graph.
     block_size : int, optional
         Rows of a block, a task. Default: records of 128 MiB, or 32 bytes for each node of the graph where that is
-        more. Smaller features have 16 blocks, or fewer where records would be below 16 bytes for each node: each
-        block makes a column of N numbers in products. The blocks do not depend on the workers, and neither do the
-        bits of products.
+        more. Smaller features have 16 blocks, or fewer where records would be below 16 bytes for each node of the
+        graph (4 at least of 16 MiB): each block makes a column of N numbers in products. The blocks do not depend
+        on the workers, and neither do the bits of products.
     shared_folder : path, optional
         Seen by all workers: the arrays of the graph are mapped from there, once in the memory of a machine.
         Default: the folder of temporary files if all workers see it, as on one machine; else the graph is sent to
@@ -104,6 +106,11 @@ def sample_features(
         If there are no workers.
     MemoryError
         If `memory_limit` would be exceeded.
+
+    Warns
+    -----
+    RuntimeWarning
+        If workers map more of the graph than half of what Dask allows them; if it has paused all of them.
 
     Notes
     -----
@@ -161,10 +168,9 @@ def sample_features(
     numbers = range(-(-sources.size // rows))
     files = [None if folder is None else File(folder.file(number), key) for number in numbers]
     parts = cut(chosen, sources.size, rows)
-    held = MadeBlocks(
-        client, drawn, parts, files,
-        frame=Parcel(frame, mapped), drawing=Parcel(Drawing(prepared, graph.n_nodes), mapped),
-    )  # fmt: skip
+    drawing = Parcel(Drawing(prepared, graph.n_nodes), mapped)
+    warn_of_mapped(client, drawing.mapped_bytes)
+    held = MadeBlocks(client, drawn, parts, files, frame=Parcel(frame, mapped), drawing=drawing)
     held.wait([len(part) for part in parts], progress=progress, what="features", unit="nodes")
     return DistributedFeatures(frame, chosen, parts, held, identity)
 
@@ -253,10 +259,11 @@ def _check_memory(
 def _usual_block(n_rows: int, nbytes: int, n_nodes: int) -> int:
     """Rows of a block where none are asked for."""
     column = 8 * n_nodes
-    n_blocks = max(
-        nbytes / max(_BLOCK_BYTES, _COLUMNS * column), min(_FEWEST_BLOCKS, nbytes / (_FEWEST_COLUMNS * column))
-    )
-    return max(_FEWEST_ROWS, int(np.ceil(n_rows / max(n_blocks, 1))))
+    by_size = nbytes / max(_BLOCK_BYTES, _COLUMNS * column)
+    fewest, most = _FEWEST_BLOCKS
+    shared = np.clip(nbytes / (_FEWEST_COLUMNS * column), min(fewest, nbytes / _SMALL_BYTES), most)
+    n_blocks = max(by_size, shared, 1.0)
+    return max(_FEWEST_ROWS, int(np.ceil(n_rows / n_blocks)))
 
 
 def _features_of(

@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_what_is_lost_again_and_again_is_an_error(cluster_client, tmp_path, monk
 
     monkeypatch.setattr(cluster_client, "run", run)
     monkeypatch.setattr(clients, "_PAUSE", 0)
-    with pytest.raises(CommClosedError):
+    with pytest.raises(RuntimeError, match="lost 5 times in a row"):
         clients.seen_by_all(cluster_client, tmp_path)
     assert len(calls) == clients._ATTEMPTS
 
@@ -120,3 +121,27 @@ def test_the_peak_of_a_process_is_its_own_and_not_that_of_its_parent():
     assert held.nbytes == large
     assert of_parent >= large  # what `getrusage` tells
     assert private <= peak < large
+
+
+def test_workers_that_map_more_than_they_may_are_warned_of(cluster_client):
+    with pytest.warns(RuntimeWarning, match="map 1.07e\\+09 GiB .*terminate"):
+        clients.warn_of_mapped(cluster_client, 2**60)
+    clients.warn_of_mapped(cluster_client, 1000)  # warnings are errors here
+
+
+def test_workers_that_nobody_watches_may_map_anything(cluster_client, monkeypatch):
+    monkeypatch.setattr(clients, "_is_watched", lambda: False)
+    clients.warn_of_mapped(cluster_client, 2**60)
+
+
+def test_workers_that_die_again_and_again_end_the_attempts(cluster_client, monkeypatch):
+    monkeypatch.setattr(clients, "_PAUSE", 0.0)
+    tries = []
+
+    def attempt():
+        tries.append(0)
+        raise CancelledError
+
+    with pytest.raises(RuntimeError, match=r"lost 5 times in a row .*memory"):
+        clients.repeated(cluster_client, attempt)
+    assert len(tries) == 5

@@ -246,12 +246,13 @@ def test_options_of_a_gp_are_checked_when_they_are_given(cluster_client):
         (10**5, 2000, 10**5, 16),
         (2000, 2000, 2000, 16),
         (100, 100, 10**5, 1),
+        (10**5, 1800, 2 * 10**7, 4),
         (10**6, 2**20, 10**6, 7813),
         (10**7, 10**4, 10**7, 313),
     ],
     ids=[
         "few rows of a large graph", "some rows of a large graph", "an ordinary graph", "a small graph",
-        "few rows", "records of a TiB", "records beside long columns",
+        "few rows", "many rows of a large graph", "records of a TiB", "records beside long columns",
     ],
 )  # fmt: skip
 def test_blocks_are_neither_many_columns_nor_few_tasks(n_rows, row_bytes, n_nodes, n_blocks):

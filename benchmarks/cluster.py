@@ -19,7 +19,7 @@ the sum is, which one worker hands out. Dask's own time is that of a product wit
 measured time for each task more than there. Speed and latency of the network are assumptions. Features come in
 some 16 blocks, which bounds the workers that have something to do; `block_size=` makes more.
 
-Mapped: a random graph with five edges a node, written in chunks by `write_graph`, opened, and walked from 100,000
+Mapped: a ring with random edges, five edges a node, written in chunks by `write_graph`, opened, and walked from 100,000
 nodes by two workers, and by one process with the same arrays in memory.
 """
 
@@ -292,6 +292,11 @@ def left_workers(client: Client) -> int:
 
 
 def random_edges(n_nodes: int, edges: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """A ring, so that no node is isolated, and random edges."""
+    for start in range(0, n_nodes, CHUNK):
+        nodes = np.arange(start, min(start + CHUNK, n_nodes))
+        yield nodes, (nodes + 1) % n_nodes
+    edges -= n_nodes
     for start in range(0, edges, CHUNK):
         rng = np.random.default_rng([2, start])
         sources, targets = rng.integers(0, n_nodes, (2, min(CHUNK, edges - start)))

@@ -19,8 +19,8 @@ the sum is, which one worker hands out. Dask's own time is that of a product wit
 measured time for each task more than there. Speed and latency of the network are assumptions. Features come in
 some 16 blocks, which bounds the workers that have something to do; `block_size=` makes more.
 
-Mapped: a ring with random edges, five edges a node, written in chunks by `write_graph`, opened, and walked from 100,000
-nodes by two workers, and by one process with the same arrays in memory.
+Mapped: a ring with random edges, five edges a node, written in chunks by `write_graph`, opened, and walked from
+100,000 nodes by two workers, and by one process with the same arrays in memory.
 """
 
 from __future__ import annotations

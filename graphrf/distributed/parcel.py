@@ -124,7 +124,7 @@ class Parcel:
         return len(self._text) + sum(array.nbytes for array in self._arrays)
 
     def delivered(self, client: Client) -> Parcel | Future:
-        """What tasks take: the parcel itself where it is small, else a future of it that every worker holds."""
+        """What tasks take: the parcel itself where it is small, else a future of it, copied to every worker."""
         if self.nbytes <= _LIGHT:
             return self
         future: Future = client.scatter(self, broadcast=True, hash=False)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from distributed import Future
 
+from graphrf import _checks
 from graphrf._feature_factor import FeatureFactor, checked_columns
 from graphrf.distributed import blocks
 from graphrf.distributed.placement import Blocks, Group, MadeBlocks
@@ -119,7 +120,7 @@ class DistributedFactor:
 
             def gradients(part: slice = part) -> list[np.ndarray]:
                 there = self._held.client.scatter(np.ascontiguousarray(left[:, part]), hash=False)
-                return self._held.gathered(blocks.gradient, self._cut(right[:, part]), x=there)
+                return self._held.gathered_once(blocks.gradient, self._cut(right[:, part]), x=there)
 
             for gradient in self._held.repeated(gradients):
                 result += gradient
@@ -131,7 +132,11 @@ class DistributedFactor:
 
     def take(self, rows: np.ndarray) -> FeatureFactor | DistributedFactor:
         """The factor of some of the rows: here where their record has up to 64 MiB, else on the workers."""
-        rows = np.asarray(rows, dtype=np.int64)
+        rows = np.asarray(rows)
+        n = self.shape[0]
+        if rows.size and (rows.dtype.kind not in "iu" or int(rows.min()) < 0 or int(rows.max()) >= n):
+            raise ValueError(f"`rows` must be numbers of rows in [0, {n - 1}], got {_checks.describe(rows)}")
+        rows = rows.astype(np.int64)
         if rows.size * self._row_bytes <= _FEW_BYTES:
             return self._fetched(rows).factor()
         used, numbers, order = self._members(rows)

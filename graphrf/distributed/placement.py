@@ -116,19 +116,21 @@ class Blocks(ABC):
         self, function: Callable[..., Any], parts: Sequence[Any] | None = None, **shared: Any
     ) -> list[Any]:
         """`function(block, **shared)` of every block, or `function(block, part, **shared)`, here."""
+        return self.repeated(lambda: self.gathered_once(function, parts, **shared))
 
-        def attempt() -> list[Any]:
-            groups = self.groups()
-            some = [] if parts is None else [[parts[number] for number in group.numbers] for group in groups]
-            there = self.sent(groups, some) if some else []
-            futures = self.submitted(each, groups, there, of_block=function, **shared)
-            results: list[Any] = [None] * len(self)
-            for group, found in zip(groups, self.results(futures), strict=True):
-                for number, result in zip(group.numbers, found, strict=True):
-                    results[number] = result
-            return results
-
-        return self.repeated(attempt)
+    def gathered_once(
+        self, function: Callable[..., Any], parts: Sequence[Any] | None = None, **shared: Any
+    ) -> list[Any]:
+        """`gathered`, for use within `repeated`: what is shared may be futures, which can be lost, too."""
+        groups = self.groups()
+        some = [] if parts is None else [[parts[number] for number in group.numbers] for group in groups]
+        there = self.sent(groups, some) if some else []
+        futures = self.submitted(each, groups, there, of_block=function, **shared)
+        results: list[Any] = [None] * len(self)
+        for group, found in zip(groups, self.results(futures), strict=True):
+            for number, result in zip(group.numbers, found, strict=True):
+                results[number] = result
+        return results
 
     def sent(self, groups: Sequence[Group], parts: Sequence[Any]) -> list[Future]:
         """A future of each part, on the worker of its group."""

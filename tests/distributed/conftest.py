@@ -10,6 +10,8 @@ import dask
 import pytest
 from distributed import Client, LocalCluster
 
+from graphrf.distributed import parcel, sampling
+
 
 @pytest.fixture(scope="session")
 def cluster_client() -> Iterator[Client]:
@@ -48,3 +50,13 @@ def mortal_client(_mortal: Client) -> Client:
         except OSError:
             time.sleep(0.1)
     pytest.fail("workers that were killed do not come back")
+
+
+@pytest.fixture(params=["mapped", "sent"])
+def way(request, monkeypatch):
+    """How all arrays reach workers: by files, or through the client."""
+    monkeypatch.setattr(parcel, "_LARGE", 1)
+    if request.param == "sent":
+        monkeypatch.setattr(parcel, "_LIGHT", 0)
+        monkeypatch.setattr(sampling, "arrays_folder", lambda client, folder: None)
+    return request.param

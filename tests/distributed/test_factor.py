@@ -184,9 +184,11 @@ def test_no_rows_are_a_factor_too(pair):
     require_same(remote._features, local._features)
 
 
-@pytest.mark.parametrize("rows", [[70], [0, -1]], ids=["beyond the last", "negative"])
+@pytest.mark.parametrize(
+    "rows", [[70], [0, -1], [True, False], [1.0]], ids=["beyond the last", "negative", "a mask", "floats"]
+)
 def test_rows_that_are_not_there_are_refused(pair, rows):
-    with pytest.raises(IndexError):
+    with pytest.raises(ValueError, match="`rows` must be numbers of rows in"):
         pair[0].factor().take(np.array(rows))
 
 

@@ -14,21 +14,12 @@ import pytest
 from distributed import Client, LocalCluster
 
 import graphrf as grf
-from graphrf.distributed import client, load_features, parcel, sample_features, sampling
+from graphrf.distributed import client, load_features, sample_features
 from tests.distributed.helpers import Told, require_same, weighted
 
 GRAPH = weighted()
 WALKS = grf.RandomWalks(4)
 F = grf.Diffusion(1.0).modulation(12)
-
-
-@pytest.fixture(params=["mapped", "sent"])
-def way(request, monkeypatch):
-    """How all arrays reach workers: by files, or through the client."""
-    monkeypatch.setattr(parcel, "_LARGE", 1)
-    if request.param == "sent":
-        monkeypatch.setattr(parcel, "_LIGHT", 0)
-        monkeypatch.setattr(sampling, "arrays_folder", lambda client, folder: None)
 
 
 def cases(*quick):

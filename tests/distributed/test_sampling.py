@@ -35,16 +35,6 @@ OPTIONS = {
 }
 
 
-@pytest.fixture(params=["mapped", "sent"])
-def way(request, monkeypatch):
-    """How all arrays reach workers: by files, or through the client."""
-    monkeypatch.setattr(parcel, "_LARGE", 1)
-    if request.param == "sent":
-        monkeypatch.setattr(parcel, "_LIGHT", 0)
-        monkeypatch.setattr(sampling, "arrays_folder", lambda client, folder: None)
-    return request.param
-
-
 @pytest.fixture(params=["in memory", "on disk"])
 def graph(request, tmp_path):
     if request.param == "in memory":

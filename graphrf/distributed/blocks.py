@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,7 +35,6 @@ class Facts(NamedTuple):
     """Sizes of a block."""
 
     n_entries: int
-    n_visits: int
     n_steps: int
     nbytes: int
 
@@ -64,7 +63,7 @@ class RowBlock:
         factor = self._factor
         if factor is None:
             frame: Features = self._frame.content()
-            # One thread: a worker runs as many tasks as it has threads.
+            # One thread: those of a group have a block each.
             factor = frame._replaced(nodes=self.nodes, **self.arrays).factor(n_threads=1)
             self._factor = factor
         return factor
@@ -109,7 +108,7 @@ def drawn(rows: Rows, file: File | None, *, drawing: Parcel, frame: Parcel) -> R
     if file is not None and os.path.exists(file.path):
         return read(rows, file, frame=frame)
     prepared, n_nodes = drawing.content()
-    allowed = mapped_bytes()
+    allowed = mapped_allowance()
     entries, visits = prepared.merged_per_row
     joined = Joined(
         nodes.size, n_nodes, (int(nodes.size * entries), int(nodes.size * visits)), prepared.counts_dtype
@@ -158,10 +157,10 @@ def record(features: Features) -> dict[str, np.ndarray]:
 def facts(block: RowBlock) -> Facts:
     """The sizes of a block."""
     features = block.features
-    return Facts(features.nnz, features._steps.size, features.n_steps, features.nbytes)
+    return Facts(features.nnz, features.n_steps, features.nbytes)
 
 
-def mapped_bytes() -> int:
+def mapped_allowance() -> int:
     """Bytes of a mapped graph that may stay in this worker's memory."""
     try:
         limit = get_worker().memory_manager.memory_limit
@@ -173,18 +172,16 @@ def mapped_bytes() -> int:
 # -- products ----------------------------------------------------------------------------------------
 
 
-class Together(Protocol):
-    """Blocks that a task works on (`graphrf.distributed.placement.Group`): their numbers, and threads for them."""
+class Group(NamedTuple):
+    """Blocks that one worker holds, by number, in order, and threads for them: what one task works on."""
 
-    @property
-    def numbers(self) -> list[int]: ...
-
-    @property
-    def threads(self) -> int: ...
+    address: str
+    numbers: list[int]
+    threads: int
 
 
 def each(
-    group: Together, blocks: list[RowBlock], parts: list[Any] | None, *, of_block: Any, **shared: Any
+    group: Group, blocks: list[RowBlock], parts: list[Any] | None, *, of_block: Any, **shared: Any
 ) -> list[Any]:
     """The results of a function of one block, and its part if there are any, for all blocks of a group."""
     given: list[tuple[Any, ...]] = [(block,) for block in blocks]
@@ -194,7 +191,7 @@ def each(
 
 
 def spread(
-    group: Together, blocks: list[RowBlock], y: np.ndarray, *, f: np.ndarray, n_blocks: int
+    group: Group, blocks: list[RowBlock], y: np.ndarray, *, f: np.ndarray, n_blocks: int
 ) -> dict[Node, np.ndarray]:
     """F^T y of a group's rows, added up as far as `Sums` does; y holds the rows of one block after another."""
     sums = Sums(n_blocks, in_place=True)
@@ -205,7 +202,7 @@ def spread(
     return sums.nodes
 
 
-def multiplied(group: Together, blocks: list[RowBlock], part: None, *, f: np.ndarray, x: np.ndarray) -> np.ndarray:
+def multiplied(group: Group, blocks: list[RowBlock], part: None, *, f: np.ndarray, x: np.ndarray) -> np.ndarray:
     """F x of a group's rows."""
     return np.concatenate(each(group, blocks, part, of_block=lambda block: block.factor.apply(f, x)))
 

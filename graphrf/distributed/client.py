@@ -1,4 +1,4 @@
-"""The Dask client: its check at the door, what its workers are, and a bar for what they finish."""
+"""The Dask client: its check at the door, what its workers are and see, and what to do when they are lost."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Worker(NamedTuple):
 
 
 def require_client(client: Any) -> Client:
-    """`client`, or the current one if it is None; it must be connected and have a worker."""
+    """`client`, or the current one if it is None; it must be connected."""
     if client is None:
         try:
             client = default_client()

@@ -10,7 +10,7 @@ import numpy as np
 from distributed import Client, Future, as_completed
 
 from graphrf import _checks
-from graphrf.distributed.blocks import mapped_bytes
+from graphrf.distributed.blocks import mapped_allowance
 from graphrf.distributed.client import arrays_folder, require_client, warn_of_mapped, workers
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import Blocks
@@ -128,7 +128,7 @@ def seed_rows(seeds: np.ndarray, queries: Parcel) -> Rows:
     walk_arrays, query, key = queries.content()
     # A copy: arrays that have travelled may be read-only, for which the loops would be compiled once more.
     rows = rows_of(walk_arrays, seeds.copy(), query, key)
-    queries.release(mapped_bytes())
+    queries.release(mapped_allowance())
     return rows
 
 

@@ -79,6 +79,11 @@ class Parcel:
         Seen by all workers, as the files of mapped arrays must then be. The file in it is removed when this parcel
         is no longer used here.
 
+    Attributes
+    ----------
+    mapped_bytes : int
+        Bytes of files that each worker maps.
+
     Notes
     -----
     Cost: the bytes of the arrays are written, or sent, once. The file holds numbers only.
@@ -110,13 +115,8 @@ class Parcel:
         self._text = text.getvalue()
         self._arrays = packer.arrays
         self._is_mapped = folder is not None
-        self._mapped_bytes = packer.mapped_bytes
+        self.mapped_bytes = packer.mapped_bytes
         self._own: _Opened | None = None
-
-    @property
-    def mapped_bytes(self) -> int:
-        """Bytes of files that are mapped by each worker."""
-        return self._mapped_bytes
 
     @property
     def nbytes(self) -> int:

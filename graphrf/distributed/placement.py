@@ -6,12 +6,12 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from distributed import Client, Future
 
-from graphrf.distributed.blocks import each
+from graphrf.distributed.blocks import Group, each
 from graphrf.distributed.client import Worker, repeated, settled, workers
 from graphrf.distributed.parcel import Parcel
 
@@ -19,14 +19,6 @@ Result = TypeVar("Result")
 
 # A task works on blocks of up to this part of its worker's memory.
 _GROUP_SHARE = 4
-
-
-class Group(NamedTuple):
-    """Blocks that one worker holds, by number, in order: what one task works on."""
-
-    address: str
-    numbers: list[int]
-    threads: int
 
 
 class Blocks(ABC):

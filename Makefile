@@ -30,7 +30,7 @@ test: lint
 	$(BIN)/python -m pytest -n auto -m "not full" tests --doctest-modules graphrf --doctest-glob='*.md' README.md docs
 
 test-full: lint
-	$(BIN)/python -m pytest -n auto tests --doctest-modules graphrf --doctest-glob='*.md' README.md docs
+	$(BIN)/python -m pytest -n auto --hypothesis-profile=full tests --doctest-modules graphrf --doctest-glob='*.md' README.md docs
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache out

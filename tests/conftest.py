@@ -8,8 +8,14 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import graphrf as grf
+
+# `make test` looks at the same few hundred inputs each time; `make test-full` at 100,000 new ones.
+settings.register_profile("few", max_examples=300, derandomize=True, deadline=None)
+settings.register_profile("full", max_examples=100_000, deadline=None)
+settings.load_profile("few")
 
 
 def _two_components(weighted: bool) -> grf.Graph:

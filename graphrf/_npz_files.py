@@ -1,0 +1,143 @@
+"""Reading .npz archives of plain arrays without trust: no pickle, and no more memory than allowed.
+
+numpy.load believes what an archive says about itself: sizes, shapes and types. Here all of it is checked against
+the bytes that are there before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import zipfile
+import zlib
+from typing import IO
+
+import numpy as np
+
+# What an archive of a few hundred arrays needs for its table of contents, and the piece that is read at once.
+_PIECE = 2**17
+# Deflate writes 258 bytes with two bits at best: nothing honest declares more.
+_DEFLATE_RATIO = 1032
+_NAME = re.compile(r"\w[\w-]*\.npy", re.ASCII)
+# Version 1.0 of the format, as NumPy writes it for all types but records; Python 2 wrote L after long integers.
+_MAGIC = b"\x93NUMPY\x01\x00"
+_HEADER = re.compile(
+    rb"\{\s*'descr':\s*'([<>|=][biufcSU][1-9]\d{0,8})',\s*'fortran_order':\s*(True|False),"
+    rb"\s*'shape':\s*\(((?:\d{1,18}L?,\s*){0,8}(?:\d{1,18}L?)?)\),?\s*\}\s*"
+)
+_FAULTS = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),
+    # zipfile raises these for bits that stand for encryption, and for methods that it does not know.
+    *(RuntimeError, NotImplementedError, OverflowError, LookupError, TypeError, AttributeError),
+)
+
+
+class _Pieces:
+    """A file that hands out at most `_PIECE` bytes at once: what asks for more follows a false size."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size if 0 <= size <= _PIECE else _PIECE + 1)
+        if len(data) > _PIECE:
+            raise ValueError("its table of contents is longer than that of any record")
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        try:
+            return self._file.seek(offset, whence)
+        except (OSError, OverflowError, ValueError):
+            raise ValueError("it points to a place outside the file") from None
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seekable(self) -> bool:
+        return True
+
+
+def read_arrays(file: IO[bytes], limit: int) -> dict[str, np.ndarray]:
+    """The arrays of an .npz archive by name, each checked against what it declares, in native byte order.
+
+    Accepted are members NAME.npy, stored or deflated, each an array of numbers, booleans or text; nothing else
+    may be in the archive. No more memory than the arrays have bytes is taken beside them (about 1 MB), and never
+    more than the file could hold: 1032 bytes for each of its own.
+
+    Raises
+    ------
+    ValueError
+        For any fault of the archive.
+    MemoryError
+        If the arrays have more bytes than `limit`; nothing is allocated then.
+    """
+    size = file.seek(0, 2)
+    file.seek(0)
+    try:
+        with zipfile.ZipFile(_Pieces(file)) as archive:  # type: ignore[arg-type]
+            members = archive.infolist()
+            _check_members(members, size)
+            total = sum(member.file_size for member in members)
+            if total > limit:
+                raise MemoryError(
+                    f"its arrays take {total / 2**20:,.1f} MiB, and {limit / 2**20:,.1f} MiB are allowed"
+                )
+            return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
+    except _FAULTS as error:
+        raise ValueError(f"it is no .npz archive, or not a whole one: {str(error)[:200]}") from None
+
+
+def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
+    """Raise where names, methods or sizes cannot be those of an honest archive of `size` bytes."""
+    names = [member.orig_filename for member in members]
+    if len(set(names)) != len(names):
+        raise ValueError("it has two members of one name")
+    if sum(member.compress_size for member in members) > size:
+        raise ValueError("its members overlap, or declare more bytes than the file has")
+    for member in members:
+        name = member.orig_filename
+        if not _NAME.fullmatch(name) or member.filename != name:
+            raise ValueError(f"its member {name[:60]!r} is not named as an array, NAME.npy")
+        if member.flag_bits & 0x1:
+            raise ValueError(f"its member {name[:60]!r} is encrypted")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"its member {name[:60]!r} is neither stored nor deflated")
+        ratio = 1 if member.compress_type == zipfile.ZIP_STORED else _DEFLATE_RATIO
+        if member.file_size > ratio * member.compress_size:
+            raise ValueError(f"its member {name[:60]!r} declares more bytes than it can hold")
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """The array of one member, once its header agrees with its size."""
+    name = member.filename[:60]
+    with archive.open(member) as stream:
+        start = stream.read(10)
+        length = int.from_bytes(start[8:10], "little")
+        found = _HEADER.fullmatch(stream.read(length)) if start[:8] == _MAGIC else None
+        if found is None:
+            raise ValueError(f"its member {name!r} has no header of a plain array (.npy version 1.0, no objects)")
+        shape = tuple(int(axis) for axis in re.findall(rb"\d+", found[3]))
+        dtype = np.dtype(found[1].decode())
+        n_bytes = math.prod(shape) * dtype.itemsize
+        if 10 + length + n_bytes != member.file_size:
+            raise ValueError(
+                f"its member {name!r} has another size than the shape {shape} of {dtype} in its header"
+            )
+        data = np.empty(n_bytes, np.uint8)
+        filled = 0
+        while filled < n_bytes:
+            piece = stream.read(min(_PIECE, n_bytes - filled))
+            if not piece:
+                raise ValueError(f"its member {name!r} ends early")
+            data[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
+            filled += len(piece)
+        stream.read(1)  # at the end the checksum is compared
+    if dtype.kind == "b" and data.size and data.max() > 1:
+        raise ValueError(f"its member {name!r} holds bytes that are no booleans")
+    array = data.view(dtype)
+    if not dtype.isnative:
+        array = array.byteswap(inplace=True).view(dtype.newbyteorder())
+    if dtype.kind == "U" and array.size and array.view(np.uint32).max() > 0x10FFFF:
+        raise ValueError(f"its member {name!r} holds numbers that are no characters")
+    return array.reshape(shape, order="F" if found[2] == b"True" else "C")

@@ -75,7 +75,7 @@ def read_arrays(file: IO[bytes], limit: int) -> dict[str, np.ndarray]:
     size = file.seek(0, 2)
     file.seek(0)
     try:
-        with zipfile.ZipFile(_Pieces(file)) as archive:  # type: ignore[arg-type]
+        with zipfile.ZipFile(_Pieces(file)) as archive:
             members = archive.infolist()
             _check_members(members, size)
             total = sum(member.file_size for member in members)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -12,6 +15,13 @@ from graphrf import _checks
 from graphrf.graph import LAPLACIANS, Graph, require_graph
 
 _LARGEST_DENSE = 20_000
+# Roots and squares of what is smaller or larger than e^this leave float64.
+_LARGEST_LOG = 690.0
+# The share of a dense kernel's norm that rounding may take unsaid.
+_UNSAID = 1e-6
+_WAY_OUT = "lower its power (`power`, `nu`, `steps`), or bring the lengthscale or alpha closer to 1"
+
+Function = Callable[[np.ndarray, float], np.ndarray]
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,38 +80,42 @@ class Kernel:
 
     def taylor(self, n: int, scale: float | None = None) -> np.ndarray:
         """The coefficients alpha_0 .. alpha_{n-1} of K in powers of W, shape (n,), float64."""
-        return self._taylor(_checks.integer("n", n, low=1), self._scale(scale))
+        return self._finite(self._taylor, _checks.integer("n", n, low=1), self._scale(scale))
 
     def modulation(self, n: int, scale: float | None = None) -> np.ndarray:
         """The coefficients f_0 .. f_{n-1} of F in powers of W (K = F F^T), shape (n,), float64."""
-        return self._modulation(_checks.integer("n", n, low=1), self._scale(scale))
+        return self._finite(self._modulation, _checks.integer("n", n, low=1), self._scale(scale))
 
     def modulation_jacobian(self, n: int, scale: float | None = None) -> np.ndarray:
         """df_k / d(hyperparameter), shape (n, number of hyperparameters), float64."""
-        return self._jacobian(_checks.integer("n", n, low=1), self._scale(scale))
+        return self._finite(self._jacobian, _checks.integer("n", n, low=1), self._scale(scale))
 
     def modulation_tail(self, length: int, scale: float | None = None) -> float:
         """sum_{k > length} |f_k|: the error in operator norm of F cut after `length` steps.
 
         `length = -1` gives the total A. K itself is then off by at most tail (2 A - tail).
         """
-        return self._tail(_checks.integer("length", length, low=-1), self._scale(scale))
+        return self._finite(self._tail, _checks.integer("length", length, low=-1), self._scale(scale))
 
     def truncation_length(self, tol: float = 1e-3, scale: float | None = None) -> int:
         """The smallest length L with sum_{k>L} |f_k| <= tol * sum_k |f_k|."""
         tol = _checks.number("tol", tol, low=0, high=1, include_low=False)
         scale = self._scale(scale)
-        bound = tol * self._tail(-1, scale)
-        if self._tail(0, scale) <= bound:
+
+        def tail(length: int) -> float:
+            return float(self._finite(self._tail, length, scale))
+
+        bound = tol * tail(-1)
+        if tail(0) <= bound:
             return 0
         low, high = 0, 1  # tail(low) > bound throughout, tail(high) <= bound in the end
-        while self._tail(high, scale) > bound:
+        while tail(high) > bound:
             low, high = high, 2 * high
             if high > 2**53:
                 raise ValueError(f"`tol` must be larger for {self!r}: more than 2^53 steps are needed")
         while high - low > 1:
             middle = (low + high) // 2
-            if self._tail(middle, scale) > bound:
+            if tail(middle) > bound:
                 low = middle
             else:
                 high = middle
@@ -145,11 +159,11 @@ class Kernel:
 
     def spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
         r"""g at eigenvalues of the Laplacian, K = U g(\Lambda) U^T; same shape, float64; `scale` as above."""
-        return self._spectrum(np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
+        return self._finite(self._spectrum, np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
 
     def root_spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
         r"""The eigenvalues of F, whose squares are `spectrum`; same shape, float64."""
-        return self._root_spectrum(np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
+        return self._finite(self._root_spectrum, np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
 
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
         """The lower bound of each hyperparameter, itself excluded when training; 0 unless said otherwise."""
@@ -166,7 +180,9 @@ class Kernel:
     def dense(self, graph: Graph) -> np.ndarray:
         """The exact kernel matrix, shape (N, N), float64, by eigendecomposition of the dense Laplacian.
 
-        O(N^3) time and about 24 N^2 bytes; beyond 20,000 nodes use `graphrf.apply_kernel`.
+        O(N^3) time and about 24 N^2 bytes; beyond 20,000 nodes use `graphrf.apply_kernel`. A `UserWarning` says so
+        where rounding of the eigenvalues may move it by more than a millionth of its norm: with huge lengthscales
+        on graphs that a few light edges hold together.
         """
         return self._dense(graph, root=False)
 
@@ -184,10 +200,43 @@ class Kernel:
             )
         laplacian = graph.laplacian(self.laplacian == "normalized").toarray()
         eigenvalues, vectors = np.linalg.eigh(laplacian)
-        eigenvalues = np.clip(eigenvalues, 0.0, (2.0 if self.laplacian == "normalized" else 1.0) * scale)
-        values = (self._root_spectrum if root else self._spectrum)(eigenvalues, scale)
+        top = (2.0 if self.laplacian == "normalized" else 1.0) * scale
+        eigenvalues = np.clip(eigenvalues, 0.0, top)
+        # As many are 0 as there are components, which rounding hides from steep kernels.
+        null = int(graph.components().max()) + 1
+        eigenvalues[:null] = 0.0
+        function = self._root_spectrum if root else self._spectrum
+        values = self._finite(function, eigenvalues, scale)
+        self._warn_of_rounding(function, eigenvalues, values, null, top)
         product = (vectors * values) @ vectors.T
         return np.asarray(0.5 * (product + product.T))
+
+    def _warn_of_rounding(
+        self, function: Function, eigenvalues: np.ndarray, values: np.ndarray, null: int, top: float
+    ) -> None:
+        """Warn where the decomposition's rounding E moves g(L) by more than a millionth of its norm.
+
+        To first order that is at most |E| times the largest divided difference of g between two eigenvalues
+        (Daleckii and Krein), which is one of neighbours, or a slope; the `null` first are 0 exactly.
+        """
+        rounding = eigenvalues.size * np.finfo(np.float64).eps * top
+        gaps = np.maximum(np.diff(eigenvalues[null - 1 :]), rounding)
+        moved = np.abs(np.diff(values[null - 1 :])) * (rounding / gaps)
+        own = eigenvalues[null:]
+        ends = np.clip(np.concatenate([own - rounding, own + rounding]), 0.0, top)
+        below, above = np.split(
+            self._finite(function, ends, top / (2 if self.laplacian == "normalized" else 1)), 2
+        )
+        lost = max(moved.max(initial=0.0), np.abs(above - below).max(initial=0.0))
+        size = np.linalg.norm(values)
+        if lost > _UNSAID * size:
+            warnings.warn(
+                f"the eigenvalues of this graph's Laplacian are known to {rounding:.1g} only, where {self!r} is "
+                f"so steep that its matrix may be off by {min(lost / size, 1.0):.1g} of its norm; shorten the "
+                "lengthscale, or bring the weights closer together",
+                UserWarning,
+                stacklevel=4,
+            )
 
     # -- as a Python object ----------------------------------------------------------------------
 
@@ -217,10 +266,32 @@ class Kernel:
         self._check_scale(checked)
         return checked
 
+    def _finite(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What `function` returns, once it is known to be finite."""
+        try:
+            with np.errstate(all="ignore"):
+                values = function(*arguments)
+                sound = np.isfinite(values).all()
+        except (OverflowError, ZeroDivisionError):
+            sound = False
+        if not sound:
+            raise ValueError(f"{self!r} leaves the range of float64 on this graph: {_WAY_OUT}")
+        return values
+
+    def _check_size(self, log_size: float) -> None:
+        """Raise `ValueError` where the largest eigenvalue of K, given by its logarithm, leaves float64."""
+        if not abs(log_size) < _LARGEST_LOG:
+            raise ValueError(
+                f"{self!r} leaves the range of float64: its largest eigenvalue is "
+                f"10^{log_size / math.log(10):.0f}; {_WAY_OUT}"
+            )
+
     def _positive(self, *names: str) -> None:
         """Check fields that must be positive numbers, and store them as floats."""
         for name in names:
             checked = _checks.number(name, getattr(self, name), low=0, include_low=False)
+            if name == "lengthscale":  # its square must be a number
+                _checks.number(name, checked, low=1e-150, high=1e150)
             object.__setattr__(self, name, checked)
 
 

@@ -70,6 +70,8 @@ def negative_binomial_tail(length: int, power: float, odds: float) -> float:
     """sum_{r>length} of `negative_binomial`, exactly (an incomplete beta function); the total is 1."""
     if length < 0:
         return 1.0
+    if odds < 1:  # the complement would lose odds beside 1
+        return float(special.betainc(length + 1.0, power, odds / (1.0 + odds)))
     return float(special.betaincc(power, length + 1.0, 1.0 / (1.0 + odds)))
 
 
@@ -106,9 +108,14 @@ def binomial_tail(length: int, power: float, constant: float, slope: float) -> f
         return float(head.sum()) + binomial_tail(last_free, power, constant, slope)
     if power == int(power):
         return 0.0
-    # |C(q, L+1)| = Gamma(L+1-q) / (|Gamma(-q)| Gamma(L+2)); poch is accurate where log-gammas cancel
+    # |C(q, L+1)| = Gamma(L+1-q) / (|Gamma(-q)| Gamma(L+2)); poch is accurate where log-gammas cancel, and
+    # the reflection of Gamma(-q) where it underflows
     t = slope / constant
-    first = abs(special.poch(length + 2.0, -1 - power) / special.gamma(-power)) * t ** (length + 1)
+    if power < 150:
+        first = abs(special.poch(length + 2.0, -1 - power) / special.gamma(-power))
+    else:
+        first = special.beta(length + 1 - power, power + 1) * abs(math.sin(math.pi * power)) / math.pi
+    first *= t ** (length + 1)
     if t == 1:
         factor = (length + 1) / power
     else:

@@ -17,6 +17,8 @@ LAPLACIANS = ("normalized", "combinatorial")
 
 # Float node ids are exact only below 2**24 (float32's mantissa), so larger ones are refused.
 _LARGEST_FLOAT_ID = 2**24
+# Degrees below this, or above its inverse, lose digits or overflow where they are multiplied.
+_SMALLEST_SCALE = 1e-290
 
 
 class Graph:
@@ -274,6 +276,11 @@ class Graph:
         if _checks.choice("laplacian", laplacian, LAPLACIANS) == "normalized":
             return 1.0
         largest = float(self.degrees.max())
+        if largest and not _SMALLEST_SCALE < largest < 1 / _SMALLEST_SCALE:
+            raise ValueError(
+                f"the combinatorial Laplacian of this graph, whose largest degree is {largest:.3g}, leaves the "
+                "range of float64; multiply its weights by a constant"
+            )
         return 2.0 * largest if largest > 0 else 1.0
 
     def walk_adjacency(self, laplacian: str = "normalized") -> sp.csr_array:
@@ -312,7 +319,11 @@ class Graph:
             return sp.csr_array(weights * (1.0 / self.laplacian_scale(laplacian)))
         root = np.sqrt(self.walk_degrees)
         rows = np.repeat(np.arange(self.n_nodes, dtype=weights.indices.dtype), np.diff(weights.indptr))
-        data = weights.data / (root[rows] * root[weights.indices])
+        if root.min() ** 2 > _SMALLEST_SCALE:
+            data = weights.data / (root[rows] * root[weights.indices])
+        else:  # the product would lose its digits; this way too W is symmetric bit for bit
+            row, column = root[rows], root[weights.indices]
+            data = weights.data / np.minimum(row, column) / np.maximum(row, column)
         return sp.csr_array((data, weights.indices, weights.indptr), shape=weights.shape)
 
     # -- other graphs ----------------------------------------------------------------------------

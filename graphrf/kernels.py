@@ -111,6 +111,10 @@ class _InversePower(Kernel):
         """c, t and q."""
         raise NotImplementedError
 
+    def _check_scale(self, scale: float) -> None:
+        c, _, q = self._coefficients
+        self._check_size(-q * math.log(c))
+
     def _series(self, n: int, scale: float, share: float) -> np.ndarray:
         c, t, q = self._coefficients
         return np.asarray(c ** (-share * q) * _power_series.negative_binomial(n, share * q, scale * t / c))
@@ -290,6 +294,7 @@ class PStepRandomWalk(Kernel):
             self._check_scale(1.0)
 
     def _check_scale(self, scale: float) -> None:
+        self._check_size(self.steps * math.log(self.alpha))
         if self.laplacian == "normalized" and self.alpha < 2:
             raise ValueError(f"`alpha` must be at least 2 for the normalized Laplacian, got {self.alpha:g}")
         if self.steps % 2 and self.alpha < 2 * scale:

@@ -1,9 +1,11 @@
-r"""A sequential test of unbiasedness whose false-alarm rate is set beforehand, for any sampler.
+r"""Sequential tests of means and rates whose false-alarm rate is set beforehand, for anything random.
 
 Tests of random code either fail now and then on correct code, or have their seeds chosen until they pass.
 Here each test states its false-alarm rate (`level`), a correct sampler usually passes in the first round, a
 clear bias fails in the first round, and doubt buys a fresh, larger sample. Seeds are fixed by the caller, so
-a result is reproducible, and no seed needs to be searched for.
+a result is reproducible, and no seed needs to be searched for; a night has seeds of its own
+(`tests.false_alarms`, which also adds up the levels of a session: all tests together raise a false alarm with a
+probability below 1e-4). Tests that compare fixed seeds with a threshold of their own cannot alarm by chance.
 
 Source: Gandy and Scott, "Unit Testing for MCMC and other Monte Carlo Methods", arXiv:2001.06465, Sec. 3,
 Algorithm 3 and Theorem 3.1.
@@ -12,63 +14,111 @@ Algorithm 3 and Theorem 3.1.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
-# The whole suite may raise a false alarm with probability 1e-4; it has fewer than 200 of these tests.
-LEVEL = 1e-4 / 200
+from tests.false_alarms import LEVEL, account, numbered
+
+Draw = Callable[[int, int], np.ndarray]
+Judge = Callable[[np.ndarray], tuple[np.ndarray, Callable[[int], str]]]
 
 
-def assert_unbiased(
-    draw: Callable[[int, int], np.ndarray],
-    truth: np.ndarray,
-    *,
-    n0: int = 1000,
-    level: float = LEVEL,
-    rounds: int = 7,
-) -> None:
+def assert_unbiased(draw: Draw, truth: Any, *, n0: int = 1000, level: float = LEVEL, rounds: int = 7) -> None:
     """Raise `AssertionError` if the mean of `draw` differs from `truth` in any projection.
 
     Parameters
     ----------
     draw : callable (round, n) -> array, shape (n, n_projections)
         n independent draws of the projected estimate. Rounds must be independent of each other, so derive the
-        seeds from the round (0, 1, ...) and the draw.
+        seeds from the round (an integer from 0 to 1.6e10) and the draw, such as round * 10**6 + i.
     truth : array_like, shape (n_projections,)
         Their exact means.
     n0 : int
         Draws in the first round; later rounds have 4 n0. Large enough for the mean of n0 draws to be normal
         far into its tails: the p-values at stake are near `level` / (7 n_projections). The smallest bias that
-        is found in the first round is about 6 standard deviations of one draw over sqrt(n0).
+        is found in the first round is about 6.5 standard deviations of one draw over sqrt(n0).
     level : float
         Bound on the probability that a correct sampler fails.
     rounds : int
         Most rounds to run; what is still in doubt after the last one passes.
-
-    Notes
-    -----
-    Round r compares q = n_projections * min(p-values), a Bonferroni p-value, with beta: it fails if
-    q <= beta, passes if q > beta + gamma, and else continues with beta / gamma, where beta = level / rounds
-    at first and gamma = beta^(1 / rounds). A correct sampler reaches round r with probability at most
-    gamma^(r - 1), so every round contributes at most level / rounds.
     """
     truth = np.atleast_1d(np.asarray(truth, dtype=np.float64))
+    assert np.isfinite(truth).all(), "truth must be finite"
+
+    def judge(sample: np.ndarray) -> tuple[np.ndarray, Callable[[int], str]]:
+        p_values, z = _p_values(sample, truth)
+        return (
+            p_values,
+            lambda worst: (
+                f"biased: projection {worst} has mean {sample[:, worst].mean():.6g}, expected {truth[worst]:.6g} "
+                f"(z = {z[worst]:.1f}"
+            ),
+        )
+
+    account.spend(level)
+    sequential_test(_numbered(draw), truth.size, judge, n0=n0, level=level, rounds=rounds)
+
+
+def assert_rates(
+    draw: Draw, low: Any, high: Any, *, n0: int = 1000, level: float = LEVEL, rounds: int = 7
+) -> None:
+    """Raise `AssertionError` if an event of `draw` is rarer than `low` or more frequent than `high`.
+
+    Parameters
+    ----------
+    draw : callable (round, n) -> array of bool, shape (n, n_events)
+        Whether the events happened in n independent trials; otherwise as in `assert_unbiased`.
+    low, high : array_like, shape (n_events,)
+        What their probabilities lie between. The binomial test of a bound is exact, for rare events too.
+    n0, level, rounds
+        As in `assert_unbiased`.
+    """
+    low, high = np.atleast_1d(low).astype(float), np.atleast_1d(high).astype(float)
+
+    def judge(sample: np.ndarray) -> tuple[np.ndarray, Callable[[int], str]]:
+        n, count = sample.shape[0], sample.sum(axis=0)
+        p_values = 2 * np.minimum(stats.binom.sf(count - 1, n, high), stats.binom.cdf(count, n, low))
+        return (
+            np.minimum(p_values, 1.0),
+            lambda worst: (
+                f"wrong rate: event {worst} happened {count[worst]:.0f} times in {n}, expected at a rate of "
+                f"{low[worst]:.4g} to {high[worst]:.4g} (p = {p_values[worst]:.2g}"
+            ),
+        )
+
+    account.spend(level)
+    sequential_test(_numbered(draw), low.size, judge, n0=n0, level=level, rounds=rounds)
+
+
+def _numbered(draw: Draw) -> Draw:
+    return lambda index, n: draw(numbered(index), n)
+
+
+def sequential_test(draw: Draw, size: int, judge: Judge, *, n0: int, level: float, rounds: int) -> None:
+    """Raise `AssertionError`, with probability at most `level` if p-values are those of true hypotheses.
+
+    `judge` gives the p-values of a sample of `size` columns, and in words what a column says. Not counted, and
+    rounds are 0, 1, ... on any night.
+
+    Round r compares q = size * min(p-values), a Bonferroni p-value, with beta: it fails if q <= beta, passes if
+    q > beta + gamma, and else continues with beta / gamma, where beta = level / rounds at first and gamma =
+    beta^(1 / rounds). A correct sampler reaches round r with probability at most gamma^(r - 1), so every round
+    contributes at most level / rounds.
+    """
     beta = level / rounds
     gamma = beta ** (1 / rounds)
     n = n0
     for index in range(rounds):
         sample = np.asarray(draw(index, n), dtype=np.float64)
-        assert sample.shape == (n, truth.size), f"draw must return {(n, truth.size)}, got {sample.shape}"
-        p_values, z = _p_values(sample, truth)
+        assert sample.shape == (n, size), f"draw must return {(n, size)}, got {sample.shape}"
+        assert np.isfinite(sample).all(), "draw must return finite numbers"
+        p_values, words = judge(sample)
         worst = int(p_values.argmin())
-        q = truth.size * float(p_values[worst])
+        q = size * float(p_values[worst])
         if q <= beta:
-            raise AssertionError(
-                f"biased: projection {worst} has mean {sample[:, worst].mean():.6g}, expected "
-                f"{truth[worst]:.6g} (z = {z[worst]:.1f}, round {index + 1}, {n} draws, false-alarm rate "
-                f"{level:g})"
-            )
+            raise AssertionError(f"{words(worst)}, round {index + 1}, {n} draws, false-alarm rate {level:g})")
         if q > beta + gamma:
             return
         beta /= gamma

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from graphrf import _checks
+from graphrf._feature_rows import row_blocks
+from graphrf._json_text import is_integer, is_number
 from graphrf._record_files import read_record, whole_file, write_record
 
 _FORMAT = "graphrf features 1"
@@ -32,40 +34,125 @@ def read_features(path: str | os.PathLike[str]) -> dict[str, Any]:
     path = _checks.path("path", path)
     with whole_file(path, "Features.save"):
         settings, stored = read_record(path, _FORMAT)
+        if set(settings) != {"format", *SETTINGS} or set(stored) - set(ARRAYS):
+            raise ValueError("it holds other things than features have")
         arrays = {name: stored[name] for name in ARRAYS if name not in _OPTIONAL or name in stored}
         state = {name: settings[name] for name in SETTINGS} | dict.fromkeys(_OPTIONAL) | arrays
-        state |= {"dtype": np.dtype(state["dtype"]), "description": dict(state["description"])}
+        state |= {"dtype": np.dtype(_checks.choice("dtype", state["dtype"], ("float32", "float64")))}
         if not fits(state):
             raise ValueError("its arrays contradict each other")
         return state
 
 
 def fits(state: Mapping[str, Any]) -> bool:
-    """Whether the arrays of features fit each other, so that no loop reads beyond them."""
-    nodes, indptr, indices, visit_ptr, per_entry, steps, counts, survival, degrees, work, dropped = (
-        state[name] for name in ARRAYS
-    )
-    n, n_nodes = nodes.size, state["n_nodes"]
+    """Whether settings and arrays are those of features: of the right types, and such that no loop strays.
+
+    One pass over the arrays, with about a million entries' worth of memory beside them.
+    """
+    arrays = {name: state[name] for name in ARRAYS}
+    return _are_settings(state) and _are_shaped(state, arrays) and _are_values(state, arrays)
+
+
+def _are_settings(state: Mapping[str, Any]) -> bool:
     return (
-        state["n_walks"] >= 1
+        is_integer(state["n_nodes"], low=1, high=2**32 - 1)
+        and is_integer(state["n_walks"], low=1, high=65_535 if state["work"] is None else 1)
+        and is_integer(state["seed"], low=0, high=2**63 - 1)
+        and is_number(state["scale"], low=np.nextafter(0.0, 1.0), high=np.finfo(np.float64).max)
+        and isinstance(state["complete"], bool)
+        and isinstance(state["description"], dict)
+        and state["dtype"] in (np.dtype(np.float32), np.dtype(np.float64))
+        and state["laplacian"] in ("normalized", "combinatorial")
+    )
+
+
+def _are_shaped(state: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
+    """Whether arrays are there that must be, with the types that loops are compiled for, and fitting lengths."""
+    nodes, indptr, indices, visit_ptr, per_entry, steps, counts, survival, degrees, work, dropped = arrays.values()
+    kinds = {
+        "nodes": "i8",
+        "visits_per_entry": "u2",
+        "steps": "u2",
+        "survival": "f8",
+        "degrees": "f8",
+        "work": "i8",
+    }
+    kinds |= {"counts": "u2" if work is None else "f4", "dropped": "f4"}
+    if not all(
+        array is None or (array.dtype == kinds.get(name, array.dtype) and array.flags.c_contiguous)
+        for name, array in arrays.items()
+    ):
+        return False
+    n, n_nodes = nodes.size, state["n_nodes"]
+    narrow = indptr.dtype == np.int32 and max(n_nodes - 1, indices.size) < 2**31
+    return (
+        nodes.shape == (n,)
+        and (narrow or indptr.dtype == np.int64)
+        and indices.dtype == indptr.dtype
+        and visit_ptr.dtype in (np.int32, np.int64)
         and indptr.shape == visit_ptr.shape == (n + 1,)
-        and indices.shape == per_entry.shape
-        and counts.shape == (steps.size,)
-        and all(
-            bool((np.diff(pointer) >= 0).all()) and int(pointer[0]) == 0 and int(pointer[-1]) == size
-            for pointer, size in ((indptr, indices.size), (visit_ptr, steps.size))
-        )
-        and _within(indices, n_nodes)
-        and _within(nodes, n_nodes)
-        and _within(steps, survival.size)
+        and indices.shape == per_entry.shape == (indices.size,)
+        and counts.shape == steps.shape == (steps.size,)
+        and survival.shape == (survival.size,)
+        and 1 <= survival.size <= 65_535
         and (degrees is None) == (state["laplacian"] == "combinatorial")
         and (degrees is None or degrees.shape == (n_nodes,))
-        and counts.dtype == (np.uint16 if work is None else np.float32)
         and (work is None or work.shape == (n,))
-        and (dropped is None or dropped.shape == (n, survival.size))
-        and np.array_equal(np.concatenate([[0], np.cumsum(per_entry.astype(np.int64))])[indptr], visit_ptr)
+        and (dropped is None or (work is not None and dropped.shape == (n, survival.size)))
     )
+
+
+def _are_values(state: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
+    """Whether arrays that fit each other hold what they may; rows are looked at in blocks, to save memory."""
+    nodes, indptr, indices, visit_ptr, per_entry, steps, counts, survival, degrees, work, dropped = arrays.values()
+    n_nodes, n_walks, length = state["n_nodes"], state["n_walks"], survival.size
+    if not (
+        _within(nodes, n_nodes)
+        and _are_pointers(indptr, indices.size)
+        and _are_pointers(visit_ptr, steps.size)
+        and survival[0] == 1
+        and bool((np.diff(survival) <= 0).all() and survival[-1] > 0)
+        and (degrees is None or _above(degrees, np.nextafter(0.0, 1.0)))
+        and (work is None or (_within(work, 2**62 // max(nodes.size, 1)) and survival[-1] == 1))
+        and (dropped is None or _above(dropped, 0.0))
+    ):
+        return False
+    for first, last in row_blocks(indptr):
+        entries, visits = (slice(int(ends[first]), int(ends[last])) for ends in (indptr, visit_ptr))
+        columns, sizes = indices[entries], per_entry[entries]
+        # Where each entry's visits end; rows and entries must agree on how many there are.
+        ends = visits.start + np.cumsum(sizes, dtype=np.int64)
+        borders = indptr[first : last + 1] - indptr[first]
+        if not np.array_equal(np.concatenate([[visits.start], ends])[borders], visit_ptr[first : last + 1]):
+            return False
+        begins = np.zeros(columns.size + 1, dtype=bool)
+        begins[borders] = True
+        if not (_within(columns, n_nodes) and bool((begins[1:-1] | (np.diff(columns) > 0)).all())):
+            return False
+        walked, found = steps[visits], counts[visits]
+        begins = np.zeros(walked.size + 1, dtype=bool)
+        begins[ends - visits.start] = True
+        if not (_within(walked, length) and bool((begins[1:-1] | (walked[1:] > walked[:-1])).all())):
+            return False
+        # Every walk begins somewhere, and stands somewhere at every step; powers are finite and not negative.
+        if work is not None:
+            if not _above(found, 0.0):
+                return False
+        elif int(found.max(initial=0)) > n_walks or int(found[walked == 0].sum(dtype=np.int64)) != n_walks * (
+            last - first
+        ):
+            return False
+    return True
+
+
+def _are_pointers(pointer: np.ndarray, size: int) -> bool:
+    return int(pointer[0]) == 0 and int(pointer[-1]) == size and bool((pointer[1:] >= pointer[:-1]).all())
 
 
 def _within(array: np.ndarray, end: int) -> bool:
-    return array.ndim == 1 and (array.size == 0 or (int(array.min()) >= 0 and int(array.max()) < end))
+    return array.size == 0 or (int(array.min()) >= 0 and int(array.max()) < end)
+
+
+def _above(array: np.ndarray, low: float) -> bool:
+    """Whether all numbers are finite, and at least `low`."""
+    return array.size == 0 or (float(array.min()) >= low and float(array.max()) < np.inf)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from graphrf import _checks
 from graphrf._files import atomic_write
+from graphrf._json_text import parsed
+from graphrf._npz_files import read_arrays
 
 
 def write_record(
@@ -26,25 +28,30 @@ def write_record(
 
 
 def read_record(path: str | os.PathLike[str], format: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Record and arrays of a file whose record has the given "format"; any fault raises (see `whole_file`)."""
-    # Opened here, because np.load leaves a broken file open.
-    with open(path, "rb") as file:
+    """Record and arrays of a file whose record has the given "format"; any fault raises (see `whole_file`).
+
+    The arrays take no more memory than the file has bytes. The checksum of each is compared.
+    """
+    with opened(path) as file:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is no .npz archive, or not a whole one")
-        file.seek(0)
-        archive = np.load(file, allow_pickle=False)
-        record = json.loads(bytes(archive["record"]).decode())
-        if record["format"] != format:
-            raise ValueError("another format")
-        return record, {name: archive[name] for name in archive.files if name != "record"}
+        arrays = read_arrays(file, os.fstat(file.fileno()).st_size)
+    record = parsed(arrays.pop("record").tobytes())
+    if not isinstance(record, dict) or record.get("format") != format:
+        raise ValueError("another format")
+    return record, arrays
 
 
-# What broken archives, arrays and records make their readers raise: zipfile RuntimeError and NotImplementedError
-# for bits in its headers that stand for encryption and other methods.
-_FAULTS = (
-    *(ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, RuntimeError),
-    *(zipfile.BadZipFile, zlib.error),
-)
+def opened(path: str | os.PathLike[str]) -> IO[bytes]:
+    """The file, open for reading, once it is known to be a plain one: a pipe or a device may never end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError("it is no file")
+    return open(path, "rb")
+
+
+# What wrong records make those raise that take them for right ones. (A member of an archive that is not there is a
+# KeyError, a number that fits no integer an OverflowError, names within names without end a RecursionError.)
+_FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 
 
 @contextmanager
@@ -54,5 +61,14 @@ def whole_file(path: str | os.PathLike[str], writer: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise FileNotFoundError(f"`path` must be a file written by {writer}, got none at {path}") from None
+    except OSError as error:
+        raise OSError(
+            error.errno, f"`path` must be a file that can be read ({error.strerror or error})", str(path)
+        ) from None
+    except MemoryError as error:
+        raise MemoryError(
+            f"{str(path)!r}, a file of {writer}, takes more memory than there is ({error or 'none left'}); "
+            "free some, or read it on a larger machine"
+        ) from None
     except _FAULTS as error:
         raise ValueError(f"`path` must be a whole file written by {writer}, got {str(path)!r}: {error}") from error

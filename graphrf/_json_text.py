@@ -1,0 +1,34 @@
+"""JSON read without trust: one meaning for every text, and one error for every fault."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def parsed(text: str | bytes) -> Any:
+    """What a JSON text says; ValueError for all that is none, names a key twice or is nested without end.
+
+    Of two values for one key readers would take either. NaN and Infinity are read as Python writes them.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a key is there twice")
+    return values
+
+
+def is_number(value: Any, *, low: float, high: float) -> bool:
+    """Whether a parsed value is a number in [low, high]; true and false are none, NaN is not in it."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+def is_integer(value: Any, *, low: int, high: int) -> bool:
+    """Whether a parsed value is an integer in [low, high]."""
+    return isinstance(value, int) and is_number(value, low=low, high=high)

@@ -12,11 +12,14 @@ import hashlib
 import io
 import itertools
 import json
+import lzma
 import os
+import stat
 import struct
+import time
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path, PurePosixPath
@@ -29,11 +32,16 @@ from graphrf._files import atomic_write
 DATA_VARIABLE = "GRAPHRF_DATA_DIR"
 CACHE_VARIABLE = "GRAPHRF_CACHE_DIR"
 
-# Seconds without a byte from the publisher after which a download is given up.
-TIMEOUT = 30
+# Seconds without a byte from the publisher after which a download is given up, and seconds for all of it: the
+# largest file takes so long at 7 kB/s.
+TIMEOUT, LONGEST = 30, 600
+# Bytes of a file whose size is not known, fetched, decompressed or read: four times the largest that there is.
+MOST = 2**24
+# A read ends when it has so many bytes: little enough that a publisher who sends them one by one is soon seen.
+_CHUNK = 64
 
-# Files whose checksums this process has verified: path, size and time of the last change.
-_verified: set[tuple[str, int, int]] = set()
+# Files whose checksums this process has verified: path, inode, size, and times of the last change and renaming.
+_verified: set[tuple[str, int, int, int, int]] = set()
 
 
 @cache
@@ -44,13 +52,32 @@ def registry() -> dict[str, dict[str, Any]]:
 
 
 def cache_folder() -> Path:
-    """`GRAPHRF_CACHE_DIR`, or the user's cache folder for graphrf."""
-    folder = os.environ.get(CACHE_VARIABLE)
-    if folder:
-        return Path(folder).expanduser()
-    import pooch
+    """`GRAPHRF_CACHE_DIR`, or the user's cache folder for graphrf; ValueError where there can be none."""
+    folder = _folder(CACHE_VARIABLE)
+    if folder is None:
+        import pooch
 
-    return Path(pooch.os_cache("graphrf"))
+        folder = Path(pooch.os_cache("graphrf"))
+        if not folder.is_absolute():
+            raise ValueError(
+                f"there is no home folder for the cache; set {CACHE_VARIABLE} to a folder that can be written to"
+            )
+    if os.path.exists(folder) and not os.path.isdir(folder):  # without rights to see, writing will tell
+        raise ValueError(f"the cache must be a folder, got {folder}, which is none; set {CACHE_VARIABLE} to one")
+    return folder
+
+
+def _folder(variable: str) -> Path | None:
+    """The folder that a variable of the environment names, None where it is not set."""
+    text = os.environ.get(variable)
+    if not text:
+        return None
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError(
+            f"{variable} must name a folder, got {text!r}, but there is no such home folder; give the whole path"
+        ) from None
 
 
 def find(key: str) -> Path:
@@ -62,27 +89,47 @@ def find(key: str) -> Path:
         If the file is neither here nor to be had from its publisher; the message says where to put it.
     ValueError
         If a file does not have its registered checksum, or `GRAPHRF_DATA_DIR` is no folder.
+    OSError
+        If a file in `GRAPHRF_DATA_DIR` cannot be read, or the cache cannot be written to.
     """
     entry = registry()["files"][key]
-    folder = os.environ.get(DATA_VARIABLE)
-    if folder:
-        if not Path(folder).expanduser().is_dir():
-            raise ValueError(f"{DATA_VARIABLE} must name a folder, got {folder!r}, which is none")
-        path = _inside(Path(folder).expanduser(), key)
-        if path.is_file():
-            _verify(path, entry)
+    folder = _folder(DATA_VARIABLE)
+    if folder is not None:
+        if not os.path.isdir(folder):
+            raise ValueError(
+                f"{DATA_VARIABLE} must name a folder, got {str(folder)!r}, which is none, or cannot be seen"
+            )
+        path = _inside(folder, key)
+        if verify(path, entry):
             return path
     path = _inside(cache_folder(), key)
-    if path.is_file():
-        try:
-            _verify(path, entry)
+    try:
+        if verify(path, entry):
             return path
-        except ValueError:
-            pass  # The cache is ours: a damaged file there is fetched again.
+    except (ValueError, OSError):
+        pass  # The cache is ours: what is damaged there, or cannot be read, is fetched again.
     for name, content in _made(key, entry, path).items():
-        with atomic_write(_inside(cache_folder(), name)) as file:
-            file.write(content)
+        _store(name, _inside(cache_folder(), name), content)
     return path
+
+
+def _store(key: str, target: Path, content: bytes) -> None:
+    way_out = f"set {CACHE_VARIABLE} to a folder that can be written to"
+    try:
+        with atomic_write(target) as file:
+            file.write(content)
+    except ValueError:
+        raise ValueError(
+            f"{key} was fetched, but cannot be stored at {target}, because that, or what it would lie in, is not "
+            f"what graphrf has put there; remove it, or {way_out}"
+        ) from None
+    except OSError as error:
+        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+        raise OSError(
+            error.errno,
+            f"{key} was fetched, but cannot be stored at {target} ({cause.strerror}); make room there, "
+            f"or {way_out}",
+        ) from None
 
 
 def whereabouts(keys: list[str]) -> str:
@@ -90,16 +137,20 @@ def whereabouts(keys: list[str]) -> str:
     or "to fetch"."""
     if not keys:
         return "built in"
-    folder = os.environ.get(DATA_VARIABLE)
-    if folder and all(_inside(Path(folder).expanduser(), key).is_file() for key in keys):
-        return "data folder"
-    return "cache" if all(_inside(cache_folder(), key).is_file() for key in keys) else "to fetch"
+    for name, place in (("data folder", partial(_folder, DATA_VARIABLE)), ("cache", cache_folder)):
+        try:
+            folder = place()
+            if folder is not None and all(_inside(folder, key).is_file() for key in keys):
+                return name
+        except (ValueError, OSError):
+            pass  # Whoever loads the files is told.
+    return "to fetch"
 
 
 def _inside(folder: Path, key: str) -> Path:
-    """`folder / key`, refused where it would lie outside the folder."""
+    """`folder / key`, refused where it would lie outside the folder. Links in the folder are the user's own."""
     relative = PurePosixPath(key)
-    if relative.is_absolute() or ".." in relative.parts or "\\" in key or ":" in key or not relative.parts:
+    if relative.is_absolute() or ".." in relative.parts or set("\\:\0") & set(key) or not relative.parts:
         raise ValueError(f"the registry names {key!r}, which does not lie inside the data folder")
     return folder.joinpath(*relative.parts)
 
@@ -107,14 +158,45 @@ def _inside(folder: Path, key: str) -> Path:
 # -- checksums -----------------------------------------------------------------------------------------
 
 
-def _verify(path: Path, entry: Mapping[str, Any]) -> None:
-    """Raise `ValueError` unless the file has its checksum; once per process for an unchanged file."""
-    state = path.stat()
-    mark = (str(path), state.st_size, state.st_mtime_ns)
-    if mark in _verified:
-        return
-    _check(path.read_bytes(), entry, str(path), "remove it, or fetch it again from its publisher")
+def verify(path: Path, entry: Mapping[str, Any]) -> bool:
+    """Whether there is a file; `ValueError` unless it has its checksum. Read once per process while unchanged.
+
+    A file that is read after it was verified is verified again after that, so what was read is what was checked.
+    """
+    try:
+        facts = path.stat()
+        # A change brings a new time of the second kind even where the first one is set back.
+        mark = (str(path), facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        if mark in _verified:
+            return True
+        if not stat.S_ISREG(facts.st_mode):
+            raise ValueError(f"{path} must be a plain file, and is none; remove it")
+        content = _read(path, entry)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{path} cannot be read ({error.strerror}); change its permissions, or set {DATA_VARIABLE} to another "
+            "folder, or to none",
+        ) from None
+    _check(content, entry, str(path), _AGAIN)
     _verified.add(mark)
+    return True
+
+
+_AGAIN = "remove it, or fetch it again from its publisher"
+
+
+def _read(path: Path, entry: Mapping[str, Any]) -> bytes:
+    """The bytes of a stored file; ValueError, and no more is read, where it is longer than it can be."""
+    # Compressed by another version of zlib it may be longer.
+    most = MOST if "content_sha256" in entry else entry.get("size", MOST)
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"{path} has more than {most:,} bytes: it is damaged or another file; {_AGAIN}")
+    return content
 
 
 def _check(content: bytes, entry: Mapping[str, Any], what: str, way_out: str) -> None:
@@ -125,7 +207,7 @@ def _check(content: bytes, entry: Mapping[str, Any], what: str, way_out: str) ->
     if "content_sha256" in entry:
         # Another version of zlib compresses to other bytes; what counts is what they hold.
         try:
-            found, wanted = hashlib.sha256(gzip.decompress(content)).hexdigest(), entry["content_sha256"]
+            found, wanted = _content_digest(content), entry["content_sha256"]
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"{what} is not a whole gzip file ({error}); {way_out}") from None
         if found == wanted:
@@ -134,7 +216,27 @@ def _check(content: bytes, entry: Mapping[str, Any], what: str, way_out: str) ->
     raise ValueError(f"{what} has SHA-256 {found}, wanted {wanted}: it is damaged or another file; {way_out}")
 
 
+def _content_digest(content: bytes) -> str:
+    """SHA-256 of what a gzip file holds, of which no more than a piece is ever in memory."""
+    digest, size = hashlib.sha256(), 0
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        while piece := file.read(2**18):
+            size += len(piece)
+            if size > MOST:
+                raise OSError(f"it holds more than {MOST:,} bytes")
+            digest.update(piece)
+    return digest.hexdigest()
+
+
 # -- fetching ------------------------------------------------------------------------------------------
+
+
+# What archives, tables and lines that are not what they should be make their readers raise: zipfile RuntimeError
+# for bits in its headers that stand for encryption and other methods.
+_FAULTS = (
+    *(ValueError, LookupError, TypeError, ArithmeticError, EOFError, OSError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, csv.Error),
+)
 
 
 def _made(key: str, entry: Mapping[str, Any], target: Path) -> dict[str, bytes]:
@@ -144,12 +246,12 @@ def _made(key: str, entry: Mapping[str, Any], target: Path) -> dict[str, bytes]:
         what = f"made from {', '.join(inputs)},"
         convert = partial(san_jose, inputs)
     else:
-        fetched = _fetched(key, entry["url"], target)
+        fetched = _fetched(key, entry, target)
         what = f"fetched from {entry['url']},"
         convert = partial(_converted, fetched, entry, PurePosixPath(key).name)
     try:
         contents = convert()
-    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+    except _FAULTS as error:
         raise ValueError(
             f"{key}, {what} is not what was published ({error}); try again later, or {_by_hand(key, target)}"
         ) from None
@@ -167,30 +269,49 @@ def _input(key: str) -> bytes:
         return find(key).read_bytes()
     # Without a checksum of its own it is used once and never stored: only what is made from it can be checked.
     target = _inside(cache_folder(), key)
-    folder = os.environ.get(DATA_VARIABLE)
-    for path in ([_inside(Path(folder).expanduser(), key)] if folder else []) + [target]:
+    folder = _folder(DATA_VARIABLE)
+    for path in ([_inside(folder, key)] if folder is not None else []) + [target]:
         if path.is_file():
-            return path.read_bytes()
-    return _fetched(key, entry["url"], target)
+            return _read(path, entry)
+    return _fetched(key, entry, target)
 
 
-def _fetched(key: str, url: str, target: Path) -> bytes:
-    """The bytes at a URL. They stay in memory (the largest file has 4 MB), so that nothing half-written stays."""
-    import pooch
+def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
+    """The published bytes. They stay in memory, bounded, so that nothing half-written stays."""
     import requests
     from tqdm import tqdm
 
-    received = io.BytesIO()
-    # disable=None: a bar on a terminal, nothing in a log. pooch sets the total, but wants one to begin with.
-    with tqdm(total=1, desc=key, unit="B", unit_scale=True, disable=None) as bar:
-        download = pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)
-        try:
-            download(url, received, None)
-        except (requests.RequestException, OSError) as error:
-            raise ConnectionError(
-                f"{key} is not on this machine and could not be fetched from {url} "
-                f"({type(error).__name__}: {error}); {_by_hand(key, target)}"
-            ) from None
+    url, received, begun = entry["url"], io.BytesIO(), time.monotonic()
+    most = entry.get("size", MOST) if entry["stored"] == "identity" else MOST
+    try:
+        with requests.get(url, stream=True, timeout=TIMEOUT) as response:
+            response.raise_for_status()
+            total = response.headers.get("Content-Length", "")
+            # disable=None: a bar on a terminal, nothing in a log.
+            with tqdm(
+                total=int(total) if total.isdecimal() else None,
+                desc=key,
+                unit="B",
+                unit_scale=True,
+                disable=None,
+            ) as bar:
+                for chunk in response.iter_content(_CHUNK):
+                    bar.update(received.write(chunk))
+                    if received.tell() > most:
+                        break
+                    if time.monotonic() - begun > LONGEST:
+                        raise TimeoutError(f"it took more than {LONGEST} seconds")
+    # Addresses that a publisher sends us on to can be such that their parsers raise ValueError.
+    except (requests.RequestException, OSError, ValueError) as error:
+        raise ConnectionError(
+            f"{key} is not on this machine and could not be fetched from {url} "
+            f"({type(error).__name__}: {error}); {_by_hand(key, target)}"
+        ) from None
+    if received.tell() > most:
+        raise ValueError(
+            f"{key}, fetched from {url}, has more than {most:,} bytes: it is not what was published; "
+            f"nothing was stored; {_by_hand(key, target)}"
+        )
     return received.getvalue()
 
 
@@ -203,8 +324,11 @@ def _converted(fetched: bytes, entry: Mapping[str, Any], name: str) -> dict[str,
     kind = entry["stored"]
     if kind == "member":
         # One named member is read into memory: no path in the archive is ever used on disk.
-        with zipfile.ZipFile(io.BytesIO(fetched)) as archive:
-            return {name: archive.read(entry["member"])}
+        with zipfile.ZipFile(io.BytesIO(fetched)) as archive, archive.open(entry["member"]) as member:
+            content = member.read(MOST + 1)
+        if len(content) > MOST:
+            raise ValueError(f"{entry['member']} has more than {MOST:,} bytes")
+        return {name: content}
     if kind == "columns":
         fetched = selected_columns(fetched, entry["columns"])
     return {name: gzip.compress(fetched, mtime=0) if kind in ("gzip", "columns") else fetched}
@@ -216,10 +340,10 @@ def selected_columns(table: bytes, columns: list[str]) -> bytes:
     missing = [column for column in columns if column not in (rows.fieldnames or [])]
     if missing:
         raise ValueError(f"column {missing[0]!r} is missing")
-    return _csv([columns, *([row[column] for column in columns] for row in rows)])
+    return _csv(itertools.chain([columns], ([row[column] for column in columns] for row in rows)))
 
 
-def _csv(rows: list[list[Any]]) -> bytes:
+def _csv(rows: Iterable[Sequence[Any]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()

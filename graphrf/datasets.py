@@ -192,6 +192,8 @@ def load(name: str) -> Dataset:
         If there is no such data set, or a file does not have its checksum.
     ConnectionError
         If a file is neither here nor to be fetched; the message says where to put it.
+    OSError
+        If a file cannot be read, or the cache cannot be written to: set `GRAPHRF_CACHE_DIR`.
     ImportError
         If a mesh is asked for without trimesh: pip install 'graphrf[mesh]'.
 
@@ -207,13 +209,18 @@ def load(name: str) -> Dataset:
     """
     entry = _entry(name)
     files = [_data_files.find(key) for key in entry["files"]]
+    content = _READERS[entry["reader"]](name, entry, files)
+    for key, file in zip(entry["files"], files, strict=True):
+        # Not changed since they were verified; no more than a look at each.
+        if not _data_files.verify(file, _data_files.registry()["files"][key]):
+            raise ValueError(f"{file} was removed while it was read; load {name!r} again")
     return Dataset(
         name=name,
         kind=entry["kind"],
         description=entry["description"],
         licence="; ".join(_licences(entry)),
         sources=tuple(_sources(entry)),
-        **_READERS[entry["reader"]](name, entry, files),
+        **content,
     )
 
 
@@ -227,6 +234,8 @@ def path(name: str) -> Path:
         does not have its checksum.
     ConnectionError
         If the file is neither here nor to be fetched.
+    OSError
+        If it cannot be read, or the cache cannot be written to.
     """
     entry = _entry(name)
     if not entry["files"]:

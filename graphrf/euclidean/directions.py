@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphrf import _checks
-from graphrf.euclidean.blas import one_thread
+from graphrf._threads import blas_threads
 
 DIRECTIONS = ("iid", "orthogonal", "simplex", "simplex+", "orthogonal-hd", "simplex-hd", "halton", "sobol")
 
@@ -107,7 +107,7 @@ def unit_blocks(directions: str, n: int, dimension: int, rng: np.random.Generato
         normal = rng.standard_normal((n, dimension, dimension))
         return normal / np.linalg.norm(normal, axis=2, keepdims=True)
     # Several threads of LAPACK would change the last bits.
-    with one_thread():
+    with blas_threads(1):
         rotations = haar(n, dimension, rng)
         return simplex(dimension) @ rotations if directions == "simplex" else rotations
 

@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from graphrf._threads import ordered_map, thread_count
-from graphrf.euclidean.blas import one_thread
+from graphrf._threads import blas_threads, ordered_map, thread_count
 from graphrf.euclidean.tensors import finfo, finite_tensor, is_tensor
 
 _BLOCK_BYTES = 1 << 20
@@ -120,6 +119,6 @@ def in_blocks(
     rows = max(16, _BLOCK_BYTES // max(1, out.shape[1] * out.itemsize))
     starts = range(0, x.shape[0], rows)
     # One thread of BLAS a block: its result would depend on how many there are.
-    with one_thread():
+    with blas_threads(1):
         for _ in ordered_map(lambda i: write(x[i : i + rows], out[i : i + rows]), starts, n_threads):
             pass

@@ -11,7 +11,7 @@ from scipy import special
 from scipy.stats import qmc
 
 from graphrf import _checks
-from graphrf.euclidean.blas import one_thread
+from graphrf._threads import blas_threads
 from graphrf.euclidean.directions import DIRECTIONS, simplex, simplex_plus, simplex_product, unit_blocks
 from graphrf.euclidean.hadamard import hadamard, next_power_of_two, project_rows
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
@@ -256,7 +256,7 @@ def _units(directions: str, lengths: np.ndarray, rng: np.random.Generator) -> np
     if directions != "simplex+":
         return unit_blocks(directions, n_blocks, d, rng)
     rotations, corners = unit_blocks("orthogonal", n_blocks, d, rng), simplex(d)
-    with one_thread():
+    with blas_threads(1):
         return np.stack([simplex_plus(norms, corners) @ r for norms, r in zip(lengths, rotations, strict=True)])
 
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from graphrf._threads import thread_count
+from graphrf._threads import blas_threads, thread_count
 from graphrf.gp import training, walk_choice
 from graphrf.gp.gram import FactorGram, Gram, SeriesGram
 from graphrf.gp.observations import Observations
@@ -266,4 +265,4 @@ def _counted(gram: Gram, step: Step | None) -> Gram:
 
 def linear_algebra(size: int, n_threads: int | None) -> Any:
     """A context in which BLAS has the threads that suit matrices of this size."""
-    return threadpool_limits(1 if size < _SINGLE_THREADED else thread_count(n_threads), user_api="blas")
+    return blas_threads(1 if size < _SINGLE_THREADED else thread_count(n_threads))

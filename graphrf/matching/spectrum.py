@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh_tridiagonal
 
+from graphrf._threads import blas_threads
 from graphrf.graph import Graph
 
 # Up to here all eigenvalues take a few seconds at most.
@@ -34,7 +35,8 @@ def density_of_states(
     walk_matrix = graph.walk_matrix(laplacian)
     n = graph.n_nodes
     if n <= _DENSE_NODES:
-        return np.linalg.eigvalsh(walk_matrix.toarray()), np.full(n, 1.0 / n)
+        with blas_threads(1):  # the bits depend on their number, and two take longer up to some hundred nodes
+            return np.linalg.eigvalsh(walk_matrix.toarray()), np.full(n, 1.0 / n)
     if n_probes is None:
         n_probes = max(1, min(_MOST_PROBES, _PROBE_ENTRIES // n))
     labels = graph.components()

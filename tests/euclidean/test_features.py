@@ -7,9 +7,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from threadpoolctl import threadpool_info, threadpool_limits
 
-from graphrf.euclidean.blas import one_thread
 from graphrf.euclidean.cosines import LARGEST, cos_rows, cos_sin_rows
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
 
@@ -113,22 +111,6 @@ def test_bad_tensors_are_refused(map_class):
     with pytest.raises(TypeError, match="`X` must be real"):
         features.transform(torch.zeros(2, 5, dtype=torch.complex64))
     assert features.transform(torch.ones(2, 5, dtype=torch.int64)).dtype == torch.get_default_dtype()
-
-
-def blas_threads():
-    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
-
-
-def test_contexts_of_one_thread_that_overlap_leave_blas_as_it_was():
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()
-        a, b = one_thread(), one_thread()
-        a.__enter__()
-        b.__enter__()
-        a.__exit__(None, None, None)
-        assert set(blas_threads()) <= {1, *(n for n in before if n != 2)}  # b is still inside
-        b.__exit__(None, None, None)
-        assert blas_threads() == before
 
 
 def test_transforms_in_several_threads_give_what_one_gives():

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf import _checks, _feature_bounds
+from graphrf._block_folder import read_folder
 from graphrf._devices import torch_device
 from graphrf._feature_bounds import FeatureKernel
 from graphrf._feature_bounds import HeavyTailWarning as HeavyTailWarning
@@ -552,12 +553,21 @@ class Features:
 
 
 def load_features(path: str | os.PathLike[str]) -> Features:
-    """Features from a file that `Features.save` wrote.
+    """Features from a file that `Features.save` wrote, or a folder of `sample_features(path=...)`.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is no such file, or it is not a whole file of features.
+        If there is no such file or folder, it is not one of whole features, or blocks are missing in a folder:
+        `sample_features` with the same arguments makes these.
+    OSError
+        If it cannot be read.
+    MemoryError
+        If the features of a folder do not fit; nothing is read by then.
+
+    Notes
+    -----
+    Time and memory: those of reading the file, or of reading a folder block by block.
 
     Examples
     --------
@@ -569,4 +579,5 @@ def load_features(path: str | os.PathLike[str]) -> Features:
     >>> again.n_steps == features.n_steps
     True
     """
-    return Features(**read_features(path))
+    path = _checks.path("path", path)
+    return Features(**(read_folder(path) if os.path.isdir(path) else read_features(path)))

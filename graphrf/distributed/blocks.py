@@ -9,16 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from distributed import get_worker
 
+from graphrf._block_folder import Rows, node_array, read_rows, write_rows
 from graphrf._feature_factor import FeatureFactor
 from graphrf._feature_files import OF_POWERS, RECORD
 from graphrf._threads import ordered_map
-from graphrf.distributed.files import read_rows, write_rows
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.sums import Node, Sums
 from graphrf.features import Features
+from graphrf.sampling.block_sizes import block_rows
 from graphrf.sampling.contract import Prepared
 from graphrf.sampling.record import Block, Joined
-from graphrf.sampling.sample import block_rows
 
 # Mapped pages of the graph are let go of beyond this share of a worker's memory, which they count against.
 _MAPPED_SHARE = 0.25
@@ -83,15 +83,6 @@ class RowBlock:
         return record + self.nodes.nbytes + value * self.arrays["indices"].size
 
 
-Rows = range | np.ndarray
-"""Nodes of a block: those from .. to, or an array of them."""
-
-
-def node_array(rows: Rows) -> np.ndarray:
-    """The nodes as an array of int64."""
-    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
-
-
 # -- blocks ------------------------------------------------------------------------------------------
 
 
@@ -125,8 +116,8 @@ def drawn(rows: Rows, file: File | None, *, drawing: Parcel, frame: Parcel) -> R
 
 def read(rows: Rows, file: File, *, frame: Parcel) -> RowBlock:
     """A block of rows from its file."""
-    nodes = node_array(rows)
-    return RowBlock(frame, nodes, read_rows(file.path, frame.content(), nodes, file.key))
+    arrays = read_rows(file.path, frame.content()._state(), rows, file.key)
+    return RowBlock(frame, node_array(rows), arrays)
 
 
 def write(block: RowBlock, file: File) -> None:

@@ -14,14 +14,15 @@ import scipy.sparse as sp
 from distributed import Client
 
 from graphrf import _checks, _feature_bounds
+from graphrf._block_folder import BlockFolder, Rows
 from graphrf._feature_bounds import FeatureKernel
 from graphrf._feature_factor import checked_columns
 from graphrf._memory import available_memory
 from graphrf.distributed import blocks
-from graphrf.distributed.blocks import Facts, File, Rows
+from graphrf.distributed.blocks import Facts, File
 from graphrf.distributed.client import arrays_folder, require_client, workers
 from graphrf.distributed.factor import DistributedFactor
-from graphrf.distributed.files import BlockFolder
+from graphrf.distributed.files import begin
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import Blocks, MadeBlocks
 from graphrf.features import Features
@@ -293,7 +294,7 @@ class DistributedFeatures:
         """
         folder = BlockFolder(path)
         rows = int(self._sizes[0])
-        known, key = folder.begin(self._held.client, self._frame, self._chosen, rows, self._identity())
+        known, key = begin(self._held.client, folder, self._frame, self._chosen, rows, self._identity())
         if known != rows:
             raise ValueError(
                 f"`path` must be a new folder, or one whose blocks have {rows} rows as these, got "
@@ -359,27 +360,15 @@ def load_features(
     client = require_client(client)
     _checks.flag("progress", progress)
     folder = BlockFolder(path)
-    frame, nodes, rows, key = folder.frame()
-    n_rows = frame.n_nodes if nodes is None else int(nodes.size)
-    parts = cut(nodes, n_rows, rows)
-    missing = folder.missing(len(parts))
-    if missing:
-        raise ValueError(
-            f"`path` must be a folder with all blocks, got {str(folder.path)!r}, where {len(missing)} of "
-            f"{len(parts)} are missing; sample_features with the same arguments makes them"
-        )
+    state, nodes, rows, key = folder.frame()
+    frame = Features(**state)
+    parts = folder.whole(nodes, frame.n_nodes if nodes is None else int(nodes.size), rows)
     mapped = arrays_folder(client, shared_folder)
     files = [File(folder.file(number), key) for number in range(len(parts))]
     held = MadeBlocks(client, blocks.read, parts, files, frame=Parcel(frame, mapped))
     identity = folder.identity()
     held.wait([len(part) for part in parts], progress=progress, what="features", unit="nodes")
     return DistributedFeatures(frame, nodes, parts, held, lambda: identity)
-
-
-def cut(nodes: np.ndarray | None, n_rows: int, rows: int) -> list[Rows]:
-    """The nodes of each block; None stands for all nodes."""
-    bounds = [(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
-    return [range(*bound) if nodes is None else nodes[slice(*bound)] for bound in bounds]
 
 
 def _process_memory() -> tuple[int, int]:

@@ -10,31 +10,19 @@ import numpy as np
 from distributed import Client
 
 from graphrf import _checks
+from graphrf._block_folder import BlockFolder, cut, identity_of, no_rows
 from graphrf.distributed.blocks import Drawing, File, drawn
 from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
-from graphrf.distributed.features import DistributedFeatures, cut
-from graphrf.distributed.files import BlockFolder, identity_of, without_rows
+from graphrf.distributed.features import DistributedFeatures
+from graphrf.distributed.files import begin
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import MadeBlocks
-from graphrf.features import Features
 from graphrf.graph import Graph, require_graph
+from graphrf.sampling.block_sizes import block_rows, file_rows
 from graphrf.sampling.contract import Prepared, Sampler
 from graphrf.sampling.powers import CompressedPowers
-from graphrf.sampling.record import Joined, record_bytes
-from graphrf.sampling.sample import block_rows, checked_dtype, expected_size, made_features, require_sampler
+from graphrf.sampling.sample import checked_dtype, expected_bytes, expected_size, few_features, require_sampler
 
-# A block's record has about so many bytes: some hundred milliseconds of walks, or of a product, a task.
-_BLOCK_BYTES = 2**27
-# ... and so many times those of a column of F^T y, of which every block makes one.
-_COLUMNS = 4
-# Small features are still shared out among workers: the more of these blocks, the more such columns they have.
-_FEWEST_COLUMNS = 2
-_FEWEST_BLOCKS = 4, 16
-# Below so many bytes sharing gains nothing.
-_SMALL_BYTES = 2**24
-_FEWEST_ROWS = 64
-# Nodes whose rows tell features from others.
-_PILOT = 16
 # Dask begins to write to disk at this share of a worker's memory.
 _FILLED = 0.6
 _OPTIONS = ("block_size", "shared_folder", "memory_limit", "progress")
@@ -155,16 +143,16 @@ def sample_features(
     prepared = sampler.prepare(graph, seed)
     nbytes = _record_bytes(prepared, sources)
     _check_memory(prepared, sources.size, nbytes, memory_limit, workers(client))
-    rows = min(block_size or _usual_block(sources.size, nbytes, graph.n_nodes), sources.size)
-    pilot = _features_of(prepared, sources, graph.n_nodes, seed, plain)
-    frame = without_rows(pilot)
+    rows = min(block_size or file_rows(sources.size, nbytes, graph.n_nodes), sources.size)
+    pilot = few_features(prepared, sources, graph.n_nodes, seed, plain)
+    frame = pilot._replaced(**no_rows(pilot._of_powers))
 
     def identity() -> dict[str, str]:
-        return identity_of(graph, chosen, pilot)
+        return identity_of(graph._digest, chosen, pilot._state())
 
     key = ""
     if folder is not None:
-        rows, key = folder.begin(client, frame, chosen, rows, identity())
+        rows, key = begin(client, folder, frame, chosen, rows, identity())
     numbers = range(-(-sources.size // rows))
     files = [None if folder is None else File(folder.file(number), key) for number in numbers]
     parts = cut(chosen, sources.size, rows)
@@ -235,8 +223,7 @@ def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
 def _record_bytes(prepared: Prepared, sources: np.ndarray) -> int:
     """About the bytes of the record of all rows."""
     rows = min(sources.size, block_rows(sources.size, prepared.visits_per_row, 1))
-    size = record_bytes(sources.size, *expected_size(prepared, sources, rows), prepared.counts_dtype.itemsize)
-    return size + sources.size * prepared.row_bytes
+    return expected_bytes(prepared, sources, expected_size(prepared, sources, rows))
 
 
 def _check_memory(
@@ -254,23 +241,3 @@ def _check_memory(
             f"`memory_limit` is {memory_limit / 2**30:.3g} GiB on {len(there)} workers; start more of them, "
             f"{prepared.remedy}, pass fewer `nodes`, or a larger `memory_limit`: Dask then writes blocks to disk"
         )
-
-
-def _usual_block(n_rows: int, nbytes: int, n_nodes: int) -> int:
-    """Rows of a block where none are asked for."""
-    column = 8 * n_nodes
-    by_size = nbytes / max(_BLOCK_BYTES, _COLUMNS * column)
-    fewest, most = _FEWEST_BLOCKS
-    shared = np.clip(nbytes / (_FEWEST_COLUMNS * column), min(fewest, nbytes / _SMALL_BYTES), most)
-    n_blocks = max(by_size, shared, 1.0)
-    return max(_FEWEST_ROWS, int(np.ceil(n_rows / n_blocks)))
-
-
-def _features_of(
-    prepared: Prepared, sources: np.ndarray, n_nodes: int, seed: int, dtype: np.dtype[Any]
-) -> Features:
-    """The features of a few of the nodes."""
-    few = sources[np.linspace(0, sources.size - 1, min(sources.size, _PILOT)).astype(np.int64)]
-    joined = Joined(few.size, n_nodes, (1, 1), prepared.counts_dtype)
-    joined.append(prepared.sample(few))
-    return made_features(prepared, joined.arrays(), nodes=few, n_nodes=n_nodes, seed=seed, dtype=dtype)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphrf import _checks
+from graphrf._block_folder import BlockFolder
 from graphrf._devices import engine_device
 from graphrf._memory import available_memory
 from graphrf._threads import ordered_map, thread_count
 from graphrf.features import Features
 from graphrf.graph import Graph, require_graph
+from graphrf.sampling.block_sizes import block_rows, file_rows
 from graphrf.sampling.contract import Prepared, Sampler
+from graphrf.sampling.into_folder import begun, draw_missing
 from graphrf.sampling.powers import CompressedPowers
 from graphrf.sampling.record import Joined, record_bytes
 
 if TYPE_CHECKING:
     import torch
 
-# A block is this many visits: large enough that Python's share is nothing, small enough for smooth progress
-# and for buffers that stay out of the way.
-_BLOCK_VISITS = 2_000_000
+# Rows that tell how large the record will be, and those that tell features from others.
 _PILOT_ROWS = 256
+_FEW_ROWS = 16
 
 
 def sample_features(
@@ -35,6 +38,7 @@ def sample_features(
     device: str | torch.device = "cpu",
     n_threads: int | None = None,
     dtype: Any = "float32",
+    path: str | os.PathLike[str] | None = None,
     memory_limit: int | None = None,
     progress: bool = False,
 ) -> Features:
@@ -59,8 +63,8 @@ def sample_features(
     nodes : array_like of int positions or str names, optional
         The nodes to sample, in the order of the rows. Default: all.
     seed : int in [0, 2^63), optional
-        None draws one, which the result records. A given seed gives the same bits on any number of threads and
-        for any choice of other nodes.
+        None draws one, which the result records, or takes that of the features in `path`. A given seed gives the
+        same bits on any number of threads and for any choice of other nodes.
     engine : {"numba", "torch"}, optional
         What samples: compiled loops on the CPU, or operations of torch on `device`, which need the extra `gp` and
         give the same (see Notes). Default: "numba" on the CPU, "torch" on any other device.
@@ -70,6 +74,11 @@ def sample_features(
         Of the compiled loops. Default: the cores that the process may use. Torch has threads of its own.
     dtype : {"float32", "float64"}
         Of the matrices that will be made from the features.
+    path : path of a folder, optional
+        Every block of rows is written there as soon as it is drawn, whole or not at all. A call with the same
+        arguments goes on where another one ended, however it did: what is there is not drawn again. The result is
+        that without `path`, bit for bit. `load_features` opens the folder without the graph;
+        `graphrf.distributed.sample_features` and `load_features` take it too.
     memory_limit : int, optional
         Bytes that the result and the blocks under way may take. Default: what the machine, or the device, has
         available now.
@@ -84,7 +93,10 @@ def sample_features(
     ------
     TypeError, ValueError
         For arguments that are out of range, unknown nodes, a directed graph, a device that torch has not, samplers
-        that are not graphrf's with the engine "torch".
+        that are not graphrf's with the engine "torch"; if `path` holds other features, other files or a damaged
+        block, which is named, or is given with a device that is not the CPU.
+    OSError
+        If `path` cannot be written, or the disk is full: blocks that are there stay, and the next call goes on.
     ImportError
         If torch is asked for and missing.
     MemoryError
@@ -99,6 +111,11 @@ def sample_features(
     Counts of walks are the same bits with both engines. Values of powers are so on the CPU; elsewhere they agree
     to rounding, by which a choice between nodes may fall otherwise in rare cases.
 
+    A folder takes the bytes of the record on the disk; a block about 128 MiB, or 32 bytes for each node of the
+    graph where that is more; of small features less. Of a process that is killed the block under way is lost, no
+    more. Memory: of the record and of two blocks. Processes that sample into one folder at once share the work,
+    but for blocks that they draw at the same time.
+
     Examples
     --------
     >>> import networkx as nx, graphrf as grf
@@ -106,6 +123,16 @@ def sample_features(
     >>> features = grf.sample_features(graph, grf.RandomWalks(n_walks=16), seed=0)
     >>> features.matrix(grf.Diffusion(lengthscale=1.0)).shape
     (34, 34)
+
+    With a folder, the second call draws nothing:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = grf.sample_features(graph, grf.RandomWalks(n_walks=16), path=folder)
+    ...     again = grf.sample_features(graph, grf.RandomWalks(n_walks=16), path=folder)
+    ...     alone = grf.load_features(folder)
+    >>> first.seed == again.seed == alone.seed
+    True
     """
     require_graph(graph)
     sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
@@ -115,7 +142,13 @@ def sample_features(
     sources = graph.positions(nodes)
     if sources.size == 0:
         raise ValueError("`nodes` must hold at least one node, got none")
-    seed = _checks.seed(seed)
+    folder = None if path is None else BlockFolder(path)
+    if folder is not None and place is not None and place.type != "cpu":
+        raise ValueError(
+            f"`path` must be None for samples on a device, got {str(path)!r} and device={str(device)!r}; leave "
+            "`device` out, and move the features there (Features.to)"
+        )
+    seed = folder.seed() if seed is None and folder is not None and folder.is_known else _checks.seed(seed)
     threads = thread_count(n_threads)
     limit = None if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
     prepared: Any = sampler.prepare(graph, seed)
@@ -136,6 +169,19 @@ def sample_features(
     working = min(2 * threads if threads > 1 else 1, len(blocks)) * prepared.working_bytes(rows)
     _check_memory(prepared, sources, (0, 0), working, limit)  # the pilot below needs the room of a block
     expected = expected_size(prepared, sources, rows)
+    if folder is not None:
+        chosen = None if nodes is None else sources
+        few = few_features(prepared, sources, graph.n_nodes, seed, dtype)
+        nbytes = expected_bytes(prepared, sources, expected)
+        _check_memory(prepared, sources, expected, working, limit)
+        parts, key = begun(folder, graph, few, chosen, file_rows(sources.size, nbytes, graph.n_nodes))
+        # A block beside those that are sampled; later the last one, and what checks it, beside the record.
+        working += 2 * nbytes * len(parts[0]) // sources.size
+        _check_memory(prepared, sources, expected, working, limit)
+        with _bar(sources.size, progress) as bar:
+            draw_missing(folder, prepared, parts, key, n_nodes=graph.n_nodes, rows=rows, threads=threads, bar=bar)
+        arrays = folder.read(few._state(), parts, key)
+        return made_features(prepared, arrays, nodes=sources, n_nodes=graph.n_nodes, seed=seed, dtype=dtype)
     if place is None or place.type == "cpu":
         _check_memory(prepared, sources, expected, working, limit)
         joined = Joined(sources.size, graph.n_nodes, expected, prepared.counts_dtype)
@@ -147,6 +193,16 @@ def sample_features(
             joined.append(block)
             bar.update(block.n_rows)
     return made_features(prepared, joined.arrays(), nodes=sources, n_nodes=graph.n_nodes, seed=seed, dtype=dtype)
+
+
+def few_features(
+    prepared: Prepared, sources: np.ndarray, n_nodes: int, seed: int, dtype: np.dtype[Any]
+) -> Features:
+    """The features of a few of the nodes, by which folders know features again."""
+    few = sources[np.linspace(0, sources.size - 1, min(sources.size, _FEW_ROWS)).astype(np.int64)]
+    joined = Joined(few.size, n_nodes, (1, 1), prepared.counts_dtype)
+    joined.append(prepared.sample(few))
+    return made_features(prepared, joined.arrays(), nodes=few, n_nodes=n_nodes, seed=seed, dtype=dtype)
 
 
 def made_features(
@@ -195,11 +251,6 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype(_checks.choice("dtype", name, ("float32", "float64")))
 
 
-def block_rows(n_sources: int, visits_per_row: float, threads: int) -> int:
-    """Rows of a block of the compiled loops: at least four blocks a thread, so that none waits long."""
-    return min(max(1, int(_BLOCK_VISITS / visits_per_row)), max(64, -(-n_sources // (4 * threads))))
-
-
 def expected_size(prepared: Prepared, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
     """About how many entries and visits the record will have.
 
@@ -219,12 +270,17 @@ def expected_size(prepared: Prepared, sources: np.ndarray, block_rows: int) -> t
     return int(share * n_entries), int(share * n_visits)
 
 
+def expected_bytes(prepared: Prepared, sources: np.ndarray, expected: tuple[int, int]) -> int:
+    """Memory of the record of the expected size."""
+    record = record_bytes(sources.size, *expected, prepared.counts_dtype.itemsize)
+    return record + sources.size * prepared.row_bytes
+
+
 def _check_memory(
     prepared: Prepared, sources: np.ndarray, expected: tuple[int, int], working: int, limit: int | None
 ) -> None:
     """Raise MemoryError if a record of the expected size and the blocks under way will not fit."""
-    record = record_bytes(sources.size, *expected, prepared.counts_dtype.itemsize)
-    needed = record + sources.size * prepared.row_bytes + working
+    needed = expected_bytes(prepared, sources, expected) + working
     if limit is not None and needed > limit:
         raise MemoryError(
             f"features of {sources.size} nodes with {prepared.sampler!r} need about {needed / 2**30:.3g} GiB, "

@@ -19,6 +19,7 @@ import pytest
 from distributed import Client
 
 import graphrf as grf
+from graphrf._block_folder import BlockFolder, read_rows, write_rows
 from graphrf._files import exclusive_write
 from graphrf.distributed import files, load_features, sample_features
 from tests.distributed.helpers import Told, require_same, weighted
@@ -312,7 +313,8 @@ def _spoil(file, how):
 def test_damaged_files_are_named(cluster_client, folder, name, how):
     file = _the(folder, name)
     _spoil(file, how)
-    with pytest.raises(ValueError, match=rf"`path` must be a whole file .* graphrf.distributed, got '{file}'"):
+    words = rf"`path` must be a whole file .* sample_features\(path=...\), got '{file}'"
+    with pytest.raises(ValueError, match=words):
         load_features(folder, client=cluster_client).gather()
 
 
@@ -321,7 +323,7 @@ def test_missing_files_are_named(cluster_client, folder, name):
     file = _the(folder, name)
     _spoil(file, "missing")
     with pytest.raises(
-        FileNotFoundError, match=f"`path` must be a file written by graphrf.distributed, .* {file}"
+        FileNotFoundError, match=rf"`path` must be a file written by sample_features\(path=...\), .* {file}"
     ):
         load_features(folder, client=cluster_client)
 
@@ -359,26 +361,26 @@ def test_the_shared_file_of_another_folder_is_refused(cluster_client, folder):
 
 
 def test_a_block_of_too_few_rows_is_refused(written, tmp_path):
-    folder = files.BlockFolder(written)
-    frame, _, _, key = folder.frame()
-    arrays = files.read_rows(folder.file(6), frame, np.arange(54, 63), key)
+    folder = BlockFolder(written)
+    state, _, _, key = folder.frame()
+    arrays = read_rows(folder.file(6), state, np.arange(54, 63), key)
     file = str(tmp_path / "rows-000006.npz")
-    files.write_rows(file, {**arrays, "indptr": arrays["indptr"][:-1]}, key)
+    write_rows(file, {**arrays, "indptr": arrays["indptr"][:-1]}, key)
     with pytest.raises(ValueError, match=r"rows-000006.npz': its arrays contradict each other; remove this file"):
-        files.read_rows(file, frame, np.arange(54, 62), key)
+        read_rows(file, state, np.arange(54, 62), key)
 
 
 @pytest.mark.parametrize("name", ["rows-000006.npz", "shared-*.npz", "features.json"])
 def test_any_changed_byte_is_noticed_or_changes_nothing(written, tmp_path, name):
     folder = Path(shutil.copytree(written, tmp_path / "features"))
     file = _the(folder, name)
-    block_folder = files.BlockFolder(folder)
+    block_folder = BlockFolder(folder)
     nodes = np.arange(54, 63)
 
     def read():
-        frame, *_, key = block_folder.frame()
+        state, *_, key = block_folder.frame()
         identity = block_folder.identity()
-        return {**identity, **frame._state(), **files.read_rows(block_folder.file(6), frame, nodes, key)}
+        return {**identity, **state, **read_rows(block_folder.file(6), state, nodes, key)}
 
     expected, whole = read(), file.read_bytes()
     noticed = 0

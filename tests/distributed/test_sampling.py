@@ -7,7 +7,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 import graphrf as grf
-from graphrf.distributed import parcel, sampling
+from graphrf.distributed import parcel
+from graphrf.sampling.block_sizes import file_rows
 from graphrf.sampling.walks import walk_block
 from tests.distributed.helpers import require_same, require_same_matrix, weighted
 
@@ -246,14 +247,14 @@ def test_options_of_a_gp_are_checked_when_they_are_given(cluster_client):
     ],
 )  # fmt: skip
 def test_blocks_are_neither_many_columns_nor_few_tasks(n_rows, row_bytes, n_nodes, n_blocks):
-    rows = sampling._usual_block(n_rows, n_rows * row_bytes, n_nodes)
+    rows = file_rows(n_rows, n_rows * row_bytes, n_nodes)
     assert rows >= 64
     assert -(-n_rows // rows) == pytest.approx(n_blocks, rel=0.02)
 
 
 def test_huge_features_are_cut_into_blocks_of_128_MiB():
     for n in (10**6, 4 * 10**6):
-        assert sampling._usual_block(n, n * 2**17, n) * 2**17 == pytest.approx(2**27, rel=0.01)
+        assert file_rows(n, n * 2**17, n) * 2**17 == pytest.approx(2**27, rel=0.01)
 
 
 def test_without_a_client_it_is_said_how_to_make_one(cluster_client, monkeypatch):

@@ -135,7 +135,7 @@ def test_what_exceeds_the_memory_limit_is_refused_and_told(engine, karate):
 @pytest.mark.parametrize("engine", ["numba", "torch"])
 def test_one_odd_source_does_not_open_the_door_to_a_record_that_cannot_fit(engine, monkeypatch):
     # Blocks of one row; the first node has no edges and next to no record, the others' exceed the limit.
-    monkeypatch.setattr("graphrf.sampling.sample._BLOCK_VISITS", 1)
+    monkeypatch.setattr("graphrf.sampling.block_sizes._BLOCK_VISITS", 1)
     monkeypatch.setattr("graphrf.sampling.device._HOST_VISITS", 1)
     graph = grf.from_edges(np.arange(1, 4_999), np.arange(2, 5_000), n_nodes=5_000)
     sampler = grf.RandomWalks(100, grf.Truncated(20))

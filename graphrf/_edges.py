@@ -139,5 +139,7 @@ def merged_adjacency(
         if not directed:
             there, back = adjacency[src, dst], adjacency[dst, src]
             kept = weight[np.asarray((there > back) | ((there == back) & (src <= dst))).ravel()]
-        adjacency.data *= kept.mean()
+        with np.errstate(over="ignore"):  # what is infinite is refused by Graph
+            mean = kept.mean()
+            adjacency.data *= mean if np.isfinite(mean) else (kept / kept.size).sum()
     return adjacency if directed else sp.csr_array(adjacency.maximum(adjacency.T))

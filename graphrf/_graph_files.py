@@ -1,27 +1,27 @@
-"""Reading graphs from files: edge lists, GML, GraphML, MatrixMarket and scipy's npz.
+"""Reading graphs from files: edge lists, GML and GraphML.
 
-Readers return plain edges, matrices or networkx graphs; what the edges mean (weights, distances, directions)
-is decided in `graphrf.loaders`. Nothing is unpickled, and XML with a document type or entities is refused.
+Readers return plain edges or networkx graphs; what the edges mean (weights, distances, directions)
+is decided in `graphrf.loaders`. Files are bounded before they are parsed; nothing is unpickled; XML with a
+document type or entities is refused; what other libraries' readers raise becomes `ValueError`.
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import os
 import re
-import zipfile
-import zlib
+import sys
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from graphrf._edges import positions_of_names
+from graphrf._foreign_files import foreign, read_bytes, require, short
+from graphrf._memory import available_memory
 
 EDGE_LIST_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".cites")
 
@@ -40,7 +40,20 @@ _HEADER_TITLES = {
 }
 # Cells of a column of numbers that hold none; they do not make a line a header.
 _MISSING = {"", "-", "?", "na", "n/a", "nan", "none", "null"}
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# No two ways to match one text: a cell of many digits would take quadratic time.
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+
+
+# Characters that part the cells of a line.
+_ASCII_MARKS = ",; \t\v\f\x1c\x1d\x1e\x1f"
+_MARKS = _ASCII_MARKS + "\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+# Memory that is taken for a byte of a file.
+_TEXT = 12.0
+_GML = 100.0
+_GRAPHML = 100.0
+# Beside its text, an edge list takes so many bytes for a line and for a cell of it.
+_LINE = 300.0
+_CELL = 200.0
 
 
 @dataclass(frozen=True)
@@ -59,38 +72,9 @@ def suffix(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a file, decompressed when its name ends in `.gz`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is a folder, is empty, or is a damaged or truncated gzip file.
-    """
-    if not path.exists():
-        raise FileNotFoundError(
-            f"no such file: {os.fspath(path)!r}; named data sets are read by graphrf.datasets.load(name)"
-        )
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; a file with a graph or a mesh was wanted")
-    content = path.read_bytes()
-    if path.name.lower().endswith(".gz"):
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(
-                f"{path} is not a whole gzip file ({error}); it is damaged or truncated: fetch it again"
-            ) from None
-    if not content.strip():
-        raise ValueError(f"{path} is empty; a file with a graph or a mesh was wanted")
-    return content
-
-
-def read_text(path: Path) -> str:
-    """The text of a file in UTF-8, decompressed, with line ends as newlines."""
-    content = read_bytes(path)
+def read_text(path: Path, factor: float = _TEXT, memory_limit: int | None = None) -> str:
+    """The text of a file in UTF-8, decompressed, with line ends as newlines; bounded as in `read_bytes`."""
+    content = read_bytes(path, factor, memory_limit)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -110,13 +94,17 @@ def read_edge_list(
     columns: tuple[str | int, str | int] = (0, 1),
     weight: str | int | None = None,
     header: bool | None = None,
+    memory_limit: int | None = None,
 ) -> EdgeList:
     """The edges of a text file with one edge a line; see `graphrf.load_graph` for the rules.
 
     Nodes that are all integers written plainly are integers, sorted; otherwise they are strings in the order
     of their first appearance. Cost: about 2 s and 500 bytes a line for a file of a million lines.
     """
-    numbers, lines = _data_lines(path)
+    text = read_text(path, _TEXT, memory_limit)
+    _require_room(path, text, memory_limit)
+    numbers, lines = _data_lines(path, text)
+    del text
     cells, width = _split(path, numbers, lines)
     by_name = any(isinstance(column, str) for column in (*columns, weight))
     has_header = _has_header(cells, width, columns, by_name) if header is None else bool(header)
@@ -140,10 +128,19 @@ def read_edge_list(
     return EdgeList(positions[0::2], positions[1::2], values, nodes, np.asarray(numbers))
 
 
-def _data_lines(path: Path) -> tuple[list[int], list[str]]:
+def _require_room(path: Path, text: str, memory_limit: int | None) -> None:
+    """Raise `MemoryError` where the lines and cells of a text exceed the limit: counting them takes no memory."""
+    limit = available_memory() if memory_limit is None else memory_limit
+    n_lines = text.count("\n") + 1
+    n_cells = n_lines + sum(text.count(mark) for mark in (_ASCII_MARKS if text.isascii() else _MARKS))
+    size = sys.getsizeof(text)
+    require(path, size, 4 * size + _LINE * n_lines + _CELL * n_cells, limit)
+
+
+def _data_lines(path: Path, text: str) -> tuple[list[int], list[str]]:
     """Numbers (from 1) and text of the lines that are neither blank nor comments."""
     numbers, lines = [], []
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         stripped = line.lstrip()
         if stripped and stripped[0] not in "#%":
             numbers.append(number)
@@ -217,8 +214,13 @@ def _has_header(cells: list[str], width: int, columns: tuple[str | int, str | in
 def _column(path: Path, column: str | int, titles: list[str] | None, width: int) -> int:
     if isinstance(column, str):
         if titles is None or column not in titles:
-            have = "it has no header" if titles is None else f"its columns are {', '.join(map(repr, titles))}"
-            raise ValueError(f"{path} has no column {column!r}: {have}; columns may be given by position from 0")
+            have = "it has no header"
+            if titles is not None:
+                more = f" and {len(titles) - 10:,} more" if len(titles) > 10 else ""
+                have = f"its columns are {', '.join(map(short, titles[:10]))}{more}"
+            raise ValueError(
+                f"{path} has no column {short(column)}: {have}; columns may be given by position from 0"
+            )
         return titles.index(column)
     if not 0 <= column < width:
         raise ValueError(f"{path} has no column {column}: it has {width} columns, counted from 0")
@@ -239,46 +241,45 @@ def _positions(ends: list[str]) -> tuple[np.ndarray, Sequence[Hashable]]:
 
 
 def _numbers(path: Path, cells: list[str], lines: list[int]) -> np.ndarray:
-    try:
-        return np.array(list(map(float, cells)))
-    except ValueError:
-        for cell, line in zip(cells, lines, strict=True):
-            try:
-                float(cell)
-            except ValueError:
-                raise ValueError(f"{path}, line {line}: the weight must be a number, got {cell!r}") from None
-        raise
+    # Python reads "1_0" as 10, but no table of numbers means that.
+    if not any("_" in cell for cell in cells):
+        with suppress(ValueError):
+            return np.array(list(map(float, cells)))
+    for cell, line in zip(cells, lines, strict=True):
+        try:
+            bad = "_" in cell or float(cell) is None
+        except ValueError:
+            bad = True
+        if bad:
+            raise ValueError(f"{path}, line {line}: the weight must be a number, got {short(cell)}")
+    raise AssertionError("no cell is at fault")  # pragma: no cover
 
 
 # -- GML and GraphML -----------------------------------------------------------------------------------
 
 
-def read_gml(path: Path) -> Any:
+def read_gml(path: Path, memory_limit: int | None = None) -> Any:
     """The networkx graph of a GML file.
 
     Nodes are named by their labels where every node has one and they differ, else by their ids.
     """
     import networkx as nx
 
-    lines = read_text(path).split("\n")
-    try:
+    lines = read_text(path, _GML, memory_limit).split("\n")
+    with foreign(path, "GML file"):
         graph = nx.parse_gml(lines, label="id")
-    except (nx.NetworkXError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _unreadable(path, "GML", error) from None
-    labels = [data.get("label") for _, data in graph.nodes(data=True)]
-    named = all(isinstance(label, Hashable) and label is not None for label in labels)
-    if labels and named and len(set(labels)) == len(labels):
-        graph = nx.relabel_nodes(graph, dict(zip(graph, labels, strict=True)))
+        labels = [data.get("label") for _, data in graph.nodes(data=True)]
+        named = all(isinstance(label, Hashable) and label is not None for label in labels)
+        if labels and named and len(set(labels)) == len(labels):
+            graph = nx.relabel_nodes(graph, dict(zip(graph, labels, strict=True)))
     return graph
 
 
-def read_graphml(path: Path) -> Any:
+def read_graphml(path: Path, memory_limit: int | None = None) -> Any:
     """The networkx graph of a GraphML file in UTF-8, without document type or entities."""
-    import xml.etree.ElementTree as ElementTree
-
     import networkx as nx
 
-    text = read_text(path)
+    text = read_text(path, _GRAPHML, memory_limit)
     # Entities can expand to gigabytes or name other files, and need a document type, which GraphML never has.
     forbidden = re.search("<!(DOCTYPE|ENTITY)", text, re.IGNORECASE)
     if forbidden:
@@ -286,82 +287,5 @@ def read_graphml(path: Path) -> Any:
         raise ValueError(f"{path}, line {line}: XML document types and entities are refused; remove them")
     # The text is UTF-8 by now, whatever encoding its declaration names.
     text = re.sub(r"^\s*<\?xml[^>]*\?>", "", text, count=1)
-    try:
+    with foreign(path, "GraphML file"):
         return nx.read_graphml(io.BytesIO(text.encode("utf-8")))
-    except (
-        nx.NetworkXError,
-        ElementTree.ParseError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
-        raise _unreadable(path, "GraphML", error) from None
-
-
-# -- matrices ------------------------------------------------------------------------------------------
-
-
-def is_matrix_market(path: Path) -> bool:
-    """Whether the file opens with MatrixMarket's banner; files called .mtx without it are edge lists."""
-    return read_bytes(path)[:14].lower() == b"%%matrixmarket"
-
-
-def read_matrix_market(path: Path) -> Any:
-    """The sparse or dense real matrix of a MatrixMarket file."""
-    from scipy.io import mmread
-
-    content = read_bytes(path)
-    try:
-        matrix = mmread(io.BytesIO(content))
-    except (ValueError, OverflowError, TypeError, MemoryError, OSError) as error:
-        raise _unreadable(path, "MatrixMarket", error) from None
-    return _real(path, matrix)
-
-
-def read_npz(path: Path) -> Any:
-    """The matrix of a file written by `scipy.sparse.save_npz`."""
-    content = read_bytes(path)
-    try:
-        matrix: Any = sp.load_npz(io.BytesIO(content))
-        if matrix.format in ("csr", "csc", "bsr"):
-            # Without this check a damaged file would make scipy read outside its arrays.
-            matrix.check_format(full_check=True)
-        elif matrix.format not in ("coo", "dia"):
-            raise ValueError(f"format {matrix.format!r}")
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        IndexError,
-        NotImplementedError,
-        OverflowError,
-        MemoryError,
-        EOFError,
-        OSError,
-        zlib.error,
-        zipfile.BadZipFile,
-    ) as error:
-        raise _unreadable(path, "scipy.sparse npz", error) from None
-    return _real(path, matrix)
-
-
-def _real(path: Path, matrix: Any) -> Any:
-    """The matrix, once it is known to be real and of a size that its entries make credible."""
-    if max(matrix.shape) > max(10**7, 100 * matrix.size):
-        # A few bytes of a damaged header would otherwise ask for all the memory there is.
-        raise ValueError(
-            f"{path} holds a matrix of shape {tuple(matrix.shape)} with {matrix.size} entries; "
-            "nearly all of its nodes would be isolated, so it is taken for damaged"
-        )
-    if matrix.dtype.kind not in "biuf":
-        raise ValueError(f"{path} holds a matrix of dtype {matrix.dtype}; a real one was wanted")
-    return matrix
-
-
-def _unreadable(path: Path, wanted: str, error: BaseException) -> ValueError:
-    # Libraries are given bytes: where they name the file, they name a place in memory.
-    reason = re.sub(r"The file <[^>]*>", "it", " ".join(str(error).split())) or type(error).__name__
-    return ValueError(f"{path} is not a readable {wanted} file: {reason[:300]}")

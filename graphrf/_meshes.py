@@ -12,15 +12,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf import _checks
-from graphrf._graph_files import read_bytes, suffix
+from graphrf._foreign_files import foreign, read_bytes
+from graphrf._graph_files import suffix
 
 MESH_SUFFIXES = (".stl", ".ply", ".off", ".obj")
+# Memory that is taken for a byte of a file.
+_MESH = 100.0
 
 
-def mesh_arrays(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
+def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Vertices (V, 3) and triangles (F, 3) of a path, a trimesh.Trimesh or a pair of arrays, checked."""
     if isinstance(mesh, str | Path) or hasattr(mesh, "__fspath__"):
-        mesh = _read(Path(mesh))
+        mesh = _read(Path(mesh), memory_limit)
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         vertices, faces = np.asarray(mesh.vertices), np.asarray(mesh.faces)
     elif isinstance(mesh, tuple | list) and len(mesh) == 2:
@@ -44,10 +47,10 @@ def mesh_arrays(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
     return _checks.finite("mesh vertices", vertices.astype(np.float64)), faces.astype(np.int64)
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path, memory_limit: int | None) -> Any:
     """The trimesh of a mesh file; duplicate vertices of STL are joined, as trimesh does on loading."""
-    content = read_bytes(path)
     kind = suffix(path)
+    content = read_bytes(path, _MESH, memory_limit)
     if kind not in MESH_SUFFIXES:
         raise ValueError(f"{path} has no known mesh format; wanted one of {', '.join(MESH_SUFFIXES)} (.gz)")
     try:
@@ -56,13 +59,10 @@ def _read(path: Path) -> Any:
         raise ImportError(
             "reading mesh files needs trimesh, which is not installed: pip install 'graphrf[mesh]'"
         ) from None
-    try:
-        # Textures and materials are left alone: they would be looked for in other files.
-        options: dict[str, Any] = {"skip_materials": True} if kind in (".ply", ".obj") else {}
+    # Textures and materials are left alone: they would be looked for in other files.
+    options: dict[str, Any] = {"skip_materials": True} if kind in (".ply", ".obj") else {}
+    with foreign(path, f"{kind[1:].upper()} mesh"):
         loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], force="mesh", **options)
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path} is not a readable {kind[1:].upper()} mesh: {reason[:300]}") from None
     n_faces = len(getattr(loaded, "faces", ()))
     _check_whole(path, content, kind, n_faces)
     if not n_faces:

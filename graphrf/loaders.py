@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf import _checks, _edges, _graph_files, _meshes
+from graphrf import _checks, _edges, _graph_files, _matrix_files, _meshes
+from graphrf._foreign_files import checked_size, short
 from graphrf.graph import Graph
 
 WEIGHT_KINDS = ("similarity", "distance")
@@ -27,6 +29,7 @@ def load_graph(
     directed: bool | None = None,
     columns: tuple[str | int, str | int] = (0, 1),
     header: bool | None = None,
+    memory_limit: int | None = None,
 ) -> Graph:
     r"""A `Graph` from a file or from another library's graph.
 
@@ -64,6 +67,8 @@ def load_graph(
         for by name, if its two ends are words such as source, target or id_1, id_2, or if they are not both
         numbers while those of the next line are, or if some other column has a word there (other than NA, null
         and the like) and a number in the next line.
+    memory_limit : int, optional
+        Bytes that the reading of a file may take. Default: what the machine has available.
 
     Returns
     -------
@@ -75,9 +80,13 @@ def load_graph(
     ------
     FileNotFoundError
         If there is no such file.
+    MemoryError
+        If the reading of a file would exceed `memory_limit`, before it is parsed; a file with `.gz` is
+        decompressed only so far.
     TypeError, ValueError
-        If the source is of no kind above; if a file is empty, truncated, ragged or of unknown format (with
-        its name and line); if a weight is missing, not a number, NaN, infinite or negative (with its edge).
+        If the source is of no kind above; if a file is no plain file, empty, truncated, ragged or of unknown
+        format (with its name and line); if a weight is missing, not a number, NaN, infinite or negative (with
+        its edge).
     ImportError
         If a mesh file is read without trimesh.
 
@@ -92,8 +101,13 @@ def load_graph(
     line decides the delimiter: a tab if it has one, else a comma, else a semicolon, else white space. Cells
     in quotation marks may hold a comma.
 
-    Self-loops are kept. Nothing is unpickled; XML with a document type or entities is refused. Cost: linear
-    in the size of the source; a million lines of an edge list take about 2 s and 500 MB.
+    Self-loops are kept. Cost: linear in the size of the source; a million lines of an edge list take about
+    2 s and 500 MB.
+
+    **Files that are not to be trusted.** Nothing is unpickled, no other file is opened, and XML with a document
+    type or entities is refused; the reader of edge lists and that of npz files are graphrf's own. GML, GraphML,
+    MatrixMarket and meshes are read by networkx, scipy and trimesh: that these never crash, nor read damaged
+    numbers as others, is not promised, and only the size of what they are given is bounded.
 
     Examples
     --------
@@ -121,9 +135,12 @@ def load_graph(
         directed = _checks.flag("directed", directed)
     if header is not None:
         header = _checks.flag("header", header)
+    if memory_limit is not None:
+        memory_limit = _checks.integer("memory_limit", memory_limit, low=1)
     if isinstance(source, str | os.PathLike):
-        path = Path(os.fspath(source))
-        return _from_file(path, weight, weight_is, directed, columns, header)
+        path = Path(_checks.path("source", source))
+        with _named(path):
+            return _from_file(path, weight, weight_is, directed, columns, header, memory_limit)
     if header is not None or tuple(columns) != (0, 1):
         raise ValueError(f"`columns` and `header` belong to files of edges, got a {type(source).__name__}")
     networkx = sys.modules.get("networkx")
@@ -296,6 +313,9 @@ def from_points(x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthsc
 
     from scipy.spatial import cKDTree
 
+    # Exact, and no square over- or underflows.
+    exponent = _exponent(points)
+    points = np.ldexp(points, -exponent)
     nearest: Any = cKDTree(points).query(points, k=k + 1)
     distances, found = nearest
     # A point is its own nearest neighbour, but among more than k equal points its list may miss it.
@@ -307,12 +327,15 @@ def from_points(x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthsc
     if weights == "inverse_length":
         values = _meshes.inverse_lengths(lengths)
     else:
-        scale = float(np.median(lengths)) or 1.0 if lengthscale is None else lengthscale
-        values = np.exp(-0.5 * (lengths / scale) ** 2)
+        scale = float(np.median(lengths)) or 1.0 if lengthscale is None else np.ldexp(lengthscale, -exponent)
+        with np.errstate(all="ignore"):  # far points weigh nothing, equal points 1
+            values = np.exp(-0.5 * np.where(lengths == 0, 0.0, lengths / scale) ** 2)
     return from_edges(src, dst, values, n_nodes=n_points)
 
 
-def from_mesh(mesh: Any, *, on: str = "faces", weights: str = "unit", weld: bool = True) -> Graph:
+def from_mesh(
+    mesh: Any, *, on: str = "faces", weights: str = "unit", weld: bool = True, memory_limit: int | None = None
+) -> Graph:
     r"""The graph of a triangle mesh, on its faces or on its vertices.
 
     Parameters
@@ -329,6 +352,8 @@ def from_mesh(mesh: Any, *, on: str = "faces", weights: str = "unit", weld: bool
     weld : bool
         Whether vertices at exactly the same place are one. Files split vertices along the seams of textures
         and sharp creases, which cuts the surface into pieces.
+    memory_limit : int, optional
+        Bytes that the reading of a file may take. Default: what the machine has available.
 
     Returns
     -------
@@ -342,6 +367,8 @@ def from_mesh(mesh: Any, *, on: str = "faces", weights: str = "unit", weld: bool
         If a file is read without trimesh: pip install 'graphrf[mesh]'.
     TypeError, ValueError, FileNotFoundError
         If the mesh is of no kind above, has no face, or a face names a vertex that does not exist.
+    MemoryError
+        If the reading of a file would exceed `memory_limit`, before it is parsed.
 
     Notes
     -----
@@ -360,7 +387,16 @@ def from_mesh(mesh: Any, *, on: str = "faces", weights: str = "unit", weld: bool
     _checks.choice("weights", weights, MESH_WEIGHTS)
     if weights == "cotangent" and on == "faces":
         raise ValueError("`weights` = 'cotangent' needs on='vertices', got on='faces'")
-    vertices, faces = _meshes.mesh_arrays(mesh)
+    if memory_limit is not None:
+        memory_limit = _checks.integer("memory_limit", memory_limit, low=1)
+    if isinstance(mesh, str | os.PathLike):
+        mesh = Path(_checks.path("mesh", mesh))
+        with _named(mesh):
+            vertices, faces = _meshes.mesh_arrays(mesh, memory_limit)
+    else:
+        vertices, faces = _meshes.mesh_arrays(mesh)
+    # Weights depend on the shape alone: by this factor, which is exact, no square over- or underflows.
+    vertices = np.ldexp(vertices, -_exponent(vertices))
     places = np.arange(len(vertices))
     if _checks.flag("weld", weld):
         places, faces = _meshes.weld(vertices, faces)
@@ -378,6 +414,11 @@ def from_mesh(mesh: Any, *, on: str = "faces", weights: str = "unit", weld: bool
     return Graph(adjacency, nodes=names)
 
 
+def _exponent(values: np.ndarray) -> int:
+    """The power of two just above all magnitudes; 0 for zeros."""
+    return int(np.frexp(np.abs(values).max(initial=0.0))[1])
+
+
 # -- sources of load_graph -----------------------------------------------------------------------------
 
 
@@ -388,38 +429,47 @@ def _from_file(
     directed: bool | None,
     columns: tuple[str | int, str | int],
     header: bool | None,
+    memory_limit: int | None,
 ) -> Graph:
+    checked_size(path)
     kind = _graph_files.suffix(path)
     as_edges = kind in _graph_files.EDGE_LIST_SUFFIXES
     if kind == ".mtx":
-        as_edges = not _graph_files.is_matrix_market(path)
+        as_edges = not _matrix_files.is_matrix_market(path)
     if as_edges:
         _need_weight(weight, weight_is)
         first, second = _two_columns(columns)
-        edges = _graph_files.read_edge_list(path, columns=(first, second), weight=weight, header=header)
+        edges = _graph_files.read_edge_list(
+            path, columns=(first, second), weight=weight, header=header, memory_limit=memory_limit
+        )
         return _from_edge_list(path, edges, weight_is, bool(directed))
     if header is not None or tuple(columns) != (0, 1):
         raise ValueError(f"`columns` and `header` belong to edge lists, {path} is none")
     if kind in _meshes.MESH_SUFFIXES:
-        return _from_plain_mesh(path, weight, weight_is, directed)
-    try:
-        if kind in (".gml", ".graphml"):
-            read = _graph_files.read_gml if kind == ".gml" else _graph_files.read_graphml
-            return _from_networkx(read(path), weight, weight_is, directed)
-        if kind in (".mtx", ".npz"):
-            read = _graph_files.read_npz if kind == ".npz" else _graph_files.read_matrix_market
-            return _from_matrix(read(path), weight, weight_is, directed)
-    except (ValueError, TypeError) as error:
-        if str(path) in str(error):
-            raise
-        raise type(error)(f"{path}: {error}") from None
-    if not path.is_file():
-        _graph_files.read_bytes(path)  # says what is wrong
+        return _from_plain_mesh(path, weight, weight_is, directed, memory_limit)
+    if kind in (".gml", ".graphml"):
+        network = _graph_files.read_gml if kind == ".gml" else _graph_files.read_graphml
+        return _from_networkx(network(path, memory_limit), weight, weight_is, directed)
+    if kind in (".mtx", ".npz"):
+        matrix = _matrix_files.read_npz if kind == ".npz" else _matrix_files.read_matrix_market
+        return _from_matrix(matrix(path, memory_limit), weight, weight_is, directed)
     raise ValueError(
         f"{path} has no known format; wanted .gml, .graphml, .mtx, .npz, an edge list "
         f"({', '.join(_graph_files.EDGE_LIST_SUFFIXES)}) or a mesh ({', '.join(_meshes.MESH_SUFFIXES)}), "
         "each also with .gz"
     )
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Faults of what a file holds name the file."""
+    try:
+        yield
+    except (ValueError, TypeError, MemoryError) as error:
+        if str(path) in str(error):
+            raise
+        kind = next(kind for kind in (ValueError, TypeError, MemoryError) if isinstance(error, kind))
+        raise kind(f"{path}: {error}" if str(error) else f"{path}: not enough memory to read it") from None
 
 
 def _two_columns(columns: Any) -> tuple[str | int, str | int]:
@@ -461,7 +511,7 @@ def _from_networkx(graph: Any, weight: str | int | None, weight_is: str, directe
     if weight is not None:
         listed = [value for _, _, value in graph.edges(data=weight, default=None)]
         numbers = _as_numbers(listed, pairs, weight)
-        values = _edges.checked_weights(numbers, len(pairs), weight_is, lambda edge: f"edge {pairs[edge]}")
+        values = _edges.checked_weights(numbers, len(pairs), weight_is, lambda edge: f"edge {short(pairs[edge])}")
     adjacency = _edges.merged_adjacency(len(nodes), src, dst, values, weight_is, keep)
     return Graph(adjacency, nodes=nodes, directed=keep)
 
@@ -471,12 +521,14 @@ def _as_numbers(values: list[Any], pairs: list[tuple[Any, Any]], weight: str | i
     numbers = []
     for value, pair in zip(values, pairs, strict=True):
         if value is None:
-            raise ValueError(f"`weight` must be an attribute of every edge, but edge {pair} has no {weight!r}")
+            raise ValueError(
+                f"`weight` must be an attribute of every edge, but edge {short(pair)} has no {weight!r}"
+            )
         try:
             numbers.append(float(value))
         except (TypeError, ValueError):
             raise ValueError(
-                f"`weight` must be an attribute with numbers, but {weight!r} of edge {pair} is "
+                f"`weight` must be an attribute with numbers, but {weight!r} of edge {short(pair)} is "
                 f"{_checks.describe(value)}"
             ) from None
     return numbers
@@ -496,8 +548,10 @@ def _from_matrix(matrix: Any, weight: str | int | None, weight_is: str, directed
     values = _edges.checked_weights(lengths.data, lengths.nnz, "distance", place)
     # An undirected matrix lists every edge but the self-loops twice; each counts once in the mean.
     share = np.where((lengths.row == lengths.col) | bool(directed), 1.0, 0.5)
-    mean = float(np.average(values, weights=share)) if values.size else 1.0
-    adjacency = sp.coo_array((mean / values, (lengths.row, lengths.col)), shape=lengths.shape)
+    relative = np.ldexp(values, -_exponent(values))  # exact; the mean of large distances would overflow
+    mean = float(np.average(relative, weights=share)) if values.size else 1.0
+    with np.errstate(over="ignore", divide="ignore"):  # what is infinite is refused by Graph
+        adjacency = sp.coo_array((mean / relative, (lengths.row, lengths.col)), shape=lengths.shape)
     return Graph(adjacency, directed=bool(directed))
 
 
@@ -527,9 +581,11 @@ def _from_pyg(data: Any, weight: str | int | None, weight_is: str, directed: boo
     return from_edges(src, dst, values, n_nodes=n_nodes, directed=bool(directed), weight_is=weight_is)
 
 
-def _from_plain_mesh(mesh: Any, weight: str | int | None, weight_is: str, directed: bool | None) -> Graph:
+def _from_plain_mesh(
+    mesh: Any, weight: str | int | None, weight_is: str, directed: bool | None, memory_limit: int | None = None
+) -> Graph:
     _refuse_weights(weight, weight_is, "a mesh; graphrf.from_mesh has weights=")
-    graph = from_mesh(mesh)
+    graph = from_mesh(mesh, memory_limit=memory_limit)
     return _with_directions(graph) if directed else graph
 
 

@@ -104,9 +104,8 @@ def version(path: str | os.PathLike[str]) -> tuple[int, int, int]:
 def sync_folder(folder: Path) -> None:
     """Have the names in a folder reach the disk.
 
-    Without it a power cut may bring the old name back, or none, some seconds after the writer was told that all is
-    done. It takes about as long as syncing a small file. Where folders cannot be opened or synced, the system
-    decides.
+    Without it a power cut may bring the old name back, or none, after the writer was told that all is done. On
+    ext4 it makes a small save no slower. Where folders cannot be opened or synced, the system decides.
     """
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
@@ -147,10 +146,13 @@ def file_path(path: Any, argument: str) -> Path:
     return target
 
 
+# A disk, a quota or the size that a process may give to a file is used up.
+FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+
 _ROOM = "make room there, or choose another place"
 _RIGHTS = "choose a place that can be written to, or change its permissions"
 _WAYS_OUT = {
-    **dict.fromkeys((errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)), _ROOM),
+    **dict.fromkeys(FULL, _ROOM),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
     errno.ENAMETOOLONG: "choose a shorter one",
 }
@@ -160,7 +162,7 @@ def cannot_write(error: OSError, place: str | os.PathLike[str], argument: str) -
     """The same error, which names the argument and the place, and says what to do."""
     return OSError(
         error.errno,
-        f"`{argument}` must be a path that can be written to, got {str(place)!r} ({error.strerror or error}); "
+        f"`{argument}` must be one that can be written to, got {str(place)!r} ({error.strerror or error}); "
         f"{_WAYS_OUT.get(error.errno or 0, 'choose another place')}; what was there before is unchanged",
     )
 

@@ -16,6 +16,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from graphrf import _graph_folder
+from graphrf._files import FULL, cannot_write, sync_folder
 from graphrf._graph_folder import ARRAYS, FORMAT, NAMES, RECORD, array_file
 
 try:
@@ -60,9 +61,14 @@ def writing(folder: str) -> Iterator[Writing]:
         with _locked(path):
             scratch = path / _SCRATCH
             shutil.rmtree(scratch, ignore_errors=True)
-            scratch.mkdir(exist_ok=True)
             try:
+                scratch.mkdir(exist_ok=True)
                 yield Writing(path, scratch)
+            except OSError as error:
+                # Errors without a file are those of writing, but those of the edges' own source may be so, too.
+                if error.errno in FULL if error.filename is None else scratch in Path(error.filename).parents:
+                    raise cannot_write(error, path, "folder") from error
+                raise
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
     except BaseException:
@@ -112,9 +118,7 @@ def _locked(path: Path) -> Iterator[None]:
             "wait for it, or write to another folder",
         ) from None
     except OSError as error:
-        raise OSError(
-            error.errno, f"`folder` must be one that can be written to, got {path} ({error.strerror})"
-        ) from None
+        raise cannot_write(error, path, "folder") from error
     try:
         yield
     finally:
@@ -195,13 +199,17 @@ def write_folder(
     with _synced(marker) as file:
         file.write(json.dumps(_MARKER).encode())
     os.replace(marker, path / RECORD)
+    # After a power cut, too, there is this marker wherever an array may be new.
+    sync_folder(path)
     for name in ARRAYS:
         os.replace(array_file(scratch, name), array_file(path, name))
     if names is None:
         (path / NAMES).unlink(missing_ok=True)
     else:
         os.replace(scratch / NAMES, path / NAMES)
+    sync_folder(path)
     os.replace(scratch / RECORD, path / RECORD)
+    sync_folder(path)
     return checksum
 
 

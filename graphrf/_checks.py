@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 
+# Integers that are written out in messages; Python refuses to write those of more than 4,300 digits.
+_MOST_BITS = 256
+
 
 def integer(name: str, value: Any, *, low: int | None = None, high: int | None = None) -> int:
     """`value` as an int within [low, high]; integral floats are refused, numpy integers accepted."""
@@ -26,7 +29,8 @@ def integer(name: str, value: Any, *, low: int | None = None, high: int | None =
     except TypeError:
         raise TypeError(f"`{name}` must be an integer, got {describe(value)}") from None
     if (low is not None and result < low) or (high is not None and result > high):
-        raise ValueError(f"`{name}` must be {_bounds(low, high, True, True)}, got {result}")
+        came = result if result.bit_length() < _MOST_BITS else describe(result)
+        raise ValueError(f"`{name}` must be {_bounds(low, high, True, True)}, got {came}")
     return result
 
 
@@ -42,7 +46,10 @@ def number(
     """`value` as a finite float within the given bounds."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | np.number):
         raise TypeError(f"`{name}` must be a number, got {describe(value)}")
-    result = float(value)
+    try:
+        result = float(value)
+    except OverflowError:
+        raise ValueError(f"`{name}` must be a number of float64, got {describe(value)}") from None
     if not math.isfinite(result):
         raise ValueError(f"`{name}` must be finite, got {result}")
     too_low = low is not None and (result < low if include_low else result <= low)
@@ -104,6 +111,8 @@ def describe(value: Any) -> str:
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"a {type(value).__name__} of shape {tuple(value.shape)} and dtype {value.dtype}"
+    if isinstance(value, int) and value.bit_length() >= _MOST_BITS:
+        return f"an integer of {value.bit_length()} bits"
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, fields
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,13 @@ import numpy as np
 
 from graphrf import _checks
 from graphrf._files import atomic_write
+from graphrf._json_text import parsed
+from graphrf._record_files import opened, whole_file
+
+_FORMAT = "graphrf coupling 1"
+_OBJECTIVES = ("gram", "pagerank")
+# How far a p_halt may be from those that permutations are shipped for: half of their distance.
+_NEAR = 0.025
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +47,11 @@ class Coupling:
         The law of lengths where it was given by a survival table and `p_halt` is None.
     pairs, projections, seed : int or None
         The settings of `graphrf.learn_coupling`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `permutations` are none, or anything else is of another type, or `p_halt` outside (0, 1).
     """
 
     permutations: np.ndarray
@@ -56,20 +68,42 @@ class Coupling:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        permutations = np.atleast_2d(np.array(self.permutations))
+        try:
+            permutations = np.atleast_2d(np.array(self.permutations))
+        except ValueError as error:  # rows of different lengths
+            raise ValueError(f"`permutations` must have shape (n_walkers - 1, order): {error}") from None
         if permutations.dtype.kind not in "iu":
             raise TypeError(f"`permutations` must be integers, got {_checks.describe(permutations)}")
-        permutations = permutations.astype(np.int64, order="C")  # the loop is compiled for one order
-        if permutations.ndim != 2 or permutations.shape[1] == 0:
+        if permutations.ndim != 2 or permutations.size == 0:
             raise ValueError(f"`permutations` must have shape (n_walkers - 1, order), got {permutations.shape}")
         expected = np.arange(permutations.shape[1])
         for row in permutations:
             if not np.array_equal(np.sort(row), expected):
                 raise ValueError(
-                    f"`permutations` must hold each of 0 .. {expected[-1]} once in every row, got {row.tolist()}"
+                    f"`permutations` must hold each of 0 .. {expected[-1]} once in every row, got "
+                    f"{np.array2string(row, threshold=20)}"
                 )
+        permutations = permutations.astype(np.int64, order="C")  # the loop is compiled for one order
         permutations.setflags(write=False)
         object.__setattr__(self, "permutations", permutations)
+        self._check_facts()
+
+    def _check_facts(self) -> None:
+        """Raise unless what is said about the permutations is of the right kinds."""
+        if self.p_halt is not None:
+            p_halt = _checks.number("p_halt", self.p_halt, low=0, high=1, include_low=False, include_high=False)
+            object.__setattr__(self, "p_halt", p_halt)
+        for name in ("objective", "solver", "kernel", "graph", "law"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"`{name}` must be text, got {_checks.describe(getattr(self, name))}")
+        for name in ("cost_before", "cost_after"):
+            cost = getattr(self, name)
+            unknown = isinstance(cost, float | np.floating) and math.isnan(cost)
+            object.__setattr__(self, name, math.nan if unknown else _checks.number(name, cost))
+        for name in ("pairs", "projections", "seed"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, _checks.integer(name, value, low=0))
 
     @property
     def order(self) -> int:
@@ -105,27 +139,17 @@ class Coupling:
         record = {key: value for key, value in asdict(self).items() if key != "permutations"}
         for key in ("cost_before", "cost_after"):
             record[key] = None if math.isnan(record[key]) else record[key]
-        return json.dumps({"format": "graphrf coupling 1", "permutations": self.permutations.tolist(), **record})
+        return json.dumps({"format": _FORMAT, "permutations": self.permutations.tolist(), **record})
 
     @classmethod
     def from_json(cls, text: str) -> Coupling:
-        """The coupling that `to_json` wrote; `ValueError` if the text is not one."""
+        """The coupling that `to_json` wrote; `TypeError` for what is no text, `ValueError` if it is not one."""
+        if not isinstance(text, str):
+            raise TypeError(f"`text` must be a coupling as JSON, got {_checks.describe(text)}")
         try:
-            record = json.loads(text)
+            return cls(**_arguments(parsed(text)))
         except (TypeError, ValueError) as error:
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"`text` must be a coupling as JSON: {error}") from None
-        if not isinstance(record, dict) or record.pop("format", None) != "graphrf coupling 1":
-            raise ValueError('a coupling must be a JSON object with "format": "graphrf coupling 1"')
-        known = {field.name for field in fields(cls)}
-        if set(record) - known or "permutations" not in record:
-            raise ValueError(f"a coupling must have the keys {sorted(known)}, got {sorted(record)}")
-        for key in ("cost_before", "cost_after"):
-            record[key] = math.nan if record.get(key) is None else float(record[key])
-        try:
-            return cls(**record)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"a coupling must hold permutations of integers: {error}") from None
+            raise ValueError(f"`text` must be a coupling as JSON: {error}") from None
 
     def save(self, path: str | Path) -> None:
         """Write the record as a JSON file; the file appears whole or not at all."""
@@ -135,37 +159,68 @@ class Coupling:
     @classmethod
     def load(cls, path: str | Path) -> Coupling:
         """Read a file that `save` wrote; `FileNotFoundError` or `ValueError` if there is none."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise FileNotFoundError(
-                f"`path` must be a file written by Coupling.save, got none at {path}"
-            ) from None
-        except (UnicodeDecodeError, IsADirectoryError) as error:
-            raise ValueError(f"`path` must be a file written by Coupling.save, got {path}: {error}") from None
-        return cls.from_json(text)
+        path = _checks.path("path", path)
+        with whole_file(path, "Coupling.save"):
+            with opened(path) as file:
+                text = file.read().decode()
+            return cls(**_arguments(parsed(text)))
 
     def __repr__(self) -> str:
         return f"Coupling({self.n_walkers} walkers, order {self.order}, {self.solver})"
 
 
-@lru_cache(maxsize=1)
-def _shipped() -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(files("graphrf").joinpath("permutations.json").read_text())
-    return table
+def _arguments(record: Any) -> dict[str, Any]:
+    """What a record says of a coupling, by the names of its fields."""
+    if not isinstance(record, dict) or record.get("format") != _FORMAT:
+        raise ValueError(f'a coupling must be a JSON object with "format": "{_FORMAT}"')
+    known = {field.name for field in fields(Coupling)}
+    arguments = {name: value for name, value in record.items() if name != "format"}
+    if set(arguments) - known or "permutations" not in arguments:
+        raise ValueError(f"a coupling must have the keys {sorted(known)}, got {str(sorted(arguments))[:200]}")
+    rows = arguments["permutations"]
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise ValueError("`permutations` must be a list of lists of integers")
+    # numpy would take true for 1 beside integers.
+    if any(type(number) is not int for row in rows for number in row):
+        raise ValueError("`permutations` must be a list of lists of integers")
+    for name in ("cost_before", "cost_after"):
+        if arguments.get(name) is None:
+            arguments[name] = math.nan
+        else:
+            arguments[name] = _checks.number(name, arguments[name])
+    return arguments
 
 
-# How far a p_halt may be from those that permutations are shipped for: half of their distance.
-_NEAR = 0.025
+@cache
+def _shipped(objective: str) -> tuple[Coupling, ...]:
+    """The shipped couplings of an objective, in the order of their p_halt."""
+    table = parsed(files("graphrf").joinpath("permutations.json").read_text(encoding="utf-8"))[objective]
+    same = {name: table[name] for name in ("kernel", "graph", "solver")} | {
+        "objective": objective,
+        "format": _FORMAT,
+    }
+    return tuple(
+        Coupling(
+            **_arguments(
+                {
+                    **same,
+                    "permutations": [record["permutation"]],
+                    "p_halt": float(key),
+                    "cost_before": record["cost_before"],
+                    "cost_after": record["cost_after"],
+                }
+            )
+        )
+        for key, record in sorted(table["couplings"].items(), key=lambda entry: float(entry[0]))
+    )
 
 
-def nearest_shipped(p_halt: float, objective: str = "gram") -> str | None:
-    """The key of the shipped coupling nearest to a p_halt, None where none is near."""
-    keys = list(_shipped()[objective]["couplings"])
-    grid = np.array([float(key) for key in keys])
-    if not grid.min() - _NEAR <= p_halt <= grid.max() + _NEAR:
+def nearest_shipped(p_halt: float, objective: str = "gram") -> float | None:
+    """The p_halt of the shipped coupling nearest to one, None where none is near."""
+    grid = np.array([coupling.p_halt for coupling in _shipped(objective)])
+    if not grid[0] - _NEAR <= p_halt <= grid[-1] + _NEAR:
         return None
-    return keys[int(np.abs(grid - p_halt).argmin())]
+    return float(grid[np.abs(grid - p_halt).argmin()])
 
 
 def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
@@ -202,25 +257,15 @@ def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
     >>> shipped_coupling(0.31, "pagerank").permutation
     array([4, 3, 9, 0, 1, 8, 7, 6, 5, 2])
     """
-    table = _shipped()
     p_halt = _checks.number("p_halt", p_halt)
-    _checks.choice("objective", objective, tuple(table))
-    shipped = table[objective]
-    key = nearest_shipped(p_halt, objective)
-    if key is None:
-        low, *_, high = sorted(map(float, shipped["couplings"]))
+    shipped = {
+        coupling.p_halt: coupling for coupling in _shipped(_checks.choice("objective", objective, _OBJECTIVES))
+    }
+    nearest = nearest_shipped(p_halt, objective)
+    if nearest is None:
+        low, *_, high = (value for value in shipped if value is not None)
         raise ValueError(
             f"`p_halt` must be in [{low - _NEAR:g}, {high + _NEAR:g}] for a shipped permutation, got {p_halt:g}; "
             f"learn one with graphrf.learn_coupling(p_halt={p_halt:g}, objective={objective!r})"
         )
-    record = shipped["couplings"][key]
-    return Coupling(
-        permutations=np.array(record["permutation"]),
-        p_halt=float(key),
-        objective=objective,
-        solver=shipped["solver"],
-        kernel=shipped["kernel"],
-        graph=shipped["graph"],
-        cost_before=record["cost_before"],
-        cost_after=record["cost_after"],
-    )
+    return shipped[nearest]

@@ -62,7 +62,7 @@ def _are_settings(state: Mapping[str, Any]) -> bool:
         and isinstance(state["complete"], bool)
         and isinstance(state["description"], dict)
         and state["dtype"] in (np.dtype(np.float32), np.dtype(np.float64))
-        and state["laplacian"] in ("normalized", "combinatorial")
+        and (state["laplacian"] == "combinatorial" or (state["laplacian"] == "normalized" and state["scale"] == 1))
     )
 
 
@@ -111,7 +111,7 @@ def _are_values(state: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
         and _are_pointers(indptr, indices.size)
         and _are_pointers(visit_ptr, steps.size)
         and survival[0] == 1
-        and bool((np.diff(survival) <= 0).all() and survival[-1] > 0)
+        and bool((np.diff(survival) <= 0).all() and survival[-1] >= 2.0**-53)
         and (degrees is None or _above(degrees, np.nextafter(0.0, 1.0)))
         and (work is None or (_within(work, 2**62 // max(nodes.size, 1)) and survival[-1] == 1))
         and (dropped is None or _above(dropped, 0.0))

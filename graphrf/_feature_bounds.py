@@ -22,6 +22,10 @@ _MUCH = 0.1
 _ROUNDING = 2.0**-21
 
 
+# sum_k |f_k| up to here, and down to its inverse, has a square that float32 holds.
+_LARGEST_SINGLE = 1e17
+
+
 class HeavyTailWarning(UserWarning):
     """The law of lengths ends walks too early for the kernel: estimates have a huge or infinite variance."""
 
@@ -50,6 +54,13 @@ def modulation(features: Features, kernel: FeatureKernel) -> np.ndarray:
             f"{'powers' if features._of_powers else 'walks'} these are, got one of the {kernel.laplacian} "
             f"Laplacian; sample with laplacian={kernel.laplacian!r}"
         )
+    if features.dtype == np.float32:
+        total = kernel.modulation_tail(-1, scale=features._scale)
+        if total and not 1 / _LARGEST_SINGLE < total < _LARGEST_SINGLE:
+            raise ValueError(
+                f"entries of the Gram matrix of {kernel!r}, up to {total**2:.2g}, leave float32: sample with "
+                "dtype=numpy.float64"
+            )
     return kernel.modulation(features.max_length + 1, scale=features._scale)
 
 

@@ -121,6 +121,11 @@ class PowerSeries(Kernel):
         length = len(self.coefficients)
         return _power_series.root(self.coefficients, max(2 * length, min(4096, max(1024, 2**17 // length))))
 
+    def _check_scale(self, scale: float) -> None:
+        size = float(np.abs(self._values).sum())
+        if size > 0:
+            self._check_size((1 if self.given == "taylor" else 2) * math.log(size))
+
     def _taylor(self, n: int, scale: float) -> np.ndarray:
         values = self._values if self.given == "taylor" else _power_series.square(self._values)
         return _padded(values, n)
@@ -208,6 +213,11 @@ class LearnedModulation(Kernel):
         if "max_length" not in changes or "values" in changes:
             changes["values"] = tuple(values)
         return super().replace(**changes)
+
+    def _check_scale(self, scale: float) -> None:
+        size = math.fsum(map(abs, self.values))
+        if size > 0:
+            self._check_size(2 * math.log(size))
 
     def _taylor(self, n: int, scale: float) -> np.ndarray:
         return _padded(_power_series.square(np.array(self.values)), n)

@@ -19,7 +19,9 @@ _LARGEST_DENSE = 20_000
 _LARGEST_LOG = 690.0
 # The share of a dense kernel's norm that rounding may take unsaid.
 _UNSAID = 1e-6
-_WAY_OUT = "lower its power (`power`, `nu`, `steps`), or bring the lengthscale or alpha closer to 1"
+# The Laplacian's eigenvalues lie between 0 and this many times its scale.
+_RANGE = {"normalized": 2.0, "combinatorial": 1.0}
+_WAY_OUT = "lower its power (`power`, `nu`, `steps`), or bring lengthscale, alpha or coefficients closer to 1"
 
 Function = Callable[[np.ndarray, float], np.ndarray]
 
@@ -200,42 +202,41 @@ class Kernel:
             )
         laplacian = graph.laplacian(self.laplacian == "normalized").toarray()
         eigenvalues, vectors = np.linalg.eigh(laplacian)
-        top = (2.0 if self.laplacian == "normalized" else 1.0) * scale
-        eigenvalues = np.clip(eigenvalues, 0.0, top)
-        # As many are 0 as there are components, which rounding hides from steep kernels.
-        null = int(graph.components().max()) + 1
-        eigenvalues[:null] = 0.0
+        eigenvalues = cleaned_eigenvalues(eigenvalues, graph, self.laplacian)
         function = self._root_spectrum if root else self._spectrum
         values = self._finite(function, eigenvalues, scale)
-        self._warn_of_rounding(function, eigenvalues, values, null, top)
+        self.warn_of_rounding(graph, eigenvalues, values, root=root, stacklevel=4)
         product = (vectors * values) @ vectors.T
         return np.asarray(0.5 * (product + product.T))
 
-    def _warn_of_rounding(
-        self, function: Function, eigenvalues: np.ndarray, values: np.ndarray, null: int, top: float
+    def warn_of_rounding(
+        self, graph: Graph, eigenvalues: np.ndarray, values: np.ndarray, *, root: bool = False, stacklevel: int = 3
     ) -> None:
-        """Warn where the decomposition's rounding E moves g(L) by more than a millionth of its norm.
+        """Warn where rounding of the decomposition moves g(L), or F, by more than a millionth of its norm.
 
-        To first order that is at most |E| times the largest divided difference of g between two eigenvalues
-        (Daleckii and Krein), which is one of neighbours, or a slope; the `null` first are 0 exactly.
+        Rounding adds some E to L. To first order that moves g(L) by at most |E| times the largest divided
+        difference of g between two eigenvalues (Daleckii and Krein), which is one of neighbours, or a slope;
+        those of the null space are 0 exactly. `eigenvalues` are those of `cleaned_eigenvalues`.
         """
+        scale = graph.laplacian_scale(self.laplacian)
+        function = self._root_spectrum if root else self._spectrum
+        top = _RANGE[self.laplacian] * scale
+        null = _nullity(graph)
         rounding = eigenvalues.size * np.finfo(np.float64).eps * top
-        gaps = np.maximum(np.diff(eigenvalues[null - 1 :]), rounding)
-        moved = np.abs(np.diff(values[null - 1 :])) * (rounding / gaps)
         own = eigenvalues[null:]
         ends = np.clip(np.concatenate([own - rounding, own + rounding]), 0.0, top)
-        below, above = np.split(
-            self._finite(function, ends, top / (2 if self.laplacian == "normalized" else 1)), 2
-        )
+        below, above = np.split(self._finite(function, ends, scale), 2)
+        gaps = np.maximum(np.diff(eigenvalues[null - 1 :]), rounding)
+        moved = np.abs(np.diff(values[null - 1 :])) * (rounding / gaps)
         lost = max(moved.max(initial=0.0), np.abs(above - below).max(initial=0.0))
-        size = np.linalg.norm(values)
+        size = float(np.abs(values).max())
         if lost > _UNSAID * size:
             warnings.warn(
                 f"the eigenvalues of this graph's Laplacian are known to {rounding:.1g} only, where {self!r} is "
-                f"so steep that its matrix may be off by {min(lost / size, 1.0):.1g} of its norm; shorten the "
-                "lengthscale, or bring the weights closer together",
+                f"so steep that its matrix may be off by {lost / size if lost < size else 1:.1g} of its norm; "
+                "shorten the lengthscale, or bring the weights closer together",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
 
     # -- as a Python object ----------------------------------------------------------------------
@@ -293,6 +294,21 @@ class Kernel:
             if name == "lengthscale":  # its square must be a number
                 _checks.number(name, checked, low=1e-150, high=1e150)
             object.__setattr__(self, name, checked)
+
+
+def cleaned_eigenvalues(eigenvalues: np.ndarray, graph: Graph, laplacian: str) -> np.ndarray:
+    """Computed eigenvalues of a dense Laplacian, ascending, within their range and 0 where they are.
+
+    As many are 0 as the graph has components; what rounding leaves of them is much to a steep kernel.
+    """
+    cleaned = np.clip(eigenvalues, 0.0, _RANGE[laplacian] * graph.laplacian_scale(laplacian))
+    cleaned[: _nullity(graph)] = 0.0
+    return cleaned
+
+
+def _nullity(graph: Graph) -> int:
+    """The dimension of a Laplacian's null space: the number of components."""
+    return int(graph.components().max()) + 1
 
 
 def require_kernel(kernel: Any) -> Kernel:

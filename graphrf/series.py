@@ -21,7 +21,7 @@ from graphrf import _checks
 from graphrf._chebyshev import chebyshev_coefficients, polynomial_coefficients
 from graphrf._expansion import Expansion, Steps, doubled_matrix
 from graphrf._expansion import chebyshev_step as chebyshev_step
-from graphrf._kernel import require_kernel
+from graphrf._kernel import cleaned_eigenvalues, require_kernel
 from graphrf._spectral_filter import INTERVALS
 from graphrf._spectral_filter import SpectralFilter as SpectralFilter
 from graphrf._threads import thread_count
@@ -191,8 +191,10 @@ def mean_variance(
     scale = require_kernel(kernel).check_graph(graph)
     if graph.n_nodes <= _LARGEST_EXACT_TRACE:
         eigenvalues = np.linalg.eigvalsh(graph.laplacian(kernel.laplacian == "normalized").toarray())
-        eigenvalues = np.clip(eigenvalues, 0.0, 2 * scale)
-        return MeanVariance(float(kernel.spectrum(eigenvalues, scale).mean()), 0.0)
+        eigenvalues = cleaned_eigenvalues(eigenvalues, graph, kernel.laplacian)
+        values = kernel.spectrum(eigenvalues, scale)
+        kernel.warn_of_rounding(graph, eigenvalues, values)
+        return MeanVariance(float(values.mean()), 0.0)
     expansion = _expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)
     if graph.adjacency.nnz * graph.n_nodes * expansion.degree <= _EXACT_TRACE_PRODUCTS:
         every = np.arange(graph.n_nodes)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from graphrf import _checks
-from graphrf._kernel import require_kernel
+from graphrf._kernel import cleaned_eigenvalues, require_kernel
 from graphrf.gp.settings import KERNELS, checked_targets
 from graphrf.graph import Graph, require_graph
 from graphrf.kernels import Kernel
@@ -140,8 +140,7 @@ class ExactGraphGP:
             eigenvalues, vectors = np.linalg.eigh(
                 self.graph.laplacian(self.kernel.laplacian == "normalized").toarray()
             )
-            top = (2.0 if self.kernel.laplacian == "normalized" else 1.0) * self._scale
-            self._eigen = np.clip(eigenvalues, 0.0, top), vectors
+            self._eigen = cleaned_eigenvalues(eigenvalues, self.graph, self.kernel.laplacian), vectors
         self._observe(positions, values)
         self._search()
         return self
@@ -237,6 +236,7 @@ class ExactGraphGP:
         return float(value), constant
 
     def _search(self) -> None:
+        assert self._eigen is not None
         names = [name for name in self.kernel.hyperparameters if name in _TRAINED] if self.optimize else []
         low: list[float] = []
         high: list[float] = []
@@ -288,6 +288,9 @@ class ExactGraphGP:
                 "`noise`"
             ) from None
         self._values, self.mean_variance_ = self._spectrum(self.kernel_, self.output_scale_)
+        eigenvalues = self._eigen[0]
+        unscaled = self.kernel_.spectrum(eigenvalues, self._scale)
+        self.kernel_.warn_of_rounding(self.graph, eigenvalues, unscaled, stacklevel=4)
         self._given = self._conditioned(self._values, self.noise_)
         self.mean_ = float(self._constant[0]) if self._single else self._constant
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +11,7 @@ import scipy.sparse as sp
 
 from graphrf import _checks
 from graphrf._series_loops import step_rows, sum_polynomials
-from graphrf._threads import ordered_map, thread_count
+from graphrf._threads import cached_property, ordered_map, thread_count
 
 # Columns summed together: two lines of the cache on graphs whose panels stay in it, one on larger graphs.
 _WIDE, _NARROW = 16, 8

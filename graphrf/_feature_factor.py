@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +13,7 @@ from graphrf import _checks
 from graphrf._feature_loops import step_products
 from graphrf._feature_rows import row_blocks
 from graphrf._panel_products import add_panel, multiply_rows, scatter_rows
-from graphrf._threads import ordered_map, thread_count
+from graphrf._threads import cached_property, ordered_map, thread_count
 
 if TYPE_CHECKING:
     from graphrf.features import Features

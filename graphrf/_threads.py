@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphrf import _checks
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property(functools.cached_property):
+        """As Python has it since 3.12, without a lock.
+
+        The lock is one for all objects of a class: threads wait for each other's, and a child that is forked in
+        the meantime waits for ever. Two threads may compute the same value instead.
+        """
+
+        def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+            if instance is None:
+                return self
+            known = vars(instance)
+            if self.attrname not in known:
+                known[self.attrname] = self.func(instance)
+            return known[self.attrname]
 
 
 def thread_count(n_threads: int | None) -> int:
@@ -47,7 +67,7 @@ def ordered_map(function: Callable[[Task], Result], tasks: Sequence[Task], n_thr
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-@cache
+@functools.cache
 def _blas_libraries() -> list[Any]:
     """The loaded libraries of linear algebra; none without threadpoolctl, which comes with the extras."""
     import scipy.linalg  # noqa: F401 - brings a library of its own; looking for them takes milliseconds, so once
@@ -122,7 +142,36 @@ def _is_own(library: Any) -> bool:
 
 
 _blas_limits = _BlasLimits()
+
+
+class _ForkGuard(threading.local):
+    """Holds numba's lock, one for all compilations, while a process is forked.
+
+    A child of a fork in the middle of another thread's compilation would wait for that lock for ever.
+    """
+
+    held: Any = None
+
+    def before(self) -> None:
+        """Wait until nobody compiles."""
+        compiler = sys.modules.get("numba.core.compiler_lock")
+        lock = getattr(compiler, "global_compiler_lock", None)
+        if lock is not None:
+            lock.acquire()
+        self.held = lock
+
+    def after(self) -> None:
+        """Let others compile again."""
+        if self.held is not None:
+            self.held.release()
+        self.held = None
+
+
+_fork_guard = _ForkGuard()
 if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_fork_guard.before, after_in_parent=_fork_guard.after, after_in_child=_fork_guard.after
+    )
     os.register_at_fork(after_in_child=_blas_limits.forked)
 
 

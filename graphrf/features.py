@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from graphrf._feature_factor import FeatureFactor
 from graphrf._feature_files import ARRAYS, OF_POWERS, RECORD, SETTINGS, read_features, write_features
 from graphrf._feature_loops import fill_values
 from graphrf._feature_rows import gathered, row_blocks, row_numbers
-from graphrf._threads import ordered_map, thread_count
+from graphrf._threads import cached_property, ordered_map, thread_count
 
 if TYPE_CHECKING:
     import torch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from graphrf import _checks, _graph_folder, _graph_writing
+from graphrf._threads import cached_property
 
 LAPLACIANS = ("normalized", "combinatorial")
 
@@ -122,7 +122,8 @@ class Graph:
     @cached_property
     def degrees(self) -> np.ndarray:
         """Row sums of the adjacency, shape (N,), float64, read-only."""
-        degrees = np.asarray(self._adjacency.sum(axis=1), dtype=np.float64).ravel()
+        with np.errstate(over="ignore"):  # which is said below
+            degrees = np.asarray(self._adjacency.sum(axis=1), dtype=np.float64).ravel()
         if not np.isfinite(degrees).all():
             raise ValueError("the degrees of this graph overflow float64; divide its weights by a constant")
         degrees.setflags(write=False)

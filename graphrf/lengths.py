@@ -11,13 +11,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from graphrf import _checks
 from graphrf._coupling import Coupling, nearest_shipped, shipped_coupling
+from graphrf._threads import cached_property
 
 # Engines count in 16 bits the visits of a walk that never leaves its node: its steps and one more.
 LONGEST_WALK = 65_534

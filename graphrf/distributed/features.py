@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from graphrf._block_folder import BlockFolder, Rows
 from graphrf._feature_bounds import FeatureKernel
 from graphrf._feature_factor import checked_columns
 from graphrf._memory import available_memory
+from graphrf._threads import cached_property
 from graphrf.distributed import blocks
 from graphrf.distributed.blocks import Facts, File
 from graphrf.distributed.client import arrays_folder, require_client, workers

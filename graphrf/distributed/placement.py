@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from distributed import Client, Future
 
+from graphrf._threads import cached_property
 from graphrf.distributed.blocks import Group, each
 from graphrf.distributed.client import Worker, repeated, settled, workers
 from graphrf.distributed.parcel import Parcel

@@ -3,7 +3,6 @@ r"""Random frequencies: directions and norms put together, and the product of po
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy import special
 from scipy.stats import qmc
 
 from graphrf import _checks
-from graphrf._threads import blas_threads
+from graphrf._threads import blas_threads, cached_property
 from graphrf.euclidean.directions import DIRECTIONS, simplex, simplex_plus, simplex_product, unit_blocks
 from graphrf.euclidean.hadamard import hadamard, next_power_of_two, project_rows
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dtrtri
+
+from graphrf._threads import cached_property
 
 Product = Callable[[np.ndarray], np.ndarray]
 

@@ -6,13 +6,13 @@ import numbers
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from graphrf import _checks
+from graphrf._threads import cached_property
 from graphrf.graph import Graph, require_graph
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphrf._threads import ordered_map
+from graphrf._threads import cached_property, ordered_map
 from graphrf.lengths import LengthLaw
 from graphrf.pagerank import batches
 from graphrf.pagerank.beginning import exact_beginning

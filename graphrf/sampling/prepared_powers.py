@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from graphrf._threads import cached_property
 from graphrf.graph import Graph
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.power_loops import exact_size, power_block

@@ -22,7 +22,8 @@ def write_record(
     path: str | os.PathLike[str], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> None:
     """Write the record, which JSON can hold, and the arrays as an uncompressed .npz file."""
-    text = json.dumps(record).encode()
+    # The table of contents of an archive has no checksum: what it loses can be missed only if it is known.
+    text = json.dumps({**record, "arrays": list(arrays)}).encode()
     with atomic_write(_checks.path("path", path)) as file:
         np.savez(file, allow_pickle=False, record=np.frombuffer(text, np.uint8), **arrays)
 
@@ -35,10 +36,18 @@ def read_record(path: str | os.PathLike[str], format: str) -> tuple[dict[str, An
     with opened(path) as file:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is no .npz archive, or not a whole one")
-        arrays = read_arrays(file, os.fstat(file.fileno()).st_size)
+        try:
+            arrays = read_arrays(file, os.fstat(file.fileno()).st_size)
+        except MemoryError as error:
+            if type(error) is MemoryError and error.args:  # numpy's own, where memory is short, is a subclass
+                raise ValueError("it is compressed, as no record is, and its arrays are larger than it") from None
+            raise
     record = parsed(arrays.pop("record").tobytes())
     if not isinstance(record, dict) or record.get("format") != format:
         raise ValueError("another format")
+    # Files of earlier versions have no list.
+    if record.pop("arrays", list(arrays)) != list(arrays):
+        raise ValueError("its record and its arrays contradict each other")
     return record, arrays
 
 

@@ -185,7 +185,7 @@ def _in_another_order(array: np.ndarray, rng: random.Random) -> np.ndarray:
 
 
 def _with_other_values(array: np.ndarray, rng: random.Random) -> np.ndarray:
-    if not array.size:
+    if not array.size or array.dtype.kind not in "iufb":
         return array
     flat = array.ravel().copy()
     at = rng.randrange(flat.size)
@@ -200,9 +200,9 @@ def _with_other_values(array: np.ndarray, rng: random.Random) -> np.ndarray:
         elif kind == 1:
             flat[at] = flat[rng.randrange(flat.size)]
         elif kind == 2:
-            flat[at] += flat.dtype.type(1)
+            flat[at] = flat[at] + flat.dtype.type(1)
         elif kind == 3:
-            flat[at] -= flat.dtype.type(1)
+            flat[at] = flat[at] ^ True if flat.dtype.kind == "b" else flat[at] - flat.dtype.type(1)
         else:
             flat[at] = new
     return flat.reshape(array.shape)

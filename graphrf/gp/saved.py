@@ -48,7 +48,9 @@ _CLASSES = {
         *(Decimal, Fraction),
     )
 }
+_RECORD = {"format", "settings", "fitted", "kernel", "sampler", "within", "graph", "names"}
 _UNWRITTEN = ("graph", "sample_features")  # the first is written apart
+_LARGEST = 1e150  # of numbers whose squares are summed
 _OBSERVED = ("nodes", "counts", "means")
 _NAMELESS = "pass graph=False and keep the graph yourself"
 _GRAPH = ("indptr", "indices", "weights")
@@ -111,7 +113,8 @@ class Saved:
         Nothing is trained; the solve of the posterior is done again, so the file holds no matrices.
         """
         loaded, given, mean = _read(path, graph, cls)
-        return loaded._condition(given, mean)
+        with whole_file(path, _WRITER):
+            return loaded._condition(given, mean)
 
 
 def _write(
@@ -152,23 +155,17 @@ def _read(
         require_graph(graph)
     with whole_file(path, _WRITER):
         record, arrays = read_record(path, _FORMAT)
+        if set(record) != _RECORD or set(arrays) - {*_OBSERVED, "offset", "covariates", *_GRAPH}:
+            raise ValueError("it holds other things than a regressor has")
         if graph is None and "weights" in arrays:
-            size = arrays["indptr"].size - 1
-            matrix = sp.csr_array(tuple(arrays[name] for name in reversed(_GRAPH)), shape=(size, size))
-            matrix.check_format(full_check=True)
-            names = record["names"]
-            graph = Graph(matrix, nodes=None if names is None else [decoded_name(name) for name in names])
+            graph = _graph(arrays, record["names"])
             if graph._digest != record["graph"]:
                 raise ValueError("its graph is damaged")
         settings = {name: _decoded(value) for name, value in record["settings"].items()}
         settings.setdefault("mean", arrays.get("covariates"))
         fitted = {name: _decoded(record["fitted"][name]) for name in _PLAIN}
         kernel, sampler = require_kernel(_decoded(record["kernel"])), _decoded(record["sampler"])
-        if sampler is not None:
-            require_sampler(sampler)
-        nodes, counts, means, offset = (_checks.finite(name, arrays[name]) for name in (*_OBSERVED, "offset"))
-        within = float(record["within"])
-        digest = str(record["graph"])
+        offset, digest = _real("offset", arrays["offset"], 1), str(record["graph"])
     if graph is None:
         raise ValueError(f"`graph` must be given, because {path!r} was saved without it")
     if graph._digest != digest:
@@ -176,11 +173,70 @@ def _read(
     with whole_file(path, _WRITER):
         regressor = make(graph, **settings)
         checked_settings(regressor)
-        mean = MeanFunction.of(settings["mean"], graph.n_nodes, graph.positions(nodes))
-        if not (nodes.shape == counts.shape == means.shape[:1] and means.shape[1:] == offset.shape):
+        nodes, counts, means, within = _observed(arrays, record["within"], graph.n_nodes)
+        mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes)
+        if means.shape[1:] != offset.shape:
             raise ValueError("its arrays contradict each other")
         observations = Observations(nodes, counts, means, within, mean.basis[nodes])
-        return regressor, Conditions(observations, offset, kernel=kernel, sampler=sampler, **fitted), mean
+        given = Conditions(observations, offset, kernel=kernel, sampler=sampler, **fitted)
+        _check_fitted(regressor, given)
+        return regressor, given, mean
+
+
+def _graph(arrays: Mapping[str, np.ndarray], names: Any) -> Graph:
+    """The graph of a file."""
+    indptr, indices, weights = (arrays[name] for name in _GRAPH)
+    if (indptr.dtype.kind, indices.dtype.kind) != ("i", "i") or weights.dtype != np.float64 or indptr.ndim != 1:
+        raise ValueError("its graph has arrays of other types than are written")
+    size = indptr.size - 1
+    matrix = sp.csr_array((weights, indices, indptr), shape=(size, size))
+    matrix.check_format(full_check=True)
+    return Graph(matrix, nodes=None if names is None else [decoded_name(name) for name in names])
+
+
+def _real(name: str, array: np.ndarray, n_axes: int) -> np.ndarray:
+    """An array of a file, once it is known to hold finite float64 numbers whose squares do, too."""
+    if array.dtype != np.float64 or array.ndim != n_axes:
+        raise ValueError(f"`{name}` must be float64 with {n_axes} axes, got {_checks.describe(array)}")
+    if array.size and float(np.abs(_checks.finite(name, array)).max()) > _LARGEST:
+        raise ValueError(f"`{name}` must be at most {_LARGEST:g}, whose squares leave float64")
+    return array
+
+
+def _observed(
+    arrays: Mapping[str, np.ndarray], within: Any, n_nodes: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Nodes, counts, means and the sum of squares within nodes, once they can be those of observations."""
+    nodes, counts, means = (
+        arrays["nodes"],
+        _real("counts", arrays["counts"], 1),
+        _real("means", arrays["means"], 2),
+    )
+    if nodes.dtype != np.int64 or nodes.ndim != 1 or nodes.size == 0 or means.shape[1] == 0:
+        raise ValueError("its arrays are not those of observations")
+    if not nodes.shape == counts.shape == means.shape[:1]:
+        raise ValueError("its arrays contradict each other")
+    if nodes[0] < 0 or nodes[-1] >= n_nodes or (nodes[1:] <= nodes[:-1]).any():
+        raise ValueError(f"`nodes` must increase from 0 to {n_nodes - 1} at most")
+    if (counts < 1).any() or (counts != np.floor(counts)).any():
+        raise ValueError("`counts` must be whole numbers from 1 on")
+    return nodes, counts, means, _checks.number("within", within, low=0)
+
+
+def _check_fitted(regressor: Any, given: Conditions) -> None:
+    """Raise unless what a fit finds is what it can find, and suits the regressor's settings."""
+    for name in ("single", "trained"):
+        _checks.flag(name, getattr(given, name))
+    for name in ("output_scale", "noise", "mean_variance"):
+        _checks.number(name, getattr(given, name), low=0, include_low=False)
+    _checks.seed(_checks.integer("seed", given.seed))
+    _checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
+    if given.single and given.observations.n_outputs != 1:
+        raise ValueError("`single` must not be said of several outputs")
+    if given.sampler is None:
+        return
+    if require_sampler(given.sampler).laplacian != given.kernel.laplacian:
+        raise ValueError("its sampler and its kernel are of different Laplacians")
 
 
 def _encoded(name: str, value: Any) -> Any:
@@ -216,9 +272,28 @@ def _encoded(name: str, value: Any) -> Any:
 
 
 def _decoded(value: Any) -> Any:
+    """What `_encoded` was given. Only the classes of `_CLASSES` are made, with all their arguments at hand."""
     if isinstance(value, dict):
+        if set(value) != {"class", "arguments"} or value["class"] not in _CLASSES:
+            raise ValueError(f"it names no class of graphrf: {_checks.describe(value)}")
+        made = _CLASSES[value["class"]]
         arguments = {name: _decoded(part) for name, part in value["arguments"].items()}
-        return _CLASSES[value["class"]](**arguments)
+        if made in (Decimal, Fraction):
+            return _exact_number(made, *arguments.values())
+        # Defaults may cost what the file does not: a modulation of 10^9 terms from one number.
+        if dataclasses.is_dataclass(made) and made not in (PowerSeries, SigmaCoupled):
+            missing = {field.name for field in dataclasses.fields(made) if field.init} - set(arguments)
+            if missing:
+                raise ValueError(f"its {made.__name__} lacks {', '.join(sorted(missing))}")
+        return made(**arguments)
     if isinstance(value, list):
         return [_decoded(part) for part in value]
     return value
+
+
+def _exact_number(made: Callable[[str], Any], text: Any) -> Any:
+    """A Decimal or Fraction that float64 holds, too: 1e999999999 as a fraction would fill the memory."""
+    exponent = Decimal(str(text).partition("/")[0]).adjusted()
+    if not isinstance(text, str) or not -400 <= exponent <= 400:
+        raise ValueError(f"it holds a number beyond float64, {_checks.describe(text)}")
+    return made(text)

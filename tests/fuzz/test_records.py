@@ -7,6 +7,8 @@ import json
 import random
 import warnings
 import zipfile
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -41,7 +43,9 @@ def _graph() -> grf.Graph:
 def _content(path) -> tuple[dict, dict[str, np.ndarray]]:
     with np.load(path) as archive:
         arrays = dict(archive)
-    return json.loads(arrays.pop("record").tobytes()), arrays
+    record = json.loads(arrays.pop("record").tobytes())
+    assert record.pop("arrays") == list(arrays)  # which would refuse most of the harm to arrays at once
+    return record, arrays
 
 
 def _archive(text: str, arrays: dict[str, np.ndarray], compressed: bool) -> bytes:
@@ -98,11 +102,10 @@ def _require_same(one: Features, other: Features) -> None:
 def _require_sound(features: Features) -> None:
     """All that reads the arrays works, and gives numbers where the degrees and values are of this world."""
     kernel, n = KERNELS[features.laplacian], features.nodes.size
-    numbers = [
-        features._counts,
-        *([] if features._degrees is None else [features._degrees, 1 / features._degrees]),
-    ]
-    of_this_world = all(array.size == 0 or float(array.max()) < 1e12 for array in numbers)
+    numbers = [features._counts] if features._degrees is None else [features._counts, features._degrees]
+    of_this_world = all(array.size == 0 or array.max() < 1e12 for array in numbers)
+    if features._degrees is not None:
+        of_this_world &= features._degrees.min() > 1e-12
     assert features.n_steps >= 0
     assert repr(features)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -160,3 +163,128 @@ def test_bytes_of_features_that_change_are_noticed(saved_features, seed):
             refusal = str(path)
             _require_same(loaded, features)
         assert str(path) in refusal
+
+
+def test_an_array_that_the_table_of_contents_loses_is_missed(saved_features, tmp_path):
+    cut = next(content for features, content, *_ in saved_features if features._dropped is not None)
+    path = tmp_path / "cut.npz"
+    path.write_bytes(cut)
+    with zipfile.ZipFile(path) as archive:
+        kept = {name: archive.read(name) for name in archive.namelist() if name != "dropped.npy"}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in kept.items():
+            archive.writestr(name, content)
+    with pytest.raises(ValueError, match="its record and its arrays contradict each other"):
+        grf.load_features(path)
+
+
+# -- regressors ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved_regressors(tmp_path_factory):
+    graph, folder = _graph(), tmp_path_factory.mktemp("regressors")
+    named = grf.Graph(graph.adjacency, nodes=["a", "b", ("c", 1), 4, 5.5, True, None])
+    saved = _Corpus(folder / "mutated.npz")
+    common = {"optimize": False, "noise": 0.1, "seed": 1, "n_threads": 1}
+    for number, (of, y, settings) in enumerate(
+        (
+            (graph, [1.0, -1.0, 0.5, 2.0], {"kernel": grf.Diffusion(1.0), "method": "series"}),
+            (
+                named,
+                [[1.0, 0], [0, 1], [2, 3], [0.5, 0.5]],
+                {"kernel": grf.Matern(1.5, 2.0, laplacian="combinatorial")},
+            ),
+            (
+                graph,
+                [1.0, -1.0, 0.5, 2.0],
+                {"kernel": grf.PowerSeries(taylor=[Fraction(1, 3), Decimal("0.1"), 0.01])},
+            ),
+            (
+                graph,
+                [1e6, 2e6, 3e6, 1e6],
+                {"mean": np.arange(7.0)[:, None] ** 2, "solver": "cg", "kernel": "matern"},
+            ),
+            (
+                graph,
+                [1.0, 0, 1, 2],
+                {"sampler": grf.RandomWalks(4, lengths=grf.SigmaCoupled(0.3)), "method": "walks"},
+            ),
+            (graph, [1.0, 0, 1, 2], {"sampler": grf.CompressedPowers(4, 3), "kernel": grf.LearnedModulation(2)}),
+        )
+    ):
+        gp = grf.GraphGPRegressor(of, **{**common, **settings}).fit([0, 1, 4, 4], y)
+        path = folder / f"{number}.npz"
+        gp.save(path)
+        _require_predictions(grf.GraphGPRegressor.load(path))
+        record, arrays = _content(path)
+        saved.append((gp.predict(), path.read_bytes(), record, arrays))
+    return saved
+
+
+def _require_predictions(gp: grf.GraphGPRegressor) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mean, deviation = gp.predict(return_std=True)
+        drawn = gp.sample(None, 2, seed=1)
+    for numbers in (mean, deviation, drawn):
+        assert np.isfinite(numbers).all()
+    assert (deviation >= 0).all()
+    assert repr(gp)
+
+
+@given(SEEDS)
+def test_regressors_with_other_contents_and_good_checksums_are_refused_or_predict(saved_regressors, seed):
+    path, rng = saved_regressors.path, random.Random(seed)
+    _, _, record, arrays = rng.choice(saved_regressors)
+    path.write_bytes(_mutated(record, arrays, rng))
+    with within(SECONDS, MEGABYTES), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            gp = grf.GraphGPRegressor.load(path)
+        except (ValueError, MemoryError) as error:
+            refusal = str(error)
+        else:
+            refusal = str(path)
+            _require_predictions(gp)
+        assert str(path) in refusal
+
+
+@given(SEEDS)
+def test_bytes_of_regressors_that_change_are_noticed(saved_regressors, seed):
+    path, rng = saved_regressors.path, random.Random(seed)
+    predictions, content, *_ = rng.choice(saved_regressors)
+    path.write_bytes(mutated_bytes(content, rng))
+    with within(SECONDS, MEGABYTES):
+        try:
+            gp = grf.GraphGPRegressor.load(path)
+        except (ValueError, MemoryError) as error:
+            refusal = str(error)
+        else:
+            refusal = str(path)
+            np.testing.assert_array_equal(gp.predict(), predictions)
+        assert str(path) in refusal
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"class": "Fraction", "arguments": {"numerator": "1e999999999"}},
+        {"class": "Fraction", "arguments": {"numerator": "1/1e999999999"}},
+        {"class": "Decimal", "arguments": {"value": "1e999999999"}},
+        {"class": "LearnedModulation", "arguments": {"max_length": 10**12}},
+        {"class": "Truncated", "arguments": {"max_length": 10**12}},
+        {"class": "Fraction", "arguments": {}},
+        {"class": "eval", "arguments": {"source": "1"}},
+        {"class": ["Diffusion"], "arguments": {}},
+    ],
+    ids=lambda value: f"{value['class']} {list(value['arguments'].values())}"[:40],
+)
+def test_small_texts_that_stand_for_huge_things_are_refused(saved_regressors, tmp_path, value):
+    path = tmp_path / "gp.npz"
+    _, _, record, arrays = saved_regressors[2]
+    kernel = {"class": "PowerSeries", "arguments": {"taylor": [1, value], "laplacian": "normalized"}}
+    for changed in (kernel, value):
+        path.write_bytes(_archive(json.dumps(record | {"kernel": changed}), arrays, compressed=False))
+        with within(SECONDS, MEGABYTES), pytest.raises(ValueError, match="whole file written by GraphGPRegressor"):
+            grf.GraphGPRegressor.load(path)

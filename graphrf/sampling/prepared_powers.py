@@ -149,10 +149,13 @@ class PreparedPowers:
 
     def working_bytes(self, n_rows: int) -> int:
         """Memory that `sample` takes for a block: scratch, the powers of one row, and the block's record."""
-        n_nodes = self._matrix.order.size
+        indptr, order = self._matrix.indptr, self._matrix.order
         scratch = sum(array.nbytes for array in self._scratch())
-        row = min(2.0 * self.visits_per_row, float(n_nodes) * self.survival.table.size) + n_nodes
-        return int(scratch + 16 * row + 12 * self._capacity(n_rows) + self.row_bytes * n_rows)
+        # A product may reach as many nodes as it reads edges; the buffers of a row double.
+        values = min(self.visits_per_row, float(order.size) * self.survival.table.size)
+        reached = min(values * float(indptr[-1]) / order.size, float(order.size))
+        row = 24 * (values + reached)
+        return int(scratch + row + 12 * self._capacity(n_rows) + self.row_bytes * n_rows)
 
     def _capacity(self, n_rows: int) -> int:
         # About the most that can be; what stays untouched takes no memory.

@@ -78,8 +78,7 @@ class Joined:
             stop = int(pointer[end])
             for name, array in arrays.items():
                 if stop > array.size:
-                    array = np.concatenate([array[:start], np.empty(stop // 2 + stop - start, array.dtype)])
-                    arrays[name] = array
+                    array = arrays[name] = _grown(array, start, stop + stop // 2)
                 array[start:stop] = getattr(block, name)
         for name in ("work", "dropped"):
             values = getattr(block, name)
@@ -102,3 +101,10 @@ class Joined:
         # scipy wants both index arrays of one type.
         indptr = self._indptr.astype(self._entries["indices"].dtype)
         return {"indptr": indptr, "visit_ptr": self._visit_ptr, **self._entries, **self._visits, **self._per_row}
+
+
+def _grown(array: np.ndarray, used: int, room: int) -> np.ndarray:
+    """A larger copy of an array, of which `used` elements matter; the others stay untouched, and cost nothing."""
+    larger = np.empty(room, array.dtype)
+    larger[:used] = array[:used]
+    return larger

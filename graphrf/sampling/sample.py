@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Rows that tell how large the record will be, and those that tell features from others.
 _PILOT_ROWS = 256
 _FEW_ROWS = 16
+# A record below so many bytes needs no pilot.
+_SMALL_BYTES = 2**24
 
 
 def sample_features(
@@ -165,10 +167,12 @@ def sample_features(
         rows = prepared.block_rows(limit)
     rows = min(rows, sources.size)
     blocks = [sources[start : start + rows] for start in range(0, sources.size, rows)]
-    # Of `ordered_map` so many are under way, or wait for their turn.
-    working = min(2 * threads if threads > 1 else 1, len(blocks)) * prepared.working_bytes(rows)
-    _check_memory(prepared, sources, (0, 0), working, limit)  # the pilot below needs the room of a block
+    pilot = prepared.working_bytes(min(rows, _PILOT_ROWS))
+    _check_memory(prepared, sources, (0, 0), pilot, limit)
     expected = expected_size(prepared, sources, rows)
+    working = prepared.working_bytes(rows)
+    if place is None:
+        working = under_way(prepared, expected_bytes(prepared, sources, expected), len(blocks), threads)
     if folder is not None:
         chosen = None if nodes is None else sources
         few = few_features(prepared, sources, graph.n_nodes, seed, dtype)
@@ -192,6 +196,7 @@ def sample_features(
         for block in ordered_map(prepared.sample, blocks, threads):
             joined.append(block)
             bar.update(block.n_rows)
+            del block  # else it would stay while the next one is made
     return made_features(prepared, joined.arrays(), nodes=sources, n_nodes=graph.n_nodes, seed=seed, dtype=dtype)
 
 
@@ -254,13 +259,15 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
 def expected_size(prepared: Prepared, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
     """About how many entries and visits the record will have.
 
-    From a pilot of at most a few hundred sources, whose samples are among those that will be drawn. Few sources
-    are not worth one: what they can have at most serves as well.
+    From a pilot of at most a few hundred sources, whose samples are among those that will be drawn. What few
+    sources, or small rows, can have at most serves as well.
     """
-    if sources.size < 16 * _PILOT_ROWS:
-        entries, visits = prepared.merged_per_row
-        return int(sources.size * entries), int(sources.size * visits)
-    pilot = sources[np.linspace(0, sources.size - 1, _PILOT_ROWS).astype(np.int64)]
+    entries, visits = (int(sources.size * most) for most in prepared.merged_per_row)
+    n_pilot = min(_PILOT_ROWS, max(_FEW_ROWS, sources.size // 16))
+    few = sources.size < 2 * n_pilot or expected_bytes(prepared, sources, (entries, visits)) < _SMALL_BYTES
+    if few:
+        return entries, visits
+    pilot = sources[np.linspace(0, sources.size - 1, n_pilot).astype(np.int64)]
     share = sources.size / pilot.size
     n_entries = n_visits = 0
     for start in range(0, pilot.size, block_rows):
@@ -276,11 +283,26 @@ def expected_bytes(prepared: Prepared, sources: np.ndarray, expected: tuple[int,
     return record + sources.size * prepared.row_bytes
 
 
+def under_way(prepared: Prepared, nbytes: int, n_blocks: int, threads: int) -> int:
+    """Memory beside a record of `nbytes` that grows by blocks: what each thread works with, and blocks in flight.
+
+    Blocks that wait for their turn are not in the record yet, so that they add nothing; but the one that is copied
+    does, and threads keep room for the next one.
+    """
+    scratch = min(threads, n_blocks) * prepared.working_bytes(1)
+    return scratch + min(threads + 1, n_blocks) * nbytes // n_blocks
+
+
+def needed_bytes(prepared: Prepared, sources: np.ndarray, expected: tuple[int, int], working: int) -> int:
+    """Memory at its peak: the record of the expected size, and what is under way beside it."""
+    return expected_bytes(prepared, sources, expected) + working
+
+
 def _check_memory(
     prepared: Prepared, sources: np.ndarray, expected: tuple[int, int], working: int, limit: int | None
 ) -> None:
     """Raise MemoryError if a record of the expected size and the blocks under way will not fit."""
-    needed = expected_bytes(prepared, sources, expected) + working
+    needed = needed_bytes(prepared, sources, expected, working)
     if limit is not None and needed > limit:
         raise MemoryError(
             f"features of {sources.size} nodes with {prepared.sampler!r} need about {needed / 2**30:.3g} GiB, "

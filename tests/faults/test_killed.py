@@ -1,0 +1,67 @@
+"""A process that is killed while it saves leaves the old file or the new one (see `saving`)."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults.places import in_memory
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks processes and kills them")
+
+GROUPS = {
+    "files": ("features", "coupling", "learning", "data_set", "first", "report"),
+    "folders": ("graph", "edges"),
+    "regressor": ("regressor",),
+}
+
+
+def killed(rounds: int, tmp_path: Path, *names: str) -> dict:
+    with in_memory(tmp_path) as folder:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.faults.saving", str(rounds), str(folder), *names],
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def require_old_or_new(found: dict, name: str) -> None:
+    assert found["wrong"] == [], name
+    # A killed writer leaves one temporary file, which the next one removes.
+    assert found["most_left"] <= 1, name
+    assert found["left"] == 0, name
+
+
+# With 15 rounds the moments are few, but steps are all there are.
+@pytest.mark.parametrize("rounds", [15, pytest.param(300, marks=pytest.mark.full)])
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_writer_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path, group, rounds):
+    if group == "regressor" and importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    for name, found in killed(rounds, tmp_path, *GROUPS[group]).items():
+        steps, moments = found["steps"], found["moments"]
+        require_old_or_new(steps, name)
+        require_old_or_new(moments, name)
+        assert moments["rounds"] == rounds
+        assert steps["rounds"] == steps["steps"] >= 10, name
+        # Both are seen; a folder that says that it is none, only where this is promised.
+        assert steps["old"] + steps["missing"] > 0, name
+        assert steps["new"] + steps["missing"] > 0, name
+        assert (steps["refused"] > 0) == (group == "folders"), name
+
+
+def test_a_file_written_in_its_place_is_found_out(tmp_path):
+    """The negative control."""
+    found = killed(40, tmp_path, "naive")["naive"]
+    assert len(found["steps"]["wrong"]) > 30
+    assert len(found["moments"]["wrong"]) > 5

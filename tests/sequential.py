@@ -13,7 +13,7 @@ Algorithm 3 and Theorem 3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,16 @@ Draw = Callable[[int, int], np.ndarray]
 Judge = Callable[[np.ndarray], tuple[np.ndarray, Callable[[int], str]]]
 
 
-def assert_unbiased(draw: Draw, truth: Any, *, n0: int = 1000, level: float = LEVEL, rounds: int = 7) -> None:
+def assert_unbiased(
+    draw: Draw,
+    truth: Any,
+    *,
+    n0: int = 1000,
+    level: float = LEVEL,
+    rounds: int = 7,
+    slack: float = 0.0,
+    names: Sequence[str] | None = None,
+) -> None:
     """Raise `AssertionError` if the mean of `draw` differs from `truth` in any projection.
 
     Parameters
@@ -43,17 +52,22 @@ def assert_unbiased(draw: Draw, truth: Any, *, n0: int = 1000, level: float = LE
         Bound on the probability that a correct sampler fails.
     rounds : int
         Most rounds to run; what is still in doubt after the last one passes.
+    slack : float
+        What a mean may be off by, beside 1e-10 of the largest draw: by rounding, or because the truth is an
+        approximation as good as that.
+    names : sequence of str, optional
+        Of the projections, for the message.
     """
     truth = np.atleast_1d(np.asarray(truth, dtype=np.float64))
     assert np.isfinite(truth).all(), "truth must be finite"
 
     def judge(sample: np.ndarray) -> tuple[np.ndarray, Callable[[int], str]]:
-        p_values, z = _p_values(sample, truth)
+        p_values, z = _p_values(sample, truth, slack)
         return (
             p_values,
             lambda worst: (
-                f"biased: projection {worst} has mean {sample[:, worst].mean():.6g}, expected {truth[worst]:.6g} "
-                f"(z = {z[worst]:.1f}"
+                f"biased: {names[worst] if names else f'projection {worst}'} has mean "
+                f"{sample[:, worst].mean():.6g}, expected {truth[worst]:.6g} (z = {z[worst]:.1f}"
             ),
         )
 
@@ -125,13 +139,12 @@ def sequential_test(draw: Draw, size: int, judge: Judge, *, n0: int, level: floa
         n = 4 * n0
 
 
-def _p_values(sample: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two-sided Student p-values and statistics of the means; a constant projection must equal its truth."""
+def _p_values(sample: np.ndarray, truth: np.ndarray, slack: float) -> tuple[np.ndarray, np.ndarray]:
+    """Two-sided Student p-values and statistics of the means, as far as they are off by more than `slack`."""
     n = sample.shape[0]
-    scale = np.maximum(np.abs(sample).max(axis=0), np.abs(truth))
     difference = sample.mean(axis=0) - truth
+    off = np.abs(difference) - 1e-10 * np.maximum(np.abs(sample).max(axis=0), np.abs(truth)) - slack
     error = sample.std(axis=0, ddof=1) / np.sqrt(n)
-    constant = error <= 1e-14 * scale
-    off = np.abs(difference) > 1e-10 * scale
-    z = np.where(constant, np.where(off, np.inf, 0.0), difference / np.where(constant, 1.0, error))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(off > 0, np.copysign(off, difference) / error, 0.0)
     return 2 * stats.t.sf(np.abs(z), n - 1), z

@@ -48,8 +48,8 @@ class BlockFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         text = _checks.path("path", path)
-        if not text:
-            raise ValueError("`path` must be a folder, got an empty path")
+        if not text or "\0" in text:
+            raise ValueError(f"`path` must be a folder, got {repr(text) if text else 'an empty path'}")
         self.path = Path(text).absolute()
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"`path` must be a folder, got {text!r}, which is a file")

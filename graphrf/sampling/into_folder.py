@@ -46,8 +46,8 @@ def draw_missing(
     Threads share a block, at most `rows` rows each at a time. What is there counts on the bar from the beginning.
     """
     missing = folder.missing(len(parts))
-    bar.initial = sum(map(len, parts)) - sum(len(parts[number]) for number in missing)
-    bar.update(bar.initial)
+    bar.initial = bar.n = sum(map(len, parts)) - sum(len(parts[number]) for number in missing)
+    bar.refresh()
     for number in missing:
         nodes, file = node_array(parts[number]), folder.file(number)
         if not os.path.exists(file):  # another process may have been quicker

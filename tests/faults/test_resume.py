@@ -112,12 +112,10 @@ def test_any_number_of_threads_writes_the_same_bytes(tmp_path, sampler):
     assert one == three
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "ExactPowers" else pytest.mark.full) for name in SAMPLERS]
-)
-def test_torch_writes_the_same_bytes(tmp_path, name, one_torch_thread):
+@pytest.mark.full
+def test_torch_writes_the_same_bytes(tmp_path, sampler):
     pytest.importorskip("torch")
-    plain, torch = (_written(tmp_path / engine, SAMPLERS[name], engine=engine) for engine in ("numba", "torch"))
+    plain, torch = (_written(tmp_path / engine, sampler, engine=engine) for engine in ("numba", "torch"))
     assert plain == torch
 
 

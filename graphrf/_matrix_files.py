@@ -45,7 +45,9 @@ def _check_declared(content: bytes) -> None:
     each = 2 if form == "array" else 6 if b"pattern" not in content[:200].lower() else 4
     if form == "array":
         declared = rows * columns if symmetry == "general" else rows * (columns - 1) // 2
-    if min(rows, columns, declared) < 0 or each * declared > len(content) + 1:
+    if min(rows, columns) < 1:
+        raise ValueError(f"its shape is ({rows}, {columns})")  # scipy divides by it: the process would die
+    if declared < 0 or each * declared > len(content) + 1:
         raise ValueError(f"it declares {declared:,} entries, more than its {len(content):,} bytes can hold")
 
 

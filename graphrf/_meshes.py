@@ -23,8 +23,8 @@ _MESH = 100.0
 def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Vertices (V, 3) and triangles (F, 3) of a path, a trimesh.Trimesh or a pair of arrays, checked."""
     if isinstance(mesh, str | Path) or hasattr(mesh, "__fspath__"):
-        mesh = _read(Path(mesh), memory_limit)
-    if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
+        vertices, faces = _read(Path(mesh), memory_limit)
+    elif hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         vertices, faces = np.asarray(mesh.vertices), np.asarray(mesh.faces)
     elif isinstance(mesh, tuple | list) and len(mesh) == 2:
         vertices, faces = np.asarray(mesh[0]), np.asarray(mesh[1])
@@ -47,8 +47,12 @@ def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray,
     return _checks.finite("mesh vertices", vertices.astype(np.float64)), faces.astype(np.int64)
 
 
-def _read(path: Path, memory_limit: int | None) -> Any:
-    """The trimesh of a mesh file; duplicate vertices of STL are joined, as trimesh does on loading."""
+def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices and triangles of a mesh file as they stand there; those of STL, which lists corners, are joined.
+
+    trimesh's own processing is left out: it drops faces with a coordinate that is no number, and joins places
+    closer than 1e-8 in the unit of the file, whatever that is.
+    """
     kind = suffix(path)
     content = read_bytes(path, _MESH, memory_limit)
     if kind not in MESH_SUFFIXES:
@@ -60,14 +64,33 @@ def _read(path: Path, memory_limit: int | None) -> Any:
             "reading mesh files needs trimesh, which is not installed: pip install 'graphrf[mesh]'"
         ) from None
     # Textures and materials are left alone: they would be looked for in other files.
-    options: dict[str, Any] = {"skip_materials": True} if kind in (".ply", ".obj") else {}
+    options: dict[str, Any] = {"process": False}
+    options |= {"skip_materials": True} if kind in (".ply", ".obj") else {}
     with foreign(path, f"{kind[1:].upper()} mesh"):
         loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], force="mesh", **options)
-    n_faces = len(getattr(loaded, "faces", ()))
-    _check_whole(path, content, kind, n_faces)
-    if not n_faces:
+        vertices = np.asarray(getattr(loaded, "vertices", np.zeros((0, 3))))
+        faces = np.asarray(getattr(loaded, "faces", np.zeros((0, 3), dtype=np.int64)))
+    _check_whole(path, content, kind, len(faces))
+    if not len(faces):
         raise ValueError(f"{path} holds no triangles; a mesh with faces was wanted")
-    return loaded
+    if kind == ".stl" and np.isfinite(vertices).all():
+        with foreign(path, "STL mesh"):
+            vertices, faces = _joined(vertices.astype(np.float64), faces)
+    return vertices, faces
+
+
+def _joined(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A mesh whose corners within 1e-8 are one, as trimesh has it, where its coordinates are of common size.
+
+    Coordinates below 1, and such as would overflow the integers that trimesh compares, are scaled first.
+    """
+    import trimesh
+
+    exponent = int(np.frexp(np.abs(vertices).max())[1])
+    exponent = 0 if 0 < exponent < 30 else exponent
+    mesh = trimesh.Trimesh(np.ldexp(vertices, -exponent), faces, process=False)
+    mesh.merge_vertices()
+    return np.ldexp(np.asarray(mesh.vertices), exponent), np.asarray(mesh.faces)
 
 
 def _check_whole(path: Path, content: bytes, kind: str, n_faces: int) -> None:
@@ -85,7 +108,9 @@ def _check_whole(path: Path, content: bytes, kind: str, n_faces: int) -> None:
                 f"that it declares (it has {len(content):,}); {way_out}"
             )
         return
-    declaration = {".ply": rb"element\s+face\s+(\d+)", ".off": rb"OFF\s+(?:#[^\n]*\s+)*\d+\s+(\d+)"}.get(kind)
+    declaration = {".ply": rb"element\s+face\s+(\d+)", ".off": rb"OFF\s+(?:#[^\n]*\n\s*)*\+?\d+\s+\+?(\d+)"}.get(
+        kind
+    )
     found = re.search(declaration, content[:10_000]) if declaration else None
     if found and n_faces < int(found[1]):
         what = f"{path} is not a whole {kind[1:].upper()} mesh"
@@ -153,6 +178,8 @@ def cotangent_weights(vertices: np.ndarray, faces: np.ndarray, pairs: np.ndarray
         cotangent = np.divide(cosine, sine, out=np.zeros_like(sine), where=~flat)
         ends = np.minimum(left, right), np.maximum(left, right)
         total = total + sp.csr_array((0.5 * cotangent, ends), shape=(n_vertices, n_vertices))
+    if not len(pairs):
+        return np.zeros(0)
     weights = np.asarray(total[pairs[:, 0], pairs[:, 1]]).ravel()
     # Angles of exactly 90 degrees give rounding errors of either sign.
     weights[np.abs(weights) < 1e-12] = 0.0

@@ -1,0 +1,143 @@
+"""Folders of blocks with every kind of harm: refused in words, or as sound as a good one."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import random
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import graphrf as grf
+from graphrf._block_folder import BlockFolder, read_folder
+from graphrf._feature_files import fits
+from tests.bounds import within
+from tests.fuzz.test_records import _archive
+from tests.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
+
+SEEDS = st.integers(0, 2**63 - 1)
+SECONDS, MEGABYTES = 20, 256
+GRAPH = grf.from_edges([0, 0, 1, 2, 3, 4, 5], [1, 2, 2, 3, 3, 5, 6], [2.0, 0.5, 1.0, 3.0, 0.7, 1.5, 0.25])
+SAMPLERS = (
+    grf.RandomWalks(4),
+    grf.RandomWalks(4, grf.Truncated(3), laplacian="combinatorial"),
+    grf.CutPowers(3, max_length=3),
+    grf.ExactPowers(3, laplacian="combinatorial"),
+)
+
+
+class _Folders(list):
+    """Good folders; a name of its own, because hypothesis writes down what tests are called with."""
+
+    def __repr__(self) -> str:
+        return f"{len(self)} folders"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Folders of three blocks, with what is in their files, and their features."""
+    found = _Folders()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("graphrf.sampling.sample.file_rows", lambda *_: 3)
+        for number, sampler in enumerate(SAMPLERS):
+            for nodes in (None, [2, 6, 2, 0, 1, 4, 3]):
+                folder = tmp_path_factory.mktemp("folder")
+                dtype = ("float32", "float64")[number % 2]
+                features = grf.sample_features(GRAPH, sampler, nodes=nodes, seed=1, dtype=dtype, path=folder)
+                files = {file.name: file.read_bytes() for file in folder.iterdir()}
+                assert sum(name.startswith("rows-") for name in files) == 3
+                found.append((folder, files, features._state()))
+    return found
+
+
+def _written(folder: Path, files: dict[str, bytes]) -> None:
+    """Have these files, and no others, in the folder."""
+    for file in folder.iterdir():
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+def _require_refused_or_sound(folder: Path) -> dict | None:
+    """What is read from the folder, if it is."""
+    found, refusals = None, []
+    with within(SECONDS, MEGABYTES):
+        try:
+            found = read_folder(folder)
+            assert fits(found)
+        except (ValueError, MemoryError, FileNotFoundError) as error:
+            refusals.append(str(error))
+        # What a call that samples looks at.
+        try:
+            known = BlockFolder(folder)
+            if known.is_known:
+                assert 0 <= known.seed() < 2**63
+                known.begin({}, None, 3, {"graph": "x"})
+        except (ValueError, FileNotFoundError) as error:
+            refusals.append(str(error))
+    assert all(str(folder) in refusal for refusal in refusals)
+    return found
+
+
+@given(SEEDS)
+def test_changed_bytes_are_refused_or_change_nothing(folders, seed):
+    rng = random.Random(seed)
+    folder, files, state = rng.choice(folders)
+    name = rng.choice(list(files))
+    changed = dict(files)
+    if rng.random() < 0.05:
+        changed[rng.choice(list(files))] = files[name]  # a file in the place of another one
+    else:
+        changed[name] = mutated_bytes(files[name], rng)
+    _written(folder, changed)
+    found = _require_refused_or_sound(folder)
+    if found is not None:
+        for key, value in state.items():
+            np.testing.assert_array_equal(found[key], value, err_msg=f"{name} {key}")
+
+
+@given(SEEDS)
+def test_other_contents_with_good_keys_and_checksums_are_refused_or_sound(folders, seed):
+    rng = random.Random(seed)
+    folder, files, _ = rng.choice(folders)
+    changed = {}
+    record = json.loads(files["features.json"])
+    key = old = record.pop("key")
+    if rng.random() < 0.5:
+        record = mutated_json(record, rng)
+        text = json_text(record)
+        with suppress(ValueError, RecursionError):  # no JSON: there is no key to it
+            key = hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
+        holder = text[:-1] + (", " if len(text) > 2 else "") + json.dumps("key") + ": " + json.dumps(key) + "}"
+        changed["features.json"] = (holder if text.startswith("{") else text).encode("utf-8", "surrogatepass")
+    else:
+        changed["features.json"] = files["features.json"]
+    harmed = rng.choice([name for name in files if name.endswith(".npz")])
+    for name, content in files.items():
+        if name.endswith(".npz"):
+            new = name.replace(old[:16], key[:16])
+            facts, arrays = _content(content)
+            facts["key"] = key
+            if name == harmed:
+                if rng.random() < 0.7:
+                    arrays = mutated_arrays(arrays, rng)
+                if rng.random() < 0.3:
+                    facts = mutated_json(facts, rng)
+            changed[new] = _archive(json_text(facts), arrays, rng.random() < 0.05)
+    _written(folder, changed)
+    _require_refused_or_sound(folder)
+
+
+def _content(data: bytes) -> tuple[dict, dict[str, np.ndarray]]:
+    with np.load(io.BytesIO(data)) as archive:
+        arrays = dict(archive)
+    record = json.loads(arrays.pop("record").tobytes())
+    del record["arrays"]  # which would refuse most of the harm to arrays at once
+    return record, arrays

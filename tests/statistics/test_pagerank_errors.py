@@ -138,11 +138,31 @@ def test_an_error_that_is_asked_for_is_reached_on_average(coupling, n_walks, tol
     assert_unbiased(draw, 0.55, n0=200, slack=0.55)
 
 
+@pytest.mark.parametrize("make_graph", GRAPHS.values(), ids=GRAPHS)
+@pytest.mark.parametrize(("coupling", "n_walks", "tol"), [("pooled", 4, 0.02), ("iid", 4, 0.05)])
+def test_intervals_of_an_error_that_is_asked_for_hold_nearly_as_often(make_graph, coupling, n_walks, tol):
+    # The same favour: .84 to .92 where .9 is stated.
+    errors = Errors(make_graph)
+
+    def draw(round_, n):
+        # One by one: several vectors state the fewest batches of all.
+        options = {"coupling": coupling, "n_walks": n_walks, "tol": tol, "exact_steps": 0, "n_threads": 1}
+        held = np.empty((n, errors.graph.n_nodes), dtype=bool)
+        for i in range(n):
+            result = pagerank(errors.graph, seed=round_ * 10**6 + i, **options)
+            width = stats.t.ppf(0.95, result.n_batches - 1)
+            held[i] = np.abs(result.scores - errors.truth) <= width * result.stderr
+        return held
+
+    size = errors.graph.n_nodes
+    assert_rates(draw, np.full(size, 0.8), np.full(size, 0.93), n0=200)
+
+
 # -- the guarantee of local queries --------------------------------------------------------------------------
 
 
-def missed(make_graph, epsilon, **options):
-    """Whether the guarantee fails for each seed, shape (n, N), `epsilon` being what is judged by."""
+def missed(make_graph, judged_by, **options):
+    """Whether the guarantee fails for each seed, shape (n, N), `judged_by` being the relative error that may be."""
     graph = make_graph()
     truth = np.array([dense_pagerank(graph, P_HALT, start) for start in np.eye(graph.n_nodes)])
 
@@ -154,8 +174,8 @@ def missed(make_graph, epsilon, **options):
             )
             scores, delta = result.scores.toarray(), result.delta[:, None]
             large = truth >= delta
-            failed[i] = ((np.abs(scores - truth) > epsilon * truth) & large).any(axis=1)
-            failed[i] |= ((scores >= (1 + epsilon) * delta) & ~large).any(axis=1)
+            failed[i] = ((np.abs(scores - truth) > judged_by * truth) & large).any(axis=1)
+            failed[i] |= ((scores >= (1 + judged_by) * delta) & ~large).any(axis=1)
         return failed
 
     return draw, graph.n_nodes
@@ -168,7 +188,9 @@ def test_local_scores_are_wrong_no_more_often_than_is_said(make_graph, epsilon, 
     assert_rates(draw, np.zeros(size), np.full(size, failure), n0=300)
 
 
-def test_a_guarantee_that_asks_for_an_eighth_of_the_error_fails():
-    draw, size = missed(lopsided_graph, 0.5 / 8, epsilon=0.5, failure=0.25, delta=0.02)
+def test_errors_of_more_than_a_sixty_fourth_of_the_guaranteed_one_are_found():
+    # Bounds are cautious, and pushing leaves little to walks on a small graph; tests/pagerank/test_push.py shows
+    # that a quarter of the walks break the bound where walks do all the work.
+    draw, size = missed(lopsided_graph, 0.5 / 64, epsilon=0.5, failure=0.05, delta=0.02)
     with pytest.raises(AssertionError, match="wrong rate"):
-        assert_rates(draw, np.zeros(size), np.full(size, 0.25), n0=300)
+        assert_rates(draw, np.zeros(size), np.full(size, 0.05), n0=300)

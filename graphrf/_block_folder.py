@@ -226,7 +226,8 @@ class BlockFolder:
                 raise ValueError("its blocks have no rows")
             if not is_integer(record["settings"]["seed"], low=0, high=2**63 - 1):
                 raise ValueError("it has no seed")
-            if not all(isinstance(value, str) for value in dict(record["identity"]).values()):
+            identity = record["identity"]
+            if not isinstance(identity, dict) or not all(isinstance(value, str) for value in identity.values()):
                 raise ValueError("it does not tell these features from others")
         return record, key
 

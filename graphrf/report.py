@@ -79,11 +79,11 @@ def write(
     written = [page, numbers]
     for picture in (picture for group in figures for picture in group):
         written.append(folder / picture.file)
-        with atomic_write(written[-1]) as file:
+        with atomic_write(written[-1], "folder") as file:
             picture.figure.savefig(file, format="png", dpi=_DOTS_PER_INCH)
-    with atomic_write(numbers) as file:
+    with atomic_write(numbers, "folder") as file:
         file.write((json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
-    with atomic_write(page) as file:
+    with atomic_write(page, "folder") as file:
         file.write(_page(parts, figures, record).encode())
     return written
 

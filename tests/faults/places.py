@@ -18,6 +18,7 @@ def in_memory(beside: Path) -> Iterator[Path]:
     shared = Path("/dev/shm")
     base = shared if os.access(shared, os.W_OK) else beside
     with tempfile.TemporaryDirectory(dir=base) as folder:
+        os.chmod(folder, 0o755)
         yield Path(folder)
 
 
@@ -39,3 +40,19 @@ def mounted(folder: Path, options: str) -> Iterator[Path]:
 def read_only(folder: Path) -> None:
     """Let nothing more be written to a mounted disk, by the superuser neither."""
     subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+
+
+@contextmanager
+def plain_user() -> Iterator[None]:
+    """Work as somebody whom permissions bind: the superuser becomes nobody, others stay who they are."""
+    if os.geteuid() != 0:
+        yield
+        return
+    try:
+        os.seteuid(65534)
+    except OSError as error:
+        pytest.skip(f"the superuser cannot be anybody else here: {error}")
+    try:
+        yield
+    finally:
+        os.seteuid(0)

@@ -133,7 +133,7 @@ def data_set() -> Writer:
 
     def save(which: int, path: Path) -> None:
         _data_files._verified.clear()
-        path.unlink(missing_ok=True)
+        _remove(path)
         os.environ["GRAPHRF_CACHE_DIR"] = str(path.parent)
         _data_files.registry = lambda: {"files": {path.name: entry}}
         if _data_files.find(path.name).read_bytes() != content:
@@ -147,10 +147,15 @@ def first() -> Writer:
     from graphrf._files import exclusive_write
 
     def save(which: int, path: Path) -> None:
-        path.unlink(missing_ok=True)
+        _remove(path)
         exclusive_write(path, bytes([which]) * 50_000)
 
     return Writer(save, lambda path: path.read_bytes(), may_miss=True)
+
+
+def _remove(path: Path) -> None:
+    if path.exists():
+        path.unlink()
 
 
 def naive() -> Writer:

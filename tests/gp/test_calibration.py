@@ -19,7 +19,17 @@ from graphrf.gp.pathwise import posterior_draws
 from tests.sequential import assert_unbiased
 
 KERNEL = grf.Diffusion(2.0)
-SAMPLER = grf.RandomWalks(n_walks=8, lengths=grf.Truncated(12))
+WALKS = grf.RandomWalks(n_walks=8, lengths=grf.Truncated(12))
+POWERS = grf.CompressedPowers(6, max_length=8)
+# What the covariance is made of, and how it is solved with.
+CASES = [
+    pytest.param(None, {"solver": "cholesky"}, id="series-cholesky"),
+    pytest.param(None, {"solver": "cg", "tol": 1e-8}, id="series-cg", marks=pytest.mark.full),
+    pytest.param(WALKS, {"solver": "cholesky"}, id="walks-cholesky", marks=pytest.mark.full),
+    pytest.param(WALKS, {"solver": "cg", "tol": 1e-8}, id="walks-cg"),
+    pytest.param(POWERS, {"solver": "cholesky"}, id="powers-cholesky"),
+    pytest.param(POWERS, {"solver": "cg", "tol": 1e-8}, id="powers-cg", marks=pytest.mark.full),
+]
 SCALE, NOISE = 2.0, 0.4
 N_DRAWS = 19
 # Means under calibration of u, u^2, z and z^2, with u = 2 rank / s - 1: an exact law, as z's.
@@ -49,13 +59,14 @@ def observed(graph):
 class Trial:
     """Truths from the prior of a regressor's own covariance, and what it says after seeing noisy values."""
 
-    def __init__(self, graph, observed, method):
-        self.graph, self.observed, self.method = graph, observed, method
+    def __init__(self, graph, observed, sampler=None, **options):
+        self.graph, self.observed = graph, observed
+        self.options = {"method": "series" if sampler is None else "walks", "sampler": sampler} | options
         self.hidden = np.setdiff1d(np.arange(graph.n_nodes), observed)
-        if method == "series":
+        if sampler is None:
             root = KERNEL.dense_root(graph)
         else:
-            root = grf.sample_features(graph, SAMPLER, seed=0, dtype="float64").matrix(KERNEL).toarray()
+            root = grf.sample_features(graph, sampler, seed=0, dtype="float64").matrix(KERNEL).toarray()
         variance = np.trace(KERNEL.dense(graph)) / graph.n_nodes
         # Rows of the features that values asked for, and observations, are made of.
         self.asked = self.seen = np.sqrt(SCALE / variance) * root
@@ -70,8 +81,8 @@ class Trial:
         truth = self.asked @ weights
         y = self.seen[self.observed] @ weights + np.sqrt(NOISE) * rng.standard_normal((self.observed.size, n))
         gp = grf.GraphGPRegressor(
-            self.graph, kernel=KERNEL, method=self.method, sampler=SAMPLER if self.method == "walks" else None,
-            mean="zero", output_scale=SCALE, noise=NOISE, optimize=False, seed=0, n_threads=1,
+            self.graph, kernel=KERNEL, mean="zero", output_scale=SCALE, noise=NOISE, optimize=False, seed=0,
+            n_threads=1, **self.options,
         ).fit(self.observed, y)  # fmt: skip
         mean, std = gp.predict(return_std=True)
         each = np.arange(n)
@@ -84,14 +95,14 @@ class Trial:
         return np.column_stack([u, u**2, z, z**2])
 
 
-@pytest.mark.parametrize("method", ["series", "walks"])
-def test_truths_rank_uniformly_among_draws_and_deviations_are_as_said(graph, observed, method):
-    assert_unbiased(Trial(graph, observed, method).statistics, TRUTH, n0=N_TRUTHS)
+@pytest.mark.parametrize(("sampler", "options"), CASES)
+def test_truths_rank_uniformly_among_draws_and_deviations_are_as_said(graph, observed, sampler, options):
+    assert_unbiased(Trial(graph, observed, sampler, **options).statistics, TRUTH, n0=N_TRUTHS)
 
 
-@pytest.mark.parametrize("method", ["series", "walks"])
-def test_deviations_a_fifth_too_small_are_found(graph, observed, method):
-    trial = Trial(graph, observed, method)
+@pytest.mark.parametrize("sampler", [None, WALKS], ids=["series", "walks"])
+def test_deviations_a_fifth_too_small_are_found(graph, observed, sampler):
+    trial = Trial(graph, observed, sampler)
     for columns in (slice(0, 2), slice(2, 4)):  # by the ranks alone, and by the deviations alone
         with pytest.raises(AssertionError, match="biased"):
             assert_unbiased(
@@ -100,12 +111,12 @@ def test_deviations_a_fifth_too_small_are_found(graph, observed, method):
             )  # fmt: skip
 
 
-@pytest.mark.parametrize("method", ["series", "walks"])
-def test_draws_that_forget_the_noise_are_found(graph, observed, method, monkeypatch):
+@pytest.mark.parametrize("sampler", [None, WALKS], ids=["series", "walks"])
+def test_draws_that_forget_the_noise_are_found(graph, observed, sampler, monkeypatch):
     def forgetful(rows, noise, residual, solve, *, n_samples, rng):
         return posterior_draws(rows, 0.0 * noise, residual, solve, n_samples=n_samples, rng=rng)
 
     monkeypatch.setattr("graphrf.gp.posterior.posterior_draws", forgetful)
-    trial = Trial(graph, observed, method)
+    trial = Trial(graph, observed, sampler)
     with pytest.raises(AssertionError, match="biased: projection 1"):
         assert_unbiased(lambda round_, n: trial.statistics(round_, n)[:, :2], TRUTH[:2], n0=N_TRUTHS)

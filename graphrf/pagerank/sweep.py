@@ -51,7 +51,7 @@ def sweep(  # type: ignore[no-untyped-def]
         stop = min(row + BLOCK_ROWS, n_nodes)
         if extrapolate:
             before[: stop - row] = following[row:stop]
-        if data.size == 0:
+        if data.size == 0 and width == 1:  # of several vectors only a graph without edges has none
             _sum_rows(row, stop, indptr, indices, walk, now.ravel(), following.ravel())
         else:
             step_rows(row, stop, indptr, indices, data, walk, now, 0.0, following, 0.0, none, no_units)

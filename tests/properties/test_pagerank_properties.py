@@ -1,0 +1,143 @@
+"""Invariants of PageRank, by every method, over generated graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphrf as grf
+from graphrf.pagerank import local_pagerank, power_iteration
+from tests.graph_strategies import graphs, permutations, relabelled, seeds, union
+
+either = st.booleans().flatmap(lambda directed: graphs(directed=directed))
+ESTIMATORS = [("visits", "pooled"), ("visits", "iid"), ("visits", "stratified"), ("endpoints", "antithetic")]
+
+
+def vectors(n, seed):
+    """Two personalisations, with zeros in the first."""
+    rng = np.random.default_rng(seed)
+    first = rng.random(n) * (rng.random(n) < 0.5)
+    return first if first.any() else np.ones(n), 10 ** rng.uniform(-6, 6, n)
+
+
+@settings(max_examples=50)
+@given(either, seeds, st.floats(0.01, 0.99))
+def test_exact_scores_are_a_distribution_that_the_map_keeps(graph, seed, p_halt):
+    for vector in vectors(graph.n_nodes, seed):
+        scores = power_iteration(graph, p_halt=p_halt, personalization=vector, tol=1e-11).scores
+        assert scores.min() >= 0 and abs(scores.sum() - 1) < 1e-12
+        v = vector / vector.sum()
+        d = graph.degrees
+        rows = graph.adjacency.toarray() / np.where(d > 0, d, 1.0)[:, None]
+        image = p_halt * v + (1 - p_halt) * (rows.T @ scores + scores[d == 0].sum() * v)
+        assert np.abs(image - scores).sum() < 1e-10
+
+
+@settings(max_examples=50)
+@given(either, st.sampled_from(ESTIMATORS), seeds)
+def test_estimates_are_distributions_and_the_same_for_named_nodes(graph, how, seed):
+    estimator, coupling = how
+    vector = vectors(graph.n_nodes, seed)[1]
+    options = {"n_walks": 4, "estimator": estimator, "coupling": coupling, "seed": seed}
+    result = grf.pagerank(graph, personalization=vector, **options)
+    assert result.scores.min() >= 0 and abs(result.scores.sum() - 1) < 1e-9
+    assert result.stderr is None or (result.stderr >= 0).all()
+    names = [f"node {i}" for i in range(graph.n_nodes)]
+    named = grf.Graph(graph.adjacency, nodes=names, directed=graph.directed)
+    again = grf.pagerank(named, personalization=dict(zip(names, vector, strict=True)), **options)
+    assert np.array_equal(again.scores, result.scores)
+
+
+@settings(max_examples=50)
+@given(either, seeds)
+def test_scores_of_relabelled_nodes_are_permuted(graph, seed):
+    order = permutations(graph.n_nodes, seed)
+    vector = vectors(graph.n_nodes, seed)[0]
+    scores = power_iteration(graph, personalization=vector).scores
+    other = relabelled(graph, order)
+    assert np.allclose(power_iteration(other, personalization=vector[order]).scores, scores[order], atol=1e-11)
+    node = int(order[0])
+    rows = [
+        local_pagerank(each, place, max_residual=1e-9).scores.toarray()
+        for each, place in ((graph, node), (other, 0))
+    ]
+    assert np.abs(rows[1] - rows[0][:, order]).sum() < 4e-9
+
+
+@settings(max_examples=50)
+@given(either, seeds, st.integers(1, 4))
+def test_local_scores_are_what_power_iteration_from_one_node_gives(graph, seed, k):
+    node = int(np.random.default_rng(seed).integers(graph.n_nodes))
+    result = local_pagerank(graph, node, max_residual=1e-9)
+    exact = power_iteration(graph, personalization=np.eye(graph.n_nodes)[node]).scores
+    scores = result.scores.toarray()[0]
+    assert scores.min() >= 0 and scores.sum() <= 1 + 1e-12
+    # what is left is the error, to the rounding of adding up
+    assert abs(np.abs(scores - exact).sum() - result.residual[0]) <= 1e-2 * result.residual[0] + 1e-11
+    best = local_pagerank(graph, node, k=k, max_residual=1e-9).scores
+    assert best.nnz <= k and best.data.sum() <= 1 + 1e-12
+    assert np.allclose(np.sort(best.data), np.sort(exact)[-best.nnz :], atol=2e-9)
+
+
+@settings(max_examples=50)
+@given(either, seeds, st.floats(0, 1))
+def test_scores_are_linear_in_the_personalization(graph, seed, share):
+    first, second = (vector / vector.sum() for vector in vectors(graph.n_nodes, seed))
+    mixed = share * first + (1 - share) * second
+    uniform = np.ones(graph.n_nodes)  # by the default dangling nodes jump to the personalization: a product of two
+    a, b, both = power_iteration(graph, personalization=[first, second, mixed], dangling=uniform).scores
+    assert np.allclose(share * a + (1 - share) * b, both, atol=1e-11)
+    alone = power_iteration(graph, personalization=first, dangling=uniform).scores
+    assert np.array_equal(alone, a)
+
+
+@settings(max_examples=50)
+@given(either, seeds)
+def test_walks_that_nearly_always_halt_leave_the_personalization(graph, seed):
+    vector = vectors(graph.n_nodes, seed)[0]
+    scores = power_iteration(graph, p_halt=1 - 1e-9, personalization=vector).scores
+    assert np.allclose(scores, vector / vector.sum(), atol=1e-8)
+
+
+@settings(max_examples=50)
+@given(st.booleans().flatmap(lambda directed: st.tuples(*[graphs(directed=directed, max_nodes=7)] * 2)), seeds)
+def test_scores_of_a_union_are_those_of_its_parts_by_their_share_of_the_jumps(pair, seed):
+    first, second = pair
+    n = first.n_nodes
+    vector = vectors(n + second.n_nodes, seed)[1]
+    # From dangling nodes walks jump to the whole union, so they get loops here.
+    parts = [
+        grf.Graph(part.adjacency.toarray() + np.diag(part.degrees == 0), directed=part.directed) for part in pair
+    ]
+    scores = [
+        power_iteration(part, personalization=v).scores
+        for part, v in zip(parts, (vector[:n], vector[n:]), strict=True)
+    ]
+    both = power_iteration(union(*parts), personalization=vector).scores
+    share = vector[:n].sum() / vector.sum()
+    assert np.allclose(both, np.r_[share * scores[0], (1 - share) * scores[1]], atol=1e-11)
+
+
+@settings(max_examples=50)
+@given(either, st.sampled_from(ESTIMATORS), st.integers(-100, 100), seeds)
+def test_the_scale_of_weights_leaves_pagerank_alone(graph, how, power, seed):
+    scaled = grf.Graph(graph.adjacency * 2.0**power, directed=graph.directed)
+    estimator, coupling = how
+    options = {"n_walks": 4, "estimator": estimator, "coupling": coupling, "seed": seed}
+    assert np.array_equal(grf.pagerank(scaled, **options).scores, grf.pagerank(graph, **options).scores)
+    assert np.array_equal(power_iteration(scaled).scores, power_iteration(graph).scores)
+    other = grf.Graph(graph.adjacency * 3.7, directed=graph.directed)
+    assert np.allclose(power_iteration(other).scores, power_iteration(graph).scores, atol=1e-11)
+
+
+def test_several_vectors_of_a_graph_without_edges_are_each_as_alone():
+    # a graph without entries was once read as one whose entries are all 1, by a loop for one vector: scores grew
+    graph = grf.from_edges([], [], n_nodes=2)
+    vectors_ = np.array([[0.7, 0.3], [0.1, 0.9]])
+    for dangling in (None, np.ones(2)):
+        found = power_iteration(graph, personalization=vectors_, dangling=dangling).scores
+        for vector, scores in zip(vectors_, found, strict=True):
+            alone = power_iteration(graph, personalization=vector, dangling=dangling).scores
+            assert np.array_equal(scores, alone)
+            assert np.allclose(alone, vector if dangling is None else 0.15 * vector + 0.425, atol=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf._foreign_files import first_bytes, foreign, read_bytes
+from graphrf._foreign_files import first_bytes, foreign, read_bytes, short
 from graphrf._memory import available_memory
 from graphrf._npz_files import read_arrays
 
@@ -26,29 +27,104 @@ def is_matrix_market(path: Path) -> bool:
 
 
 def read_matrix_market(path: Path, memory_limit: int | None = None) -> Any:
-    """The sparse or dense real matrix of a MatrixMarket file."""
-    from scipy.io import mmread
+    """The sparse or dense real matrix of a MatrixMarket file.
 
+    The reader is graphrf's own: on damaged files that of scipy can end the process.
+    """
     content = read_bytes(path, _MATRIX_MARKET, memory_limit)
     with foreign(path, "MatrixMarket file"):
-        _check_declared(content)
-        matrix = mmread(io.BytesIO(content))
+        matrix = _market_matrix(content)
     return _real(path, matrix)
 
 
-def _check_declared(content: bytes) -> None:
-    """Raise where a MatrixMarket header declares more entries than its bytes can hold: scipy allocates them."""
-    from scipy.io import mminfo
+def _market_matrix(content: bytes) -> Any:
+    """The matrix of a MatrixMarket file; any fault raises `ValueError`.
 
-    rows, columns, declared, form, _, symmetry = mminfo(io.BytesIO(content))
-    # An entry takes a digit and a line end, and its row and column two bytes each where they are written.
-    each = 2 if form == "array" else 6 if b"pattern" not in content[:200].lower() else 4
+    Entries of the lower half of a symmetric or skew-symmetric matrix stand for both halves.
+    """
+    banner, at = _line(content, 0)
+    words = banner.lower().split()
+    if len(words) != 5 or words[1] != b"matrix":
+        raise ValueError("its first line must be %%MatrixMarket matrix FORMAT FIELD SYMMETRY")
+    _, _, form, field, symmetry = (word.decode("ascii", "replace") for word in words)
+    if field in ("complex", "hermitian") or symmetry == "hermitian":
+        raise ValueError("it holds complex numbers; a real one was wanted")
+    known = (
+        form in ("coordinate", "array")
+        and field in ("real", "double", "integer", "unsigned-integer", "pattern")
+        and symmetry in ("general", "symmetric", "skew-symmetric")
+        and (form, field) != ("array", "pattern")
+    )
+    if not known:
+        raise ValueError(f"no matrices of the kind {short(' '.join((form, field, symmetry)))} are known")
+    line = b"%"
+    while line[:1] in (b"%", b""):
+        if at >= len(content):
+            raise ValueError("it ends before its size")
+        line, at = _line(content, at)
+    sizes = line.split()
+    if len(sizes) != (2 if form == "array" else 3) or not all(re.fullmatch(rb"\d{1,18}", size) for size in sizes):
+        raise ValueError(f"its size must be whole numbers, got {short(line)}")
+    rows, columns, *entries = map(int, sizes)
+    halved = symmetry != "general"
+    if rows < 1 or columns < 1 or (halved and rows != columns):
+        raise ValueError(f"its shape is ({rows}, {columns})")
+    skew = symmetry == "skew-symmetric"
     if form == "array":
-        declared = rows * columns if symmetry == "general" else rows * (columns - 1) // 2
-    if min(rows, columns) < 1:
-        raise ValueError(f"its shape is ({rows}, {columns})")  # scipy divides by it: the process would die
-    if declared < 0 or each * declared > len(content) + 1:
+        declared = rows * columns if not halved else rows * (rows - 1 if skew else rows + 1) // 2
+    else:
+        declared = entries[0]
+    each = 1 if form == "array" else 2 if field == "pattern" else 3
+    # A number takes two bytes: a digit, and what parts it from the next.
+    if 2 * each * declared > len(content) - at + 1:
         raise ValueError(f"it declares {declared:,} entries, more than its {len(content):,} bytes can hold")
+    numbers = _numbers(content[at:])
+    if numbers.size != each * declared:
+        raise ValueError(f"it declares {declared:,} entries of {each} numbers, and holds {numbers.size:,} numbers")
+    if form == "array":
+        return _dense(numbers, rows, columns, symmetry)
+    table = numbers.reshape(declared, each)
+    places = table[:, :2]
+    if not ((places >= 1) & (places <= (rows, columns)) & (places == np.floor(places))).all():
+        raise ValueError(f"the row or column of an entry is outside of ({rows}, {columns})")
+    values = np.ones(declared) if field == "pattern" else table[:, 2].copy()
+    row, column = (places[:, axis].astype(np.int64) - 1 for axis in (0, 1))
+    if halved:
+        off = row != column
+        sign = -1.0 if skew else 1.0
+        row, column = np.r_[row, column[off]], np.r_[column, row[off]]
+        values = np.r_[values, sign * values[off]]
+    return sp.coo_array((values, (row, column)), shape=(rows, columns))
+
+
+def _line(content: bytes, at: int) -> tuple[bytes, int]:
+    """The stripped line that starts `at`, and where the next one starts."""
+    end = content.find(b"\n", at)
+    end = len(content) if end < 0 else end
+    return content[at:end].strip(), end + 1
+
+
+def _numbers(content: bytes) -> np.ndarray:
+    """The numbers of a text, which holds nothing else."""
+    if not content.strip():
+        return np.zeros(0)
+    # NumPy's parser knows hexadecimal numbers too; MatrixMarket does not.
+    if content.translate(None, b"0123456789+-.eEnNaAiIfFtTyY \t\r\n\v\f"):
+        raise ValueError("it holds other characters than those of numbers")
+    return np.fromstring(content, dtype=np.float64, sep=" ")
+
+
+def _dense(numbers: np.ndarray, rows: int, columns: int, symmetry: str) -> np.ndarray:
+    """The matrix of numbers listed column after column: all of them, or those of the lower half."""
+    if symmetry == "general":
+        return numbers.reshape(columns, rows).T
+    matrix = np.zeros((rows, rows))
+    skew = symmetry == "skew-symmetric"
+    # Column after column of the lower half is row after row of the upper one.
+    upper = np.triu_indices(rows, 1 if skew else 0)
+    matrix[upper[1], upper[0]] = numbers
+    matrix[upper] = -numbers if skew else numbers
+    return matrix
 
 
 def read_npz(path: Path, memory_limit: int | None = None) -> Any:

@@ -101,6 +101,12 @@ class BlockFolder:
                 np.add(found.pop(name)[1:], pointer[start], out=pointer[start + 1 : end + 1])
             if not columns:
                 columns = {name: np.empty((0, *values.shape[1:]), values.dtype) for name, values in found.items()}
+            if found.keys() != columns.keys():
+                raise ValueError(
+                    f"`path` must be a folder of one set of features, got {self.file(number)!r}, which has other "
+                    "arrays than the blocks before; remove it, or them, and sample_features with the same arguments "
+                    "makes them anew"
+                )
             for name, column in columns.items():
                 size = len(column)
                 # The allocator moves pages, not bytes, where arrays are large.

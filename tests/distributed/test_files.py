@@ -93,6 +93,35 @@ def test_both_ways_write_the_same_bytes(cluster_client, written, tmp_path):
     assert _bytes(tmp_path) == _bytes(written)
 
 
+@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+def test_one_process_and_a_cluster_write_and_read_the_same_folders(cluster_client, tmp_path, sampler):
+    one, many, expected = tmp_path / "one", tmp_path / "many", grf.sample_features(GRAPH, sampler, seed=3)
+    grf.sample_features(GRAPH, sampler, seed=3, path=one)
+    sample_features(GRAPH, sampler, client=cluster_client, seed=3, path=many)
+    assert _bytes(one) == _bytes(many)
+    require_same(load_features(one, client=cluster_client).gather(), expected)
+    require_same(grf.load_features(many), expected)
+
+
+def test_one_process_goes_on_where_a_cluster_ended(cluster_client, told, folder):
+    before = _bytes(folder)
+    (folder / "rows-000004.npz").unlink()
+    require_same(grf.sample_features(GRAPH, WALKS, path=folder), grf.sample_features(GRAPH, WALKS, seed=3))
+    assert _bytes(folder) == before
+
+
+def test_a_cluster_goes_on_where_one_process_ended(cluster_client, told, tmp_path, monkeypatch):
+    monkeypatch.setattr("graphrf.sampling.sample.file_rows", lambda *_: 9)
+    folder = tmp_path / "features"
+    features = grf.sample_features(GRAPH, told, seed=3, path=folder)
+    before = _bytes(folder)
+    for number in (2, 9):
+        (folder / f"rows-{number:06d}.npz").unlink()
+    require_same(sample_features(GRAPH, told, client=cluster_client, path=folder).gather(), features)
+    assert told.nodes() == [*range(18, 27), *range(81, 90)]
+    assert _bytes(folder) == before
+
+
 def test_a_folder_given_by_a_relative_path_is_found_by_workers(cluster_client, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sample_features(GRAPH, WALKS, client=cluster_client, seed=3, path="features").save("other")

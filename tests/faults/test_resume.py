@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf._block_folder import BlockFolder, read_rows
+from graphrf._block_folder import BlockFolder, read_rows, write_rows
 from tests.distributed.helpers import Told, require_same, weighted
 
 GRAPH = weighted(1000)
@@ -231,6 +231,22 @@ def test_a_damaged_block_is_named_and_drawn_again_when_it_is_gone(sampler, folde
             call()
     file.unlink()
     require_same(grf.sample_features(GRAPH, sampler, path=folder), expected)
+
+
+def test_a_block_with_other_arrays_than_the_first_is_named(folder):
+    grf.sample_features(GRAPH, SAMPLERS["CutPowers"], seed=3, path=folder)
+    known = BlockFolder(folder)
+    state, _, _, key = known.frame()
+    for number, named in ((6, "rows-000006.npz"), (0, "rows-000001.npz")):
+        file = known.file(number)
+        before = Path(file).read_bytes()
+        arrays = read_rows(file, state, range(ROWS * number, ROWS * (number + 1)), key)
+        del arrays["dropped"]
+        write_rows(file, arrays, key)
+        with pytest.raises(ValueError, match=rf"got '.*{named}', which has other arrays than the blocks before"):
+            grf.load_features(folder)
+        Path(file).write_bytes(before)
+    grf.load_features(folder)
 
 
 # -- interrupted -------------------------------------------------------------------------------------

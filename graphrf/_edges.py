@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf import _checks
+from graphrf._memory import require_memory
 
 
 def host_array(tensor: Any) -> np.ndarray:
@@ -121,6 +122,11 @@ def merged_adjacency(
     directed: bool,
 ) -> sp.csr_array:
     """The adjacency matrix of a list of edges, by the rules in the notes of `load_graph`."""
+    require_memory(
+        32.0 * n_nodes + 24.0 * len(src),
+        f"a graph of {n_nodes} nodes",
+        "all nodes up to the largest position count: pass identifiers as strings, or lower `n_nodes`",
+    )
     if n_nodes < 2**31 and len(src) < 2**31:
         src, dst = src.astype(np.int32, copy=False), dst.astype(np.int32, copy=False)
     values = np.ones(len(src)) if weight is None else weight

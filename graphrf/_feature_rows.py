@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from graphrf import _checks
 
@@ -12,6 +13,8 @@ from graphrf import _checks
 _MOST_SHORT = 2**31 - 1
 # Entries of a block of rows.
 _BLOCK = 1_000_000
+# Entries of a block of a product, whether they are zeros or not.
+_PRODUCT_BLOCK = 4_000_000
 
 
 def row_numbers(argument: str, wanted: Any, nodes: np.ndarray) -> np.ndarray:
@@ -52,3 +55,13 @@ def row_blocks(indptr: np.ndarray) -> list[tuple[int, int]]:
     n = indptr.size - 1
     size = max(1, int(n * _BLOCK / max(int(indptr[-1]), 1)))
     return [(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def dense_product(left: sp.csr_array, right: sp.csr_array) -> np.ndarray:
+    """left right^T, dense, some rows at a time: the sparse product may take three times what the result does."""
+    result = np.empty((left.shape[0], right.shape[0]), np.result_type(left.dtype, right.dtype))
+    transposed = right.T.tocsr()
+    size = max(1, _PRODUCT_BLOCK // max(right.shape[0], 1))
+    for start in range(0, left.shape[0], size):
+        result[start : start + size] = (left[start : start + size] @ transposed).toarray()
+    return result

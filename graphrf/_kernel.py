@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from graphrf import _checks
+from graphrf._memory import require_memory
 from graphrf.graph import LAPLACIANS, Graph, require_graph
 
 _LARGEST_DENSE = 20_000
@@ -200,6 +201,11 @@ class Kernel:
                 f"(it would need {24 * graph.n_nodes**2 / 2**30:.0f} GiB); graphrf.apply_kernel multiplies "
                 "by it without forming it"
             )
+        require_memory(
+            40 * graph.n_nodes**2,
+            f"a dense kernel matrix of {graph.n_nodes} nodes",
+            "graphrf.apply_kernel multiplies by it without forming it",
+        )
         laplacian = graph.laplacian(self.laplacian == "normalized").toarray()
         eigenvalues, vectors = np.linalg.eigh(laplacian)
         eigenvalues = cleaned_eigenvalues(eigenvalues, graph, self.laplacian)

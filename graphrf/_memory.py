@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 _MEMINFO = Path("/proc/meminfo")
+# What needs less is not looked for.
+_SMALL = 2**24
 # Limit and use of the control group that a container runs in (version 2, then version 1).
 _CGROUPS = (
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
@@ -17,6 +19,19 @@ def available_memory() -> int | None:
     """Bytes that this process can still take: of the machine and of its container; None if nothing says so."""
     known = [size for size in (_machine(), *(_container(*paths) for paths in _CGROUPS)) if size is not None]
     return min(known) if known else None
+
+
+def require_memory(needed: float, what: str, way_out: str) -> None:
+    """Raise MemoryError where `needed` bytes are not there, before any of them is taken.
+
+    `what` is the subject of the message ("a dense kernel matrix of 9 nodes"), `way_out` what to do instead.
+    """
+    if needed < _SMALL:
+        return
+    left = available_memory()
+    if left is not None and needed > left:
+        size, room = (f"{count / 2**30:.3g} GiB" for count in (needed, left))
+        raise MemoryError(f"{what} needs about {size} of memory, and {room} are left; {way_out}")
 
 
 def _machine() -> int | None:

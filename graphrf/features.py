@@ -18,7 +18,8 @@ from graphrf._feature_bounds import TruncationWarning as TruncationWarning
 from graphrf._feature_factor import FeatureFactor
 from graphrf._feature_files import ARRAYS, OF_POWERS, RECORD, SETTINGS, read_features, write_features
 from graphrf._feature_loops import fill_values
-from graphrf._feature_rows import gathered, row_blocks, row_numbers
+from graphrf._feature_rows import dense_product, gathered, row_blocks, row_numbers
+from graphrf._memory import require_memory
 from graphrf._threads import cached_property, ordered_map, thread_count
 
 if TYPE_CHECKING:
@@ -340,6 +341,11 @@ class Features:
         """The feature matrix of a modulation given as a vector; what is missing at its end counts as zero."""
         load = self._load(modulation)
         root = self._degree_roots()
+        require_memory(
+            self.nnz * self.dtype.itemsize,
+            f"a feature matrix of {self.nnz} non-zeros",
+            'take some of the rows (Features.take), or sample with dtype="float32"',
+        )
         data = np.empty(self.nnz, dtype=self.dtype)
 
         def fill(rows: tuple[int, int]) -> None:
@@ -403,9 +409,15 @@ class Features:
         -------
         ndarray, shape (len(rows), len(cols)), of the features' dtype.
 
+        Raises
+        ------
+        MemoryError
+            If the dense result does not fit; nothing of it is made by then.
+
         Notes
         -----
-        Cost: the matrices of the rows asked for, their sparse product, and the dense result.
+        Cost: the matrices of the rows asked for, their sparse product (in memory only a few rows of it at a time),
+        and the dense result.
         """
         right_features = self if other is None else other
         if other is not None:
@@ -415,13 +427,19 @@ class Features:
         if cols is not None:
             right_set = right_features._take_rows(row_numbers("cols", cols, right_features.nodes))
         f = _feature_bounds.served_modulation(self, kernel)
+        shape = left_set.nodes.size, right_set.nodes.size
+        require_memory(
+            shape[0] * shape[1] * self.dtype.itemsize,
+            f"a dense Gram matrix of shape {shape}",
+            "ask for fewer `rows` and `cols`, or multiply by Phi and its transpose in turn (Features.matrix)",
+        )
         left = left_set.matrix_from_modulation(f)
         if right_set is left_set:
-            return np.asarray((left @ left.T).toarray())
+            return dense_product(left, left)
         right = right_set.matrix_from_modulation(
             f if other is None else _feature_bounds.served_modulation(other, kernel)
         )
-        return np.asarray((left @ right.T).toarray())
+        return dense_product(left, right)
 
     def take(self, nodes: Any) -> Features:
         """The features of some of the nodes (positions), in the order given; repeats are allowed.

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from graphrf import _checks, _graph_folder, _graph_writing
+from graphrf._memory import require_memory
 from graphrf._threads import cached_property
 
 LAPLACIANS = ("normalized", "combinatorial")
@@ -474,6 +475,10 @@ def _validated(adjacency: Any, directed: bool) -> sp.csr_array:
         raise ValueError("`adjacency` must have at least one node, got shape (0, 0)")
     if n_nodes >= 2**32:
         raise ValueError(f"`adjacency` must have fewer than 2^32 nodes, got {n_nodes}")
+    stored = matrix.nnz if sp.issparse(matrix) else np.count_nonzero(matrix)
+    require_memory(
+        24.0 * stored + 16.0 * n_nodes, f"a graph of {n_nodes} nodes and {stored} entries", "pass fewer nodes"
+    )
     # Converted first: duplicates are added on the way to CSR, where small integers would overflow.
     csr = sp.csr_array(matrix.astype(np.float64, copy=False), copy=True)
     if not csr.has_canonical_format:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from graphrf import _checks, _edges, _graph_files, _matrix_files, _meshes
 from graphrf._foreign_files import checked_size, short
+from graphrf._memory import require_memory
 from graphrf.graph import Graph
 
 WEIGHT_KINDS = ("similarity", "distance")
@@ -316,6 +317,9 @@ def from_points(x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthsc
     # Exact, and no square over- or underflows.
     exponent = _exponent(points)
     points = np.ldexp(points, -exponent)
+    require_memory(
+        48.0 * n_points * (k + 1), f"a graph of {n_points} points and {k} neighbours each", "lower n_neighbors"
+    )
     nearest: Any = cKDTree(points).query(points, k=k + 1)
     distances, found = nearest
     # A point is its own nearest neighbour, but among more than k equal points its list may miss it.

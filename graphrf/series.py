@@ -22,6 +22,7 @@ from graphrf._chebyshev import chebyshev_coefficients, polynomial_coefficients
 from graphrf._expansion import Expansion, Steps, doubled_matrix
 from graphrf._expansion import chebyshev_step as chebyshev_step
 from graphrf._kernel import cleaned_eigenvalues, require_kernel
+from graphrf._memory import require_memory
 from graphrf._spectral_filter import INTERVALS
 from graphrf._spectral_filter import SpectralFilter as SpectralFilter
 from graphrf._threads import thread_count
@@ -145,6 +146,11 @@ def kernel_block(
     require_kernel(kernel).check_graph(graph)
     row_nodes = graph.positions(rows, argument="rows")
     col_nodes = graph.positions(cols, argument="cols")
+    require_memory(
+        8.0 * row_nodes.size * col_nodes.size,
+        f"a block of a kernel matrix of shape ({row_nodes.size}, {col_nodes.size})",
+        "ask for fewer rows and columns at a time",
+    )
     expansion = _expansion(graph, kernel, tol, max_degree, n_threads, root=False)
     if np.unique(row_nodes).size < np.unique(col_nodes).size:
         return _columns(expansion, row_nodes, col_nodes).T
@@ -415,6 +421,11 @@ def _apply(
     if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or array.shape[0] != graph.n_nodes:
         n = graph.n_nodes
         raise ValueError(f"`v` must be numbers of shape ({n},) or ({n}, p), got {_checks.describe(array)}")
+    require_memory(
+        24.0 * array.size,
+        f"a product with {array.size // graph.n_nodes} vectors of {graph.n_nodes} nodes",
+        "multiply by fewer columns of `v` at a time",
+    )
     _checks.finite("v", array)
     expansion = _expansion(graph, kernel, tol, max_degree, n_threads, root)
     result = expansion(array.astype(np.float64))

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 
 from graphrf import _checks
 from graphrf._kernel import cleaned_eigenvalues, require_kernel
+from graphrf._memory import require_memory
 from graphrf.gp.settings import KERNELS, checked_targets
 from graphrf.graph import Graph, require_graph
 from graphrf.kernels import Kernel
@@ -137,6 +138,11 @@ class ExactGraphGP:
         positions = self.graph.positions(nodes)
         values, self._single = checked_targets(y, positions.size)
         if self._eigen is None:
+            require_memory(
+                32 * self.graph.n_nodes**2,
+                f"the eigendecomposition of a graph of {self.graph.n_nodes} nodes",
+                "GraphGPRegressor needs none",
+            )
             eigenvalues, vectors = np.linalg.eigh(
                 self.graph.laplacian(self.kernel.laplacian == "normalized").toarray()
             )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphrf import _checks
-from graphrf._memory import available_memory
+from graphrf._memory import require_memory
 from graphrf.gp.blocks import training_blocks
 from graphrf.gp.conditioning import Conditions, condition, normaliser
 from graphrf.gp.fitting import Place, Task, linear_algebra, train_by_samples, train_by_series
@@ -476,13 +476,11 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             )
 
     def _check_draws(self, n_samples: int) -> None:
-        limit = available_memory()
-        needed = 24 * self.graph.n_nodes * n_samples * self._posterior.weights.shape[1]
-        if limit is not None and needed > limit:
-            raise ValueError(
-                f"`n_samples` = {n_samples} needs {needed / 2**30:.3g} GiB, and {limit / 2**30:.3g} GiB are left: "
-                "ask for fewer at a time, with another `seed` each"
-            )
+        require_memory(
+            24 * self.graph.n_nodes * n_samples * self._posterior.weights.shape[1],
+            f"`n_samples` = {n_samples}",
+            "ask for fewer at a time, with another `seed` each",
+        )
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_posterior"):

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf import _checks
+from graphrf._memory import require_memory
 from graphrf._threads import thread_count
 from graphrf.graph import Graph, require_graph
 from graphrf.pagerank.pace import Pace
@@ -168,6 +169,11 @@ def iterate(
     threads = thread_count(n_threads)
 
     matrix = _matrix(graph, several=count > 1)
+    require_memory(
+        8.0 * count * graph.n_nodes,
+        f"PageRank of {graph.n_nodes} nodes for {count} vectors",
+        "ask for fewer vectors at a time, or for the best nodes of each (local_pagerank)",
+    )
     scores = np.empty((count, graph.n_nodes))
     iterations, residuals = 0, np.empty(count)
     with _row_sharing(matrix, min(count, _WIDTH), threads) as share:

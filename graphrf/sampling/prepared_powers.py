@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from graphrf._memory import require_memory
 from graphrf._threads import cached_property
 from graphrf.graph import Graph
 from graphrf.sampling.contract import Sampler
@@ -61,6 +62,12 @@ def relabelled(graph: Graph, laplacian: str) -> Matrix:
     """The walk matrix in reverse Cuthill-McKee order, kept as long as the graph lives; O(nnz) the first time."""
     of_graph = _relabelled.setdefault(graph, {})
     if laplacian not in of_graph:
+        entries = graph.adjacency.nnz
+        require_memory(
+            60.0 * entries + 80.0 * graph.n_nodes,
+            f"the walk matrix of {graph.n_nodes} nodes and {entries} entries",
+            "take RandomWalks, which read the graph as it is",
+        )
         degrees = graph.walk_degrees
         flat = laplacian == "combinatorial"
         level, load = (np.ones_like(degrees) if flat else degrees**power for power in (LEVEL, 0.5 - LEVEL))

@@ -1,0 +1,115 @@
+"""What cannot fit is refused before it is taken: everywhere where memory is a multiple of the graph, or N^2."""
+
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import graphrf as grf
+from graphrf import _memory
+from graphrf.gp import ExactGraphGP
+from graphrf.pagerank import power_iteration
+from graphrf.series import kernel_block
+from tests.bounds import within
+
+MILLION = 10**6
+KERNEL = grf.Diffusion(1.0)
+
+
+def _path(n):
+    return grf.from_edges(np.arange(n - 1), np.arange(1, n))
+
+
+@pytest.fixture(scope="module")
+def path():
+    return _path(3_000)
+
+
+@pytest.fixture(scope="module")
+def features(path):
+    return grf.sample_features(path, grf.RandomWalks(256), seed=0)
+
+
+def _regressor(path):
+    seen = np.arange(0, path.n_nodes, 100)
+    model = grf.GraphGPRegressor(path, method="series", optimize=False, kernel=KERNEL, noise=0.1)
+    return model.fit(seen, np.sin(seen))
+
+
+# Each makes or needs more than 16 MiB; what needs less is not looked at.
+DOORS = {
+    "dense kernel": lambda path, features: KERNEL.dense(path),
+    "dense root": lambda path, features: KERNEL.dense_root(path),
+    "gram": lambda path, features: features.gram(KERNEL),
+    "block of a kernel": lambda path, features: kernel_block(path, KERNEL, range(3_000), range(3_000)),
+    "product": lambda path, features: grf.apply_kernel(path, KERNEL, np.ones((3_000, 1_000))),
+    "exact GP": lambda path, features: ExactGraphGP(path, kernel=KERNEL).fit(np.arange(9), np.arange(9.0)),
+    "prior covariance": lambda path, features: _regressor(path).prior_covariance(),
+    "draws": lambda path, features: _regressor(path).sample(n_samples=10_000),
+    "points": lambda path, features: grf.from_points(np.arange(3_000.0), n_neighbors=500),
+    "edges": lambda path, features: grf.from_edges([0], [MILLION]),
+    "adjacency": lambda path, features: grf.Graph(sp.coo_array((2 * MILLION, 2 * MILLION))),
+}
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_what_does_not_fit_is_refused_with_what_it_needs_and_a_way_out(path, features, door, monkeypatch):
+    monkeypatch.setattr(_memory, "available_memory", lambda: 2**20)
+    with pytest.raises(MemoryError, match=r"GiB of memory, and .* GiB are left; \w+"):
+        door(path, features)
+
+
+def test_the_walk_matrix_of_powers_that_does_not_fit_is_refused(monkeypatch):
+    graph = _path(300_000)
+    monkeypatch.setattr(_memory, "available_memory", lambda: 2**20)
+    with pytest.raises(MemoryError, match="take RandomWalks"):
+        grf.sample_features(graph, grf.CompressedPowers(2))
+
+
+def test_a_feature_matrix_that_does_not_fit_is_refused(path, monkeypatch):
+    features = grf.sample_features(_path(20_000), grf.RandomWalks(256), seed=0)
+    monkeypatch.setattr(_memory, "_SMALL", 1)
+    monkeypatch.setattr(_memory, "available_memory", lambda: 2 * features.nnz)
+    with pytest.raises(MemoryError, match=r"Features\.take"):
+        features.matrix(KERNEL)
+
+
+def test_several_vectors_of_pagerank_that_do_not_fit_are_refused(path, monkeypatch):
+    monkeypatch.setattr(_memory, "available_memory", lambda: 2**20)
+    with pytest.raises(MemoryError, match="fewer vectors"):
+        power_iteration(path, personalization=np.ones((1_000, 3_000)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bounds on address space are Linux's")
+def test_dense_matrices_of_a_million_nodes_are_refused_at_once():
+    graph = _path(MILLION)
+    everything = np.arange(MILLION)
+    features = grf.sample_features(_path(50), grf.RandomWalks(1), seed=0)
+    wide = features.take(np.zeros(MILLION, dtype=int))
+    far = np.broadcast_to(1.0, (MILLION, MILLION))
+    with within(5, 1_000):
+        with pytest.raises(ValueError, match="at most 20000 nodes"):
+            KERNEL.dense(graph)
+        with pytest.raises(MemoryError, match="dense Gram matrix"):
+            wide.gram(KERNEL)
+        with pytest.raises(MemoryError, match="block of a kernel matrix"):
+            kernel_block(graph, KERNEL, everything, everything)
+        with pytest.raises(MemoryError, match="fewer columns"):
+            grf.apply_kernel(graph, KERNEL, far)
+        with pytest.raises(MemoryError, match="as strings"):
+            grf.from_edges([0], [2**32 - 2])
+        with pytest.raises(MemoryError, match="lower n_neighbors"):
+            grf.from_points(np.zeros((MILLION, 2)), n_neighbors=MILLION - 1)
+        with pytest.raises(MemoryError, match="fewer nodes"):
+            grf.Graph(sp.coo_array((2**32 - 1, 2**32 - 1)))
+
+
+def test_a_dense_gram_is_the_same_in_blocks_of_rows(features, monkeypatch):
+    whole = features.matrix(KERNEL)
+    expected = (whole @ whole.T).toarray()
+    monkeypatch.setattr("graphrf._feature_rows._PRODUCT_BLOCK", 70_000)  # 24 rows
+    gram = features.gram(KERNEL)
+    assert (gram == expected).all()
+    assert (gram == gram.T).all()
+    assert (features.gram(KERNEL, cols=[5, 0]) == expected[:, [5, 0]]).all()

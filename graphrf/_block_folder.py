@@ -104,8 +104,8 @@ class BlockFolder:
             if found.keys() != columns.keys():
                 raise ValueError(
                     f"`path` must be a folder of one set of features, got {self.file(number)!r}, which has other "
-                    "arrays than the blocks before; remove it, or them, and sample_features with the same arguments "
-                    "makes them anew"
+                    "arrays than the blocks before; remove it, or them, and sample_features with the same "
+                    "arguments makes them anew"
                 )
             for name, column in columns.items():
                 size = len(column)

@@ -140,6 +140,8 @@ def _holders(value: Any) -> list[Any]:
 
 
 def _of_another_type(array: np.ndarray, rng: random.Random) -> np.ndarray:
+    if array.dtype.kind in "cSU":
+        return array
     kinds = (
         "?",
         "i1",

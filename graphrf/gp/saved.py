@@ -186,11 +186,19 @@ def _read(
 def _graph(arrays: Mapping[str, np.ndarray], names: Any) -> Graph:
     """The graph of a file."""
     indptr, indices, weights = (arrays[name] for name in _GRAPH)
-    if (indptr.dtype.kind, indices.dtype.kind) != ("i", "i") or weights.dtype != np.float64 or indptr.ndim != 1:
+    if (indptr.dtype.kind, indices.dtype.kind) != ("i", "i") or weights.dtype != np.float64 or indptr.size < 2:
         raise ValueError("its graph has arrays of other types than are written")
     size = indptr.size - 1
+    # scipy looks at no index of a matrix whose last pointer is negative, and then writes anywhere.
+    if not (
+        indptr.shape == (size + 1,)
+        and indices.shape == weights.shape == (indices.size,)
+        and (int(indptr[0]), int(indptr[-1])) == (0, indices.size)
+        and (indptr[1:] >= indptr[:-1]).all()
+        and (indices.size == 0 or (int(indices.min()) >= 0 and int(indices.max()) < size))
+    ):
+        raise ValueError("its graph has arrays that contradict each other")
     matrix = sp.csr_array((weights, indices, indptr), shape=(size, size))
-    matrix.check_format(full_check=True)
     return Graph(matrix, nodes=None if names is None else [decoded_name(name) for name in names])
 
 

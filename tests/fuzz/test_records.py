@@ -119,9 +119,10 @@ def _require_sound(features: Features) -> None:
         assert matrix.shape == (n, features.n_nodes)
         matrix.check_format(full_check=True)
         assert not of_this_world or np.isfinite(matrix.data).all()
-        gram = features.gram(kernel)
-        assert gram.shape == (n, n)
-        assert not of_this_world or np.isfinite(gram).all()
+        if features.n_nodes < 10**6:
+            gram = features.gram(kernel)
+            assert gram.shape == (n, n)
+            assert not of_this_world or np.isfinite(gram).all()
         assert features.row_errors(kernel).shape == (n,)
         if n:
             assert features.take(features.nodes[[0, -1]]).shape == (2, features.n_nodes)
@@ -264,6 +265,17 @@ def test_bytes_of_regressors_that_change_are_noticed(saved_regressors, seed):
             refusal = str(path)
             np.testing.assert_array_equal(gp.predict(), predictions)
         assert str(path) in refusal
+
+
+def test_pointers_that_scipy_lets_pass_do_not_end_the_process(saved_regressors, tmp_path):
+    path = tmp_path / "gp.npz"
+    _, _, record, arrays = saved_regressors[0]
+    for last in (-1, -(2**31), 2**31 - 1):
+        indptr = arrays["indptr"].copy()
+        indptr[-1] = last
+        path.write_bytes(_archive(json.dumps(record), {**arrays, "indptr": indptr}, compressed=False))
+        with pytest.raises(ValueError, match="its graph has arrays that contradict each other"):
+            grf.GraphGPRegressor.load(path)
 
 
 @pytest.mark.parametrize(

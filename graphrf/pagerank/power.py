@@ -19,7 +19,7 @@ from graphrf._threads import thread_count
 from graphrf.graph import Graph, require_graph
 from graphrf.pagerank.pace import Pace
 from graphrf.pagerank.problem import Problem, distribution, each, pose
-from graphrf.pagerank.result import PowerIterationResult
+from graphrf.pagerank.result import ITERATION_ROUNDING, PowerIterationResult, iteration_bound
 from graphrf.pagerank.sweep import BLOCK_ROWS, sweep
 
 # Vectors that go through the matrix together: eight of a row fill a cache line.
@@ -72,7 +72,8 @@ def power_iteration(
         Bound on the L1 error of each vector of scores. The map contracts L1 distances by 1 - p, so the error
         after an iteration is at most (1 - p) / p times the change; iteration stops when that is at most `tol`,
         whatever N. (networkx stops at a change of N times its `tol`: on a graph of 2 million nodes that is
-        no condition at all.)
+        no condition at all.) Rounding adds 9e-16 / p to the bound: below p = 9e-4 the default is out of reach, and
+        iteration ends with the warning once its changes are rounding alone.
     max_iter : int, optional
         Default: as many as the contraction may need, log(tol p / 2) / log(1 - p), twice that on undirected
         graphs, which in fact take fewer.
@@ -134,7 +135,8 @@ def power_iteration(
     if not result.converged:
         warnings.warn(
             f"power iteration reached an error below {result.error_bound:.2g} after {result.iterations} "
-            f"iterations, not tol={tol:g}; raise `max_iter`, or `tol` if that is near rounding",
+            f"iterations, not tol={tol:g}; raise `max_iter`, or `tol` where it is below 9e-16 / p_halt, which is "
+            "rounding",
             UserWarning,
             stacklevel=2,
         )
@@ -191,7 +193,7 @@ def iterate(
         scores=scores[0] if vectors is None else scores,
         p_halt=p,
         nodes=graph.nodes,
-        converged=bool((residuals * (1 - p) / p <= tol).all()),
+        converged=bool((iteration_bound(residuals, p) <= tol).all()),
         iterations=iterations,
         residual=float(residuals.max()),
     )
@@ -355,7 +357,8 @@ def _iterate_panel(
             if column.done:
                 continue
             column.pace.observe(float(change[place]))
-            small = change[place] * (1 - panel.p_halt) / panel.p_halt <= stop.tol
+            # Changes that are rounding alone will not become smaller.
+            small = iteration_bound(change[place], panel.p_halt) <= stop.tol or change[place] <= ITERATION_ROUNDING
             if small:
                 column.pace.settle()
             if (small and weight[place] == 1) or iteration == stop.limit:

@@ -12,6 +12,14 @@ import numpy as np
 from graphrf import _checks
 from graphrf.lengths import Coupling
 
+# What rounding adds to an iteration of power iteration, in L1 norm; changes below it are rounding alone.
+ITERATION_ROUNDING = 2.0**-50
+
+
+def iteration_bound(change: Any, p_halt: float) -> Any:
+    """A bound on the L1 error of scores that the last iteration changed by so much (a number or an array)."""
+    return ((1 - p_halt) * change + ITERATION_ROUNDING) / p_halt
+
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
@@ -140,8 +148,8 @@ class PowerIterationResult(Ranking):
 
     @property
     def error_bound(self) -> float:
-        """Bound on the L1 error of the scores: residual (1 - p_halt) / p_halt."""
-        return self.residual * (1 - self.p_halt) / self.p_halt
+        """Bound on the L1 error of the scores: ((1 - p_halt) residual + 9e-16) / p_halt, the last for rounding."""
+        return float(iteration_bound(self.residual, self.p_halt))
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "NOT converged"

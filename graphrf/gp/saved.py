@@ -162,7 +162,8 @@ def _read(
             if graph._digest != record["graph"]:
                 raise ValueError("its graph is damaged")
         settings = {name: _decoded(value) for name, value in record["settings"].items()}
-        settings.setdefault("mean", arrays.get("covariates"))
+        if "covariates" in arrays:
+            settings["mean"] = _real("covariates", arrays["covariates"], arrays["covariates"].ndim)
         fitted = {name: _decoded(record["fitted"][name]) for name in _PLAIN}
         kernel, sampler = require_kernel(_decoded(record["kernel"])), _decoded(record["sampler"])
         offset, digest = _real("offset", arrays["offset"], 1), str(record["graph"])

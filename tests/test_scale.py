@@ -3,11 +3,7 @@
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-
-import graphrf as grf
-from tests.sequential import assert_unbiased
 
 pytestmark = pytest.mark.full
 
@@ -28,49 +24,3 @@ def test_a_million_nodes_with_16_walks_stay_within_8_gib():
     assert abs(n_steps - 16 * 9 * 1_000_000) < 1e6
     assert nbytes < 1.5 * 2**30
     assert peak < 8 * 2**30
-
-
-KERNELS = [
-    grf.Diffusion(1.0),
-    grf.Diffusion(3.0),
-    grf.RegularizedLaplacian(1.0, 1),
-    grf.Matern(1.5, 2.0),
-    grf.PStepRandomWalk(2.5, 3),
-    grf.PowerSeries(modulation=[1.0, -0.5, 0.25, 0.1]),
-]
-
-
-@pytest.mark.parametrize("directions", ["independent", "stratified"])
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_every_kernel_is_unbiased_on_karate(karate, kernel, directions):
-    law = grf.Stratified(0.1)
-    walk = karate.walk_matrix().toarray()
-    f = kernel.modulation(law.survival.table.size)
-    root = np.zeros_like(walk)
-    for value in f[::-1]:
-        root = walk @ root + value * np.eye(34)
-    gram = root @ root.T
-    np.fill_diagonal(gram, 0.0)
-    degree = np.sqrt(karate.degrees)
-    eigen = np.linalg.eigh(walk)[1]
-    left, right = np.stack([1 / degree, degree, eigen[:, -2]]), np.stack([degree, degree, eigen[:, -2]])
-
-    def projections(phi, own):
-        return np.concatenate(
-            [np.einsum("pi,ij,pj->p", left, phi, right), np.einsum("pi,ij,pj->p", left, own, right)]
-        )
-
-    def draw(round_index, n):
-        rows = []
-        for i in range(n):
-            sampler = grf.RandomWalks(4, law, directions=directions)
-            features = grf.sample_features(
-                karate, sampler, seed=round_index * 10**6 + i, n_threads=1, dtype="float64"
-            )
-            phi = features.matrix(kernel).toarray()
-            own = phi @ phi.T
-            np.fill_diagonal(own, 0.0)
-            rows.append(projections(phi, own))
-        return np.array(rows)
-
-    assert_unbiased(draw, projections(root, gram), n0=4000)

@@ -162,7 +162,7 @@ def test_intervals_of_an_error_that_is_asked_for_hold_nearly_as_often(make_graph
 
 
 def missed(make_graph, judged_by, **options):
-    """Whether the guarantee fails for each seed, shape (n, N), `judged_by` being the relative error that may be."""
+    """Whether the guarantee fails for each seed, shape (n, N); `judged_by` is the relative error allowed."""
     graph = make_graph()
     truth = np.array([dense_pagerank(graph, P_HALT, start) for start in np.eye(graph.n_nodes)])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -152,11 +151,22 @@ def device_record(arrays: dict[str, Any], device: torch.device) -> DeviceRecord:
     )
 
 
+class _Writable:
+    """The memory of an array, said to be writable: torch warns of arrays that are not.
+
+    To silence that warning is no way out: filters are the process's, and threads that change them in turn leave
+    them changed.
+    """
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array  # lives as long as what is made of it
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+
+
 def shared(array: np.ndarray) -> Tensor:
     """An array that nobody writes to as a tensor of the CPU in the same memory, uint16 as int16."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array.view(np.int16) if array.dtype == np.uint16 else array)
+    return torch.from_numpy(np.asarray(_Writable(array.view(np.int16) if array.dtype == np.uint16 else array)))
 
 
 def host_array(tensor: Tensor) -> np.ndarray:

@@ -70,22 +70,30 @@ def served_modulation(features: Features, kernel: FeatureKernel, stacklevel: int
     With the default level warnings point at the caller of the public method that calls this.
     """
     f = modulation(features, kernel)
+    for warning in complaints(features, kernel, f):
+        warnings.warn(warning, stacklevel=stacklevel)
+    return f
+
+
+def complaints(features: Features, kernel: FeatureKernel, f: np.ndarray) -> list[UserWarning]:
+    """The warnings of `served_modulation`; f is the modulation."""
+    found: list[UserWarning] = []
     plain = float(np.sum(f * f))
     heavy = float(np.sum(f * f / features._survival))
     if heavy > HEAVY * plain:
-        warnings.warn(
-            f"these walks end too early for {kernel!r}: sum f_k^2 / S(k) = {heavy:.3g} against "
-            f"{plain:.3g} without termination, so that estimates have a huge variance; use a smaller "
-            "p_halt, Truncated(max_length), or the exact series (graphrf.apply_kernel, method='series')",
-            HeavyTailWarning,
-            stacklevel=stacklevel,
+        found.append(
+            HeavyTailWarning(
+                f"these walks end too early for {kernel!r}: sum f_k^2 / S(k) = {heavy:.3g} against "
+                f"{plain:.3g} without termination, so that estimates have a huge variance; use a smaller "
+                "p_halt, Truncated(max_length), or the exact series (graphrf.apply_kernel, method='series')"
+            )
         )
     if not features._complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
         size = kernel.modulation_tail(-1, scale=features._scale) ** 2
         error = truncation_error(features, kernel)
         if error > _MUCH * size:
-            warnings.warn(_words(features, kernel, error, size), TruncationWarning, stacklevel=stacklevel)
-    return f
+            found.append(TruncationWarning(_words(features, kernel, error, size)))
+    return found
 
 
 def _words(features: Features, kernel: FeatureKernel, error: float, size: float) -> str:

@@ -15,6 +15,12 @@ from graphrf._device_record import VISITS_AT_ONCE
 if TYPE_CHECKING:
     from graphrf.features import Features
 
+# Torch warns once that CSR tensors are in beta, and does so here, unheard. Filters of warnings are the process's:
+# threads that changed them at every tensor would leave them changed.
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+    torch.zeros((1, 1)).to_sparse_csr()
+
 
 def feature_tensor(features: Features, f: np.ndarray, device: torch.device) -> Tensor:
     """See `Features.torch`; f is the modulation."""
@@ -41,6 +47,4 @@ def degree_roots(features: Features, nodes: Tensor) -> DegreeRoots | None:
 
 def csr_tensor(pointer: Tensor, index: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """A torch CSR matrix of arrays that are known to be right."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(pointer, index, values, size=shape, check_invariants=False)
+    return torch.sparse_csr_tensor(pointer, index, values, size=shape, check_invariants=False)

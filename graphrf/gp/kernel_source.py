@@ -97,14 +97,13 @@ class _SampledSource(ABC):
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The modulation up to the features' largest length; warns once when the kernel has outgrown it."""
+        f = kernel.modulation(self._size, self.scale)
         if not self._warned:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                _feature_bounds.served_modulation(self._ends, kernel)
-            self._warned = bool(caught)
-            for warning in caught:
-                warnings.warn(warning.message, stacklevel=2)
-        return kernel.modulation(self._size, self.scale), jacobian_columns(kernel, names, self._size, self.scale)
+            found = _feature_bounds.complaints(self._ends, kernel, f)
+            self._warned = bool(found)
+            for warning in found:
+                warnings.warn(warning, stacklevel=2)
+        return f, jacobian_columns(kernel, names, self._size, self.scale)
 
     def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         """The rows of some nodes, all among those that the features hold."""

@@ -51,7 +51,8 @@ def test_a_kernel_of_two_components_is_block_diagonal(first, second, kernel):
     assert close(block[:n, :n], kernel.dense(first))
     assert close(block[n:, n:], kernel.dense(second))
     series = kernel_block(both, kernel)
-    assert not series[:n, n:].any() and not series[n:, :n].any()
+    assert not series[:n, n:].any()
+    assert not series[n:, :n].any()
     assert np.array_equal(series[:n, :n], kernel_block(first, kernel))
 
 

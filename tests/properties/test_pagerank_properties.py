@@ -26,7 +26,8 @@ def vectors(n, seed):
 def test_exact_scores_are_a_distribution_that_the_map_keeps(graph, seed, p_halt):
     for vector in vectors(graph.n_nodes, seed):
         scores = power_iteration(graph, p_halt=p_halt, personalization=vector, tol=1e-11).scores
-        assert scores.min() >= 0 and abs(scores.sum() - 1) < 1e-12
+        assert scores.min() >= 0
+        assert abs(scores.sum() - 1) < 1e-12
         v = vector / vector.sum()
         d = graph.degrees
         rows = graph.adjacency.toarray() / np.where(d > 0, d, 1.0)[:, None]
@@ -41,7 +42,8 @@ def test_estimates_are_distributions_and_the_same_for_named_nodes(graph, how, se
     vector = vectors(graph.n_nodes, seed)[1]
     options = {"n_walks": 4, "estimator": estimator, "coupling": coupling, "seed": seed}
     result = grf.pagerank(graph, personalization=vector, **options)
-    assert result.scores.min() >= 0 and abs(result.scores.sum() - 1) < 1e-9
+    assert result.scores.min() >= 0
+    assert abs(result.scores.sum() - 1) < 1e-9
     assert result.stderr is None or (result.stderr >= 0).all()
     names = [f"node {i}" for i in range(graph.n_nodes)]
     named = grf.Graph(graph.adjacency, nodes=names, directed=graph.directed)
@@ -72,11 +74,13 @@ def test_local_scores_are_what_power_iteration_from_one_node_gives(graph, seed, 
     result = local_pagerank(graph, node, max_residual=1e-9)
     exact = power_iteration(graph, personalization=np.eye(graph.n_nodes)[node]).scores
     scores = result.scores.toarray()[0]
-    assert scores.min() >= 0 and scores.sum() <= 1 + 1e-12
+    assert scores.min() >= 0
+    assert scores.sum() <= 1 + 1e-12
     # what is left is the error, to the rounding of adding up
     assert abs(np.abs(scores - exact).sum() - result.residual[0]) <= 1e-2 * result.residual[0] + 1e-11
     best = local_pagerank(graph, node, k=k, max_residual=1e-9).scores
-    assert best.nnz <= k and best.data.sum() <= 1 + 1e-12
+    assert best.nnz <= k
+    assert best.data.sum() <= 1 + 1e-12
     assert np.allclose(np.sort(best.data), np.sort(exact)[-best.nnz :], atol=2e-9)
 
 

@@ -1,0 +1,429 @@
+"""Threads, forked workers and several clients at once: no deadlock, the same bits, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf import _threads
+from graphrf.pagerank import local_pagerank, power_iteration
+from tests.interleaving import interleaved_results
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
+
+# What every thread and every process computes, on objects that they share.
+WORK = """
+import hashlib, numpy as np, graphrf as grf
+from graphrf.pagerank import local_pagerank, power_iteration
+rng = np.random.default_rng(0)
+graph = grf.from_points(rng.normal(size=(300, 2)), n_neighbors=6)
+kernel = grf.Diffusion(2.0)
+y = np.sin(np.arange(120.0))
+options = dict(kernel=kernel, optimize=False, output_scale=1.0, noise=0.1, seed=0, n_threads=2)
+series = grf.GraphGPRegressor(graph, method="series", **options).fit(np.arange(120), y)
+walks = grf.GraphGPRegressor(graph, method="walks", sampler=grf.RandomWalks(8), **options).fit(np.arange(120), y)
+features = grf.sample_features(graph, grf.RandomWalks(8), seed=3, n_threads=2)
+factor, f, x = features.factor(n_threads=2), kernel.modulation(20), rng.normal(size=(300, 9))
+
+def work():
+    made = grf.sample_features(graph, grf.RandomWalks(8), seed=3, n_threads=2).matrix(kernel, n_threads=2)
+    fitted = grf.GraphGPRegressor(graph, method="series", **options).fit(np.arange(120), y)
+    arrays = [
+        made.data, made.indices, features.matrix(kernel).data, features.gram(kernel),
+        factor.apply(f, x), factor.apply_t(f, x), factor.grad_f(x, x),
+        grf.apply_kernel(graph, kernel, x, n_threads=2), *series.predict(return_std=True),
+        *walks.predict(return_std=True), *fitted.predict(return_std=True), series.sample(n_samples=2, seed=1),
+        grf.pagerank(graph, seed=0, n_threads=2).scores, power_iteration(graph, n_threads=2).scores,
+        local_pagerank(graph, [0, 5], max_residual=1e-6, n_threads=2).scores.data,
+        grf.learn_coupling(graph, kernel, order=6).permutations, kernel.dense(graph.subgraph(np.arange(50))),
+    ]
+    return [hashlib.sha256(np.ascontiguousarray(array)).hexdigest()[:16] for array in arrays]
+"""
+
+
+def run(code, timeout=120, **variables):
+    """What a fresh process prints as JSON; one that hangs shows where its threads are."""
+    head = f"import faulthandler\nfaulthandler.dump_traceback_later({timeout - 10}, exit=True)\n"
+    made = subprocess.run(
+        [sys.executable, "-c", head + code], env=os.environ | variables, capture_output=True, text=True,
+        timeout=timeout, check=False, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr[-3000:]
+    return json.loads(made.stdout.splitlines()[-1])
+
+
+# -- threads -----------------------------------------------------------------------------------------
+
+
+def test_threads_that_share_all_objects_get_the_bits_of_one_alone():
+    pytest.importorskip("torch")
+    space: dict = {}
+    exec(WORK, space)
+    alone = space["work"]()
+    barrier = threading.Barrier(8)
+
+    def at_once(_):
+        barrier.wait()
+        return space["work"]()
+
+    with ThreadPoolExecutor(8) as pool:
+        for found in pool.map(at_once, range(8)):
+            assert found == alone
+
+
+def test_names_are_imported_by_several_threads_at_once_in_a_fresh_process():
+    pytest.importorskip("torch")
+    code = """
+import json, threading, graphrf as grf
+from concurrent.futures import ThreadPoolExecutor
+names = [name for name in grf.__all__ if name != "distributed"]
+barrier = threading.Barrier(8)
+def get(i):
+    barrier.wait()
+    return [id(getattr(grf, name)) for name in names[5 * i:] + names[:5 * i]]
+with ThreadPoolExecutor(8) as pool:
+    found = list(pool.map(get, range(8)))
+print(json.dumps(len({frozenset(each) for each in found})))
+"""
+    assert run(code) == 1
+
+
+@pytest.mark.full
+def test_several_processes_and_threads_that_compile_into_one_empty_folder_agree(tmp_path):
+    code = """
+import json, graphrf as grf, numpy as np, threading
+from concurrent.futures import ThreadPoolExecutor
+graph = grf.from_edges(np.arange(99), np.arange(1, 100))
+barrier = threading.Barrier(4)
+def work(_):
+    barrier.wait()
+    features = grf.sample_features(graph, grf.RandomWalks(4), seed=0, n_threads=2)
+    kernel = grf.Diffusion(1.0)
+    return float(features.matrix(kernel).sum()), float(grf.apply_kernel(graph, kernel, np.ones(100))[3])
+with ThreadPoolExecutor(4) as pool:
+    print(json.dumps(sorted(set(pool.map(work, range(4))))))
+"""
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: run(code, 300, NUMBA_CACHE_DIR=str(tmp_path)), range(3)))
+    assert len(found[0]) == 1
+    assert found[0] == found[1] == found[2]
+
+
+def blas():
+    from threadpoolctl import threadpool_info
+
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+
+def test_contexts_of_blas_threads_that_overlap_leave_blas_as_it_was():
+    pytest.importorskip("threadpoolctl")
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas()
+        one, other = _threads.blas_threads(1), _threads.blas_threads(2)
+        one.__enter__()
+        other.__enter__()
+        assert set(blas()) == {1}  # the least that was asked for
+        one.__exit__(None, None, None)
+        assert blas() == before
+        other.__exit__(None, None, None)
+        assert blas() == before
+
+
+def test_the_last_thread_to_leave_restores_blas_whichever_lowered_it():
+    pytest.importorskip("threadpoolctl")
+    from threadpoolctl import threadpool_limits
+
+    inside, leave = threading.Barrier(2, timeout=30), threading.Event()
+
+    def stay():
+        with _threads.blas_threads(1):
+            inside.wait()
+            leave.wait(30)
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas()
+        with ThreadPoolExecutor(1) as pool:
+            with _threads.blas_threads(1):
+                stayed = pool.submit(stay)
+                inside.wait()
+            assert set(blas()) == {1}
+            leave.set()
+            stayed.result()
+        assert blas() == before
+
+
+def test_libraries_with_a_number_for_each_thread_are_lowered_in_every_thread(monkeypatch):
+    class Library:
+        threading_layer = "openmp"
+
+        def __init__(self):
+            self._own = threading.local()
+
+        @property
+        def num_threads(self):
+            return getattr(self._own, "number", 4)
+
+        def set_num_threads(self, number):
+            self._own.number = number
+
+    library = Library()
+    monkeypatch.setattr(_threads, "_blas_libraries", lambda: [library])
+    barrier = threading.Barrier(3, timeout=30)
+
+    def number(_):
+        with _threads.blas_threads(1):
+            barrier.wait()
+            inside = library.num_threads
+        return inside, library.num_threads
+
+    with ThreadPoolExecutor(3) as pool:
+        assert set(pool.map(number, range(3))) == {(1, 4)}
+
+
+def test_torch_tensors_made_by_several_threads_leave_the_filters_of_warnings_alone():
+    torch = pytest.importorskip("torch")
+    from graphrf import _feature_tensor
+
+    graph = grf.from_edges([0, 1], [1, 2])
+    features = grf.sample_features(graph, grf.RandomWalks(4), seed=0)
+    kernel = grf.Diffusion(1.0)
+    features.torch(kernel)
+    before = list(warnings.filters)
+    seen = []
+    code = _feature_tensor.csr_tensor.__code__
+    for result in interleaved_results(
+        lambda: features.torch(kernel), lambda: seen.append(list(warnings.filters)), code
+    ):
+        assert torch.equal(result.to_dense(), features.torch(kernel).to_dense())
+    assert seen
+    assert all(filters == before for filters in seen)
+
+
+def test_memory_that_is_shared_with_torch_outlives_its_array():
+    torch = pytest.importorskip("torch")
+    from graphrf._device_record import shared
+
+    array = np.arange(5, dtype=np.uint16)
+    array.setflags(write=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tensor = shared(array)
+    assert tensor.data_ptr() == array.ctypes.data
+    del array
+    assert tensor.dtype == torch.int16
+    assert tensor.tolist() == [0, 1, 2, 3, 4]
+
+
+# -- processes ---------------------------------------------------------------------------------------
+
+
+@forks
+@pytest.mark.parametrize(
+    "method",
+    ["fork", pytest.param("forkserver", marks=pytest.mark.full), pytest.param("spawn", marks=pytest.mark.full)],
+)
+def test_children_of_a_process_that_has_used_its_threads_get_its_bits(method, tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "shared_work.py").write_text(WORK)
+    code = f"""
+import json, multiprocessing, sys
+sys.path.insert(0, {str(tmp_path)!r})
+if __name__ == "__main__":
+    from shared_work import work
+    alone = work()
+    with multiprocessing.get_context({method!r}).Pool(2) as pool:
+        found = [pool.apply_async(work) for _ in range(2)]
+        print(json.dumps([each.get() == alone for each in found]))
+"""
+    (tmp_path / "main.py").write_text(code)
+    made = subprocess.run(
+        [sys.executable, str(tmp_path / "main.py")], capture_output=True, text=True, timeout=150, check=False,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr[-3000:]
+    assert json.loads(made.stdout.splitlines()[-1]) == [True, True]
+
+
+@forks
+def test_a_fork_waits_for_another_threads_compilation_and_the_child_can_compile():
+    code = """
+import json, os, threading, time
+import numba
+from numba.core.compiler_lock import global_compiler_lock
+import graphrf as grf
+from graphrf import _threads
+inside, leave = threading.Event(), threading.Event()
+def compile_long():
+    with global_compiler_lock:
+        inside.set()
+        leave.wait(30)
+thread = threading.Thread(target=compile_long)
+thread.start()
+inside.wait()
+threading.Timer(0.5, leave.set).start()
+child = os.fork()
+if child == 0:
+    os._exit(0 if numba.njit(lambda x: x + 1)(1) == 2 else 1)
+thread.join()
+print(json.dumps(os.waitpid(child, 0)[1]))
+"""
+    assert run(code, 60) == 0
+
+
+@forks
+def test_a_child_forked_while_another_thread_computes_a_cached_property_computes_its_own():
+    code = """
+import json, os, threading
+from graphrf._threads import cached_property
+inside, leave = threading.Event(), threading.Event()
+class Holder:
+    def __init__(self, slow): self.slow = slow
+    @cached_property
+    def value(self):
+        if self.slow:
+            inside.set()
+            leave.wait(30)
+        return 7
+thread = threading.Thread(target=lambda: Holder(True).value)
+thread.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0 if Holder(False).value == 7 else 1)
+status = os.waitpid(child, 0)[1]
+leave.set()
+thread.join()
+print(json.dumps(status))
+"""
+    assert run(code, 60) == 0
+
+
+@forks
+def test_a_child_forked_while_other_threads_have_lowered_blas_has_what_was_there_before():
+    pytest.importorskip("threadpoolctl")
+    code = """
+import json, os, threading
+from threadpoolctl import threadpool_limits, threadpool_info
+from graphrf import _threads
+def blas(): return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+import scipy.linalg
+inside, leave = threading.Event(), threading.Event()
+def stay():
+    with _threads.blas_threads(1):
+        inside.set()
+        leave.wait(30)
+with threadpool_limits(2, user_api="blas"):
+    before = blas()
+    thread = threading.Thread(target=stay)
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:
+        good = blas() == before
+        with _threads.blas_threads(1):
+            good = good and set(blas()) == {1}
+        os._exit(0 if good and blas() == before else 1)
+    status = os.waitpid(child, 0)[1]
+    leave.set()
+    thread.join()
+print(json.dumps(status))
+"""
+    assert run(code, 60) == 0
+
+
+@pytest.mark.full
+def test_a_grid_search_in_two_processes_finds_what_one_finds():
+    pytest.importorskip("sklearn")
+    pytest.importorskip("torch")
+    from sklearn.model_selection import GridSearchCV
+
+    graph = grf.from_points(np.random.default_rng(0).normal(size=(200, 2)), n_neighbors=6)
+    gp = grf.GraphGPRegressor(graph, method="series", optimize=False, output_scale=1.0, noise=0.1, seed=0)
+    scores = [
+        GridSearchCV(gp, {"noise": [0.01, 1.0]}, n_jobs=n_jobs, cv=2)
+        .fit(np.arange(100)[:, None], np.sin(np.arange(100)))
+        .cv_results_["mean_test_score"]
+        for n_jobs in (1, 2)
+    ]
+    assert np.array_equal(*scores)
+
+
+# -- interrupts and what is left behind --------------------------------------------------------------
+
+
+@forks
+def test_an_interrupt_in_the_middle_stops_what_has_not_begun_and_leaves_all_usable():
+    code = """
+import json, os, signal, threading
+import numpy as np, graphrf as grf
+graph = grf.from_edges(np.arange(49_999), np.arange(1, 50_000))
+def sample(n): return grf.sample_features(graph, grf.RandomWalks(n), seed=0, n_threads=2)
+first = sample(2)
+timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+timer.start()
+try:
+    while True:
+        sample(64)
+except KeyboardInterrupt:
+    pass
+again = sample(2)
+left = [thread.name for thread in threading.enumerate() if thread.name.startswith("graphrf")]
+print(json.dumps([first.n_steps == again.n_steps, left]))
+"""
+    assert run(code, 60) == [True, []]
+
+
+def test_an_error_in_one_task_ends_the_map_and_its_threads():
+    def task(number):
+        if number == 3:
+            raise RuntimeError("the fourth")
+        return number
+
+    with pytest.raises(RuntimeError, match="the fourth"):
+        list(_threads.ordered_map(task, range(1000), 4))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("graphrf")]
+    assert list(_threads.ordered_map(lambda number: number, range(5), 4)) == list(range(5))
+
+
+@linux
+def test_many_calls_leave_no_threads_files_or_memory_behind(tmp_path):
+    graph = grf.from_edges(np.arange(3000), np.arange(1, 3001))
+    kernel = grf.Diffusion(1.0)
+    x = np.ones((3001, 8))
+    graph.save(tmp_path / "graph")
+
+    def calls():
+        features = grf.sample_features(graph, grf.RandomWalks(4), seed=0, n_threads=2)
+        features.save(tmp_path / "features.npz")
+        grf.load_features(tmp_path / "features.npz").factor(n_threads=2).apply(kernel.modulation(8), x)
+        grf.apply_kernel(grf.open_graph(tmp_path / "graph"), kernel, x, n_threads=2)
+        power_iteration(graph, personalization=np.ones((9, 3001)), n_threads=2)
+        local_pagerank(graph, [0, 1], max_residual=1e-4, n_threads=2)
+        grf.pagerank(graph, seed=0, n_walks=2, n_threads=2)
+
+    def held():
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        maps = Path("/proc/self/maps").read_text().count(str(tmp_path))
+        return threading.active_count(), len(os.listdir("/proc/self/fd")), maps, pages * os.sysconf("SC_PAGESIZE")
+
+    for _ in range(5):
+        calls()
+    before = held()
+    for _ in range(40):
+        calls()
+    after = held()
+    assert after[:3] == before[:3]
+    assert after[3] - before[3] < 40 * 2**20  # a leak of the result alone would be 40 x 1.5 MB

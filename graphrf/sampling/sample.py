@@ -150,7 +150,8 @@ def sample_features(
             f"`path` must be None for samples on a device, got {str(path)!r} and device={str(device)!r}; leave "
             "`device` out, and move the features there (Features.to)"
         )
-    seed = folder.seed() if seed is None and folder is not None and folder.is_known else _checks.seed(seed)
+    any_seed = seed is None
+    seed = folder.seed() if any_seed and folder is not None and folder.is_known else _checks.seed(seed)
     threads = thread_count(n_threads)
     limit = None if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
     prepared: Any = sampler.prepare(graph, seed)
@@ -178,7 +179,25 @@ def sample_features(
         few = few_features(prepared, sources, graph.n_nodes, seed, dtype)
         nbytes = expected_bytes(prepared, sources, expected)
         _check_memory(prepared, sources, expected, working, limit)
-        parts, key = begun(folder, graph, few, chosen, file_rows(sources.size, nbytes, graph.n_nodes))
+        try:
+            parts, key = begun(folder, graph, few, chosen, file_rows(sources.size, nbytes, graph.n_nodes))
+        except ValueError:
+            if not (any_seed and folder.is_known and folder.seed() != seed):
+                raise
+            # Another process has begun the folder meanwhile.
+            return sample_features(
+                graph,
+                sampler,
+                nodes=chosen,
+                seed=folder.seed(),
+                engine=engine,
+                device=device,
+                n_threads=n_threads,
+                dtype=dtype,
+                path=path,
+                memory_limit=memory_limit,
+                progress=progress,
+            )
         # A block beside those that are sampled; later the last one, and what checks it, beside the record.
         working += 2 * nbytes * len(parts[0]) // sources.size
         _check_memory(prepared, sources, expected, working, limit)

@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import io
 import itertools
-import json
 import lzma
 import os
 import stat
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._files import atomic_write
+from graphrf._registry import parsed_registry
 
 DATA_VARIABLE = "GRAPHRF_DATA_DIR"
 CACHE_VARIABLE = "GRAPHRF_CACHE_DIR"
@@ -48,7 +48,7 @@ _verified: set[tuple[str, int, int, int, int]] = set()
 def registry() -> dict[str, dict[str, Any]]:
     """The registry as it is shipped: `files` by path and `datasets` by name."""
     text = resources.files("graphrf").joinpath("registry.json").read_text(encoding="utf-8")
-    return json.loads(text)
+    return parsed_registry(text)
 
 
 def cache_folder() -> Path:

@@ -170,7 +170,7 @@ def _of_another_shape(array: np.ndarray, rng: random.Random) -> np.ndarray:
     return rng.choice(
         (
             *(flat[:0], flat[:1], flat[:-1], flat[1:], flat[::2], np.append(flat, flat), flat[None]),
-            *(flat[:1].sum(), flat[:, None], np.asfortranarray(np.stack([flat, flat])), flat[None, None]),
+            *(np.zeros((), flat.dtype), flat[:, None], np.asfortranarray(np.stack([flat, flat])), flat[None, None]),
         )
     )  # fmt: skip
 

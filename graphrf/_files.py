@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -165,6 +166,15 @@ def cannot_write(error: OSError, place: str | os.PathLike[str], argument: str) -
         f"`{argument}` must be one that can be written to, got {str(place)!r} ({error.strerror or error}); "
         f"{_WAYS_OUT.get(error.errno or 0, 'choose another place')}; what was there before is unchanged",
     )
+
+
+def require_writable(folder: Path, argument: str) -> None:
+    """OSError, with the name of the argument, unless files can be written there, or the folder can be made."""
+    try:
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        raise cannot_write(error, folder, argument) from error
 
 
 # -- temporary files -----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from graphrf._files import require_writable
 from graphrf._version import __version__
 
 _USAGE, _INTERRUPTED = 2, 130
@@ -87,6 +88,8 @@ def demo(
         from graphrf.demo import run
 
         settings = Settings(dataset, mesh, traffic, walks, repeats, seed, p_halt)
+        # Now, and not after minutes whose results would be lost.
+        require_writable(out, "--out")
         parts = []
         for part in run(settings, progress=True):
             parts.append(part)

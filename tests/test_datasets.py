@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import importlib.util
 import io
+import os
 import pickle
 import struct
 import threading
@@ -87,6 +88,10 @@ def test_unknown_names_are_refused_with_near_ones():
         datasets.load("Cora")
     with pytest.raises(ValueError, match="load_graph reads your own files"):
         datasets.load("../../etc/passwd")
+    for name in ("/etc/passwd", "karate/../cora", "cora\0", "graphs/karate.gml", "", ".", "C:\\cora"):
+        for use in (datasets.load, datasets.path, datasets.describe):
+            with pytest.raises(ValueError, match="`name` must be one of"):
+                use(name)
     with pytest.raises(TypeError, match="`name` must be the name"):
         datasets.load(3)
     with pytest.raises(ValueError, match="which needs none"):
@@ -389,6 +394,37 @@ def test_a_damaged_file_in_the_cache_is_fetched_again_in_the_data_folder_refused
     with pytest.raises(ValueError, match=r"plain\.gml has SHA-256 .* damaged or another file"):
         datasets.load("plain")
     assert path.read_bytes() == GML[:20]
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(small, tmp_path, monkeypatch):
+    path = datasets.path("plain")
+    times = path.stat()
+
+    def change() -> None:
+        path.write_bytes(GML.replace(b"source 0", b"source 1"))
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    for fault, message in ((change, "has SHA-256 .* wanted"), (path.unlink, "was removed while it was read")):
+        datasets.load("plain")  # fetched again where it was damaged
+
+        def changed_before(name, entry, files, fault=fault):
+            content = datasets._gml(name, entry, files)
+            fault()
+            return content
+
+        with monkeypatch.context() as patched:
+            patched.setitem(datasets._READERS, "gml", changed_before)
+            with pytest.raises(ValueError, match=message):
+                datasets.load("plain")
+    assert datasets.load("plain").graph.n_edges == 1
+
+
+def test_a_linked_folder_of_the_cache_is_the_users_own(small, tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "cache" / "graphs").symlink_to(tmp_path / "elsewhere")
+    assert datasets.load("plain").graph.n_edges == 1
+    assert files_below(tmp_path / "elsewhere") == ["plain.gml"]
 
 
 def test_a_changed_archive_or_table_is_refused(small, publisher, tmp_path):

@@ -129,6 +129,8 @@ def test_a_folder_without_rights_leaves_the_old_file(named, tmp_path):
         writer.save(0, path)
         if writer.may_miss:
             path.unlink()
+        else:
+            writer.load(path)  # nobody may have no rights to import what this needs
         for place in (path, path.parent) if path.is_dir() else (path.parent,):
             place.chmod(0o555)
         with plain_user():
@@ -234,3 +236,38 @@ def test_without_locks_nothing_is_removed(tmp_path, monkeypatch):
     dead.write_bytes(b"x")
     grf.Coupling(permutations=[[1, 0]], p_halt=0.1).save(tmp_path / "saved")
     assert sorted(tmp_path.iterdir()) == [dead, tmp_path / "saved"]
+
+
+def test_the_umask_which_all_threads_share_is_not_touched(tmp_path, monkeypatch):
+    def umask(_: int) -> int:
+        raise AssertionError("another thread may make files now")
+
+    monkeypatch.setattr(os, "umask", umask)
+    grf.Coupling(permutations=[[1, 0]], p_halt=0.1).save(tmp_path / "saved")
+    exclusive_write(tmp_path / "first", b"x")
+
+
+def test_errors_of_the_block_that_have_nothing_to_do_with_the_file_pass(tmp_path):
+    for error in (FileNotFoundError(errno.ENOENT, "-", "elsewhere"), KeyError("x"), KeyboardInterrupt()):
+        with (  # noqa: PT012
+            pytest.raises(type(error)) as caught,
+            atomic_write(tmp_path / "saved") as file,
+        ):
+            file.write(b"half")
+            raise error
+        assert caught.value is error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demo_is_not_begun_where_its_report_cannot_be_written(tmp_path):
+    from typer.testing import CliRunner
+
+    from graphrf.cli import app
+
+    with mounted(tmp_path / "disk", "size=64k") as disk:
+        read_only(disk)
+        result = CliRunner().invoke(app, ["demo", "--out", str(disk / "out"), "--no-figures"])
+    assert result.exit_code == 2
+    assert "`--out` must be one that can be written to" in result.output
+    assert "Read-only file system" in result.output
+    assert "kernel" not in result.output

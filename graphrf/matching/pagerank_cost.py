@@ -80,9 +80,10 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
     probability = -np.diff(tile_survival(survival, order), append=0.0)
     n_nodes = graph.n_nodes
     adjacency = graph.adjacency
-    out_degrees = np.asarray(adjacency.sum(axis=1)).ravel()
+    # Divided, not multiplied by inverses, which overflow for the smallest degrees.
+    shares = adjacency.data / np.repeat(graph.degrees, np.diff(adjacency.indptr))
     # Columns of (P^T)^k are rows of P^k.
-    step = sp.csr_array(sp.diags_array(1.0 / np.where(out_degrees > 0, out_degrees, 1.0)) @ adjacency).T.tocsr()
+    step = sp.csr_array((shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape).T.tocsr()
     if n_nodes <= _ALL_SOURCES:
         sources = np.arange(n_nodes)
     else:

@@ -335,7 +335,9 @@ class _Direct:
 
     def covariance(self, rows: np.ndarray) -> np.ndarray:
         reduction = self._reduction(rows)
-        return np.asarray((rows * self._values) @ rows.T - reduction.T @ reduction)
+        covariance = np.asarray((rows * self._values) @ rows.T - reduction.T @ reduction)
+        np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
+        return covariance
 
     def variances(self, rows: np.ndarray) -> np.ndarray:
         prior = np.square(rows) @ self._values

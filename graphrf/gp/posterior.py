@@ -157,7 +157,10 @@ class Posterior:
         return self._sampled
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
-        """The joint covariance of f, shape (q, q); distinct nodes of bounded number."""
+        """The joint covariance of f, shape (q, q); distinct nodes of bounded number.
+
+        Positive semi-definite but for rounding of the prior, from which it is a difference; its diagonal exactly.
+        """
         if not nodes.size:
             return np.zeros((0, 0))
         rows = self._covariance.queried(nodes)
@@ -171,12 +174,12 @@ class Posterior:
         )
         if isinstance(self._solver, CholeskySolver):
             half = self._solver.half(cross)
-            return np.asarray(prior - half.T @ half)
+            return _variances_clipped(prior - half.T @ half)
         solved = np.hstack([self._solve(cross[:, part]) for part in slices(nodes.size, _SOLVE_WIDTH)])
         # C^T X + X^T C - X^T A X is at most the exact reduction, whatever the solver's error.
         reduction = cross.T @ solved
         product = np.hstack([self._solver.product(solved[:, part]) for part in slices(nodes.size, _SOLVE_WIDTH)])
-        return np.asarray(prior - reduction - reduction.T + solved.T @ product)
+        return _variances_clipped(prior - reduction - reduction.T + solved.T @ product)
 
     def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         """Joint draws of f, shape (n_samples, q, p), by pathwise conditioning: one block solve for all of them.
@@ -221,6 +224,13 @@ class Posterior:
         solution = self._solver.solve(rhs)
         _report(solution, "the covariances")
         return solution.value
+
+
+def _variances_clipped(covariance: np.ndarray) -> np.ndarray:
+    """The matrix with 0 where rounding left a variance below it."""
+    diagonal = np.einsum("ii->i", covariance)
+    np.maximum(diagonal, 0.0, out=diagonal)
+    return covariance
 
 
 class RootRows:

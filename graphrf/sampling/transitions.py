@@ -51,6 +51,7 @@ _known: weakref.WeakKeyDictionary[Graph, Transitions] = weakref.WeakKeyDictionar
 def graph_transitions(graph: Graph) -> Transitions:
     """The walk arrays of a graph's adjacency, kept as long as the graph."""
     if graph not in _known:
+        _ = graph.degrees  # refuses weights whose sums overflow
         _known[graph] = transitions(graph.adjacency, graph.is_weighted)
     return _known[graph]
 

@@ -1,0 +1,68 @@
+"""Gaussian processes at extreme variances, noise, lengthscales and weights: sound, or refused, or warned of."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from tests.numerics.extremes import graphs
+
+GRAPHS = dict(graphs())
+WAYS = ["exact", "series-cholesky", "series-cg", "walks-cholesky", "walks-cg"]
+OBSERVED = {"all": np.arange(6), "repeated": np.array([0, 0, 0, 1, 1, 3]), "two": np.array([0, 1])}
+SETTINGS = [
+    (length, scale, noise)
+    for length in (1e-12, 1.0, 1e2)
+    for scale in (1e-12, 1.0, 1e12)
+    for noise in (1e-14, 1e-12, 1e-6, 1.0, 1e12)
+]
+
+
+def _fitted(way, graph, nodes, y, **settings):
+    if way == "exact":
+        return grf.gp.ExactGraphGP(graph, optimize=False, **settings).fit(nodes, y)
+    method, solver = way.split("-")
+    gp = grf.GraphGPRegressor(graph, optimize=False, method=method, solver=solver, seed=0, n_threads=1, **settings)
+    return gp.fit(nodes, y)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "name", ["scaled by 1e-12", "weights from 1e-12 to 1e12", "self-loops of 1e12 on edges of 1e-12"]
+)
+def test_variances_are_never_negative_and_nothing_is_nan(name, way, share):
+    graph = grf.Graph(GRAPHS[name])
+    sound = 0
+    for number, (length, scale, noise) in enumerate(SETTINGS):
+        for at, nodes in OBSERVED.items():
+            if (number + len(at)) % share:
+                continue
+            y = np.sqrt(scale) * np.cos(nodes + np.arange(nodes.size))
+            with warnings.catch_warnings(record=True):
+                warnings.simplefilter("always")
+                settings = {"kernel": grf.Diffusion(length), "output_scale": scale, "noise": noise * scale}
+                try:
+                    gp = _fitted(way, graph, nodes, y, **settings)
+                    mean, std = gp.predict(return_std=True)
+                    covariance = gp.predict(return_cov=True)[1]
+                except ValueError as error:
+                    said = str(error)
+                    if "singular to rounding" not in said and "cannot be factored" not in said:
+                        raise
+                    continue
+            for part in (mean, std, covariance, gp.log_marginal_likelihood_):
+                assert np.isfinite(part).all()
+            assert (std >= 0).all()
+            assert (np.diagonal(covariance) >= 0).all()
+            prior = np.diagonal(gp.prior_covariance()).max()
+            assert np.linalg.eigvalsh(covariance)[0] >= -1e-8 * prior
+            sound += 1
+    assert sound > 1
+
+
+@pytest.fixture(params=[17, pytest.param(1, marks=pytest.mark.full)], ids=["sparse grid", "whole grid"])
+def share(request):
+    return request.param

@@ -1,0 +1,82 @@
+"""PageRank at the extremes of p_halt and weights, against linear systems solved in 60 digits."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.pagerank import power_iteration
+from tests.numerics.extremes import mpmath
+from tests.numerics.test_extreme_graphs import BEYOND
+
+GRAPHS = {
+    **{name: (a, False) for name, a in BEYOND.items() if name != "overflow"},
+    "only dangling nodes": (np.zeros((4, 4)), False),
+    "one node": (np.zeros((1, 1)), False),
+    "periodic": (np.roll(np.eye(5), 1, axis=1), True),
+    "directed, 1e12 beside 1e-12": (np.array([[0, 1e12, 1e-12], [0, 0, 0], [0, 0, 0.0]]), True),
+    "directed subnormal": (np.triu(np.full((4, 4), 5e-324)), True),
+}
+
+
+def solved(a, p, v):
+    with mpmath.workdps(60):
+        n = len(a)
+        system = mpmath.eye(n)
+        right = mpmath.matrix([mpmath.mpf(p) * x for x in v.tolist()])
+        for i, row in enumerate(a.tolist()):
+            degree = mpmath.fsum(row)
+            for j, weight in enumerate(row):
+                if weight:
+                    system[j, i] -= (1 - mpmath.mpf(p)) * weight / degree
+        x = mpmath.lu_solve(system, right)
+        return np.array([float(value / mpmath.fsum(x)) for value in x])
+
+
+@pytest.mark.parametrize("p_halt", [1e-6, 1e-3, 0.15, 0.85, 1 - 1e-6])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_bound_of_power_iteration_holds(name, p_halt):
+    a, directed = GRAPHS[name]
+    graph = grf.Graph(a, directed=directed)
+    uniform = np.ones(len(a))
+    tiny = uniform.copy()
+    tiny[0] = 1e-300
+    for v in (uniform, tiny):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            result = power_iteration(graph, p_halt=p_halt, personalization=v, max_iter=300)
+        assert result.converged or "power iteration reached an error below" in str(said[0].message)
+        assert (result.scores >= 0).all()
+        assert abs(result.scores.sum() - 1) < 1e-14
+        assert np.abs(result.scores - solved(a, p_halt, v)).sum() <= result.error_bound
+
+
+def test_iteration_ends_when_changes_are_rounding():
+    graph = grf.Graph(GRAPHS["scaled by 1"][0])
+    with pytest.warns(UserWarning, match="power iteration reached an error below"):
+        result = power_iteration(graph, p_halt=1e-5, personalization=[1.0, 0, 0, 2.0, 0, 0])
+    assert result.error_bound < 1e-9
+    assert result.iterations < 10_000  # the contraction alone might need millions
+
+
+@pytest.mark.parametrize("coupling", ["pooled", "iid", "stratified"])
+@pytest.mark.parametrize("p_halt", [0.15, 1 - 1e-6])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_walks_on_extreme_weights_end_where_they_should(name, p_halt, coupling):
+    a, directed = GRAPHS[name]
+    graph = grf.Graph(a, directed=directed)
+    result = grf.pagerank(graph, p_halt=p_halt, coupling=coupling, n_walks=256, seed=0, n_threads=1)
+    assert (result.scores >= 0).all()
+    assert abs(result.scores.sum() - 1) < 1e-12
+    assert np.abs(result.scores - solved(a, p_halt, np.ones(len(a)))).sum() < 0.25
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_weights_whose_sums_overflow_are_refused(directed):
+    graph = grf.Graph(BEYOND["overflow"], directed=directed)
+    for call in (grf.pagerank, power_iteration):
+        with pytest.raises(ValueError, match="overflow float64; divide its weights by a constant"):
+            call(graph)

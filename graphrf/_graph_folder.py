@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import secrets
 import stat
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ import scipy.sparse as sp
 
 from graphrf import _checks
 from graphrf._files import version
+from graphrf._json_text import parsed
 
 FORMAT = "graphrf graph 1"
 # In the order in which they are written and enter the digest.
@@ -24,6 +27,8 @@ RECORD, NAMES = "graph.json", "names.json"
 _CHUNK = 1 << 18
 # How often a folder is read again that is written over meanwhile.
 _ATTEMPTS = 10
+# What numpy raises for headers that it takes for Python.
+_HEADER_FAULTS = (ValueError, TypeError, SyntaxError, TokenError, OverflowError, RecursionError)
 _WRITERS = "Graph.save or graphrf.write_graph"
 _FACTS = {"format", "n_nodes", "n_edges", "directed", "weighted", "n_entries", "dtypes", "digests"}
 
@@ -197,8 +202,8 @@ def _read(file: Path, hint: str = "") -> bytes:
 
 def _parsed(file: Path, text: bytes) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parsed(text)
+    except ValueError:
         raise fault(file, "is damaged") from None
 
 
@@ -273,7 +278,7 @@ def _mapped(file: Path, dtype: np.dtype, size: int) -> np.ndarray:
         length = file.stat().st_size
     except FileNotFoundError:
         raise _missing(file) from None
-    except (ValueError, TypeError, OSError, EOFError, OverflowError, RecursionError, MemoryError) as error:
+    except (*_HEADER_FAULTS, OSError, EOFError, MemoryError) as error:
         raise fault(file, f"is damaged ({error})") from None
     if mapped.dtype != dtype or mapped.shape != (size,):
         raise fault(
@@ -319,6 +324,31 @@ def _verify(path: Path, stored: StoredGraph) -> None:
             raise fault(array_file(path, name), str(error)) from None
         if digest.hexdigest() != record["digests"][name]:
             raise fault(array_file(path, name), "holds other values than were written")
+    if not record["directed"] and not _is_symmetric(arrays["indptr"], arrays["indices"], arrays["weights"]):
+        raise fault(array_file(path, "indices"), "holds entries that differ from their mirror images")
+
+
+def _is_symmetric(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether every entry has its mirror image: one pass, and wrong with probability 2^-64 at most about.
+
+    Sums of scrambled entries (node, node, weight) above and below the diagonal are equal. Scrambling has a secret
+    of its own each time, so that no file can be made for it.
+    """
+    secret, balance = np.uint64(secrets.randbits(64)), 0
+    for first, counts, piece in row_pieces(indptr):
+        rows = np.repeat(np.arange(first, first + counts.size, dtype=np.uint64), counts)
+        columns = indices[piece].astype(np.uint64)
+        pairs = np.minimum(rows, columns) << np.uint64(32) | np.maximum(rows, columns)
+        code = _scrambled(_scrambled(pairs ^ secret) ^ np.ascontiguousarray(weights[piece]).view(np.uint64))
+        balance += int(code[rows < columns].sum()) - int(code[rows > columns].sum())
+    return balance % 2**64 == 0
+
+
+def _scrambled(words: np.ndarray) -> np.ndarray:
+    """The finalizer of splitmix64 (Steele, Lea and Flood 2014): each bit depends on all."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(words ^ (words >> np.uint64(31)))
 
 
 class _WrongValueError(Exception):

@@ -169,8 +169,8 @@ def _of_another_shape(array: np.ndarray, rng: random.Random) -> np.ndarray:
     flat = array.ravel()
     return rng.choice(
         (
-            *(flat[:0], flat[:1], flat[:-1], flat[1:], flat[::2], np.append(flat, flat), flat[None]),
-            *(np.zeros((), flat.dtype), flat[:, None], np.asfortranarray(np.stack([flat, flat])), flat[None, None]),
+            *(flat[:0], flat[:1], flat[:-1], flat[1:], flat[::2], np.append(flat, flat)),
+            *(np.zeros((), flat.dtype), flat[None], flat[:, None], np.asfortranarray(np.stack([flat, flat]))),
         )
     )  # fmt: skip
 

@@ -172,6 +172,8 @@ def _read(
     if graph._digest != digest:
         raise ValueError(f"`graph` must be the graph that {path!r} was fitted on, got another one, {graph!r}")
     with whole_file(path, _WRITER):
+        if settings.get("seed") is not None:
+            _checks.seed(settings["seed"])
         regressor = make(graph, **settings)
         checked_settings(regressor)
         nodes, counts, means, within = _observed(arrays, record["within"], graph.n_nodes)

@@ -1,0 +1,151 @@
+"""Folders of graphs with every kind of harm: refused by the name of the file, or graphs that keep their rules."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import random
+import shutil
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import graphrf as grf
+from graphrf import _graph_folder
+from tests.bounds import within
+from tests.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
+
+SEEDS = st.integers(0, 2**63 - 1)
+SECONDS, MEGABYTES = 20, 512
+ARRAYS = _graph_folder.ARRAYS
+
+
+class _Corpus(list):
+    """Good folders, each as its files' bytes, and the folder that harm is done in."""
+
+    def __init__(self, folder) -> None:
+        self.folder = folder
+
+    def __repr__(self) -> str:
+        return f"{len(self)} folders"
+
+
+@pytest.fixture(scope="module")
+def saved_graphs(tmp_path_factory):
+    sources, targets = [0, 0, 1, 2, 3, 4, 5, 6], [1, 2, 2, 3, 3, 5, 6, 0]
+    weights = [2.0, 0.5, 1.0, 3.0, 0.7, 1.5, 0.25, 4.0]
+    names = ["a", "b", ("c", 1), 4, 5.5, True, None]
+    folder = tmp_path_factory.mktemp("graphs")
+    saved = _Corpus(folder / "mutated")
+    for number, graph in enumerate(
+        (
+            grf.from_edges(sources, targets),
+            grf.from_edges(sources, targets, weights),
+            grf.from_edges(sources, targets, weights, directed=True),
+            grf.Graph(grf.from_edges(sources, targets, weights).adjacency, nodes=names),
+        )
+    ):
+        good = folder / str(number)
+        graph.save(good)
+        _require_sound(grf.open_graph(good))
+        saved.append((graph, {path.name: path.read_bytes() for path in good.iterdir()}))
+    return saved
+
+
+def _write(folder, files: dict[str, bytes]) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+def _npy(array: np.ndarray) -> bytes:
+    content = io.BytesIO()
+    np.lib.format.write_array(content, np.asanyarray(array), allow_pickle=False)
+    return content.getvalue()
+
+
+def _forged(files: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
+    """The files with other contents, whose digests and checksum are made to fit them."""
+    files, record = dict(files), json.loads(files["graph.json"])
+    arrays = {name: np.load(io.BytesIO(files[f"{name}.npy"])) for name in ARRAYS}
+    where = rng.randrange(4)
+    if where == 0:
+        arrays = {name: arrays.get(name, arrays["indices"]) for name in ARRAYS}
+        arrays |= {name: array for name, array in mutated_arrays(arrays, rng).items() if name in ARRAYS}
+        files |= {f"{name}.npy": _npy(array) for name, array in arrays.items()}
+    if where == 1 and "names.json" in files:
+        files["names.json"] = json_text(mutated_json(json.loads(files["names.json"]), rng)).encode()
+        record["digests"]["names"] = hashlib.sha256(files["names.json"]).hexdigest()
+    if where == 2:
+        at, low = rng.randrange(arrays["indices"].size), rng.choice((0, 1, 6, 7))
+        arrays["indices"][at] = low
+        files["indices.npy"] = _npy(arrays["indices"])
+    digest = hashlib.sha256()
+    for name in ARRAYS:
+        if arrays[name].dtype.kind in "iufb":
+            with np.errstate(all="ignore"):
+                digest.update(_graph_folder.canonical(arrays[name]))
+        record["digests"][name] = digest.hexdigest()
+    record.pop("checksum")
+    changed = mutated_json(record, rng) if where == 3 else record
+    if isinstance(changed, dict):
+        changed["checksum"] = _graph_folder.checksum(changed)
+    files["graph.json"] = json_text(changed).encode("utf-8", "surrogatepass")
+    return files
+
+
+def _require_sound(graph: grf.Graph) -> None:
+    adjacency = graph.adjacency
+    adjacency.check_format(full_check=True)
+    assert adjacency.shape == (graph.n_nodes, graph.n_nodes)
+    pattern = adjacency.toarray()
+    assert np.isfinite(adjacency.data).all()
+    assert (adjacency.data > 0).all()
+    assert np.count_nonzero(pattern) == adjacency.nnz
+    np.testing.assert_allclose(graph.degrees, pattern.sum(axis=1), rtol=1e-12)
+    assert graph.directed or (pattern == pattern.T).all()
+    assert len(set(graph.nodes)) == graph.n_nodes
+    assert repr(graph)
+
+
+def _opened(folder, verify: bool) -> grf.Graph | None:
+    """The graph of a folder, None where it is refused by its name."""
+    with within(SECONDS, MEGABYTES):
+        try:
+            graph = grf.open_graph(folder, verify=verify)
+        except (ValueError, FileNotFoundError) as error:
+            if str(folder) not in str(error):
+                raise
+            return None
+        if verify:
+            _require_sound(graph)
+        return graph
+
+
+@given(SEEDS)
+def test_folders_with_other_contents_and_good_digests_are_refused_or_sound(saved_graphs, seed):
+    rng = random.Random(seed)
+    _, files = rng.choice(saved_graphs)
+    _write(saved_graphs.folder, _forged(files, rng))
+    _opened(saved_graphs.folder, verify=True)
+    # Without it, opening is as safe, and says nothing of values.
+    assert repr(_opened(saved_graphs.folder, verify=False))
+
+
+@given(SEEDS)
+def test_bytes_of_folders_that_change_are_noticed(saved_graphs, seed):
+    rng = random.Random(seed)
+    graph, files = rng.choice(saved_graphs)
+    name = rng.choice(sorted(files))
+    _write(saved_graphs.folder, {**files, name: mutated_bytes(files[name], rng)})
+    opened = _opened(saved_graphs.folder, verify=True)
+    if opened is not None:
+        assert (opened.adjacency != graph.adjacency).nnz == 0
+        np.testing.assert_array_equal(opened.degrees, graph.degrees)
+        assert list(opened.nodes) == list(graph.nodes)
+    assert repr(_opened(saved_graphs.folder, verify=False))

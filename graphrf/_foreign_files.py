@@ -112,10 +112,11 @@ def foreign(path: Path, wanted: str) -> Iterator[None]:
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", message=".*could not be read to its end")
             yield
-    except MemoryError:
+    except MemoryError as error:
+        said = f": {str(error)[:200]}" if str(error) else ""
         raise MemoryError(
-            f"{path}: there is not the memory that its reading as a {wanted} takes; free some, or give the graph "
-            "as a scipy.sparse matrix"
+            f"{path}: its reading as a {wanted} takes more memory than there is{said}; free some, pass a larger "
+            "`memory_limit`, or give the graph as a scipy.sparse matrix"
         ) from None
     except Exception as error:
         # Libraries are given bytes: where they name the file, they name a place in memory.

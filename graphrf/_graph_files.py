@@ -48,11 +48,11 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _ASCII_MARKS = ",; \t\v\f\x1c\x1d\x1e\x1f"
 _MARKS = _ASCII_MARKS + "\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 # Memory that the graph of a file takes for each of its bytes. Measured as the peak of the resident memory of a
-# process of its own (VmHWM after writing 5 to clear_refs, less VmRSS before), over files of 10^4 to 4 10^5 short records of
-# every kind the format has, the worst of them rounded up.
+# process of its own (VmHWM after writing 5 to clear_refs, less VmRSS before), over files of 10^4 to 4 10^5 short
+# records of every kind of the format: 35 for GML, 40 for GraphML; the margin is for kinds not thought of.
 _TEXT = 12.0
-_GML = 200.0
-_GRAPHML = 200.0
+_GML = 60.0
+_GRAPHML = 80.0
 # An edge list took up to 690 bytes a line of two columns, and 75 for each further cell, beside 4 times its text.
 _LINE = 600.0
 _CELL = 75.0

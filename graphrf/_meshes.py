@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 import warnings
 from pathlib import Path
@@ -16,7 +17,7 @@ from graphrf._foreign_files import foreign, read_bytes
 from graphrf._graph_files import suffix
 
 MESH_SUFFIXES = (".stl", ".ply", ".off", ".obj")
-# Memory that is taken for a byte of a file.
+# Memory that the graph of a file takes for each of its bytes, measured as in `_graph_files`: up to 66, for OFF.
 _MESH = 100.0
 
 
@@ -66,6 +67,10 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, np.ndarray]
     # Textures and materials are left alone: they would be looked for in other files.
     options: dict[str, Any] = {"process": False}
     options |= {"skip_materials": True} if kind in (".ply", ".obj") else {}
+    log = logging.getLogger("trimesh")
+    if not log.hasHandlers():
+        # Otherwise what trimesh logs about damaged files lands on standard error, with tracebacks.
+        log.addHandler(logging.NullHandler())
     with foreign(path, f"{kind[1:].upper()} mesh"):
         loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], force="mesh", **options)
         vertices = np.asarray(getattr(loaded, "vertices", np.zeros((0, 3))))

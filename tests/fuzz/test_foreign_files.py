@@ -8,6 +8,7 @@ import io
 import random
 import sys
 import tempfile
+import zipfile
 from functools import cache
 from pathlib import Path
 
@@ -234,3 +235,228 @@ def test_the_fuzzer_reaches_both_ends():
         suffix, good = rng.choice(good_files())
         read_well += isinstance(read_any(mutated(good, rng), suffix, rng), Graph)
     assert 20 < read_well < 180
+
+
+# -- hostile files, each made by hand ------------------------------------------------------------------
+
+
+def archive(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return buffer.getvalue()
+
+
+def npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def members(**changed: np.ndarray | bytes) -> dict[str, bytes]:
+    """The members of a good archive, some of them changed."""
+    good: dict[str, np.ndarray | bytes] = {
+        "format": np.array(b"csr"),
+        "shape": np.array([2, 2]),
+        "data": np.ones(2),
+        "indices": np.array([1, 0]),
+        "indptr": np.array([0, 1, 2]),
+    }
+    parts = (good | changed).items()
+    return {f"{name}.npy": part if isinstance(part, bytes) else npy(part) for name, part in parts}
+
+
+def with_bytes(content: bytes, old: bytes, new: bytes) -> bytes:
+    assert old in content
+    return content.replace(old, new)
+
+
+def header(shape: str, descr: str = "'<f8'", data: bytes = b"", version: bytes = b"\1\0") -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode()
+    return b"\x93NUMPY" + version + len(text).to_bytes(2, "little") + text + data
+
+
+GOOD_NPZ = archive(members())
+STORED = archive(members(), zipfile.ZIP_STORED)
+CENTRAL = b"PK\1\2"
+
+
+def patched(content: bytes, offset: int, new: bytes) -> bytes:
+    """The archive with bytes of its first central directory entry replaced."""
+    at = content.index(CENTRAL) + offset
+    return content[:at] + new + content[at + len(new) :]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (archive(members(data=header("(1000000000000,)"))), "has another size than the shape"),
+        (archive(members(data=header("(99999999999999999999,)"))), "no header of a plain array"),
+        (archive(members(data=header("(2,)", "'|O'", bytes(16)))), "no header of a plain array"),
+        (archive(members(data=header("(2,)", "[('a', '<f8')]", bytes(16)))), "no header of a plain array"),
+        (archive(members(data=header("(2,)", "__import__('os')", bytes(16)))), "no header of a plain array"),
+        (archive(members(data=header("(2,)", data=bytes(16), version=b"\3\0"))), "no header of a plain array"),
+        (archive(members(data=header("(-2,)", data=bytes(16)))), "no header of a plain array"),
+        (archive(members(data=header("(2,)", "'<f3'", bytes(6)))), "data type"),
+        (archive(members(data=header("(2,)", data=bytes(15)))), "has another size than the shape"),
+        (archive(members(data=header("(2,)", data=bytes(17)))), "has another size than the shape"),
+        (archive(members() | {"../evil.npy": b""}), "is not named as an array"),
+        (archive(members() | {"/etc/passwd": b""}), "is not named as an array"),
+        (with_bytes(GOOD_NPZ, b"indptr.npy", b"format.npy"), "two members of one name"),
+        (archive(members(), zipfile.ZIP_BZIP2), "neither stored nor deflated"),
+        (archive(members(), zipfile.ZIP_LZMA), "neither stored nor deflated"),
+        (patched(STORED, 8, b"\1\0"), "is encrypted"),
+        (patched(STORED, 24, b"\xf0\xff\xff\xff"), "declares more bytes than it can hold"),
+        (patched(STORED, 20, b"\xf0\xff\xff\x7f"), "overlap, or declare more bytes than the file has"),
+        (patched(STORED, 42, b"\xf0\xff\xff\xff"), "not a readable scipy.sparse npz"),
+        (patched(STORED, 16, b"\0\0\0\0"), "Bad CRC"),
+        (archive({f"a{i}.npy": b"" for i in range(5000)}), "table of contents is longer"),
+        (STORED[:-30], "not a whole one"),
+        (archive(members(indptr=np.array([0, -1, 2]))), "not a readable"),
+        (archive(members(indptr=np.array([0, 2, 1]))), "not a readable"),
+        (archive(members(indptr=np.array([0, 1, 10**9]))), "not a readable"),
+        (archive(members(indptr=np.array([0.0, 1.0, 2.0]))), "no integers"),
+        (archive(members(indices=np.array([1, 2]))), "not a readable"),
+        (archive(members(indices=np.array([-1, 0]))), "not a readable"),
+        (archive(members(indices=np.array([2**63 + 1, 0], dtype=np.uint64))), "not a readable"),
+        (archive(members(shape=np.array([2, 2, 2]))), "no matrix, of two axes"),
+        (archive(members(shape=np.array([2, 3]))), "square"),
+        (archive(members(shape=np.array([-2, -2]))), "its shape is"),
+        (archive(members(shape=np.array([10**12, 10**12]))), "not a readable"),
+        (archive(members(data=np.array([np.nan, 1.0]))), "1 NaN entries"),
+        (archive(members(data=np.array([1j, 1.0]))), "real one was wanted"),
+        (archive(members(data=np.array(["a", "b"]))), "m.npz"),
+        (archive(members(format=np.array(b"lil"))), "format 'lil'"),
+        (archive(members(format=np.array(b"__class__"))), "format '__class__'"),
+        (archive(members(format=np.array([b"csr", b"csr"]))), "not a readable"),
+    ],
+)
+def test_hostile_npz_archives_are_refused(tmp_path, content, message):
+    (tmp_path / "m.npz").write_bytes(content)
+    with within(seconds=5, megabytes=200), pytest.raises(ValueError, match=message) as caught:
+        load_graph(tmp_path / "m.npz")
+    assert "m.npz" in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+def test_the_archive_that_is_made_hostile_is_good(tmp_path):
+    for content in (GOOD_NPZ, STORED):
+        (tmp_path / "m.npz").write_bytes(content)
+        assert load_graph(tmp_path / "m.npz").n_edges == 1
+
+
+def test_an_npz_bomb_is_refused_in_the_memory_allowed(tmp_path):
+    zeros = header("(33554432,)", data=bytes(2**28))  # 256 MiB in 260 kB
+    (tmp_path / "m.npz").write_bytes(archive(members(data=zeros)))
+    del zeros
+    with (
+        within(seconds=20, megabytes=100),
+        pytest.raises(MemoryError, match=r"m.npz: .* its arrays take 256.0 MiB, and .* are allowed"),
+    ):
+        load_graph(tmp_path / "m.npz", memory_limit=2**28)
+
+
+def test_entries_of_an_npz_need_not_be_in_order(tmp_path):
+    unsorted = members(
+        data=np.array([1.0, 2.0, 4.0, 3.0, 4.0]), indices=np.array([1, 0, 1, 0, 0]), indptr=np.array([0, 3, 5])
+    )
+    (tmp_path / "m.npz").write_bytes(archive(unsorted))
+    np.testing.assert_array_equal(
+        load_graph(tmp_path / "m.npz", directed=True).adjacency.toarray(), [[2, 5], [7, 0]]
+    )
+
+
+GRAPHML = (
+    '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{}<graph edgedefault="undirected">{}</graph></graphml>'
+)
+NODES = '<node id="0"/><node id="1"/><edge source="0" target="1"/>'
+TRIANGLE = "0 0 0\n1 0 0\n0 1 0\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.graphml", '<!DOCTYPE a SYSTEM "file:///etc/passwd">' + GRAPHML.format("", NODES), "are refused"),
+        ("x.graphml", GRAPHML.format("", NODES).encode("utf-16"), "x.graphml"),
+        ("x.graphml", GRAPHML.format("", NODES).replace("0", "\0"), "not well-formed"),
+        ("x.graphml", GRAPHML.format('<key id="d" for="edge" attr.name="w" attr.type="java.lang.Runtime"/>', NODES),
+         "java.lang.Runtime"),
+        ("x.graphml", GRAPHML.format("", "<node id='a'>" * 50_000), "not a readable GraphML"),
+        ("x.gml", "graph " + "[ a " * 50_000, "not a readable GML"),
+        ("x.gml", "graph [ node [ id 0 node_for_adding 3 ] node [ id 1 ] ]", "not a readable GML"),
+        ("x.gml", "graph [ node [ id [ a 1 ] ] ]", "not a readable GML"),
+        ("x.gml", "graph [ node [ id " + "9" * 5000 + " ] ]", "not a readable GML"),
+        ("x.gml", "graph [ node [ id 0 label \"" + "x" * 10**6 + " ] ]", "not a readable GML"),
+    ],
+)  # fmt: skip
+def test_hostile_texts_are_refused(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    with within(seconds=20, megabytes=400), pytest.raises(ValueError, match=message) as caught:
+        load_graph(tmp_path / name)
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_graphml_file_includes_no_other(tmp_path):
+    include = '<xi:include href="file:///etc/passwd" xmlns:xi="http://www.w3.org/2001/XInclude"/>'
+    for prefix in ("", '<?xml version="1.0" encoding="UTF-16"?>'):
+        (tmp_path / "x.graphml").write_text(prefix + GRAPHML.format("", NODES + include), encoding="utf-8")
+        assert load_graph(tmp_path / "x.graphml").n_edges == 1
+
+
+def facet(*corners: float) -> bytes:
+    return np.array([0, 0, 1, *corners], dtype="<f4").tobytes() + b"\0\0"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.stl", bytes(80) + b"\2\0\0\0" + facet(0, 0, 0, 1, 0, 0, 0, 1, 0) + facet(0, 0, 0, 1, 0, 0, 0, np.nan, 0),
+         "must be finite"),
+        ("x.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 nan 0\nf 1 2 3\nf 1 2 4\n", "must be finite"),
+        ("x.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 99999999999999999999\n", "not a readable OBJ"),
+        ("x.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 1 2 x\n", "could not be read to its end"),
+        ("x.off", f"OFF\n3 2 0\n{TRIANGLE}3 0 1 2\n3 0 1 7\n", "not a readable OFF"),
+        ("x.off", f"OFF\n3 999999999999 0\n{TRIANGLE}3 0 1 2\n", "declares 999,999,999,999 faces"),
+        ("x.off", f"OFF\n999999999999 1 0\n{TRIANGLE}3 0 1 2\n", "not a readable OFF"),
+        ("x.ply", PLY.format("ascii").replace("4", "3", 1).replace("face 4", "face 1") + TRIANGLE + "3 0 1 -2\n",
+         "got vertex -2"),
+        ("x.ply", PLY.format("ascii").replace("vertex 4", "vertex 999999999999999") + ROWS + SIDES, "x.ply"),
+        ("x.ply", PLY.format("binary_little_endian").replace("uchar", "int").encode() + bytes(48) + b"\xff" * 16,
+         "not a readable PLY"),
+        ("x.ply", "ply\nformat ascii 1.0\n", "not a readable PLY"),
+    ],
+)  # fmt: skip
+def test_hostile_meshes_are_refused(tmp_path, name, content, message):
+    pytest.importorskip("trimesh")
+    warm()
+    (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    with within(seconds=20, megabytes=400), pytest.raises(ValueError, match=message) as caught:
+        load_graph(tmp_path / name)
+    assert name in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+def test_comments_of_an_off_file_take_linear_time(tmp_path):
+    pytest.importorskip("trimesh")
+    warm()
+    (tmp_path / "x.off").write_text(f"OFF\n{'# ' * 1000}\n+3 1 0\n{TRIANGLE}3 0 1 2\n", encoding="ascii")
+    with within(seconds=10, megabytes=400):
+        assert load_graph(tmp_path / "x.off").n_nodes == 1
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e30])
+def test_the_unit_of_an_stl_file_does_not_matter(tmp_path, scale):
+    pytest.importorskip("trimesh")
+    content = bytearray(stl())
+    for face in range(4):
+        at = 84 + 50 * face + 12
+        corners = np.frombuffer(content[at : at + 36], "<f4") * np.float32(scale)
+        content[at : at + 36] = corners.astype("<f4").tobytes()
+    (tmp_path / "x.stl").write_bytes(content)
+    graph = from_mesh(tmp_path / "x.stl", on="vertices", weights="cotangent")
+    assert (graph.n_nodes, from_mesh(tmp_path / "x.stl").n_edges) == (4, 6)
+
+
+def test_a_mesh_of_one_place_has_no_cotangents():
+    assert from_mesh((np.zeros((3, 3)), [[0, 1, 2]]), on="vertices", weights="cotangent").n_edges == 0

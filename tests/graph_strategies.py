@@ -20,8 +20,8 @@ def edge_lists(
 ) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
     """Number of nodes, both ends and weights of edges.
 
-    One of: a few edges anywhere (loops and parallel ones among them), a star, a clique, a path, a cycle, a complete
-    bipartite graph, no edges; on some of the nodes, the others being isolated.
+    One of: a few edges anywhere (loops and parallel ones among them), a star, a clique, a path, a cycle, a
+    complete bipartite graph, no edges; on some of the nodes, the others being isolated.
     """
     n = draw(st.integers(1, max_nodes))
     used = draw(st.integers(1, n))

@@ -145,3 +145,21 @@ def test_several_vectors_of_a_graph_without_edges_are_each_as_alone():
             alone = power_iteration(graph, personalization=vector, dangling=dangling).scores
             assert np.array_equal(scores, alone)
             assert np.allclose(alone, vector if dangling is None else 0.15 * vector + 0.425, atol=1e-12)
+
+
+@settings(max_examples=20)
+@given(either, st.sampled_from([1e-323, 1e-310, 1e300]))
+def test_a_coupling_for_pagerank_is_learned_whatever_the_size_of_weights(graph, weight):
+    unit = graph.adjacency.copy()
+    unit.data = np.ones(unit.nnz)
+    tiny, plain = (
+        grf.learn_coupling(grf.Graph(each, directed=graph.directed), objective="pagerank", order=4)
+        for each in (unit * weight, unit)
+    )
+    assert np.isclose(tiny.cost_after, plain.cost_after, rtol=1e-9)
+
+
+def test_degrees_whose_sum_overflows_have_a_pagerank():
+    huge = grf.Graph(np.array([[0.0, 1e308], [1e308, 0.0]]))
+    plain = grf.Graph(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    assert np.array_equal(grf.pagerank(huge, seed=0).scores, grf.pagerank(plain, seed=0).scores)

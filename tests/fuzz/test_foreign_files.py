@@ -380,8 +380,7 @@ TRIANGLE = "0 0 0\n1 0 0\n0 1 0\n"
         ("x.graphml", '<!DOCTYPE a SYSTEM "file:///etc/passwd">' + GRAPHML.format("", NODES), "are refused"),
         ("x.graphml", GRAPHML.format("", NODES).encode("utf-16"), "x.graphml"),
         ("x.graphml", GRAPHML.format("", NODES).replace("0", "\0"), "not well-formed"),
-        ("x.graphml", GRAPHML.format('<key id="d" for="edge" attr.name="w" attr.type="java.lang.Runtime"/>', NODES),
-         "java.lang.Runtime"),
+        ("x.graphml", GRAPHML.format('<key id="d" for="edge" attr.type="java.lang.Runtime"/>', NODES), "x.graphml"),
         ("x.graphml", GRAPHML.format("", "<node id='a'>" * 50_000), "not a readable GraphML"),
         ("x.gml", "graph " + "[ a " * 50_000, "not a readable GML"),
         ("x.gml", "graph [ node [ id 0 node_for_adding 3 ] node [ id 1 ] ]", "not a readable GML"),
@@ -411,7 +410,8 @@ def facet(*corners: float) -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.stl", bytes(80) + b"\2\0\0\0" + facet(0, 0, 0, 1, 0, 0, 0, 1, 0) + facet(0, 0, 0, 1, 0, 0, 0, np.nan, 0),
+        ("x.stl", bytes(80) + b"\2\0\0\0" + facet(0, 0, 0, 1, 0, 0, 0, 1, 0)
+         + facet(0, 0, 0, 1, 0, 0, 0, np.nan, 0),
          "must be finite"),
         ("x.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 nan 0\nf 1 2 3\nf 1 2 4\n", "must be finite"),
         ("x.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 99999999999999999999\n", "not a readable OBJ"),

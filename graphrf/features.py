@@ -315,7 +315,8 @@ class Features:
         Returns
         -------
         scipy.sparse.csr_array, shape (n, N), of the features' dtype. Its index arrays are shared by all
-        kernels and read-only. Powers are stored in float32, so that float64 matrices of them are as accurate as
+        kernels and read-only. In float32 an entry is that of float64 to half a unit in the last place, 2^-24 of
+        itself. Powers are stored in float32, so that float64 matrices of them are as accurate as
         float32.
 
         Raises

@@ -71,7 +71,9 @@ SAMPLERS = [
 def test_the_memory_foreseen_is_within_1_3_over_a_grid_of_sizes_and_samplers(kind, n_nodes, n_rows):
     cases = [(kind, n_nodes, sampler, n_rows, threads) for sampler in SAMPLERS for threads in (1, 2)]
     wrong = []
-    for case, (foreseen, taken) in zip(cases, _measured(cases), strict=True):
+    for case in cases:
+        # In a process of its own: what earlier cases left to the allocator would be taken for free.
+        ((foreseen, taken),) = _measured([case])
         print(f"{case} foreseen {foreseen / 2**20:.1f} taken {taken / 2**20:.1f} MiB: {foreseen / taken:.2f}")
         if taken > SMALL and _off(foreseen, taken) > BOUND:
             wrong.append((case, foreseen, taken))

@@ -380,7 +380,7 @@ TRIANGLE = "0 0 0\n1 0 0\n0 1 0\n"
         ("x.graphml", '<!DOCTYPE a SYSTEM "file:///etc/passwd">' + GRAPHML.format("", NODES), "are refused"),
         ("x.graphml", GRAPHML.format("", NODES).encode("utf-16"), "x.graphml"),
         ("x.graphml", GRAPHML.format("", NODES).replace("0", "\0"), "not well-formed"),
-        ("x.graphml", GRAPHML.format('<key id="d" for="edge" attr.type="java.lang.Runtime"/>', NODES), "x.graphml"),
+        ("x.graphml", GRAPHML.format('<key id="d" for="edge" attr.type="java.Runtime"/>', NODES), "x.graphml"),
         ("x.graphml", GRAPHML.format("", "<node id='a'>" * 50_000), "not a readable GraphML"),
         ("x.gml", "graph " + "[ a " * 50_000, "not a readable GML"),
         ("x.gml", "graph [ node [ id 0 node_for_adding 3 ] node [ id 1 ] ]", "not a readable GML"),

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from graphrf import _checks, _power_series
 from graphrf._kernel import Kernel
+from graphrf._threads import cached_property
 
 
 @dataclass(frozen=True, repr=False, init=False)

@@ -169,7 +169,10 @@ def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
     else:
         matrix = make((data, *places), shape=shape)
     if kind in ("csr", "csc", "bsr"):
-        # Without this check a damaged file would make scipy read outside its arrays.
+        # Without these checks a damaged file would make scipy read outside its arrays. That of scipy looks at no
+        # entry where the last pointer is not above 0.
+        if matrix.indptr[0] != 0 or (np.diff(matrix.indptr) < 0).any():
+            raise ValueError("its row pointers do not rise from 0")
         matrix.check_format(full_check=True)
     return matrix
 

@@ -315,6 +315,7 @@ def patched(content: bytes, offset: int, new: bytes) -> bytes:
         (STORED[:-30], "not a whole one"),
         (archive(members(indptr=np.array([0, -1, 2]))), "not a readable"),
         (archive(members(indptr=np.array([0, 2, 1]))), "not a readable"),
+        (archive(members(indptr=np.array([0, 10**6, 0]))), "row pointers do not rise from 0"),
         (archive(members(indptr=np.array([0, 1, 10**9]))), "not a readable"),
         (archive(members(indptr=np.array([0.0, 1.0, 2.0]))), "no integers"),
         (archive(members(indices=np.array([1, 2]))), "not a readable"),

@@ -99,8 +99,9 @@ FILE, SET = "graphs/karate.gml", "karate-gml"
         ("files", FILE, {"stored": "zip"}), ("files", FILE, {"inputs": ["x"]}), ("files", FILE, {"new": 1}),
         ("files", FILE, {"licence": ""}), ("files", FILE, {"member": "x"}), ("files", FILE, {"stored": ["gzip"]}),
         ("datasets", SET, {"reader": "eval"}), ("datasets", SET, {"files": ["graphs/none.gml"]}),
-        ("datasets", SET, {"files": []}), ("datasets", SET, {"files": [FILE, FILE]}), ("datasets", SET, {"kind": "x"}),
-        ("datasets", SET, {"nodes": -1}), ("datasets", SET, {"kind": "table"}), ("datasets", SET, {"notes": 1}),
+        ("datasets", SET, {"files": []}), ("datasets", SET, {"files": [FILE, FILE]}),
+        ("datasets", SET, {"kind": "x"}), ("datasets", SET, {"kind": "table"}),
+        ("datasets", SET, {"nodes": -1}), ("datasets", SET, {"notes": 1}),
         ("datasets", SET, {"files": ["traffic/san_jose/source/lines.shp"]}), ("datasets", SET, {"target": "x"}),
     ],
 )  # fmt: skip

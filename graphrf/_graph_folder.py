@@ -1,10 +1,15 @@
-"""A graph as a folder of arrays: its format, and how it is checked when it is opened and mapped into memory."""
+"""A graph as a folder of arrays: its format, and how it is checked when it is opened and mapped into memory.
+
+The record, graph.json, is the only file that changes: it names the folder beside it with the arrays, which are
+complete before the record is there and never touched after.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import re
 import secrets
 import stat
 from collections.abc import Hashable, Iterator, Mapping
@@ -25,18 +30,22 @@ ARRAYS = ("indptr", "indices", "weights", "degrees")
 RECORD, NAMES = "graph.json", "names.json"
 # Entries that are looked at together: 2 MiB of the widest type.
 _CHUNK = 1 << 18
+# What the arrays' folder is named, after which nothing else is: writers remove those that no record names.
+_VERSION = re.compile(r"[0-9a-f]{16}", re.ASCII)
+_ARRAYS_FOLDER = "arrays-"
 # How often a folder is read again that is written over meanwhile.
 _ATTEMPTS = 10
 # What numpy raises for headers that it takes for Python.
 _HEADER_FAULTS = (ValueError, TypeError, SyntaxError, TokenError, OverflowError, RecursionError)
 _WRITERS = "Graph.save or graphrf.write_graph"
-_FACTS = {"format", "n_nodes", "n_edges", "directed", "weighted", "n_entries", "dtypes", "digests"}
+_FACTS = {"format", "version", "n_nodes", "n_edges", "directed", "weighted", "n_entries", "dtypes", "digests"}
 
 
 class StoredGraph(NamedTuple):
-    """What a folder holds: the record, read-only mapped arrays by name, and the nodes' names if they have any."""
+    """What a folder holds: the record, where the arrays are, these as read-only maps by name, and names if any."""
 
     record: dict[str, Any]
+    place: Path
     arrays: dict[str, np.ndarray]
     names: tuple[Hashable, ...] | None
 
@@ -114,9 +123,25 @@ def folder_path(folder: Any) -> str:
     return text
 
 
-def array_file(path: Path, name: str) -> Path:
+def new_version() -> str:
+    """What the arrays' folder of a graph to be written is known by: no two are alike."""
+    return secrets.token_hex(8)
+
+
+def arrays_folder(path: Path, version: str) -> Path:
+    """The folder within a graph's folder that has the arrays."""
+    return path / f"{_ARRAYS_FOLDER}{version}"
+
+
+def version_of(name: str) -> str | None:
+    """The version whose arrays are in a folder of this name; None if it is no such name."""
+    found = _VERSION.fullmatch(name.removeprefix(_ARRAYS_FOLDER))
+    return found[0] if found and name.startswith(_ARRAYS_FOLDER) else None
+
+
+def array_file(place: Path, name: str) -> Path:
     """Where the array of a name is kept."""
-    return path / f"{name}.npy"
+    return place / f"{name}.npy"
 
 
 def dtypes(n_nodes: int, n_entries: int) -> dict[str, np.dtype]:
@@ -135,6 +160,11 @@ def checksum(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
+def identity(record: Mapping[str, Any]) -> str:
+    """What a graph has wherever it is written, and no other graph: SHA-256 of all but the version."""
+    return checksum({name: value for name, value in record.items() if name not in ("version", "checksum")})
+
+
 # -- reading -------------------------------------------------------------------------------------------------
 
 
@@ -147,19 +177,19 @@ def read_folder(folder: str, verify: bool) -> StoredGraph:
     path = Path(folder)
     if not path.is_dir():
         raise FileNotFoundError(f"`folder` must be a folder written by {_WRITERS}, got none at {path}")
+    record = _read_record(path)
     for _ in range(_ATTEMPTS):
-        record, before = _read_record(path)
         try:
             stored = _mapped_graph(path, record)
         except (FileNotFoundError, ValueError):
-            if _record_version(path) == before:
+            # A writer that has replaced the record removes the arrays of the one that was read.
+            read, record = record, _read_record(path)
+            if record["version"] == read["version"]:
                 raise
             continue
-        # A writer replaces the record before it touches an array: all arrays are of this one.
-        if _record_version(path) == before:
-            if verify:
-                _verify(path, stored)
-            return stored
+        if verify:
+            _verify(stored)
+        return stored
     raise ValueError(
         f"`folder` must not be written over all the time while it is read, got {path}; try again when it is quiet"
     )
@@ -172,30 +202,30 @@ def fault(file: Path, problem: str) -> ValueError:
     )
 
 
-def _missing(file: Path, hint: str = "") -> FileNotFoundError:
+def _missing(file: Path) -> FileNotFoundError:
     return FileNotFoundError(
-        f"`folder` must hold a whole graph, but there is no {file}{hint}; write the graph again with {_WRITERS}"
+        f"`folder` must hold a whole graph, but there is no {file}; write the graph again with {_WRITERS}"
     )
 
 
-def _require_file(file: Path, hint: str = "") -> None:
+def _require_file(file: Path) -> None:
     """Raise unless it is a plain file: reading a pipe or a device may never end."""
     try:
         plain = stat.S_ISREG(file.stat().st_mode)
     except FileNotFoundError:
-        raise _missing(file, hint) from None
+        raise _missing(file) from None
     except OSError as error:
         raise fault(file, f"cannot be read ({error})") from None
     if not plain:
         raise fault(file, "is no file")
 
 
-def _read(file: Path, hint: str = "") -> bytes:
-    _require_file(file, hint)
+def _read(file: Path) -> bytes:
+    _require_file(file)
     try:
         return file.read_bytes()
     except FileNotFoundError:
-        raise _missing(file, hint) from None
+        raise _missing(file) from None
     except OSError as error:
         raise fault(file, f"cannot be read ({error})") from None
 
@@ -207,28 +237,23 @@ def _parsed(file: Path, text: bytes) -> Any:
         raise fault(file, "is damaged") from None
 
 
-def _record_version(path: Path) -> tuple[int, int, int] | None:
-    try:
-        return version(path / RECORD)
-    except OSError:
-        return None
-
-
-def _read_record(path: Path) -> tuple[dict[str, Any], tuple[int, int, int] | None]:
-    """The record, once every fact in it is known to be one, and which version of the file it is."""
-    file, unfinished = path / RECORD, "writing was broken off or is not over yet"
-    before = _record_version(path)
-    record = _parsed(file, _read(file, f", as where {unfinished}"))
+def _read_record(path: Path) -> dict[str, Any]:
+    """The record, once every fact in it is known to be one."""
+    file = path / RECORD
+    record = _parsed(file, _read(file))
     if not isinstance(record, dict) or not isinstance(record.get("format"), str):
         raise fault(file, "is damaged")
     if record["format"] != FORMAT:
         raise fault(file, f"is of another format, {record['format']!r:.60}")
-    if record.get("unfinished") is True:
-        raise _missing(file, f" but one that says that {unfinished}")
     facts = {name: value for name, value in record.items() if name != "checksum"}
     if not _is_record(facts) or record.get("checksum") != checksum(facts):
         raise fault(file, "is damaged")
-    return record, before
+    return record
+
+
+def is_version(value: Any) -> bool:
+    """Whether a value from a file can be a version: nothing else becomes part of a path."""
+    return isinstance(value, str) and _VERSION.fullmatch(value) is not None
 
 
 def _is_record(facts: Mapping[str, Any]) -> bool:
@@ -238,7 +263,9 @@ def _is_record(facts: Mapping[str, Any]) -> bool:
     def digest(value: Any) -> bool:
         return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
 
-    if set(facts) != _FACTS or not (integer("n_nodes", 1, 2**32 - 1) and integer("n_entries", 0, 2**63 - 1)):
+    if set(facts) != _FACTS or not is_version(facts["version"]):
+        return False
+    if not (integer("n_nodes", 1, 2**32 - 1) and integer("n_entries", 0, 2**63 - 1)):
         return False
     if not all(isinstance(facts.get(name), bool) for name in ("directed", "weighted")):
         return False
@@ -256,16 +283,16 @@ def _is_record(facts: Mapping[str, Any]) -> bool:
 
 def _mapped_graph(path: Path, record: dict[str, Any]) -> StoredGraph:
     n_nodes, n_entries, digests = record["n_nodes"], record["n_entries"], record["digests"]
-    expected = dtypes(n_nodes, n_entries)
+    expected, place = dtypes(n_nodes, n_entries), arrays_folder(path, record["version"])
     arrays = {
-        name: _mapped(array_file(path, name), expected[name], size)
+        name: _mapped(array_file(place, name), expected[name], size)
         for name, size in sizes(n_nodes, n_entries).items()
     }
     ends = int(arrays["indptr"][0]), int(arrays["indptr"][-1])
     if ends != (0, n_entries):
-        raise fault(array_file(path, "indptr"), f"begins with {ends[0]} and ends with {ends[1]}")
-    names = _read_names(path / NAMES, digests["names"], n_nodes) if "names" in digests else None
-    return StoredGraph(record, arrays, names)
+        raise fault(array_file(place, "indptr"), f"begins with {ends[0]} and ends with {ends[1]}")
+    names = _read_names(place / NAMES, digests["names"], n_nodes) if "names" in digests else None
+    return StoredGraph(record, place, arrays, names)
 
 
 def _mapped(file: Path, dtype: np.dtype, size: int) -> np.ndarray:
@@ -307,9 +334,10 @@ def _read_names(file: Path, digest: str, n_nodes: int) -> tuple[Hashable, ...]:
 # -- verifying -----------------------------------------------------------------------------------------------
 
 
-def _verify(path: Path, stored: StoredGraph) -> None:
+def _verify(stored: StoredGraph) -> None:
     """Compare digests, and check every value, with a few chunks of the arrays in memory."""
-    record, arrays, digest = stored.record, stored.arrays, hashlib.sha256()
+    record, place, arrays, _ = stored
+    digest = hashlib.sha256()
     passes = {
         "indptr": _verified_indptr(arrays["indptr"]),
         "indices": _verified_indices(arrays["indptr"], arrays["indices"], record),
@@ -321,11 +349,11 @@ def _verify(path: Path, stored: StoredGraph) -> None:
             for chunk in passes[name]:
                 digest.update(canonical(chunk))
         except _WrongValueError as error:
-            raise fault(array_file(path, name), str(error)) from None
+            raise fault(array_file(place, name), str(error)) from None
         if digest.hexdigest() != record["digests"][name]:
-            raise fault(array_file(path, name), "holds other values than were written")
+            raise fault(array_file(place, name), "holds other values than were written")
     if not record["directed"] and not _is_symmetric(arrays["indptr"], arrays["indices"], arrays["weights"]):
-        raise fault(array_file(path, "indices"), "holds entries that differ from their mirror images")
+        raise fault(array_file(place, "indices"), "holds entries that differ from their mirror images")
 
 
 def _is_symmetric(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> bool:
@@ -337,18 +365,29 @@ def _is_symmetric(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray) 
     secret, balance = np.uint64(secrets.randbits(64)), 0
     for first, counts, piece in row_pieces(indptr):
         rows = np.repeat(np.arange(first, first + counts.size, dtype=np.uint64), counts)
-        columns = indices[piece].astype(np.uint64)
-        pairs = np.minimum(rows, columns) << np.uint64(32) | np.maximum(rows, columns)
-        code = _scrambled(_scrambled(pairs ^ secret) ^ np.ascontiguousarray(weights[piece]).view(np.uint64))
-        balance += int(code[rows < columns].sum()) - int(code[rows > columns].sum())
+        balance += _overweight(rows, indices[piece].astype(np.uint64), weights[piece], secret)
     return balance % 2**64 == 0
 
 
-def _scrambled(words: np.ndarray) -> np.ndarray:
-    """The finalizer of splitmix64 (Steele, Lea and Flood 2014): each bit depends on all."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(words ^ (words >> np.uint64(31)))
+def _overweight(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, secret: np.uint64) -> int:
+    """The sum of scrambled entries above the diagonal less that of those below; `columns` are written over."""
+    above, below = rows < columns, rows > columns
+    code = np.minimum(rows, columns)
+    code <<= np.uint64(32)
+    code |= np.maximum(rows, columns, out=columns)
+    code ^= secret
+    _scramble(code)
+    code ^= np.ascontiguousarray(weights).view(np.uint64)
+    _scramble(code)
+    return int(code.sum(where=above)) - int(code.sum(where=below))
+
+
+def _scramble(words: np.ndarray) -> None:
+    """The finalizer of splitmix64 (Steele, Lea and Flood 2014), in place: each bit depends on all."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words ^= words >> np.uint64(shift)
+        words *= np.uint64(factor)
+    words ^= words >> np.uint64(31)
 
 
 class _WrongValueError(Exception):

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,16 +18,14 @@ import numpy as np
 
 from graphrf import _graph_folder
 from graphrf._files import FULL, cannot_write, sync_folder
-from graphrf._graph_folder import ARRAYS, FORMAT, NAMES, RECORD, array_file
+from graphrf._graph_folder import ARRAYS, FORMAT, NAMES, RECORD, array_file, arrays_folder
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-# What is in a folder while it is written, or was when its writer was killed.
-_SCRATCH, _LOCK = ".graphrf-writing", ".graphrf-lock"
-_MARKER = {"format": FORMAT, "unfinished": True}
+_LOCK = ".graphrf-lock"
 
 
 class Column(NamedTuple):
@@ -41,15 +40,20 @@ class Column(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """A folder that is locked for this writer, and a folder in it for temporary files."""
+    """A graph's folder that is locked for this writer, and the version that its arrays will be known by."""
 
     path: Path
-    scratch: Path
+    version: str
+
+    @property
+    def arrays(self) -> Path:
+        """A folder for the arrays, and for temporary files; it goes with the block unless the record names it."""
+        return arrays_folder(self.path, self.version)
 
 
 @contextmanager
 def writing(folder: str) -> Iterator[Writing]:
-    """A graph's folder for one writer; whatever fails within the block leaves no new folder behind.
+    """A graph's folder for one writer; whatever fails within the block leaves nothing new behind.
 
     ValueError where other files would be written over, BlockingIOError where another writer is at work, OSError
     where nothing can be written. Without `fcntl`, or on disks without locks, other writers are not seen.
@@ -58,19 +62,21 @@ def writing(folder: str) -> Iterator[Writing]:
     _require_ours(path)
     new = [place for place in (path, *path.parents) if not place.exists()]
     try:
-        with _locked(path):
-            scratch = path / _SCRATCH
-            shutil.rmtree(scratch, ignore_errors=True)
+        with _locked(path) as is_locked:
+            begun = Writing(path, _graph_folder.new_version())
+            before = _named_version(path)
+            _remove_arrays(path, is_locked)  # what killed writers left, whose room may be needed
             try:
-                scratch.mkdir(exist_ok=True)
-                yield Writing(path, scratch)
+                begun.arrays.mkdir()
+                yield begun
             except OSError as error:
                 # Errors without a file are those of writing, but those of the edges' own source may be so, too.
-                if error.errno in FULL if error.filename is None else scratch in Path(error.filename).parents:
+                file = Path(error.filename) if isinstance(error.filename, str) else None
+                if error.errno in FULL if file is None else begun.arrays in (file, *file.parents):
                     raise cannot_write(error, path, "folder") from error
                 raise
             finally:
-                shutil.rmtree(scratch, ignore_errors=True)
+                _remove_arrays(path, is_locked, before, begun.version)
     except BaseException:
         for place in new:
             with contextlib.suppress(OSError):
@@ -78,23 +84,61 @@ def writing(folder: str) -> Iterator[Writing]:
         raise
 
 
+def _named_version(path: Path) -> str | None:
+    """The version that the record names; "" where there is no record, None where it is not to be read."""
+    try:
+        named = json.loads((path / RECORD).read_bytes())["version"]
+    except FileNotFoundError:
+        return ""
+    except (ValueError, TypeError, KeyError, RecursionError, OSError):
+        return None
+    return named if _graph_folder.is_version(named) else None
+
+
+def _remove_arrays(path: Path, every: bool, *ours: str | None) -> None:
+    """Remove the arrays of our versions, or of every one, but not those that the record names.
+
+    Where the record is not to be read, ours only: what it named may be all that is left of a graph.
+    """
+    named = _named_version(path)
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(path)):
+            version = _graph_folder.version_of(entry.name)
+            if version not in (None, named) and (version in ours or (every and named is not None)):
+                # On Windows, and on some network disks, files stay while they are mapped. Links are left alone.
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
 def _require_ours(path: Path) -> None:
     """Raise unless a graph may be written there: what is no graph is not written over."""
     for place in (path, *path.parents):
-        if place.exists() and not place.is_dir():
+        try:
+            mode = place.stat().st_mode
+        except OSError:
+            continue  # not there, or not to be seen: writing will tell
+        if not stat.S_ISDIR(mode):
             below = "" if place == path else f"{path}, which is below "
             raise ValueError(f"`folder` must be a folder, got {below}the file {place}")
-    if not path.exists():
+    try:
+        # First the names: a record that another writer puts there after is found.
+        entries = list(os.scandir(path))
+    except FileNotFoundError:
         return
+    except OSError as error:
+        raise cannot_write(error, path, "folder") from error
     try:
         record = json.loads((path / RECORD).read_bytes())
         ours = isinstance(record, dict) and record.get("format") == FORMAT
     except FileNotFoundError:
-        # What a writer leaves that was killed before it touched anything.
-        ours = all(entry.name in (_SCRATCH, _LOCK) for entry in path.iterdir())
+        # What a writer leaves that was killed before there was a record.
+        ours = all(
+            entry.name == _LOCK
+            or (_graph_folder.version_of(entry.name) is not None and entry.is_dir(follow_symlinks=False))
+            for entry in entries
+        )
     except (ValueError, RecursionError, OSError):
         ours = False
-    if not ours or any((path / name).is_symlink() for name in (_SCRATCH, _LOCK)):
+    if not ours or (path / _LOCK).is_symlink():
         raise ValueError(
             f"`folder` must be new, empty, or a graph's folder to be written over, got {path}, "
             "which holds other files"
@@ -102,15 +146,23 @@ def _require_ours(path: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """The folder, made if it is new, and held by a lock that ends with its process at the latest."""
+def _locked(path: Path) -> Iterator[bool]:
+    """The folder, made if it is new, and held by a lock that ends with its process at the latest.
+
+    What is given is whether it is: without `fcntl`, or on a disk without locks, it is not.
+    """
     file = path / _LOCK
     handle = None
     try:
         while handle is None:
-            path.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):  # removed since, by a writer that failed
-                handle = _lock(file)
+            # The folder, or the lock, may be removed as soon as it is found: by a writer that fails, or is done.
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+            except FileExistsError:
+                if os.path.lexists(path):
+                    raise
+            with contextlib.suppress(FileNotFoundError):
+                handle, is_held = _lock(file)
     except BlockingIOError:
         raise BlockingIOError(
             errno.EWOULDBLOCK,
@@ -120,13 +172,13 @@ def _locked(path: Path) -> Iterator[None]:
     except OSError as error:
         raise cannot_write(error, path, "folder") from error
     try:
-        yield
+        yield is_held
     finally:
         _unlock(file, handle)
 
 
-def _lock(file: Path) -> int | None:
-    """The handle of a lock file that is held; None if it is no longer the file of that name."""
+def _lock(file: Path) -> tuple[int | None, bool]:
+    """The handle of a lock file, None if it is no longer the file of that name; and whether the lock is held."""
     handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if fcntl is not None:
@@ -135,15 +187,15 @@ def _lock(file: Path) -> int | None:
             except BlockingIOError:
                 raise
             except OSError:
-                return handle  # this disk has no locks
+                return handle, False  # this disk has no locks
         held, there = os.fstat(handle), os.stat(file)
         if (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino):
-            return handle
+            return handle, fcntl is not None
     except BaseException:
         os.close(handle)
         raise
     os.close(handle)
-    return None
+    return None, False
 
 
 def _unlock(file: Path, handle: int) -> None:
@@ -161,12 +213,11 @@ def _unlock(file: Path, handle: int) -> None:
 def write_folder(
     folder: Writing, columns: Mapping[str, Column], facts: Mapping[str, Any], names: Sequence[Any] | None
 ) -> str:
-    """Write the four columns, `facts` (n_nodes, n_edges, directed, weighted) and encoded names; the checksum.
+    """Write the four columns, `facts` (n_nodes, n_edges, directed, weighted) and encoded names; its identity.
 
-    All files are written beside the old ones first, so that a full disk leaves those. The rest is renaming,
-    between a record that says so and the new one: a folder with a record is whole.
+    All files are complete before the record is replaced: from this moment on the graph is the new one.
     """
-    path, scratch = folder
+    path, place = folder.path, folder.arrays
     n_entries = columns["indices"].size
     dtypes = _graph_folder.dtypes(facts["n_nodes"], n_entries)
     # One digest runs through the arrays; its value after each of them tells which one is damaged.
@@ -174,7 +225,7 @@ def write_folder(
     for name in ARRAYS:
         column, dtype = columns[name], dtypes[name]
         header = {"descr": dtype.str, "fortran_order": False, "shape": (column.size,)}
-        with _synced(array_file(scratch, name)) as file:
+        with _synced(array_file(place, name)) as file:
             np.lib.format.write_array_header_1_0(file, header)
             for chunk in column.chunks:
                 file.write(np.ascontiguousarray(chunk, dtype=dtype).data)
@@ -183,34 +234,24 @@ def write_folder(
     if names is not None:
         text = json.dumps(names).encode()
         digests["names"] = hashlib.sha256(text).hexdigest()
-        with _synced(scratch / NAMES) as file:
+        with _synced(place / NAMES) as file:
             file.write(text)
     record = {
         "format": FORMAT,
+        "version": folder.version,
         **facts,
         "n_entries": n_entries,
         "dtypes": {name: dtype.str for name, dtype in dtypes.items()},
         "digests": digests,
     }
-    checksum = _graph_folder.checksum(record)
-    with _synced(scratch / RECORD) as file:
-        file.write(json.dumps(record | {"checksum": checksum}, indent=1).encode())
-    marker = scratch / "unfinished.json"
-    with _synced(marker) as file:
-        file.write(json.dumps(_MARKER).encode())
-    os.replace(marker, path / RECORD)
-    # After a power cut, too, there is this marker wherever an array may be new.
+    with _synced(place / RECORD) as file:
+        file.write(json.dumps(record | {"checksum": _graph_folder.checksum(record)}, indent=1).encode())
+    # After a power cut, too, whatever the record names must be there.
+    sync_folder(place)
     sync_folder(path)
-    for name in ARRAYS:
-        os.replace(array_file(scratch, name), array_file(path, name))
-    if names is None:
-        (path / NAMES).unlink(missing_ok=True)
-    else:
-        os.replace(scratch / NAMES, path / NAMES)
+    os.replace(place / RECORD, path / RECORD)
     sync_folder(path)
-    os.replace(scratch / RECORD, path / RECORD)
-    sync_folder(path)
-    return checksum
+    return _graph_folder.identity(record)
 
 
 @contextmanager

@@ -57,8 +57,11 @@ class _Place(NamedTuple):
 
 
 class _Opened(NamedTuple):
+    """A parcel's content, the maps that it has, and the parcel's own file, which goes with the parcel."""
+
     content: Any
     maps: list[np.memmap[Any, Any]]
+    file: Path | None = None
 
 
 _opened: OrderedDict[str, _Opened] = OrderedDict()
@@ -92,6 +95,7 @@ class Parcel:
     def __init__(self, content: Any, folder: str | os.PathLike[str] | None = None) -> None:
         self._key = uuid.uuid4().hex
         text = io.BytesIO()
+        self._file: Path | None = None
         if folder is None:
             packer = _Packer(text, None)
             packer.dump(content)
@@ -112,9 +116,9 @@ class Parcel:
                 path.unlink(missing_ok=True)
                 raise
             weakref.finalize(self, path.unlink, missing_ok=True)
+            self._file = path
         self._text = text.getvalue()
         self._arrays = packer.arrays
-        self._is_mapped = folder is not None
         self.mapped_bytes = packer.mapped_bytes
         self._own: _Opened | None = None
 
@@ -151,18 +155,18 @@ class Parcel:
 
     def _open(self) -> _Opened:
         with _opening:
-            found = _opened.get(self._key) if self._is_mapped else self._own
+            found = _opened.get(self._key) if self._file else self._own
             if found is None:
                 unpacker = _Unpacker(io.BytesIO(self._text), self._arrays)
-                found = _Opened(unpacker.load(), unpacker.maps)
-                if self._is_mapped:
+                found = _Opened(unpacker.load(), unpacker.maps, self._file)
+                if self._file:
                     _forget_removed()
                     _opened[self._key] = found
                     while len(_opened) > _KEPT:
                         _opened.popitem(last=False)
                 else:
                     self._own = found
-            elif self._is_mapped:
+            elif self._file:
                 _opened.move_to_end(self._key)
             return found
 
@@ -184,9 +188,12 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _forget_removed() -> None:
-    """Close what is mapped from files that are gone, so that their room on the disk is free."""
+    """Close the maps of parcels that are gone, so that their room on the disk is free.
+
+    The files of a graph that was written over are gone, too, but its maps may still be in use.
+    """
     for key, opened in list(_opened.items()):
-        if not all(os.path.exists(str(array.filename)) for array in opened.maps):
+        if opened.file is not None and not opened.file.exists():
             del _opened[key]
 
 
@@ -255,7 +262,8 @@ class _Unpacker(pickle.Unpickler):
         except (OSError, ValueError) as error:
             raise FileNotFoundError(
                 f"this worker cannot map {place.file} ({error}): the file must be there as long as its graph or "
-                "features are used, and all workers must see its folder"
+                "features are used, and all workers must see its folder; where a graph's folder was written over, "
+                "open the graph again"
             ) from None
         # A copy on the disk of another machine is another file with the same numbers.
         if here != place.version and _sample(mapped) != place.sample:

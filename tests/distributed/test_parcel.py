@@ -8,7 +8,6 @@ import mmap
 import os
 import pickle
 import re
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,13 +141,14 @@ def test_features_of_an_opened_graph_that_was_written_over_are_its_own(cluster_c
     # Without loops and weights walks take the arrays of the folder as they are.
     graph, other = (grf.from_edges(range(3000), np.arange(step, 3000 + step) % 3000) for step in (1, 7))
     graph.save(tmp_path / "graph")
-    other.save(tmp_path / "other")
     opened = grf.open_graph(tmp_path / "graph")
-    assert (
-        bytes(tmp_path / "graph" / "indices.npy") in Parcel(grf.RandomWalks(4).prepare(opened, 0), tmp_path)._text
-    )
-    shutil.rmtree(tmp_path / "graph")
-    (tmp_path / "other").rename(tmp_path / "graph")
+    (arrays,) = (tmp_path / "graph").glob("arrays-*")
+    sent = Parcel(grf.RandomWalks(4).prepare(opened, 0), tmp_path)
+    assert bytes(arrays / "indices.npy") in sent._text
+    other.save(tmp_path / "graph")
+    # What was on its way finds the files no more.
+    with pytest.raises(FileNotFoundError, match=r"cannot map .*indptr\.npy.* written over, open the graph again"):
+        _travelled(sent).content()
     sampler = grf.RandomWalks(4)
     options = {"client": cluster_client, "nodes": range(300), "seed": 0}
     expected = grf.sample_features(graph, sampler, nodes=range(300), seed=0)
@@ -217,6 +217,22 @@ def test_the_content_is_opened_once_in_a_process(tmp_path):
     sent = Parcel(ARRAYS["large"], tmp_path)
     assert _travelled(sent).content() is _travelled(sent).content()
     assert _travelled(Parcel(ARRAYS["large"], tmp_path)).content() is not sent.content()
+
+
+def test_maps_of_a_graph_that_was_written_over_are_kept_as_long_as_their_parcel(tmp_path):
+    graph, other = (grf.from_edges(range(3000), np.arange(step, 3000 + step) % 3000) for step in (1, 7))
+    graph.save(tmp_path / "graph")
+    sent = Parcel(grf.open_graph(tmp_path / "graph").adjacency.indices, tmp_path)
+    content = _travelled(sent).content()
+    other.save(tmp_path / "graph")
+    another = Parcel(ARRAYS["large"], tmp_path)
+    another.content()
+    assert _travelled(sent).content() is content
+    np.testing.assert_array_equal(content, graph.adjacency.indices)
+    del sent
+    gc.collect()
+    Parcel(ARRAYS["large"], tmp_path).content()
+    assert not any(opened.content is content for opened in parcel._opened.values())
 
 
 def test_a_process_keeps_few_maps_open(tmp_path):

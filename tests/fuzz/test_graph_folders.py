@@ -51,7 +51,8 @@ def saved_graphs(tmp_path_factory):
         good = folder / str(number)
         graph.save(good)
         _require_sound(grf.open_graph(good))
-        saved.append((graph, {path.name: path.read_bytes() for path in good.iterdir()}))
+        files = [path for path in good.rglob("*") if path.is_file()]
+        saved.append((graph, {path.relative_to(good).as_posix(): path.read_bytes() for path in files}))
     return saved
 
 
@@ -60,6 +61,7 @@ def _write(folder, files: dict[str, bytes]) -> None:
         shutil.rmtree(folder)
     folder.mkdir()
     for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
 
 
@@ -72,19 +74,21 @@ def _npy(array: np.ndarray) -> bytes:
 def _forged(files: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
     """The files with other contents, whose digests and checksum are made to fit them."""
     files, record = dict(files), json.loads(files["graph.json"])
-    arrays = {name: np.load(io.BytesIO(files[f"{name}.npy"])) for name in ARRAYS}
+    place = f"arrays-{record['version']}"
+    arrays = {name: np.load(io.BytesIO(files[f"{place}/{name}.npy"])) for name in ARRAYS}
     where = rng.randrange(4)
     if where == 0:
         arrays = {name: arrays.get(name, arrays["indices"]) for name in ARRAYS}
         arrays |= {name: array for name, array in mutated_arrays(arrays, rng).items() if name in ARRAYS}
-        files |= {f"{name}.npy": _npy(array) for name, array in arrays.items()}
-    if where == 1 and "names.json" in files:
-        files["names.json"] = json_text(mutated_json(json.loads(files["names.json"]), rng)).encode()
-        record["digests"]["names"] = hashlib.sha256(files["names.json"]).hexdigest()
+        files |= {f"{place}/{name}.npy": _npy(array) for name, array in arrays.items()}
+    names = f"{place}/names.json"
+    if where == 1 and names in files:
+        files[names] = json_text(mutated_json(json.loads(files[names]), rng)).encode()
+        record["digests"]["names"] = hashlib.sha256(files[names]).hexdigest()
     if where == 2:
         at, low = rng.randrange(arrays["indices"].size), rng.choice((0, 1, 6, 7))
         arrays["indices"][at] = low
-        files["indices.npy"] = _npy(arrays["indices"])
+        files[f"{place}/indices.npy"] = _npy(arrays["indices"])
     digest = hashlib.sha256()
     for name in ARRAYS:
         if arrays[name].dtype.kind in "iufb":

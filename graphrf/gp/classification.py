@@ -21,7 +21,7 @@ from graphrf.gp.laplace import Curvature, find_mode
 from graphrf.gp.latent_prior import LatentPrior
 from graphrf.gp.method_choice import SERIES_BUDGET, affordable_training, choose_method, choose_solver
 from graphrf.gp.posterior import SolverWarning
-from graphrf.gp.settings import checked_prior
+from graphrf.gp.settings import check_latent_scale, checked_prior
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 from graphrf.sampling.contract import Sampler
@@ -203,6 +203,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         for name in [name for name in vars(self) if name.endswith("_") or name == "_mode"]:
             delattr(self, name)  # so that a fit that fails leaves nothing of the one before
         kernel, names = checked_prior(self)
+        check_latent_scale(self.output_scale)
         _checks.choice("predictive", self.predictive, PREDICTIVES)
         positions = self.graph.positions(nodes)
         classes, codes = checked_labels(labels, positions.size)
@@ -271,7 +272,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         longest: float,
         start: np.ndarray | None = None,
     ) -> Found:
-        bounds = {name: training.hyperparameter_range(kernel, name, self._scale, longest) for name in names}
+        unit = training.lengthscale_unit(self.graph, kernel.laplacian)
+        bounds = {name: training.hyperparameter_range(kernel, name, self._scale, longest, unit) for name in names}
         with linear_algebra(labels.nodes.size, self.n_threads):
             return search(
                 gram, labels, kernel,

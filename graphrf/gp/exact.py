@@ -11,21 +11,25 @@ from scipy.optimize import minimize
 from graphrf import _checks
 from graphrf._kernel import cleaned_eigenvalues, require_kernel
 from graphrf._memory import require_memory
+from graphrf.gp.rounding import positive_semidefinite
 from graphrf.gp.settings import KERNELS, checked_targets
+from graphrf.gp.training import lengthscale_unit
 from graphrf.graph import Graph, require_graph
 from graphrf.kernels import Kernel
 
 LARGEST_EXACT = 12_000
 
-# Ranges of the search: lengthscales in steps, scale and noise as multiples of the variance of y.
+# Ranges of the search: lengthscales in the graph's unit of them, scale and noise in multiples of y's variance.
 _LENGTHSCALES = (0.1, 100.0)
 _SCALES = (1e-3, 1e3)
 _NOISES = (1e-6, 10.0)
-_GRID_LENGTHSCALES = tuple(np.geomspace(0.5, 50.0, 9))
+_GRID_LENGTHSCALES = np.geomspace(0.5, 50.0, 9)
 _GRID_NOISES = (1e-3, 0.03, 0.3)
 # Smoothness is a choice, not trained: data hardly tell it apart from the lengthscale.
 _TRAINED = ("lengthscale", "alpha")
 _MAX_EVALUATIONS = 400
+# Of the logarithms, from the best point of the grid.
+_FIRST_STEP = 0.25
 
 
 class ExactGraphGP:
@@ -249,11 +253,16 @@ class ExactGraphGP:
         starts: list[list[float]] = []
         for name in names:
             bound = self.kernel.hyperparameter_bounds(self._scale)[name]
-            ends = _LENGTHSCALES if name == "lengthscale" else (bound, 100.0 * bound)
+            unit = lengthscale_unit(self.graph, self.kernel.laplacian)
+            ends = (
+                (_LENGTHSCALES[0] * unit, _LENGTHSCALES[1] * unit)
+                if name == "lengthscale"
+                else (bound, 100.0 * bound)
+            )
             low.append(ends[0])
             high.append(ends[1])
             own = float(np.clip(self.kernel.hyperparameters[name], *ends))
-            starts.append([own, *(_GRID_LENGTHSCALES if name == "lengthscale" else ())])
+            starts.append([own, *(unit * _GRID_LENGTHSCALES if name == "lengthscale" else ())])
         for given, ends, grid in ((self.output_scale, _SCALES, (1.0,)), (self.noise, _NOISES, _GRID_NOISES)):
             if given is None:
                 low.append(ends[0] * self._unit)
@@ -281,9 +290,15 @@ class ExactGraphGP:
         if starts:
             points = [np.log(point) for point in itertools.product(*starts)]
             best = min(points, key=objective)
+            ends = np.log(low), np.log(high)
+            # scipy's own first simplex is a share of the coordinates: another one for every unit of y
+            inward = np.where(best + _FIRST_STEP <= ends[1], _FIRST_STEP, -_FIRST_STEP)
             best = minimize(
-                objective, best, method="Nelder-Mead", bounds=list(zip(np.log(low), np.log(high), strict=True)),
-                options={"xatol": 1e-4, "fatol": 1e-6, "maxfev": _MAX_EVALUATIONS},
+                objective, best, method="Nelder-Mead", bounds=list(zip(*ends, strict=True)),
+                options={
+                    "initial_simplex": np.vstack([best, best + np.diag(inward)]),
+                    "xatol": 1e-4, "fatol": 1e-6, "maxfev": _MAX_EVALUATIONS,
+                },
             ).x  # fmt: skip
         self.kernel_, self.output_scale_, self.noise_ = model(best)
         try:
@@ -335,9 +350,9 @@ class _Direct:
 
     def covariance(self, rows: np.ndarray) -> np.ndarray:
         reduction = self._reduction(rows)
-        covariance = np.asarray((rows * self._values) @ rows.T - reduction.T @ reduction)
-        np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
-        return covariance
+        prior = (rows * self._values) @ rows.T
+        prior = 0.5 * (prior + prior.T)
+        return positive_semidefinite(prior - reduction.T @ reduction, prior)
 
     def variances(self, rows: np.ndarray) -> np.ndarray:
         prior = np.square(rows) @ self._values

@@ -87,6 +87,11 @@ class Place(NamedTuple):
         """Of the kernel's Laplacian."""
         return self.graph.laplacian_scale(self.kernel.laplacian)
 
+    @property
+    def unit(self) -> float:
+        """Of lengthscales."""
+        return training.lengthscale_unit(self.graph, self.kernel.laplacian)
+
 
 class Task(NamedTuple):
     """What a regression trains on there.
@@ -120,9 +125,9 @@ def search_by_series(place: Place, search: Search[Result]) -> Result:
         SeriesGram(place.graph, place.kernel.laplacian, block, max_degree=most, n_threads=place.n_threads)
         for block in place.blocks
     ]
-    longest = training.LARGEST_LENGTHSCALE
+    longest = training.LARGEST_LENGTHSCALE * place.unit
     if "lengthscale" in place.names:
-        longest = training.longest_lengthscale(place.kernel, lambda k: grams[0].degree(k) <= most)
+        longest = training.longest_lengthscale(place.kernel, lambda k: grams[0].degree(k) <= most, place.unit)
     return search(grams, place.kernel, longest, None)
 
 
@@ -185,9 +190,9 @@ class _Attempt(NamedTuple):
     @classmethod
     def of(cls, place: Place, sampler: Any, search: Search[Any], start: np.ndarray | None) -> _Attempt:
         scale = place.scale
-        longest = training.LARGEST_LENGTHSCALE
+        largest = longest = training.LARGEST_LENGTHSCALE * place.unit
         if "lengthscale" in place.names:
-            longest = training.longest_lengthscale(place.kernel, walk_choice.serves(sampler, scale))
+            longest = training.longest_lengthscale(place.kernel, walk_choice.serves(sampler, scale), place.unit)
         sampled = [
             sample_features(
                 place.graph, sampler, nodes=block, seed=place.seed, n_threads=place.n_threads, dtype="float64"
@@ -197,7 +202,7 @@ class _Attempt(NamedTuple):
         grams = [FactorGram(features.factor(n_threads=place.n_threads), scale) for features in sampled]
         found = search(grams, place.kernel, longest, start)
         reached = found.kernel.hyperparameters.get("lengthscale", 0.0) > 0.98 * longest
-        at_end = "lengthscale" in place.names and reached and longest < training.LARGEST_LENGTHSCALE
+        at_end = "lengthscale" in place.names and reached and longest < largest
         return cls(sampler, found, at_end, sampled[0])
 
 
@@ -227,7 +232,7 @@ def _train(
             stacklevel=6,
         )
     scale = place.scale
-    bounds = {name: training.hyperparameter_range(kernel, name, scale, longest) for name in names}
+    bounds = {name: training.hyperparameter_range(kernel, name, scale, longest, place.unit) for name in names}
     if output_scale is None:
         divisor = training.subset_divisor()
     elif not task.normalize:

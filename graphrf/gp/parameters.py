@@ -10,7 +10,8 @@ import numpy as np
 from graphrf.kernels import Kernel
 
 _GRID_LENGTHSCALES = 6
-_SMALLEST_IN_GRID = 0.5
+# The smallest of them over the lower bound.
+_GRID_FROM = 5.0
 
 
 class Parameters:
@@ -65,7 +66,7 @@ class Parameters:
         points = [given]
         if "lengthscale" in self.names:
             low, high = self._bounds["lengthscale"]
-            for value in np.geomspace(max(low, min(_SMALLEST_IN_GRID, high)), high, _GRID_LENGTHSCALES):
+            for value in np.geomspace(max(low, min(_GRID_FROM * low, high)), high, _GRID_LENGTHSCALES):
                 points.append(given.copy())
                 points[-1][self.names.index("lengthscale")] = math.log(value)
         return points

@@ -13,6 +13,7 @@ from graphrf.gp.covariance import Covariance, slices
 from graphrf.gp.likelihood import least_squares_mean
 from graphrf.gp.observations import Observations
 from graphrf.gp.pathwise import posterior_draws
+from graphrf.gp.rounding import positive_semidefinite
 from graphrf.gp.solvers import CholeskySolver, Gradients, Solution
 
 # Up to so many distinct observed nodes the covariance is factored: 0.8 GB with the inverse of its factor.
@@ -159,7 +160,8 @@ class Posterior:
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f, shape (q, q); distinct nodes of bounded number.
 
-        Positive semi-definite but for rounding of the prior, from which it is a difference; its diagonal exactly.
+        Positive semi-definite, `rounding.positive_semidefinite`: it is a difference, whose small variances have
+        the rounding of the prior's.
         """
         if not nodes.size:
             return np.zeros((0, 0))
@@ -174,12 +176,13 @@ class Posterior:
         )
         if isinstance(self._solver, CholeskySolver):
             half = self._solver.half(cross)
-            return _variances_clipped(prior - half.T @ half)
+            return positive_semidefinite(prior - half.T @ half, prior)
         solved = np.hstack([self._solve(cross[:, part]) for part in slices(nodes.size, _SOLVE_WIDTH)])
         # C^T X + X^T C - X^T A X is at most the exact reduction, whatever the solver's error.
         reduction = cross.T @ solved
         product = np.hstack([self._solver.product(solved[:, part]) for part in slices(nodes.size, _SOLVE_WIDTH)])
-        return _variances_clipped(prior - reduction - reduction.T + solved.T @ product)
+        covariance = prior - reduction - reduction.T + 0.5 * (solved.T @ product + product.T @ solved)
+        return positive_semidefinite(covariance, prior)
 
     def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         """Joint draws of f, shape (n_samples, q, p), by pathwise conditioning: one block solve for all of them.
@@ -224,13 +227,6 @@ class Posterior:
         solution = self._solver.solve(rhs)
         _report(solution, "the covariances")
         return solution.value
-
-
-def _variances_clipped(covariance: np.ndarray) -> np.ndarray:
-    """The matrix with 0 where rounding left a variance below it."""
-    diagonal = np.einsum("ii->i", covariance)
-    np.maximum(diagonal, 0.0, out=diagonal)
-    return covariance
 
 
 class RootRows:

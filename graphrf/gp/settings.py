@@ -18,8 +18,12 @@ METHODS = ("auto", "series", "walks")
 SOLVERS = ("auto", "cholesky", "cg")
 DEVIATIONS = ("auto", "exact", "sampled")
 
-# Between these, variances, and the largest absolute value of y, are safe in sums of squares.
+# Variances between these are safe in sums of squares, as norms of their matrix's columns are; values of y between
+# the second ones have such variances.
 _SMALLEST, _LARGEST = 1e-140, 1e140
+_SMALLEST_VALUE, _LARGEST_VALUE = 1e-70, 1e70
+# Of latent functions.
+_LATENT = 1e70
 
 # The kernel's hyperparameters that `optimize=True` leaves as chosen: smoothness is a modelling choice, and data
 # hardly tell it apart from the lengthscale.
@@ -70,6 +74,15 @@ def _check_variance(name: str, value: Any) -> None:
     if not _SMALLEST <= variance <= _LARGEST:
         raise ValueError(
             f"`{name}` must be in [{_SMALLEST:g}, {_LARGEST:g}], got {variance:g}; change the units of y"
+        )
+
+
+def check_latent_scale(value: float | None) -> None:
+    """Refuse an output scale of latent functions whose fourth power leaves float64; it is a checked variance."""
+    if value is not None and not 1 / _LATENT <= value <= _LATENT:
+        raise ValueError(
+            f"`output_scale` must be in [{1 / _LATENT:g}, {_LATENT:g}], got {value:g}: latent functions have "
+            "variances of 1 to 1000"
         )
 
 
@@ -128,9 +141,9 @@ def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
         )
     values = _checks.finite("y", array.astype(np.float64))
     largest = float(np.abs(values).max())
-    if largest and not _SMALLEST <= largest <= _LARGEST:
+    if largest and not _SMALLEST_VALUE <= largest <= _LARGEST_VALUE:
         raise ValueError(
-            f"`y` must be at most {_LARGEST:g} and not all below {_SMALLEST:g}, whose squares leave float64, got "
-            f"{largest:g} as the largest absolute value; multiply it by a constant"
+            f"`y` must be at most {_LARGEST_VALUE:g} and not all below {_SMALLEST_VALUE:g}, whose fourth powers "
+            f"leave float64, got {largest:g} as the largest absolute value; multiply it by a constant"
         )
     return (values[:, None], True) if values.ndim == 1 else (values, False)

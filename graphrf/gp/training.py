@@ -15,11 +15,13 @@ from graphrf.gp.gram import Gram, spectral_derivatives
 from graphrf.gp.likelihood import least_squares_mean, log_marginal_likelihood
 from graphrf.gp.observations import Observations
 from graphrf.gp.parameters import Parameters
+from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 
 # Scale and noise are sought within these multiples of the observations' variance.
 _SCALE_RANGE = (1e-3, 1e3)
 _NOISE_RANGE = (1e-6, 10.0)
+# Lengthscales are sought between these, in the graph's unit of them.
 _SMALLEST_LENGTHSCALE = 0.1
 LARGEST_LENGTHSCALE = 100.0
 # Smoothness and power are trained only when asked for; outside this range they say little.
@@ -246,11 +248,23 @@ def spread(blocks: Sequence[Observations]) -> float:
     return squares / (float(counts.sum()) * means.shape[1])
 
 
-def hyperparameter_range(kernel: Kernel, name: str, scale: float, longest: float) -> tuple[float, float]:
-    """Where a hyperparameter is sought; `longest` bounds lengthscales."""
+def lengthscale_unit(graph: Graph, laplacian: str) -> float:
+    """What lengthscales are measured in: 1, or for the combinatorial Laplacian, which has the weights' units,
+    one over the root of their geometric mean.
+    """
+    weights = graph.adjacency.data
+    if laplacian == "normalized" or not weights.size:
+        return 1.0
+    return math.exp(-0.5 * float(np.log(weights).mean()))
+
+
+def hyperparameter_range(
+    kernel: Kernel, name: str, scale: float, longest: float, unit: float = 1.0
+) -> tuple[float, float]:
+    """Where a hyperparameter is sought; `longest` bounds lengthscales, whose unit is `unit`."""
     low = kernel.hyperparameter_bounds(scale)[name]
     if name == "lengthscale":
-        return min(_SMALLEST_LENGTHSCALE, longest), longest
+        return min(_SMALLEST_LENGTHSCALE * unit, longest), longest
     if name in ("nu", "power"):
         return _SHAPE_RANGE
     if low == -math.inf:
@@ -258,9 +272,9 @@ def hyperparameter_range(kernel: Kernel, name: str, scale: float, longest: float
     return (low, 100.0 * low) if low > 0 else (1e-3, 1e3)
 
 
-def longest_lengthscale(kernel: Kernel, fits: Callable[[Kernel], bool]) -> float:
-    """The largest lengthscale up to 100 for which the kernel still fits, by bisection; 0.1 at least."""
-    low, high = _SMALLEST_LENGTHSCALE, LARGEST_LENGTHSCALE
+def longest_lengthscale(kernel: Kernel, fits: Callable[[Kernel], bool], unit: float = 1.0) -> float:
+    """The largest lengthscale up to 100 units for which the kernel still fits, by bisection; 0.1 at least."""
+    low, high = _SMALLEST_LENGTHSCALE * unit, LARGEST_LENGTHSCALE * unit
     if fits(kernel.replace(lengthscale=high)):
         return high
     while high > 1.02 * low:

@@ -11,6 +11,8 @@ from graphrf import _checks
 _NAMED = ("constant", "zero")
 # Singular values of the scaled basis below this share of the largest count as 0.
 _COLLINEAR = 1e-9
+# Covariates, and their range in units of their spread at the observed nodes, whose squares are safe in sums.
+_LARGEST = 1e150
 
 
 class MeanFunction(NamedTuple):
@@ -47,7 +49,14 @@ class MeanFunction(NamedTuple):
                 f"`mean` must hold covariates that vary over the observed nodes, and column {fixed[0]} does not; "
                 "drop it: the mean has a constant anyway"
             )
-        basis = np.column_stack([np.ones(n_nodes), (covariates - centre) / width])
+        with np.errstate(over="ignore"):
+            basis = np.column_stack([np.ones(n_nodes), (covariates - centre) / width])
+        far = np.flatnonzero(np.abs(basis).max(axis=0) > _LARGEST)
+        if far.size:
+            raise ValueError(
+                f"`mean` must hold covariates that elsewhere are within {_LARGEST:g} times their spread at the "
+                f"observed nodes, and column {far[0] - 1} is not; rescale or drop it"
+            )
         singular = np.linalg.svd(basis[observed], compute_uv=False)
         rank = int((singular > _COLLINEAR * singular[0]).sum())
         if rank < basis.shape[1]:
@@ -99,4 +108,10 @@ def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
             f"graph, got {array.shape}"
         )
     values = _checks.finite("mean", array.astype(np.float64))
+    largest = float(np.abs(values).max())
+    if largest > _LARGEST:
+        raise ValueError(
+            f"`mean` must hold covariates of at most {_LARGEST:g} in size, whose squares float64 can hold, "
+            f"got {largest:g}; multiply them by a constant"
+        )
     return values[:, None] if values.ndim == 1 else values

@@ -16,7 +16,7 @@ from graphrf._threads import ordered_map, thread_count
 from graphrf.graph import Graph, require_graph
 from graphrf.lengths import IID, Antithetic, Coupling, LengthLaw, SigmaCoupled, Stratified
 from graphrf.pagerank.batches import BatchMean
-from graphrf.pagerank.problem import each, pose
+from graphrf.pagerank.problem import each, pose, walks_halt
 from graphrf.pagerank.result import PageRankResult, expected_l1_error
 from graphrf.pagerank.runs import Walks
 from graphrf.pagerank.stages import FEWEST_STRATIFIED, Estimate, refinements
@@ -71,7 +71,7 @@ def pagerank(
         Directed or not, weighted or not; self-loops are followed. From a node without edges the chain jumps
         to v, as in networkx.
     p_halt : float in (0, 1)
-        Probability of ending before each step; at least 0.0006 unless pooled.
+        Probability of ending before each step; at least 0.0006, pooled 1e-6.
     n_walks : int
         Walks for every node that v gives weight to: M = n_walks |{j: v_j > 0}| in all, dealt to these nodes
         in proportion to v (n_walks each if v is uniform there). The error falls as 1/sqrt(M), pooled
@@ -170,7 +170,7 @@ def pagerank(
     >>> pagerank(star, n_walks=100, coupling="iid", seed=0).stderr.shape
     (3,)
     """
-    p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
+    p_halt = walks_halt(p_halt)
     require_graph(graph)
     n_walks = _checks.integer("n_walks", n_walks, low=1, high=2**31 - 1 if tol is None else _MAX_WALKS // 4)
     law = _law(coupling, p_halt, estimator, n_walks)
@@ -284,7 +284,7 @@ def refine(
     """
     require_graph(graph)
     n_walks = _checks.integer("n_walks", n_walks, low=1, high=_MAX_WALKS // 4)
-    p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
+    p_halt = walks_halt(p_halt)
     law = _law(coupling, p_halt, estimator, n_walks)
     if each(graph, personalization) is not None:
         raise ValueError(

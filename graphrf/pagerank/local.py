@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from graphrf import _checks, _graph_folder
 from graphrf._threads import ordered_map, thread_count
 from graphrf.graph import Graph, require_graph
+from graphrf.pagerank.problem import walks_halt
 from graphrf.pagerank.push import Query, local_rows
 from graphrf.sampling.transitions import Transitions, graph_transitions
 
@@ -144,7 +145,7 @@ def local_pagerank(
     k : int, optional
         Return the `k` best nodes of each seed. Default: every node touched, N at most.
     p_halt : float in (0, 1)
-        Probability of halting before each step.
+        Probability of halting before each step; at least 1e-6.
     epsilon : float in (0, 0.5], optional
         Relative error of the guarantee; default 0.5. Typical errors are a small part of it, see `stderr`. The
         number of walks grows as 1 / epsilon^2.
@@ -275,7 +276,7 @@ def what_is_asked(
 ) -> Asked:
     """The arguments of `local_pagerank`, checked, with their defaults."""
     require_graph(graph)
-    p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
+    p_halt = walks_halt(p_halt)
     positions, single = _seed_nodes(graph, seeds)
     best = 0 if k is None else min(_checks.integer("k", k, low=1), graph.n_nodes)
     if max_residual is not None:

@@ -30,6 +30,8 @@ _WORTH_THREADS = 2**18
 _PARTS = 4
 # Scores are kept per degree, which would overflow for degrees below this.
 _LEAST_DEGREE = 1e-290
+# Iterations unless more are asked for: changes that still fall after so many belong to p_halt below 3e-4.
+_MOST_ITERATIONS = 100_000
 
 
 def power_iteration(
@@ -76,7 +78,7 @@ def power_iteration(
         iteration ends with the warning once its changes are rounding alone.
     max_iter : int, optional
         Default: as many as the contraction may need, log(tol p / 2) / log(1 - p), twice that on undirected
-        graphs, which in fact take fewer.
+        graphs, which in fact take fewer; 100,000 at most.
     n_threads : int, optional
         Default: the cores that the process may use. The result is the same bit for bit.
 
@@ -163,9 +165,10 @@ def iterate(
     guesses = _guesses(graph, start, count)
     tol = _checks.number("tol", tol, low=0, include_low=False)
     p = problems[0].p_halt
-    contractions = math.ceil(math.log(min(tol, 1.0) * p / 2) / math.log1p(-p))
+    nats = math.log(2) - math.log(min(tol, 1.0)) - math.log(p)
+    contractions = math.ceil(min(-nats / math.log1p(-p), 2.0**62))  # p below 1e-305 would make it infinite
     if max_iter is None:
-        limit = contractions if graph.directed else 2 * contractions
+        limit = min(contractions if graph.directed else 2 * contractions, _MOST_ITERATIONS)
     else:
         limit = _checks.integer("max_iter", max_iter, low=1)
     threads = thread_count(n_threads)

@@ -15,6 +15,9 @@ from graphrf import _checks
 from graphrf._threads import cached_property
 from graphrf.graph import Graph, require_graph
 
+# Below this a round or a push moves so little that queries would take hours.
+SMALLEST_HALT = 1e-6
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -49,6 +52,17 @@ class Problem:
         """Whether all sources have the same share of the walks."""
         share = self.start[self.sources]
         return bool((share == share[0]).all())
+
+
+def walks_halt(p_halt: float) -> float:
+    """The checked `p_halt` of walks or pushes, whose cost is in proportion to its inverse; not cut off."""
+    p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
+    if p_halt < SMALLEST_HALT:
+        raise ValueError(
+            f"`p_halt` must be at least {SMALLEST_HALT:g}, got {p_halt:g}: walks would take {1 / p_halt:.0e} "
+            "steps on average; power_iteration takes any"
+        )
+    return p_halt
 
 
 def pose(graph: Graph, p_halt: float, personalization: Any, dangling: Any = None) -> Problem:

@@ -18,7 +18,7 @@ ITERATION_ROUNDING = 2.0**-50
 
 def iteration_bound(change: Any, p_halt: float) -> Any:
     """A bound on the L1 error of scores that the last iteration changed by so much (a number or an array)."""
-    return ((1 - p_halt) * change + ITERATION_ROUNDING) / p_halt
+    return np.minimum(((1 - p_halt) * change + ITERATION_ROUNDING) / p_halt, 2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +148,10 @@ class PowerIterationResult(Ranking):
 
     @property
     def error_bound(self) -> float:
-        """Bound on the L1 error of the scores: ((1 - p_halt) residual + 9e-16) / p_halt, the last for rounding."""
+        """Bound on the L1 error of the scores: ((1 - p_halt) residual + 9e-16) / p_halt, the last for rounding.
+
+        2 at most, which no two vectors of scores exceed.
+        """
         return float(iteration_bound(self.residual, self.p_halt))
 
     def __repr__(self) -> str:

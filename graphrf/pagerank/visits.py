@@ -8,8 +8,9 @@ carry no noise, however the walks are dealt to the sources.
 
 The sum is right only in expectation. It obeys sum(x) + (1 - p) / p sum(x over dangling nodes) = 1 (every walk
 halts or is lost), so the estimate's defect e has mean zero, and e b is added for a fixed vector b: this keeps
-the mean, restores the identity, and takes out the noise of the walks' lengths. Dividing by the sum
-instead would be biased.
+the mean and takes out the noise of the walks' lengths. Dividing by the sum instead would be biased. Without
+dangling nodes b sums to 1, which restores the identity. With them a walk that is lost puts 1 / p times its visit
+into e, and sum(x) may be as small as p: there b sums to about sum(x), or the noise of e would drown x.
 
 Source: Avrachenkov, Litvak, Nemirovsky and Osipova, "Monte Carlo methods in PageRank computation: when one
 iteration is sufficient", SIAM J. Numer. Anal. 45(2), 2007 (complete path).
@@ -23,11 +24,14 @@ from graphrf.pagerank.problem import Problem
 
 
 def control_vector(problem: Problem) -> np.ndarray:
-    """The fixed vector b, shape (N,), summing to 1: where a walk's surplus of steps is likely to be.
+    """The fixed vector b, shape (N,): where a walk's surplus of steps is likely to be.
 
     The degrees on undirected graphs without personalisation, else the start, always without dangling nodes
     (where walks take no further steps), so that sum(x) stays at least p_halt. All zero if only dangling nodes
     can be started from: then nothing is random.
+
+    Its sum is p / (p + (1 - p) q), which is that of x where every visit is lost with probability q, taken from the
+    first two visits of a walk: 1 without dangling nodes.
     """
     local = problem.graph.directed or problem.personalized
     control = np.array(problem.start if local else problem.graph.degrees, dtype=np.float64)
@@ -36,7 +40,20 @@ def control_vector(problem: Problem) -> np.ndarray:
     if control.max() > 1e300 / control.size:  # their sum may overflow
         control /= control.max()
     total = control.sum()
-    return control / total if total > 0 else control
+    return control * (_kept_share(problem) / total) if total > 0 else control
+
+
+def _kept_share(problem: Problem) -> float:
+    """p / (p + (1 - p) q), with q the share of dangling nodes among the first two visits of walks."""
+    graph, walk = problem.graph, 1 - problem.p_halt
+    lost = np.zeros(graph.n_nodes)
+    lost[problem.dangling] = 1.0
+    if not lost.any():
+        return 1.0
+    onward = np.divide(graph.adjacency @ lost, graph.degrees, out=np.zeros_like(lost), where=lost == 0)
+    first = float(problem.start @ lost)
+    q = (first + walk * float(problem.start @ onward)) / (1 + walk * (1 - first))
+    return problem.p_halt / (problem.p_halt + walk * q)
 
 
 def visit_measure(

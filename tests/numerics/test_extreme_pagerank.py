@@ -62,8 +62,15 @@ def test_iteration_ends_when_changes_are_rounding():
     assert result.iterations < 10_000  # the contraction alone might need millions
 
 
+def test_iteration_that_might_need_millions_says_what_it_reached():
+    ring = grf.Graph(np.roll(np.eye(7), 1, axis=1), directed=True)
+    with pytest.warns(UserWarning, match=r"reached an error below .* after 100000 iterations, not tol"):
+        result = power_iteration(ring, p_halt=1e-6, personalization=np.eye(7)[0])
+    assert np.abs(result.scores - 1 / 7).max() <= result.error_bound
+
+
 @pytest.mark.parametrize("coupling", ["pooled", "iid", "stratified"])
-@pytest.mark.parametrize("p_halt", [0.15, 1 - 1e-6])
+@pytest.mark.parametrize("p_halt", [1e-3, 0.15, 1 - 1e-6])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_walks_on_extreme_weights_end_where_they_should(name, p_halt, coupling):
     a, directed = GRAPHS[name]

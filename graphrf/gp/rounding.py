@@ -1,0 +1,32 @@
+"""Posterior covariances are differences: what rounding leaves of them below 0."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Below this share of the largest variance negative eigenvalues stay: factoring adds as much to the diagonal.
+_SHARE = 1e-8
+_ROUNDING = 4 * np.finfo(np.float64).eps
+
+
+def positive_semidefinite(covariance: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """A posterior covariance, the prior one less what the observations explain, made positive semi-definite.
+
+    Its diagonal is at least 0, and its smallest eigenvalue at least -1e-8 times the largest. Where nearly all of
+    the prior is explained, rounding of the prior is a larger share of what is left: there the matrix is projected,
+    at a cost of about 10 q^3 operations for q nodes.
+
+    Parameters
+    ----------
+    covariance : ndarray, shape (q, q)
+        Symmetric; may be overwritten.
+    prior : ndarray, shape (q, q)
+    """
+    diagonal = np.einsum("ii->i", covariance)
+    largest = diagonal.max(initial=0.0)
+    if _ROUNDING * float(np.abs(prior).sum(axis=1).max(initial=0.0)) <= _SHARE * largest:
+        np.maximum(diagonal, 0.0, out=diagonal)
+        return covariance
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(root @ root.T)

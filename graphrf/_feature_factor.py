@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from graphrf import _checks
 from graphrf._feature_loops import step_products
 from graphrf._feature_rows import row_blocks
+from graphrf._memory import require_memory
 from graphrf._panel_products import add_panel, multiply_rows, scatter_rows
 from graphrf._threads import cached_property, ordered_map, thread_count
 
@@ -102,6 +103,7 @@ class FeatureFactor:
         matrix = self.matrix(f)
         n, n_nodes = self.shape
         columns = checked_columns("x", x, n_nodes, matrix.dtype)
+        _require_product(n, columns)
         arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
         result = np.empty((n, columns.shape[1]), dtype=columns.dtype)
         for part in self._panels(columns):
@@ -127,6 +129,7 @@ class FeatureFactor:
         matrix = self.matrix(f)
         n, n_nodes = self.shape
         columns = checked_columns("y", y, n, matrix.dtype)
+        _require_product(n_nodes, columns)
         arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
         result = _aligned(n_nodes, columns.shape[1], columns.dtype)
 
@@ -238,6 +241,14 @@ def checked_columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) ->
         raise TypeError(f"`{argument}` must hold real numbers, got {_checks.describe(x)}")
     wanted = np.float32 if np.result_type(x.dtype, dtype) == np.float32 else np.float64
     return _read_only(np.ascontiguousarray(x.reshape(n_rows, x.shape[1] if x.ndim == 2 else 1), dtype=wanted))
+
+
+def _require_product(n_rows: int, columns: np.ndarray) -> None:
+    """Raise MemoryError where a product of so many rows with the columns will not fit."""
+    shape = n_rows, columns.shape[1]
+    require_memory(
+        float(n_rows) * shape[1] * columns.itemsize, f"a product of shape {shape}", "pass fewer columns at a time"
+    )
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from graphrf._device_loops import DegreeRoots, entry_values
 from graphrf._device_record import VISITS_AT_ONCE
+from graphrf._memory import require_memory
 
 if TYPE_CHECKING:
     from graphrf.features import Features
@@ -26,6 +27,12 @@ def feature_tensor(features: Features, f: np.ndarray, device: torch.device) -> T
     """See `Features.torch`; f is the modulation."""
     record = features._on_device
     if record is None:
+        # The values, and a copy of the indices: those of a tensor can be written to.
+        require_memory(
+            features.nnz * (features.dtype.itemsize + features._indices.itemsize),
+            f"a torch matrix of {features.nnz} non-zeros",
+            'take some of the rows (Features.take), or sample with dtype="float32"',
+        )
         matrix = features.matrix_from_modulation(f)
         pointer, index = (torch.from_numpy(np.array(part)) for part in (matrix.indptr, matrix.indices))
         values = torch.from_numpy(matrix.data)

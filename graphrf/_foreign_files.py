@@ -13,11 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from graphrf._memory import available_memory
+import numpy as np
+
+from graphrf._memory import available_memory, limit_words
 
 _PIECE = 2**16
 # Names that no file can have are names of no file.
 _NO_SUCH = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+# Before 2.3 NumPy only warns where text is read in part; so do these modules, then.
+_PARTS_PASS = np.lib.NumpyVersion(np.__version__) < "2.3.0"
+_READERS = r"(graphrf|trimesh)\."
 
 
 def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> bytes:
@@ -39,7 +44,7 @@ def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> by
     limit = available_memory() if memory_limit is None else memory_limit
     most = None if limit is None else int(limit / factor)
     size = checked_size(path)
-    require(path, size, size * factor, limit)
+    require(path, size, size * factor, memory_limit)
     with path.open("rb") as file:
         if not path.name.lower().endswith(".gz"):
             content = file.read(size)
@@ -49,7 +54,7 @@ def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> by
                 pieces.append(piece)
                 length += len(piece)
                 if most is not None and length > most:
-                    require(path, length, length * factor, limit, at_least=True)
+                    require(path, length, length * factor, memory_limit, at_least=True)
             content = b"".join(pieces)
     if not content or content.isspace():
         raise ValueError(f"{path} is empty; a file with a graph or a mesh was wanted")
@@ -89,14 +94,18 @@ def checked_size(path: Path) -> int:
     return facts.st_size
 
 
-def require(path: Path, size: int, needed: float, limit: int | None, *, at_least: bool = False) -> None:
-    """Raise where reading `size` bytes of a file, which takes `needed` bytes of memory, exceeds the limit."""
+def require(path: Path, size: int, needed: float, memory_limit: int | None, *, at_least: bool = False) -> None:
+    """Raise where reading `size` bytes of a file, which takes `needed` bytes of memory, exceeds the limit.
+
+    None stands for what the machine has available.
+    """
+    limit = available_memory() if memory_limit is None else memory_limit
     if limit is not None and needed > limit:
         more = "at least " if at_least else ""
         raise MemoryError(
             f"{path} has {more}{size:,} bytes, whose reading takes about {more}{needed / 2**30:.3g} GiB, but "
-            f"`memory_limit` is {limit / 2**30:.3g} GiB; pass a larger one if the file is to be trusted, or give "
-            "the graph as a scipy.sparse matrix"
+            f"{limit_words(memory_limit, limit)}; pass a larger `memory_limit` if the file is to be trusted, or "
+            "give the graph as a scipy.sparse matrix"
         )
 
 
@@ -104,13 +113,13 @@ def require(path: Path, size: int, needed: float, limit: int | None, *, at_least
 def foreign(path: Path, wanted: str) -> Iterator[None]:
     """Whatever another library's reader raises within the block is the fault of the file, and named so.
 
-    Its warnings are about its own code or the file's numbers, which are checked later; the one of NumPy that
-    says that text was only read in part is an error.
+    NumPy's warnings of the file's numbers are unheard: these are checked later. Filters of warnings are the
+    process's, not a thread's: none is set for a while, but one for good where NumPy needs it.
     """
+    if _PARTS_PASS:
+        warnings.filterwarnings("error", "string or file could not be read", DeprecationWarning, _READERS)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            warnings.filterwarnings("error", message=".*could not be read to its end")
+        with np.errstate(all="ignore"):
             yield
     except MemoryError as error:
         said = f": {str(error)[:200]}" if str(error) else ""

@@ -21,7 +21,6 @@ import numpy as np
 
 from graphrf._edges import positions_of_names
 from graphrf._foreign_files import foreign, read_bytes, require, short
-from graphrf._memory import available_memory
 
 EDGE_LIST_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".cites")
 
@@ -132,11 +131,10 @@ def read_edge_list(
 
 def _require_room(path: Path, text: str, memory_limit: int | None) -> None:
     """Raise `MemoryError` where the lines and cells of a text exceed the limit: counting them takes no memory."""
-    limit = available_memory() if memory_limit is None else memory_limit
     n_lines = text.count("\n") + 1
     n_cells = n_lines + sum(text.count(mark) for mark in (_ASCII_MARKS if text.isascii() else _MARKS))
     size = sys.getsizeof(text)
-    require(path, size, 4 * size + _LINE * n_lines + _CELL * n_cells, limit)
+    require(path, size, 4 * size + _LINE * n_lines + _CELL * n_cells, memory_limit)
 
 
 def _data_lines(path: Path, text: str) -> tuple[list[int], list[str]]:

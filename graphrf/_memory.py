@@ -34,6 +34,12 @@ def require_memory(needed: float, what: str, way_out: str) -> None:
         raise MemoryError(f"{what} needs about {size} of memory, and {room} are left; {way_out}")
 
 
+def limit_words(memory_limit: int | None, limit: int) -> str:
+    """What bounds memory, for a message: the argument `memory_limit`, or without it the `limit` that was found."""
+    size = f"{limit / 2**30:.3g} GiB"
+    return f"{size} are left" if memory_limit is None else f"`memory_limit` is {size}"
+
+
 def _machine() -> int | None:
     try:
         for line in _MEMINFO.read_text(encoding="ascii").splitlines():

@@ -2,6 +2,7 @@ r"""Products of features: B = Phi_1 .. Phi_n, each factor short, B B^T about K (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
@@ -11,8 +12,9 @@ import scipy.sparse as sp
 
 from graphrf import _checks
 from graphrf._feature_bounds import served_modulation
-from graphrf._feature_rows import row_numbers
+from graphrf._feature_rows import dense_product, row_numbers
 from graphrf._kernel import require_kernel
+from graphrf._memory import available_memory, require_memory
 from graphrf.features import Features
 from graphrf.graph import Graph, require_graph
 from graphrf.kernels import Kernel
@@ -208,6 +210,8 @@ class ProductFeatures:
     def apply_t(self, kernel: Kernel, y: Any) -> np.ndarray:
         """B^T y for y of shape (n,) or (n, p); the result has shape (N,) or (N, p). Otherwise as `apply`."""
         y = _vectors("y", y, self.shape[0])
+        shape = (self.n_nodes, *y.shape[1:])
+        require_memory(8.0 * math.prod(shape), f"a product of shape {shape}", "pass fewer columns at a time")
         matrices = self._matrices(kernel)
         return np.asarray(reduce(lambda product, factor: factor.T @ product, matrices, y))
 
@@ -243,6 +247,8 @@ class ProductFeatures:
         ------
         TypeError, ValueError
             As `matrices`; for unknown nodes; if `other` is not such a product.
+        MemoryError
+            If the dense result does not fit; nothing of it is made by then.
 
         Notes
         -----
@@ -251,6 +257,12 @@ class ProductFeatures:
         right_features = self if other is None else self._checked_other(other)
         left_rows = row_numbers("rows", rows, self.nodes)
         right_rows = row_numbers("cols", cols, right_features.nodes)
+        shape = left_rows.size, right_rows.size
+        require_memory(
+            math.prod(shape) * self.factors[0].dtype.itemsize,
+            f"a dense Gram matrix of shape {shape}",
+            "ask for fewer `rows` and `cols`, or multiply by B and its transpose in turn (apply, apply_t)",
+        )
         matrices = self._matrices(kernel)
         left = _multiplied(matrices, left_rows)
         if other is None and np.array_equal(left_rows, right_rows):
@@ -422,8 +434,10 @@ def _multiplied(matrices: tuple[sp.csr_array, ...], rows: np.ndarray | None = No
 
 
 def _dense_product(left: sp.csr_array, right: sp.csr_array) -> np.ndarray:
-    """left right^T."""
-    if left.nnz + right.nnz > _FILLED * (left.shape[0] + right.shape[0]) * left.shape[1]:
+    """left right^T, by dense rows where they are filled and fit."""
+    numbers = (left.shape[0] + right.shape[0]) * left.shape[1]
+    room = available_memory()
+    if left.nnz + right.nnz > _FILLED * numbers and (room is None or numbers * left.dtype.itemsize <= room):
         dense = left.toarray()
         return np.asarray(dense @ (dense if right is left else right.toarray()).T)
-    return np.asarray((left @ right.T).toarray())
+    return dense_product(left, right)

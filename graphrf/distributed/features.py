@@ -16,7 +16,7 @@ from graphrf import _checks, _feature_bounds
 from graphrf._block_folder import BlockFolder, Rows
 from graphrf._feature_bounds import FeatureKernel
 from graphrf._feature_factor import checked_columns
-from graphrf._memory import available_memory
+from graphrf._memory import available_memory, limit_words
 from graphrf._threads import cached_property
 from graphrf.distributed import blocks
 from graphrf.distributed.blocks import Facts, File
@@ -304,14 +304,12 @@ class DistributedFeatures:
         self._held.some(missing).gathered(blocks.write, [File(folder.file(number), key) for number in missing])
 
     def _check_fits(self, what: str, needed: int, limit: int | None) -> None:
-        if limit is None:
-            limit = available_memory()
-        else:
-            limit = _checks.integer("memory_limit", limit, low=1)
+        given = None if limit is None else _checks.integer("memory_limit", limit, low=1)
+        limit = available_memory() if given is None else given
         if limit is not None and needed > limit:
             raise MemoryError(
                 f"{what} of {self.shape[0]} nodes would take about {needed / 2**30:.3g} GiB here, but "
-                f"`memory_limit` is {limit / 2**30:.3g} GiB; gram_matvec and factor() leave them on the workers"
+                f"{limit_words(given, limit)}; gram_matvec and factor() leave them on the workers"
             )
 
 

@@ -11,6 +11,7 @@ from distributed import Client
 
 from graphrf import _checks
 from graphrf._block_folder import BlockFolder, cut, identity_of, no_rows
+from graphrf._memory import limit_words
 from graphrf.distributed.blocks import Drawing, File, drawn
 from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
 from graphrf.distributed.features import DistributedFeatures
@@ -230,14 +231,15 @@ def _check_memory(
     prepared: Prepared, n_rows: int, nbytes: int, memory_limit: int | None, there: list[Worker]
 ) -> None:
     """Raise MemoryError where the record of all rows will not fit."""
-    if memory_limit is None:
+    limit = memory_limit
+    if limit is None:
         limits = [worker.memory_limit for worker in there if worker.memory_limit]
         if len(limits) < len(there):
             return
-        memory_limit = int(_FILLED * sum(limits))
-    if nbytes > memory_limit:
+        limit = int(_FILLED * sum(limits))
+    if nbytes > limit:
         raise MemoryError(
             f"features of {n_rows} nodes with {prepared.sampler!r} need about {nbytes / 2**30:.3g} GiB, but "
-            f"`memory_limit` is {memory_limit / 2**30:.3g} GiB on {len(there)} workers; start more of them, "
+            f"{limit_words(memory_limit, limit)} on {len(there)} workers; start more of them, "
             f"{prepared.remedy}, pass fewer `nodes`, or a larger `memory_limit`: Dask then writes blocks to disk"
         )

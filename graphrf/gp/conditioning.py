@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphrf._memory import require_memory
 from graphrf.gp import walk_choice
 from graphrf.gp.covariance import Covariance, Rows, SampledRows, SeriesRows
 from graphrf.gp.fitting import linear_algebra
@@ -99,6 +100,12 @@ def condition(
     size = given.observations.nodes.size
     if solver == "auto":
         solver = choose_solver(graph, given.method, size)
+    if solver == "cholesky":
+        require_memory(
+            16.0 * size**2,  # beside the matrix, rows on the way to it, then its order turned for LAPACK
+            f"the covariance matrix of {size} observed nodes",
+            "pass solver='cg', or fewer observations",
+        )
     scale = graph.laplacian_scale(given.kernel.laplacian)
     exact_length = length = series_length(given.kernel, scale, _SERIES_TAIL)
     _check_share(given.kernel, exact_length, scale)

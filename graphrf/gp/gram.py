@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from graphrf._expansion import chebyshev_step, doubled_matrix
 from graphrf._feature_loops import add_pairs
+from graphrf._feature_rows import dense_product
 from graphrf._spectral_filter import INTERVALS
 from graphrf._threads import ordered_map, thread_count
 from graphrf.factor import Factor
@@ -278,7 +279,7 @@ def product(left: Any, right: Any) -> np.ndarray:
         rows, columns = left.shape[0] + right.shape[0], left.shape[1]
         dense = (left.nnz + right.nnz) > _DENSE_SHARE * rows * columns and rows * columns <= _DENSE_NUMBERS
         if not dense:
-            return np.asarray((left @ right.T).toarray())
+            return dense_product(left, right)
         other = left.toarray()
         return np.asarray(other @ (other if left is right else right.toarray()).T)
     return np.asarray(left @ right.T)

@@ -380,8 +380,14 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         distinct, inverse = np.unique(positions, return_inverse=True)
         if return_cov:
             self._check_joint(distinct.size)
-            mean = self._posterior.means(distinct)[inverse]
-            covariance = self._posterior.covariances(distinct)
+            require_memory(
+                8.0 * (positions.size**2 + distinct.size * (3 * distinct.size + self.n_observed_nodes_)),
+                f"the joint covariance of {positions.size} nodes",
+                "ask for fewer",
+            )
+            with linear_algebra(self.n_observed_nodes_, self.n_threads):
+                mean = self._posterior.means(distinct)[inverse]
+                covariance = self._posterior.covariances(distinct)
             return self._shaped(mean), covariance[np.ix_(inverse, inverse)]
         with node_bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
             if not return_std:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import warnings
 from dataclasses import dataclass, field
 
@@ -20,6 +22,19 @@ try:
     from linear_operator.utils.warnings import NumericalWarning
 except ImportError as error:
     raise ImportError("device_draws needs gpytorch, which is not installed: pip install 'graphrf[gp]'") from error
+
+# Settings of linear_operator and filters of warnings are the process's: threads take turns.
+_one_solve = threading.Lock()
+
+
+def _forked() -> None:
+    """In a forked child, the thread that held the lock is gone."""
+    global _one_solve
+    _one_solve = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 # Solves of what the one before has left, and the least that each is asked to reach of it.
 _ROUNDS = 5
@@ -115,7 +130,7 @@ def device_draws(
 
     Cost: one product with F_x and one with F_x^T on s columns, and one of each for every iteration and every
     round; memory: 2 N s numbers and about ten times m s. A round starts anew from what the one before has left of
-    b, and is the last one if it does not halve the largest residual.
+    b, and is the last one if it does not halve the largest residual. Threads that draw at once solve in turn.
 
     Source: Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth 2020, "Efficiently Sampling Functions from
     Gaussian Process Posteriors"; see `graphrf.gp.pathwise` for the same in numpy.
@@ -186,6 +201,7 @@ def _solved(matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations:
         if not worst > tol:
             break
         with (
+            _one_solve,
             warnings.catch_warnings(),
             settings.fast_computations(),  # botorch turns them off for all: Cholesky at any size
             settings.cg_tolerance(max(tol / worst, _LEAST)),

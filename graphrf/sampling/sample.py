@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from graphrf import _checks
 from graphrf._block_folder import BlockFolder
 from graphrf._devices import engine_device
-from graphrf._memory import available_memory
+from graphrf._memory import available_memory, limit_words
 from graphrf._threads import ordered_map, thread_count
 from graphrf.features import Features
 from graphrf.graph import Graph, require_graph
@@ -82,8 +83,8 @@ def sample_features(
         that without `path`, bit for bit. `load_features` opens the folder without the graph;
         `graphrf.distributed.sample_features` and `load_features` take it too.
     memory_limit : int, optional
-        Bytes that the result and the blocks under way may take. Default: what the machine, or the device, has
-        available now.
+        Bytes that the result and the blocks under way may take, beside the graph and what the sampler makes of
+        it: see Notes. Default: what the machine, or the device, has available now.
     progress : bool
         Show a progress bar on standard error.
 
@@ -112,6 +113,10 @@ def sample_features(
 
     Counts of walks are the same bits with both engines. Values of powers are so on the CPU; elsewhere they agree
     to rounding, by which a choice between nodes may fall otherwise in rare cases.
+
+    What samplers make of the graph is there before room for the result is looked for: random walks 8 bytes an
+    entry of the adjacency where weights differ, and a copy of it (16) where nodes are isolated, or by the
+    combinatorial Laplacian; powers about 30, and 60 while it is made. What does not fit then is refused, too.
 
     A folder takes the bytes of the record on the disk; a block about 128 MiB, or 32 bytes for each node of the
     graph where that is more; of small features less. Of a process that is killed the block under way is lost, no
@@ -168,8 +173,8 @@ def sample_features(
         rows = prepared.block_rows(limit)
     rows = min(rows, sources.size)
     blocks = [sources[start : start + rows] for start in range(0, sources.size, rows)]
-    pilot = prepared.working_bytes(min(rows, _PILOT_ROWS))
-    _check_memory(prepared, sources, (0, 0), pilot, limit)
+    require_room = partial(_require_room, prepared, sources, memory_limit, limit)
+    require_room((0, 0), prepared.working_bytes(min(rows, _PILOT_ROWS)))
     expected = expected_size(prepared, sources, rows)
     working = prepared.working_bytes(rows)
     if place is None:
@@ -178,7 +183,7 @@ def sample_features(
         chosen = None if nodes is None else sources
         few = few_features(prepared, sources, graph.n_nodes, seed, dtype)
         nbytes = expected_bytes(prepared, sources, expected)
-        _check_memory(prepared, sources, expected, working, limit)
+        require_room(expected, working)
         try:
             parts, key = begun(folder, graph, few, chosen, file_rows(sources.size, nbytes, graph.n_nodes))
         except ValueError:
@@ -200,17 +205,17 @@ def sample_features(
             )
         # A block beside those that are sampled; later the last one, and what checks it, beside the record.
         working += 2 * nbytes * len(parts[0]) // sources.size
-        _check_memory(prepared, sources, expected, working, limit)
+        require_room(expected, working)
         with _bar(sources.size, progress) as bar:
             draw_missing(folder, prepared, parts, key, n_nodes=graph.n_nodes, rows=rows, threads=threads, bar=bar)
         arrays = folder.read(few._state(), parts, key)
         return made_features(prepared, arrays, nodes=sources, n_nodes=graph.n_nodes, seed=seed, dtype=dtype)
     if place is None or place.type == "cpu":
-        _check_memory(prepared, sources, expected, working, limit)
+        require_room(expected, working)
         joined = Joined(sources.size, graph.n_nodes, expected, prepared.counts_dtype)
     else:
         joined = DeviceJoined(graph.n_nodes, expected)
-        _check_memory(prepared, sources, joined.room, working, limit)
+        require_room(joined.room, working)
     with _bar(sources.size, progress) as bar:
         for block in ordered_map(prepared.sample, blocks, threads):
             joined.append(block)
@@ -317,15 +322,23 @@ def needed_bytes(prepared: Prepared, sources: np.ndarray, expected: tuple[int, i
     return expected_bytes(prepared, sources, expected) + working
 
 
-def _check_memory(
-    prepared: Prepared, sources: np.ndarray, expected: tuple[int, int], working: int, limit: int | None
+def _require_room(
+    prepared: Prepared,
+    sources: np.ndarray,
+    memory_limit: int | None,
+    limit: int | None,
+    expected: tuple[int, int],
+    working: int,
 ) -> None:
-    """Raise MemoryError if a record of the expected size and the blocks under way will not fit."""
+    """Raise MemoryError if a record of the expected size and the blocks under way will not fit.
+
+    `limit` is `memory_limit`, or what was found at hand without it.
+    """
     needed = needed_bytes(prepared, sources, expected, working)
     if limit is not None and needed > limit:
         raise MemoryError(
             f"features of {sources.size} nodes with {prepared.sampler!r} need about {needed / 2**30:.3g} GiB, "
-            f"but `memory_limit` is {limit / 2**30:.3g} GiB; {prepared.remedy}, pass fewer `nodes`, or "
+            f"but {limit_words(memory_limit, limit)}; {prepared.remedy}, pass fewer `nodes`, or "
             "use the exact series (graphrf.apply_kernel), which stores nothing"
         )
 

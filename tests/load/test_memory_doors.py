@@ -15,6 +15,7 @@ from tests.bounds import within
 
 MILLION = 10**6
 KERNEL = grf.Diffusion(1.0)
+F = KERNEL.modulation(9)
 
 
 def _path(n):
@@ -31,10 +32,22 @@ def features(path):
     return grf.sample_features(path, grf.RandomWalks(256), seed=0)
 
 
-def _regressor(path):
-    seen = np.arange(0, path.n_nodes, 100)
-    model = grf.GraphGPRegressor(path, method="series", optimize=False, kernel=KERNEL, noise=0.1)
-    return model.fit(seen, np.sin(seen))
+def _regressor(path, every=100, **options):
+    seen = np.arange(0, path.n_nodes, every)
+    options = {
+        "method": "series",
+        "optimize": False,
+        "kernel": KERNEL,
+        "output_scale": 1.0,
+        "noise": 0.1,
+    } | options
+    return grf.GraphGPRegressor(path, **options).fit(seen, np.sin(seen))
+
+
+def _product(features):
+    """Features multiplied by some of other nodes' rows of their graph."""
+    other = grf.sample_features(_path(3_000), grf.RandomWalks(2), seed=1)
+    return grf.ProductFeatures([features, other])
 
 
 # Each makes or needs more than 16 MiB; what needs less is not looked at.
@@ -46,6 +59,15 @@ DOORS = {
     "product": lambda path, features: grf.apply_kernel(path, KERNEL, np.ones((3_000, 1_000))),
     "exact GP": lambda path, features: ExactGraphGP(path, kernel=KERNEL).fit(np.arange(9), np.arange(9.0)),
     "prior covariance": lambda path, features: _regressor(path).prior_covariance(),
+    "covariance of observations": lambda path, features: _regressor(path, every=2),
+    "posterior covariance": lambda path, features: _regressor(path).predict(return_cov=True),
+    "covariance of repeated nodes": lambda path, features: _regressor(path).predict([0] * 9_000, return_cov=True),
+    "product of features": lambda path, features: features.factor().apply(F, np.ones((3_000, 1_000))),
+    "transposed product": lambda path, features: features.factor().apply_t(F, np.ones((3_000, 1_000))),
+    "gram of a product": lambda path, features: _product(features).gram(KERNEL),
+    "transposed product of a product": lambda path, features: _product(features).apply_t(
+        KERNEL, np.ones((3_000, 1_000))
+    ),
     "draws": lambda path, features: _regressor(path).sample(n_samples=10_000),
     "points": lambda path, features: grf.from_points(np.arange(3_000.0), n_neighbors=500),
     "edges": lambda path, features: grf.from_edges([0], [MILLION]),
@@ -73,6 +95,46 @@ def test_a_feature_matrix_that_does_not_fit_is_refused(path, monkeypatch):
     monkeypatch.setattr(_memory, "available_memory", lambda: 2 * features.nnz)
     with pytest.raises(MemoryError, match=r"Features\.take"):
         features.matrix(KERNEL)
+
+
+def test_a_torch_matrix_that_does_not_fit_is_refused(features, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr(_memory, "_SMALL", 1)
+    # Room for the values, but not for indices that can be written to.
+    monkeypatch.setattr(_memory, "available_memory", lambda: 5 * features.nnz)
+    features.matrix(KERNEL)
+    with pytest.raises(MemoryError, match=r"Features\.take"):
+        features.torch(KERNEL)
+
+
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+def test_a_copy_of_the_adjacency_that_walks_need_and_does_not_fit_is_refused(laplacian, monkeypatch):
+    graph = grf.from_edges(np.arange(599_999), np.arange(1, 600_000), n_nodes=600_001)  # one is isolated
+    monkeypatch.setattr(_memory, "available_memory", lambda: 2**20)
+    with pytest.raises(MemoryError, match="copy of the adjacency"):
+        grf.sample_features(graph, grf.RandomWalks(2, laplacian=laplacian), nodes=[0])
+
+
+def test_a_refusal_says_whether_the_caller_or_the_machine_sets_the_bound(path, tmp_path, monkeypatch):
+    (tmp_path / "edges.txt").write_text("0 1\n")
+    monkeypatch.setattr("graphrf.sampling.sample.available_memory", lambda: 10)
+    monkeypatch.setattr("graphrf._foreign_files.available_memory", lambda: 10)
+    calls = [
+        lambda **bound: grf.sample_features(path, grf.RandomWalks(2), **bound),
+        lambda **bound: grf.load_graph(tmp_path / "edges.txt", **bound),
+    ]
+    for call in calls:
+        with pytest.raises(MemoryError, match="but 9.31e-09 GiB are left; "):
+            call()
+        with pytest.raises(MemoryError, match="but `memory_limit` is 1.02e-08 GiB; "):
+            call(memory_limit=11)
+
+
+def test_rows_of_a_product_that_are_dense_but_do_not_fit_are_multiplied_as_sparse_ones(path, monkeypatch):
+    product = grf.sample_product(grf.from_edges(*np.triu_indices(60, 1)), grf.RandomWalks(64), seed=0)
+    gram = product.gram(KERNEL)
+    monkeypatch.setattr("graphrf.products.available_memory", lambda: 1)
+    assert np.allclose(product.gram(KERNEL), gram, rtol=1e-5)
 
 
 def test_several_vectors_of_pagerank_that_do_not_fit_are_refused(path, monkeypatch):

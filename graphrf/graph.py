@@ -294,11 +294,21 @@ class Graph:
         self.require_undirected("a kernel's walk matrix")
         scale = self.laplacian_scale(laplacian)
         if laplacian == "combinatorial":
-            return sp.csr_array(self._adjacency + sp.diags_array(scale - self.degrees, format="csr"))
+            return self._with_loops(scale - self.degrees)
         isolated = self.degrees == 0
         if not isolated.any():
             return self._adjacency
-        return sp.csr_array(self._adjacency + sp.diags_array(isolated.astype(np.float64), format="csr"))
+        return self._with_loops(isolated.astype(np.float64))
+
+    def _with_loops(self, weights: np.ndarray) -> sp.csr_array:
+        """A copy of the adjacency with self-loops, shape of `weights` (N,)."""
+        entries = self._adjacency.nnz + self.n_nodes
+        require_memory(
+            16.0 * entries,
+            f"a copy of the adjacency with loops, {entries} entries,",
+            "take the normalized Laplacian of a graph without isolated nodes (Graph.largest_component)",
+        )
+        return sp.csr_array(self._adjacency + sp.diags_array(weights, format="csr"))
 
     @property
     def walk_degrees(self) -> np.ndarray:

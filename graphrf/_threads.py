@@ -108,10 +108,11 @@ class _BlasLimits:
                 shared = (library for library in _blas_libraries() if not _is_own(library))
                 self._before = [(library, library.num_threads) for library in shared]
             self._asked.append(ticket)
-            self._apply()
-        for library, _ in own:
-            _set_threads(library, number)
-        try:
+        try:  # from here on an interrupt may come: what is asked for is taken back
+            with self._lock:
+                self._apply()
+            for library, _ in own:
+                _set_threads(library, number)
             yield
         finally:
             for library, before in own:
@@ -147,7 +148,9 @@ _blas_limits = _BlasLimits()
 class _ForkGuard(threading.local):
     """Holds numba's lock, one for all compilations, while a process is forked.
 
-    A child of a fork in the middle of another thread's compilation would wait for that lock for ever.
+    A child of a fork in the middle of another thread's compilation would wait for that lock for ever. So it does
+    for the interpreter's lock of a module that another thread imports at that moment, of whatever library; there is
+    no hold on these: use graphrf once before processes are forked beside threads.
     """
 
     held: Any = None

@@ -16,8 +16,10 @@ import pytest
 
 import graphrf as grf
 from graphrf import _threads
+from graphrf._foreign_files import foreign
 from graphrf.pagerank import local_pagerank, power_iteration
 from tests.interleaving import interleaved_results
+from tests.real_data import needs_data
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
@@ -227,6 +229,58 @@ def test_memory_that_is_shared_with_torch_outlives_its_array():
     assert tensor.tolist() == [0, 1, 2, 3, 4]
 
 
+def test_files_read_by_several_threads_leave_the_filters_of_warnings_alone(tmp_path):
+    (tmp_path / "a.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 0.5\n")
+    (tmp_path / "b.gml").write_text("graph [ node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 ] ]")
+    grf.load_graph(tmp_path / "a.mtx", directed=True)
+    before = list(warnings.filters)
+    inside = []
+
+    def read(i):
+        with foreign(tmp_path, "file"):
+            inside.append(list(warnings.filters))
+        return grf.load_graph(tmp_path / ("a.mtx", "b.gml")[i % 2], directed=i % 2 == 0).n_edges
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(read, range(40))) == {1}
+    assert all(filters == before for filters in (*inside, warnings.filters))
+
+
+def test_what_other_threads_warn_of_is_heard_while_a_file_is_read(tmp_path):
+    def warn():
+        warnings.warn("of another thread", UserWarning, stacklevel=1)
+
+    def read():
+        with foreign(tmp_path, "file"):
+            thread = threading.Thread(target=warn)
+            thread.start()
+            thread.join()
+
+    with pytest.warns(UserWarning, match="of another thread"):
+        read()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["karate", "les-miserables"], pytest.param(["cora", "eurosis"], marks=needs_data)],
+    ids=["few", "more"],
+)
+def test_data_sets_are_loaded_by_several_threads_at_once_in_a_fresh_process(names):
+    code = f"""
+import json, threading, graphrf as grf
+from concurrent.futures import ThreadPoolExecutor
+names = {names}
+barrier = threading.Barrier(8)
+def load(i):
+    barrier.wait()
+    return sorted((name, grf.datasets.load(name).graph.n_edges) for name in names[i % 2:] + names[:i % 2])
+with ThreadPoolExecutor(8) as pool:
+    found = list(pool.map(load, range(8)))
+print(json.dumps([each == found[0] for each in found]))
+"""
+    assert run(code) == [True] * 8
+
+
 # -- processes ---------------------------------------------------------------------------------------
 
 
@@ -359,6 +413,72 @@ def test_a_grid_search_in_two_processes_finds_what_one_finds():
         for n_jobs in (1, 2)
     ]
     assert np.array_equal(*scores)
+
+
+@forks
+def test_loader_workers_forked_after_torch_was_used_get_the_features_of_their_parent():
+    pytest.importorskip("torch")
+    code = """
+import json, torch, numpy as np, graphrf as grf
+graph = grf.from_edges(np.arange(99), np.arange(1, 100))
+features, kernel = grf.sample_features(graph, grf.RandomWalks(4), seed=0), grf.Diffusion(1.0)
+rows = features.torch(kernel).to_dense()
+product = rows @ rows.T
+class Rows(torch.utils.data.Dataset):
+    def __len__(self): return 4
+    def __getitem__(self, i): return features.take(np.arange(25 * i, 25 * i + 25)).torch(kernel).to_dense()
+loader = torch.utils.data.DataLoader(Rows(), batch_size=None, num_workers=2, multiprocessing_context="fork")
+print(json.dumps(torch.equal(torch.cat(list(loader)), rows)))
+"""
+    assert run(code) is True
+
+
+# -- several clients of Dask -------------------------------------------------------------------------
+
+CLUSTERS = """
+import json, threading, numpy as np, graphrf as grf
+from concurrent.futures import ThreadPoolExecutor
+from distributed import Client, LocalCluster
+from graphrf.distributed import sample_features
+graph = grf.from_edges(np.arange(299), np.arange(1, 300))
+kernel, sampler, x = grf.Diffusion(1.0), grf.RandomWalks(4), np.arange(300.0)
+alone = grf.sample_features(graph, sampler, seed=1).matrix(kernel)
+expected = alone @ (alone.T @ x)
+def cluster():
+    return LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0")
+def at_once(clients):
+    barrier = threading.Barrier(len(clients))
+    def work(client):
+        barrier.wait()
+        features = sample_features(graph, sampler, seed=1, client=client)
+        return bool(np.allclose(features.gram_matvec(kernel, x), expected, rtol=1e-5))
+    with ThreadPoolExecutor(len(clients)) as pool:
+        return list(pool.map(work, clients))
+"""
+
+
+def test_two_clients_in_two_threads_get_what_one_process_does():
+    pytest.importorskip("distributed")
+    code = (
+        CLUSTERS
+        + """
+with cluster() as a, cluster() as b, Client(a) as one, Client(b) as other:
+    print(json.dumps(at_once([one, other])))
+"""
+    )
+    assert run(code) == [True, True]
+
+
+def test_one_client_serves_several_threads_at_once():
+    pytest.importorskip("distributed")
+    code = (
+        CLUSTERS
+        + """
+with cluster() as a, Client(a) as one:
+    print(json.dumps(at_once([one] * 4)))
+"""
+    )
+    assert run(code) == [True] * 4
 
 
 # -- interrupts and what is left behind --------------------------------------------------------------

@@ -124,9 +124,9 @@ def test_a_refusal_says_whether_the_caller_or_the_machine_sets_the_bound(path, t
         lambda **bound: grf.load_graph(tmp_path / "edges.txt", **bound),
     ]
     for call in calls:
-        with pytest.raises(MemoryError, match="but 9.31e-09 GiB are left; "):
+        with pytest.raises(MemoryError, match=r"but 9\.31e-09 GiB are left; "):
             call()
-        with pytest.raises(MemoryError, match="but `memory_limit` is 1.02e-08 GiB; "):
+        with pytest.raises(MemoryError, match=r"but `memory_limit` is 1\.02e-08 GiB; "):
             call(memory_limit=11)
 
 

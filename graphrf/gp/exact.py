@@ -268,7 +268,7 @@ class ExactGraphGP:
                 low.append(ends[0] * self._unit)
                 high.append(ends[1] * self._unit)
                 starts.append([factor * self._unit for factor in grid])
-        if starts and not self._unit > 1e-20 * max(float(np.abs(self._y).max()) ** 2, 1e-200):
+        if starts and not self._unit > 1e-20 * float(np.abs(self._y).max()) ** 2:
             raise ValueError(
                 "`y` must vary about its mean for hyperparameters to be learned; pass optimize=False, "
                 "`output_scale` and `noise`"
@@ -290,11 +290,11 @@ class ExactGraphGP:
         if starts:
             points = [np.log(point) for point in itertools.product(*starts)]
             best = min(points, key=objective)
-            ends = np.log(low), np.log(high)
+            least, most = np.log(low), np.log(high)
             # scipy's own first simplex is a share of the coordinates: another one for every unit of y
-            inward = np.where(best + _FIRST_STEP <= ends[1], _FIRST_STEP, -_FIRST_STEP)
+            inward = np.where(best + _FIRST_STEP <= most, _FIRST_STEP, -_FIRST_STEP)
             best = minimize(
-                objective, best, method="Nelder-Mead", bounds=list(zip(*ends, strict=True)),
+                objective, best, method="Nelder-Mead", bounds=list(zip(least, most, strict=True)),
                 options={
                     "initial_simplex": np.vstack([best, best + np.diag(inward)]),
                     "xatol": 1e-4, "fatol": 1e-6, "maxfev": _MAX_EVALUATIONS,

@@ -18,10 +18,8 @@ METHODS = ("auto", "series", "walks")
 SOLVERS = ("auto", "cholesky", "cg")
 DEVIATIONS = ("auto", "exact", "sampled")
 
-# Variances between these are safe in sums of squares, as norms of their matrix's columns are; values of y between
-# the second ones have such variances.
+# Between these, variances, and the largest absolute value of y, are safe in sums of squares.
 _SMALLEST, _LARGEST = 1e-140, 1e140
-_SMALLEST_VALUE, _LARGEST_VALUE = 1e-70, 1e70
 # Of latent functions.
 _LATENT = 1e70
 
@@ -141,9 +139,9 @@ def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
         )
     values = _checks.finite("y", array.astype(np.float64))
     largest = float(np.abs(values).max())
-    if largest and not _SMALLEST_VALUE <= largest <= _LARGEST_VALUE:
+    if largest and not _SMALLEST <= largest <= _LARGEST:
         raise ValueError(
-            f"`y` must be at most {_LARGEST_VALUE:g} and not all below {_SMALLEST_VALUE:g}, whose fourth powers "
-            f"leave float64, got {largest:g} as the largest absolute value; multiply it by a constant"
+            f"`y` must be at most {_LARGEST:g} and not all below {_SMALLEST:g}, whose squares leave float64, got "
+            f"{largest:g} as the largest absolute value; multiply it by a constant"
         )
     return (values[:, None], True) if values.ndim == 1 else (values, False)

@@ -131,7 +131,7 @@ class ConjugateGradients:
 
     def solve_to(self, rhs: np.ndarray, tol: float) -> Solution:
         """A^-1 b to a tolerance of its own."""
-        b = rhs.reshape(rhs.shape[0], -1)
+        b, exponents = columns_near_one(rhs)
         norm = np.linalg.norm(b, axis=0)
         norm[norm == 0] = 1.0
         x = np.zeros_like(b)
@@ -143,7 +143,7 @@ class ConjugateGradients:
             if reached <= tol or done >= self._max_iterations or reached > 0.5 * last:
                 break
             done += self._iterate(x, r, tol * norm, self._max_iterations - done)
-        return Solution(x.reshape(rhs.shape), reached <= tol, done, reached)
+        return Solution(np.ldexp(x, exponents).reshape(rhs.shape), reached <= tol, done, reached)
 
     def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
         """b^T A^-1 b for each column of b, shape (p,), and the solution that it rests on."""
@@ -169,6 +169,16 @@ class ConjugateGradients:
             p += z
             rho = new
         return most
+
+
+def columns_near_one(rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """b of shape (m,) or (m, p) as (m, p) with columns of size 1/2 to 1, and the powers of two taken off them.
+
+    Their norms are safe, those of b may leave float64; nothing is rounded.
+    """
+    columns = rhs.reshape(rhs.shape[0], -1)
+    exponents = np.frexp(np.abs(columns).max(axis=0, initial=0.0))[1]
+    return np.ldexp(columns, -exponents), exponents
 
 
 def quadratic_from_below(solver: Gradients, rhs: np.ndarray) -> tuple[np.ndarray, Solution]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphrf._spectral_filter import SpectralFilter
 from graphrf.gp.pathwise import FeatureRows
-from graphrf.gp.solvers import ConjugateGradients, Solution, quadratic_from_below
+from graphrf.gp.solvers import ConjugateGradients, Solution, columns_near_one, quadratic_from_below
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel
 
@@ -95,7 +95,7 @@ class SpectralGradients:
 
     def solve_to(self, rhs: np.ndarray, tol: float) -> Solution:
         """A^-1 b with a tolerance of its own."""
-        b = rhs.reshape(rhs.shape[0], -1)
+        b, exponents = columns_near_one(rhs)
         norm = np.linalg.norm(b, axis=0)
         norm[norm == 0] = 1.0
         x, residual, done = np.zeros_like(b), b, 0
@@ -114,7 +114,7 @@ class SpectralGradients:
                 x, residual, left = x + step, after, reached
             if left <= tol or done >= self._max_iterations or inner == _ROUNDING:
                 break
-        return Solution(x.reshape(rhs.shape), left <= tol, done, left)
+        return Solution(np.ldexp(x, exponents).reshape(rhs.shape), left <= tol, done, left)
 
     def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
         """b^T A^-1 b for each column of b, at most the exact value, and the solution that it rests on."""

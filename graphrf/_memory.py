@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
 _MEMINFO = Path("/proc/meminfo")
 # What needs less is not looked for.
 _SMALL = 2**24
-# Limit and use of the control group that a container runs in (version 2, then version 1).
-_CGROUPS = (
-    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
-    (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
-)
+# Control groups, in which containers and batch jobs run: where their folders are, which group a process is in, and
+# the files of each version with its limit, its use, and the names of what of that can be taken back in its statistics.
+_CGROUP_FOLDER, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_CGROUP_FILES = {
+    "": ("memory.max", "memory.current", ("inactive_file", "active_file")),
+    "memory": (
+        *("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ("total_inactive_file", "total_active_file"),
+    ),
+}
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still take: of the machine and of its container; None if nothing says so."""
-    known = [size for size in (_machine(), *(_container(*paths) for paths in _CGROUPS)) if size is not None]
+    """Bytes that this process can still take: of the machine and of its control groups; None if nothing says so."""
+    known = [size for size in (_machine(), *_control_groups()) if size is not None]
     return min(known) if known else None
 
 
@@ -53,9 +59,34 @@ def _machine() -> int | None:
         return None
 
 
-def _container(limit: Path, used: Path) -> int | None:
-    """What is left to a control group, or None where there is no limit ("max")."""
+def _control_groups() -> Iterator[int | None]:
+    """What is left to each control group that this process is in, from its own up to the root."""
     try:
-        return max(0, int(limit.read_text()) - int(used.read_text()))
+        lines = _OWN_CGROUPS.read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError):
+        lines = []
+    own = {"": "/", "memory": "/"}
+    for controllers, _, path in (line.split(":", 1)[-1].partition(":") for line in lines):
+        own |= dict.fromkeys({*controllers.split(",")} & {*own}, path)
+    for controller, path in own.items():
+        group = PurePosixPath(path.lstrip("/"))
+        # A container that has a tree of its own still sees the path outside of it: what is not there says nothing.
+        for place in {group, *group.parents, PurePosixPath()}:
+            yield _left(_CGROUP_FOLDER / controller / place, *_CGROUP_FILES[controller])
+
+
+def _left(folder: Path, limit: str, used: str, cached: tuple[str, ...]) -> int | None:
+    """What is left to a control group, or None where there is no limit ("max").
+
+    Its use counts pages of files, which are given up for whoever needs memory.
+    """
+    try:
+        left = int((folder / limit).read_text()) - int((folder / used).read_text())
     except (OSError, ValueError):
         return None
+    try:
+        counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        left += sum(int(counts[name]) for name in cached)
+    except (OSError, ValueError, KeyError):
+        pass
+    return max(0, left)

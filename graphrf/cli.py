@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from graphrf._files import require_writable
 from graphrf._version import __version__
 
 _USAGE, _INTERRUPTED = 2, 130
@@ -79,6 +78,8 @@ def demo(
         started = time.perf_counter()
         if out.exists() and not out.is_dir():
             raise NotADirectoryError(f"`--out` must be a folder, got {out}, which is a file")
+        from graphrf._files import require_writable
+
         if figures:
             import graphrf.plot
 

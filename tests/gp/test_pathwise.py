@@ -274,9 +274,9 @@ def test_draws_have_no_limit_of_nodes():
 
 def test_draws_that_would_not_fit_in_memory_are_refused(grid, monkeypatch):
     gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), **FIXED).fit([1, 2], [0.0, 1.0])
-    monkeypatch.setattr("graphrf.gp.regression.available_memory", lambda: 10_000)
-    with pytest.raises(ValueError, match=r"`n_samples` = 3 needs .* ask for fewer at a time"):
-        gp.sample([1], n_samples=3)
+    monkeypatch.setattr("graphrf._memory.available_memory", lambda: 2**25)
+    with pytest.raises(MemoryError, match=r"`n_samples` = 10000 needs .* ask for fewer at a time"):
+        gp.sample([1], n_samples=10_000)
     assert gp.sample([1], n_samples=2).shape == (2, 1)
 
 

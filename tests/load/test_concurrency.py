@@ -7,9 +7,12 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -144,6 +147,24 @@ def test_contexts_of_blas_threads_that_overlap_leave_blas_as_it_was():
         assert blas() == before
 
 
+def test_joint_covariances_are_made_with_the_threads_of_blas_that_were_chosen(monkeypatch):
+    pytest.importorskip("torch")
+    from threadpoolctl import threadpool_limits
+
+    from graphrf.gp.posterior import Posterior
+
+    graph = grf.from_edges(np.arange(9), np.arange(1, 10))
+    options = {"method": "series", "optimize": False, "output_scale": 1.0, "noise": 0.1}
+    gp = grf.GraphGPRegressor(graph, **options).fit([0, 5], [0.0, 1.0])
+    seen, original = [], Posterior.covariances
+    monkeypatch.setattr(
+        Posterior, "covariances", lambda self, nodes: seen.append(set(blas())) or original(self, nodes)
+    )
+    with threadpool_limits(2, user_api="blas"):
+        gp.predict(return_cov=True)
+    assert seen == [{1}]
+
+
 def test_the_last_thread_to_leave_restores_blas_whichever_lowered_it():
     pytest.importorskip("threadpoolctl")
     from threadpoolctl import threadpool_limits
@@ -229,6 +250,37 @@ def test_memory_that_is_shared_with_torch_outlives_its_array():
     assert tensor.tolist() == [0, 1, 2, 3, 4]
 
 
+def test_threads_that_draw_on_a_device_take_turns_with_settings_and_filters(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from graphrf.gp import torch_draws
+
+    inside, most = [], []
+
+    @contextmanager
+    def watched():
+        inside.append(0)
+        most.append(len(inside))
+        time.sleep(0.05)  # long enough for another thread to come in, if it can
+        yield
+        inside.pop()
+
+    names = ("cg_tolerance", "max_cg_iterations", "max_lanczos_quadrature_iterations")
+    settings = {name: getattr(torch_draws.settings, name) for name in names}
+    monkeypatch.setattr(torch_draws, "settings", SimpleNamespace(fast_computations=watched, **settings))
+    kernel = grf.gp.GRFKernel(grf.from_edges([0, 1, 2], [1, 2, 3]), grf.Diffusion(1.0))
+    before = list(warnings.filters)
+
+    def draw(_):
+        draws = torch_draws.device_draws(kernel, torch.tensor([0, 3]), torch.ones(2), 0.1, n_samples=2, seed=0)
+        return draws.coefficients.tolist()
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(draw, range(4)))
+    assert found == [found[0]] * 4
+    assert set(most) == {1}
+    assert warnings.filters == before
+
+
 def test_files_read_by_several_threads_leave_the_filters_of_warnings_alone(tmp_path):
     (tmp_path / "a.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 0.5\n")
     (tmp_path / "b.gml").write_text("graph [ node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 ] ]")
@@ -262,7 +314,7 @@ def test_what_other_threads_warn_of_is_heard_while_a_file_is_read(tmp_path):
 
 @pytest.mark.parametrize(
     "names",
-    [["karate", "les-miserables"], pytest.param(["cora", "eurosis"], marks=needs_data)],
+    [["karate", "les-miserables"], pytest.param(["cora", "eurosis"], marks=[needs_data, pytest.mark.full])],
     ids=["few", "more"],
 )
 def test_data_sets_are_loaded_by_several_threads_at_once_in_a_fresh_process(names):

@@ -119,7 +119,7 @@ def test_walks_and_pushes_that_would_never_end_are_refused():
         lambda: local_pagerank(graph, [0], p_halt=1e-9),
         lambda: local_pagerank(graph, [0], p_halt=1e-300, max_residual=1e-4),
     ):
-        with pytest.raises(ValueError, match="`p_halt` must be at least 1e-06.*power_iteration takes any"):
+        with pytest.raises(ValueError, match=r"`p_halt` must be at least 1e-06.*power_iteration takes any"):
             call()
 
 

@@ -16,6 +16,8 @@ from graphrf._memory import require_memory
 from graphrf.graph import LAPLACIANS, Graph, require_graph
 
 _LARGEST_DENSE = 20_000
+# Of an entry of the Laplacian, its eigenvectors and what LAPACK works with; measured.
+_DENSE_BYTES = 40
 # Roots and squares of what is smaller or larger than e^this leave float64.
 _LARGEST_LOG = 690.0
 # The share of a dense kernel's norm that rounding may take unsaid.
@@ -183,7 +185,7 @@ class Kernel:
     def dense(self, graph: Graph) -> np.ndarray:
         """The exact kernel matrix, shape (N, N), float64, by eigendecomposition of the dense Laplacian.
 
-        O(N^3) time and about 24 N^2 bytes; beyond 20,000 nodes use `graphrf.apply_kernel`. A `UserWarning` says so
+        O(N^3) time and about 40 N^2 bytes; beyond 20,000 nodes use `graphrf.apply_kernel`. A `UserWarning` says so
         where rounding of the eigenvalues may move it by more than a millionth of its norm: with huge lengthscales
         on graphs that a few light edges hold together.
         """
@@ -195,14 +197,14 @@ class Kernel:
 
     def _dense(self, graph: Graph, root: bool) -> np.ndarray:
         scale = self.check_graph(graph)
+        needed = _DENSE_BYTES * graph.n_nodes**2
         if graph.n_nodes > _LARGEST_DENSE:
             raise ValueError(
                 f"a dense kernel matrix is made for at most {_LARGEST_DENSE} nodes, got {graph.n_nodes} "
-                f"(it would need {24 * graph.n_nodes**2 / 2**30:.0f} GiB); graphrf.apply_kernel multiplies "
-                "by it without forming it"
+                f"(it would need {needed / 2**30:.0f} GiB); graphrf.apply_kernel multiplies by it without forming it"
             )
         require_memory(
-            40 * graph.n_nodes**2,
+            needed,
             f"a dense kernel matrix of {graph.n_nodes} nodes",
             "graphrf.apply_kernel multiplies by it without forming it",
         )

@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 _MEMINFO = Path("/proc/meminfo")
 # What needs less is not looked for.
 _SMALL = 2**24
-# Control groups, in which containers and batch jobs run: where their folders are, which group a process is in, and
-# the files of each version with its limit, its use, and the names of what of that can be taken back in its statistics.
+# Control groups, in which containers and batch jobs run: where their folders are, which group this process is in;
+# for each version the files of limit and use, and what in its statistics are pages of files.
 _CGROUP_FOLDER, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _CGROUP_FILES = {
     "": ("memory.max", "memory.current", ("inactive_file", "active_file")),
@@ -22,7 +22,7 @@ _CGROUP_FILES = {
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still take: of the machine and of its control groups; None if nothing says so."""
+    """Bytes that this process can still take of the machine and its control groups; None if nothing says so."""
     known = [size for size in (_machine(), *_control_groups()) if size is not None]
     return min(known) if known else None
 

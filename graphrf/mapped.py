@@ -503,7 +503,22 @@ def _write(place: _graph_writing.Writing, entries: _Entries, rows: _MergedRows, 
     return _graph_writing.write_folder(place, columns, facts, None)
 
 
+class _NoBar(contextlib.nullcontext[Any]):
+    """What takes the place of a progress bar that is not shown.
+
+    Any bar of tqdm, shown or not, takes a lock that forked processes share: one killed in it stops all others.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self)
+
+    def update(self, n: int) -> None:
+        pass
+
+
 def _bar(what: str, total: int | None, shown: bool) -> Any:
+    if not shown:
+        return _NoBar()
     from tqdm import tqdm
 
-    return tqdm(total=total, disable=not shown, desc=what, unit="", unit_scale=True)
+    return tqdm(total=total, desc=what, unit="", unit_scale=True)

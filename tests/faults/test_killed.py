@@ -42,8 +42,8 @@ def require_old_or_new(found: dict, name: str) -> None:
     assert found["left"] == 0, name
 
 
-# With 15 rounds the moments are few, but steps are all there are.
-@pytest.mark.parametrize("rounds", [15, pytest.param(300, marks=pytest.mark.full)])
+# With 8 rounds the moments are few, but steps are all there are.
+@pytest.mark.parametrize("rounds", [8, pytest.param(300, marks=pytest.mark.full)])
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_writer_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path, group, rounds):
     if group == "regressor" and importlib.util.find_spec("torch") is None:

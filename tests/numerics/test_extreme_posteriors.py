@@ -64,7 +64,7 @@ def test_a_plain_difference_would_have_negative_eigenvalues():
 
 
 @pytest.mark.parametrize("way", ["series", "walks", "exact"])
-@pytest.mark.parametrize("unit", [1e-139, 1e-12, 1e12, 1e139])
+@pytest.mark.parametrize("unit", [1e-139, 1e12])
 def test_training_is_the_same_in_all_units_of_y(way, unit):
     graph = grf.Graph(LONG)
     one, other = (fitted(way, graph, SEEN, factor * WAVE) for factor in (1.0, unit))
@@ -77,7 +77,7 @@ def test_training_is_the_same_in_all_units_of_y(way, unit):
 
 
 @pytest.mark.parametrize("way", ["series", "walks", "exact"])
-@pytest.mark.parametrize("factor", [1e-12, 1e-3, 1e12])
+@pytest.mark.parametrize("factor", [1e-12, 1e3])
 def test_training_finds_combinatorial_kernels_in_all_units_of_the_weights(way, factor):
     # The lengthscale has the unit of 1 / sqrt(weight): a fixed range of it would hold constants or noise only.
     found = []

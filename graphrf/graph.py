@@ -378,10 +378,12 @@ class Graph:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the graph to a folder, from which `graphrf.open_graph` maps it into memory without reading it.
 
-        The folder holds the CSR arrays `indptr.npy`, `indices.npy` and `weights.npy`, `degrees.npy`, the names if
-        there are any (`names.json`), and `graph.json`. New files are complete before old ones are touched, so a
-        full disk leaves the old graph; a process killed while they change places leaves a folder that does not
-        open.
+        The folder holds `graph.json`, a record of the graph, and a folder that it names: `arrays-` and 16 letters,
+        others each time, with the CSR arrays `indptr.npy`, `indices.npy` and `weights.npy`, with `degrees.npy`,
+        and with the names if there are any (`names.json`). The new arrays are complete, beside the old ones,
+        before the record is replaced, and the old ones are removed after: a full disk, or a process killed at any
+        moment, leaves the old graph or the new one, and a reader gets one of them whole. What a killed writer
+        leaves is removed by the next one.
 
         Parameters
         ----------
@@ -396,7 +398,7 @@ class Graph:
             nor tuples of them.
         BlockingIOError
             If another writer is at work in the folder. Where the system or the disk has no file locks (Windows),
-            nobody notices, and the folder may be damaged.
+            nobody notices: the graph of the last writer is there, and arrays of others may stay beside it.
         OSError
             If the folder cannot be written to, or the disk is full.
 

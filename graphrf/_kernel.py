@@ -200,8 +200,8 @@ class Kernel:
         needed = _DENSE_BYTES * graph.n_nodes**2
         if graph.n_nodes > _LARGEST_DENSE:
             raise ValueError(
-                f"a dense kernel matrix is made for at most {_LARGEST_DENSE} nodes, got {graph.n_nodes} "
-                f"(it would need {needed / 2**30:.0f} GiB); graphrf.apply_kernel multiplies by it without forming it"
+                f"a dense kernel matrix is made for at most {_LARGEST_DENSE} nodes, got {graph.n_nodes} (it would "
+                f"need {needed / 2**30:.0f} GiB); graphrf.apply_kernel multiplies by it without forming it"
             )
         require_memory(
             needed,

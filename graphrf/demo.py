@@ -25,6 +25,7 @@ from graphrf._demo_parts import (
     Settings,
     Source,
 )
+from graphrf._progress import progress_bar
 from graphrf.datasets import Dataset
 from graphrf.features import Features
 from graphrf.gp.metrics import coverage, rmse
@@ -204,7 +205,9 @@ def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False
 
     truth = _Truth(graph, kernel, np.random.default_rng(settings.seed))
     done: dict[tuple[str, str, int], GramRow] = {}
-    with _bar(len(tasks) * settings.repeats, "kernel", progress) as bar:
+    with progress_bar(
+        "kernel", None if progress else False, total=len(tasks) * settings.repeats, leave=False
+    ) as bar:
         for task in tasks:
             done[task] = _gram_row(task, graph, truth, sampler_of(*task), settings, bar.update)
     return GramPart(
@@ -309,7 +312,7 @@ def _interpolated(
     y = observed[seen]
     constant = np.full(hidden.size, y.mean()), np.full(hidden.size, y.std(ddof=1))
     rows = [_interpolation_row("mean of the observations", truth[hidden], *constant, None)]
-    with _bar(2, data.name, progress) as bar:
+    with _bar(data.name, 2, progress) as bar:
         fitted = {}
         for method, name in (
             ("walks", "Gaussian process, sampled rows"),
@@ -380,7 +383,9 @@ def estimate_pagerank(data: Dataset, settings: Settings, *, progress: bool = Fal
     exact = power_iteration(graph, p_halt=PAGERANK_P_HALT)
     exact_seconds = time.perf_counter() - started
     rows, single = [], {}
-    with _bar(len(cases) * settings.repeats, "PageRank", progress) as bar:
+    with progress_bar(
+        "PageRank", None if progress else False, total=len(cases) * settings.repeats, leave=False
+    ) as bar:
         for estimator, coupling in cases:
             arguments: dict[str, Any] = {
                 "p_halt": PAGERANK_P_HALT,
@@ -433,8 +438,6 @@ def _standard_error(values: list[float]) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-def _bar(total: int, what: str, shown: bool) -> Any:
-    from tqdm import tqdm
-
-    # None: a bar on a terminal, nothing in a log.
-    return tqdm(total=total, desc=what, disable=None if shown else True, leave=False)
+def _bar(what: str, total: int, shown: bool) -> Any:
+    """A bar on a terminal, nothing in a log."""
+    return progress_bar(what, None if shown else False, total=total, leave=False)

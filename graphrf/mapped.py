@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf import _checks, _edges, _graph_folder, _graph_writing
+from graphrf._progress import progress_bar
 from graphrf.graph import Graph, _validated_names
 
 # Entries that are sorted together: at most 200 MB of memory.
@@ -320,7 +321,7 @@ def _count(
 ) -> tuple[_Tally, np.ndarray]:
     """The first pass: what it met, and the number of entries in every row, duplicates included."""
     tally, counts, largest = _Tally(), np.zeros(n_nodes or 0, dtype=np.int64), -1
-    with _bar("counting edges", None, progress) as bar:
+    with progress_bar("counting edges", progress, total=None) as bar:
         for keys, weights in _checked_chunks(pass_once, n_nodes):
             tally = tally.with_chunk(keys, weights)
             if n_nodes is None and keys.size:
@@ -400,7 +401,7 @@ def _place(
     )
     free, ends, tally = offsets[:-1].copy(), offsets[1:], _Tally()
     n_blocks = free.size
-    with _bar("placing edges", expected.n_edges, progress) as bar:
+    with progress_bar("placing edges", progress, total=expected.n_edges) as bar:
         for all_keys, all_weights in _checked_chunks(pass_once, None):
             tally = tally.with_chunk(all_keys, all_weights)
             keys, weights = _entries_of(all_keys, all_weights, directed)
@@ -430,7 +431,7 @@ def _merge(
     indptr, degrees = np.zeros(n_nodes + 1, dtype=np.int64), np.zeros(n_nodes)
     size = n_loops = 0
     least, most = np.inf, 0.0
-    with _bar("merging entries", int(offsets[-1]), progress) as bar:
+    with progress_bar("merging entries", progress, total=int(offsets[-1])) as bar:
         for block in range(first_rows.size - 1):
             first, last = int(first_rows[block]), int(first_rows[block + 1])
             part = slice(int(offsets[block]), int(offsets[block + 1]))
@@ -501,24 +502,3 @@ def _write(place: _graph_writing.Writing, entries: _Entries, rows: _MergedRows, 
         "weighted": rows.weighted,
     }
     return _graph_writing.write_folder(place, columns, facts, None)
-
-
-class _NoBar(contextlib.nullcontext[Any]):
-    """What takes the place of a progress bar that is not shown.
-
-    Any bar of tqdm, shown or not, takes a lock that forked processes share: one killed in it stops all others.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(self)
-
-    def update(self, n: int) -> None:
-        pass
-
-
-def _bar(what: str, total: int | None, shown: bool) -> Any:
-    if not shown:
-        return _NoBar()
-    from tqdm import tqdm
-
-    return tqdm(total=total, desc=what, unit="", unit_scale=True)

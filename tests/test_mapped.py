@@ -550,18 +550,6 @@ def test_a_full_disk_is_an_error_and_leaves_the_old_graph(tmp_path, monkeypatch)
     assert _names(tmp_path) == sorted(FILES)
 
 
-def test_a_process_killed_in_the_lock_of_progress_bars_stops_no_writer_without_them(tmp_path, monkeypatch):
-    tqdm = pytest.importorskip("tqdm").tqdm
-
-    def held():
-        raise AssertionError("forked processes share this lock")
-
-    monkeypatch.setattr(tqdm, "get_lock", held)
-    grf.write_graph(tmp_path, [([0], [1])])
-    with pytest.raises(AssertionError, match="share this lock"):
-        grf.write_graph(tmp_path, [([0], [1])], progress=True)
-
-
 def test_progress_is_shown_where_it_is_asked_for(tmp_path, capsys):
     grf.write_graph(tmp_path, [([0], [1])])
     assert capsys.readouterr().err == ""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from distributed import Client, Future
 
+from graphrf._progress import progress_bar
 from graphrf._threads import cached_property
 from graphrf.distributed.blocks import Group, each
 from graphrf.distributed.client import Worker, repeated, settled, workers
@@ -191,8 +192,6 @@ class MadeBlocks(Blocks):
 
         An error of one of them is raised; it, or an interrupt, cancels what has not begun.
         """
-        from tqdm import tqdm
-
         done: set[int] = set()
 
         def attempt() -> None:
@@ -207,7 +206,7 @@ class MadeBlocks(Blocks):
                     bar.update(sizes[number])
 
         try:
-            with tqdm(total=sum(sizes), disable=not progress, desc=what, unit=f" {unit}", unit_scale=True) as bar:
+            with progress_bar(what, progress, total=sum(sizes), unit=unit) as bar:
                 self.repeated(attempt)
         except BaseException:
             self.client.cancel(self._futures)

@@ -7,22 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from graphrf._progress import progress_bar
+
 Step = Callable[[], object]
 """Called once for every step; no step is shown where it is None."""
 
 
 def node_bar(total: int, shown: bool) -> Any:
     """A bar of predicted nodes."""
-    from tqdm import tqdm
-
-    return tqdm(total=total, disable=not shown, desc="predictions", unit=" nodes", unit_scale=True)
+    return progress_bar("predictions", shown, total=total, unit="nodes")
 
 
 def step_bar(what: str, shown: bool) -> Any:
     """A count of steps and their rate; its `update` is a `Step`."""
-    from tqdm import tqdm
-
-    return tqdm(disable=not shown, desc=what, unit=" steps", leave=False)
+    return progress_bar(what, shown, unit="steps", leave=False)
 
 
 class CountedRows:

@@ -12,6 +12,7 @@ import numpy as np
 from graphrf import _checks
 from graphrf._coupling import shipped_coupling
 from graphrf._devices import engine_device
+from graphrf._progress import progress_bar
 from graphrf._threads import ordered_map, thread_count
 from graphrf.graph import Graph, require_graph
 from graphrf.lengths import IID, Antithetic, Coupling, LengthLaw, SigmaCoupled, Stratified
@@ -199,8 +200,6 @@ def pagerank(
     _checks.flag("progress", progress)
     on = _on_device(graph, coupling, engine, device)
 
-    from tqdm import tqdm
-
     several = each(graph, personalization)
     vectors = [personalization] if several is None else several
     # Several vectors are shared among the threads, whole ones; the threads share the walks of a single one, and
@@ -216,10 +215,11 @@ def pagerank(
         assert n_batches is not None
         return _fixed(walks, groups, n_batches, progress and several is None)
 
-    done = ordered_map(run, range(len(vectors)), outer)
-    estimates = list(
-        tqdm(done, "PageRank", len(vectors), unit=" vectors", disable=not progress or several is None)
-    )
+    estimates = []
+    with progress_bar("PageRank", progress and several is not None, total=len(vectors), unit="vectors") as bar:
+        for estimate in ordered_map(run, range(len(vectors)), outer):
+            estimates.append(estimate)
+            bar.update()
     result = _result(graph, p_halt, estimates, several is not None, seed, estimator, coupling, exact_steps)
     if tol is not None and (reached := float(np.max([estimate.l1_error for estimate in estimates]))) > tol:
         warnings.warn(
@@ -371,10 +371,8 @@ def _fixed(walks: Walks, groups: int, n_batches: int, progress: bool) -> Estimat
 
 def _until(walks: Walks, n_walks: int, tol: float, progress: bool) -> Estimate:
     """The first estimate that states an L1 error of at most `tol`, or the best that there is."""
-    from tqdm import tqdm
-
     best = None
-    with tqdm(disable=not progress, desc="PageRank", unit=" walks", unit_scale=True) as bar:
+    with progress_bar("PageRank", progress, unit="walks") as bar:
         for best in refinements(walks, n_walks, tol, _MAX_WALKS):
             bar.update(best.walks - bar.n)
             bar.set_postfix_str(f"L1 error {best.l1_error:.2g}, wanted {tol:.2g}")

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf import _checks, _graph_folder
+from graphrf._progress import progress_bar
 from graphrf._threads import ordered_map, thread_count
 from graphrf.graph import Graph, require_graph
 from graphrf.pagerank.problem import walks_halt
@@ -362,10 +363,8 @@ def assembled(
     asked: Asked, tasks: Sequence[np.ndarray], blocks: Iterable[tuple[int, Rows]], *, progress: bool
 ) -> LocalPageRankResult:
     """The result, from the number and the rows of each task, which may come in any order; with a bar."""
-    from tqdm import tqdm
-
     rows: dict[int, Rows] = {}
-    with tqdm(total=asked.positions.size, disable=not progress, desc="local PageRank", unit=" seeds") as bar:
+    with progress_bar("local PageRank", progress, total=asked.positions.size, unit="seeds") as bar:
         for number, block in blocks:
             rows[number] = block
             bar.update(tasks[number].size)

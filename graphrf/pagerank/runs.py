@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphrf._progress import progress_bar
 from graphrf._threads import cached_property, ordered_map
 from graphrf.lengths import LengthLaw
 from graphrf.pagerank import batches
@@ -104,8 +105,6 @@ def batch_measures(
     `first_batch` on of a `vector` among several. Where the graph's transitions are `on` a device, pools run there,
     one after the other.
     """
-    from tqdm import tqdm
-
     n_nodes = problem.graph.n_nodes
     group = law.group if law is not None else 1
     total = groups * group * problem.sources.size
@@ -127,7 +126,7 @@ def batch_measures(
             return counts, _run_pool(task, walk_arrays, problem.p_halt, counts, pool_threads, on)
         return counts, _run_walks(task, walk_arrays, law, estimator == "visits", counts)
 
-    with tqdm(total=total, disable=not progress, desc="PageRank", unit=" walks", unit_scale=True) as bar:
+    with progress_bar("PageRank", progress, total=total, unit="walks") as bar:
         results = zip(tasks, ordered_map(run, tasks, n_threads if on is None else 1), strict=True)
         for _, parts in itertools.groupby(results, key=lambda pair: pair[0].batch):
             counts = np.zeros(n_nodes, dtype=np.int64)

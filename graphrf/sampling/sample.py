@@ -12,6 +12,7 @@ from graphrf import _checks
 from graphrf._block_folder import BlockFolder
 from graphrf._devices import engine_device
 from graphrf._memory import available_memory, limit_words
+from graphrf._progress import progress_bar
 from graphrf._threads import ordered_map, thread_count
 from graphrf.features import Features
 from graphrf.graph import Graph, require_graph
@@ -208,7 +209,7 @@ def sample_features(
         # A block beside those that are sampled; later the last one, and what checks it, beside the record.
         working += 2 * nbytes * len(parts[0]) // sources.size
         require_room(expected, working)
-        with _bar(sources.size, progress) as bar:
+        with progress_bar("features", progress, total=sources.size, unit="nodes") as bar:
             draw_missing(folder, prepared, parts, key, n_nodes=graph.n_nodes, rows=rows, threads=threads, bar=bar)
         arrays = folder.read(few._state(), parts, key)
         return made_features(prepared, arrays, nodes=sources, n_nodes=graph.n_nodes, seed=seed, dtype=dtype)
@@ -218,7 +219,7 @@ def sample_features(
     else:
         joined = DeviceJoined(graph.n_nodes, expected)
         require_room(joined.room, working)
-    with _bar(sources.size, progress) as bar:
+    with progress_bar("features", progress, total=sources.size, unit="nodes") as bar:
         for block in ordered_map(prepared.sample, blocks, threads):
             joined.append(block)
             bar.update(block.n_rows)
@@ -344,9 +345,3 @@ def _require_room(
             f"but {limit_words(memory_limit, limit)}; {prepared.remedy}, pass fewer `nodes`, or "
             "use the exact series (graphrf.apply_kernel), which stores nothing"
         )
-
-
-def _bar(total: int, shown: bool) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(total=total, disable=not shown, desc="features", unit=" nodes", unit_scale=True)

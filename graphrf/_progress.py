@@ -1,0 +1,49 @@
+"""Bars of progress on standard error, and what takes their place where none is shown."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+
+def progress_bar(
+    what: str, shown: bool | None, *, total: int | None = None, unit: str = "", leave: bool = True
+) -> Any:
+    """A bar of tqdm, to be used as a context; `shown` None shows it on a terminal only.
+
+    A bar of tqdm, even one that is disabled, takes a lock that forked processes share: one that is killed in it
+    stops all others, and one that is forked while a thread holds it waits for ever. So none is made unless shown.
+    """
+    if shown is False:
+        return _NoBar()
+    from tqdm import tqdm
+
+    return tqdm(
+        desc=what,
+        total=total,
+        unit=f" {unit}" if unit else "",
+        unit_scale=True,
+        leave=leave,
+        disable=None if shown is None else False,
+    )
+
+
+class _NoBar(contextlib.nullcontext[Any]):
+    """A bar that is not shown."""
+
+    initial = n = 0
+
+    def __init__(self) -> None:
+        super().__init__(self)
+
+    def update(self, n: int = 1) -> None:
+        self.n += n
+
+    def refresh(self) -> None:
+        pass
+
+    def set_description(self, text: str) -> None:
+        pass
+
+    def set_postfix_str(self, text: str) -> None:
+        pass

@@ -2,7 +2,9 @@
 
 Every sequential test (`tests.sequential`) may fail on correct code with a probability of at most its level. The
 levels of a session are added up, over the workers of pytest-xdist too and the negative controls among them, and a
-session whose sum exceeds `TOTAL` fails. Other random tests draw from fixed seeds: what passes once passes always.
+session whose sum exceeds `TOTAL` fails. For rates (`assert_rates`) a level is an exact bound, binomial; for means
+(`assert_unbiased`) it is an approximation, by Student's law corrected for skewness, which tests/test_sequential.py
+holds against skewed laws. Other random tests draw from fixed seeds: what passes once passes always.
 
 With the environment variable GRAPHRF_TEST_SEED set to an integer from 1 to 999,999,999 (a date, say) all
 sequential tests draw anew and Hypothesis looks at inputs of that seed. The same integer repeats the same session.

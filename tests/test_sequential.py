@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tests import false_alarms
 from tests.false_alarms import LEVEL, TOTAL, Account, night, numbered
-from tests.sequential import assert_rates, assert_unbiased
+from tests.sequential import _p_values, assert_rates, assert_unbiased, skewness, unskewed
 
 
 def normal(shift: float, seed: int = 0):
@@ -97,9 +98,77 @@ def test_a_constant_projection_must_equal_its_truth() -> None:
         assert_unbiased(lambda index, n: np.full((n, 1), 0.34), 1 / 3)
 
 
+def test_what_a_constant_projection_may_be_off_by_is_a_share_of_the_truth() -> None:
+    truth = np.array([1.0, 1e6])
+    for off, expected in ((5e-11, 1.0), (2e-10, 0.0)):
+        p_values = _p_values(np.tile(truth * (1 - off), (1000, 1)), truth, 0.0)[0]
+        np.testing.assert_array_equal(p_values, expected)
+
+
 def test_draws_of_the_wrong_shape_are_refused() -> None:
     with pytest.raises(AssertionError, match=r"must return \(1000, 3\)"):
         assert_unbiased(lambda index, n: np.zeros((n, 2)), np.zeros(3))
+
+
+# -- skewness ------------------------------------------------------------------------------------------------
+
+
+def exponential_p_values(sign: float, n: int, replicates: int) -> tuple[np.ndarray, np.ndarray]:
+    """p-values of means of n exponential draws: with the correction for skewness, and Student's alone."""
+    draws = sign * np.random.default_rng(1).standard_exponential((n, replicates))
+    p_values, t = _p_values(draws, np.full(replicates, sign), 0.0)
+    return p_values, 2 * stats.t.sf(np.abs(t), n - 1)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_p_values_of_skewed_draws_are_as_rare_as_they_say_and_students_are_not(sign: float) -> None:
+    corrected, student = exponential_p_values(sign, 100, 20_000)
+    # 20 are expected; of Student's there are 76.
+    assert (student < 1e-3).sum() > 40
+    assert (corrected < 1e-3).sum() <= 20
+    assert (corrected < 1e-2).sum() <= 200
+    assert (corrected < 0.5).mean() > 0.45  # and not as rare as nothing
+    assert (corrected >= student).all()
+
+
+def far_tail(n: int, limit: float, replicates: int) -> tuple[float, float]:
+    """P(t < -limit) of means of n exponential draws, of the statistic as corrected and of Student's.
+
+    By importance sampling: draws of density proportional to exp(-x - b y - b^2 y^2 / 2), y = x - 1, of which t is
+    near -limit, with b = limit / sqrt(n); that is a normal law cut at 0.
+
+    Source: Q.-M. Shao, "Self-normalized large deviations", Ann. Probab. 25 (1997), 285-328.
+    """
+    b = limit / np.sqrt(n)
+    # -x - b (x - 1) - b^2 (x - 1)^2 / 2 = -(x - centre)^2 b^2 / 2 + constant
+    centre = 1 - (1 + b) / b**2
+    law = stats.truncnorm(-centre * b, np.inf, loc=centre, scale=1 / b)
+    x = law.rvs((n, replicates), random_state=1)
+    weights = np.exp((-x - law.logpdf(x)).sum(axis=0))
+    t = (x.mean(axis=0) - 1) / (x.std(axis=0, ddof=1) / np.sqrt(n))
+    corrected = unskewed(t, skewness(x), n)
+    return float(np.mean(weights * (np.maximum(t, corrected) < -limit))), float(np.mean(weights * (t < -limit)))
+
+
+def test_far_tails_of_skewed_draws_are_as_heavy_as_they_say_and_students_are_not() -> None:
+    limit = stats.t.isf(1.4e-11, 999)  # what the grid of unbiasedness compares with
+    corrected, student = far_tail(1000, limit, 2000)
+    assert student > 30 * 1.4e-11
+    assert corrected < 5 * 1.4e-11
+
+
+def test_skewness_is_that_of_the_columns_and_zero_for_constant_ones() -> None:
+    draws = np.random.default_rng(0).standard_exponential((100_000, 1))
+    found = skewness(np.hstack([draws, -draws, np.full_like(draws, 1 / 3), np.zeros_like(draws)]))
+    np.testing.assert_allclose(found, [2, -2, 0, 0], atol=0.1)
+
+
+def test_the_transformed_statistic_increases_and_leaves_symmetric_draws_alone() -> None:
+    t = np.linspace(-50, 50, 1001)
+    for skew in (-8.0, -0.1, 0.5, 20.0):
+        assert (np.diff(unskewed(t, np.full_like(t, skew), 1000)) >= 0).all()
+    np.testing.assert_array_equal(unskewed(t, np.zeros_like(t), 1000), t)
+    np.testing.assert_array_equal(unskewed(np.array([-np.inf, np.inf]), np.zeros(2), 10), [-np.inf, np.inf])
 
 
 # -- the account ---------------------------------------------------------------------------------------------

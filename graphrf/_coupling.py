@@ -21,6 +21,8 @@ _FORMAT = "graphrf coupling 1"
 _OBJECTIVES = ("gram", "pagerank")
 # How far a p_halt may be from those that permutations are shipped for: half of their distance.
 _NEAR = 0.025
+# Ten million numbers: more than could be learned.
+_MOST_BYTES = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +154,18 @@ class Coupling:
             raise ValueError(f"`text` must be a coupling as JSON: {error}") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the record as a JSON file; the file appears whole or not at all."""
+        """Write the record as a JSON file; the file appears whole or not at all.
+
+        ValueError if it would have more than 64 MiB, which `load` does not read.
+        """
+        text = self.to_json().encode()
+        if len(text) > _MOST_BYTES:
+            raise ValueError(
+                f"a coupling that is saved must have at most {_MOST_BYTES:,} bytes as JSON, got {len(text):,}; "
+                "lower its order or number of walkers"
+            )
         with atomic_write(path) as file:
-            file.write(self.to_json().encode())
+            file.write(text)
 
     @classmethod
     def load(cls, path: str | Path) -> Coupling:
@@ -162,8 +173,10 @@ class Coupling:
         path = _checks.path("path", path)
         with whole_file(path, "Coupling.save"):
             with opened(path) as file:
-                text = file.read().decode()
-            return cls(**_arguments(parsed(text)))
+                text = file.read(_MOST_BYTES + 1)
+            if len(text) > _MOST_BYTES:
+                raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
+            return cls(**_arguments(parsed(text.decode())))
 
     def __repr__(self) -> str:
         return f"Coupling({self.n_walkers} walkers, order {self.order}, {self.solver})"

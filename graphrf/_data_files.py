@@ -22,19 +22,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
 import numpy as np
 
 from graphrf._files import atomic_write
 from graphrf._registry import parsed_registry
 
+if TYPE_CHECKING:
+    import requests
+
 DATA_VARIABLE = "GRAPHRF_DATA_DIR"
 CACHE_VARIABLE = "GRAPHRF_CACHE_DIR"
 
 # Seconds without a byte from the publisher after which a download is given up, and seconds for all of it: the
-# largest file takes so long at 7 kB/s.
+# largest file takes so long at 7 kB/s. The second bound is looked at whenever bytes of the content have come: a
+# publisher who sends headers, or what parts the chunks of a content, byte by byte is not stopped by it.
 TIMEOUT, LONGEST = 30, 600
+# Addresses that one file may be sent on to, one after the other.
+_MOST_REDIRECTS = 10
 # Bytes of a file whose size is not known, fetched, decompressed or read: four times the largest that there is.
 MOST = 2**24
 # A read ends when it has so many bytes: little enough that a publisher who sends them one by one is soon seen.
@@ -279,13 +286,17 @@ def _input(key: str) -> bytes:
 def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
     """The published bytes. They stay in memory, bounded, so that nothing half-written stays."""
     import requests
+    import urllib3
     from tqdm import tqdm
 
     url, received, begun = entry["url"], io.BytesIO(), time.monotonic()
     most = entry.get("size", MOST) if entry["stored"] == "identity" else MOST
     try:
-        with requests.get(url, stream=True, timeout=TIMEOUT) as response:
+        with requests.Session() as session, _answer(session, url) as response:
             response.raise_for_status()
+            coding = response.headers.get("Content-Encoding", "identity")
+            if coding.lower() != "identity":
+                raise ValueError(f"it was sent in the encoding {coding[:60]!r}, which was not asked for")
             total = response.headers.get("Content-Length", "")
             # disable=None: a bar on a terminal, nothing in a log.
             with tqdm(
@@ -295,14 +306,14 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
                 unit_scale=True,
                 disable=None,
             ) as bar:
-                for chunk in response.iter_content(_CHUNK):
+                for chunk in response.raw.stream(_CHUNK, decode_content=False):
                     bar.update(received.write(chunk))
                     if received.tell() > most:
                         break
                     if time.monotonic() - begun > LONGEST:
                         raise TimeoutError(f"it took more than {LONGEST} seconds")
     # Addresses that a publisher sends us on to can be such that their parsers raise ValueError.
-    except (requests.RequestException, OSError, ValueError) as error:
+    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
         raise ConnectionError(
             f"{key} is not on this machine and could not be fetched from {url} "
             f"({type(error).__name__}: {error}); {_by_hand(key, target)}"
@@ -313,6 +324,24 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
             f"nothing was stored; {_by_hand(key, target)}"
         )
     return received.getvalue()
+
+
+def _answer(session: requests.Session, url: str) -> requests.Response:
+    """The answer from an address, or from where it sends us on to; of its content nothing is read yet.
+
+    requests would read the whole content of an answer that sends us on, however long it is.
+    """
+    import requests
+
+    session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
+    for _ in range(_MOST_REDIRECTS):
+        # What is compressed in transfer can be larger than what comes over the wire.
+        response = session.get(url, stream=True, timeout=TIMEOUT, headers={"Accept-Encoding": "identity"})
+        if not response.is_redirect:
+            return response
+        response.close()
+        url = urljoin(url, response.headers["Location"])
+    raise requests.TooManyRedirects(f"it was sent on more than {_MOST_REDIRECTS} times")
 
 
 def _by_hand(key: str, target: Path) -> str:

@@ -161,9 +161,11 @@ _WAYS_OUT = {
 
 def cannot_write(error: OSError, place: str | os.PathLike[str], argument: str) -> OSError:
     """The same error, which names the argument and the place, and says what to do."""
+    text = str(place)
+    shown = repr(text) if len(text) <= 500 else f"{text[:60]!r}... of {len(text):,} characters"
     return OSError(
         error.errno,
-        f"`{argument}` must be one that can be written to, got {str(place)!r} ({error.strerror or error}); "
+        f"`{argument}` must be one that can be written to, got {shown} ({error.strerror or error}); "
         f"{_WAYS_OUT.get(error.errno or 0, 'choose another place')}; what was there before is unchanged",
     )
 

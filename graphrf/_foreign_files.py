@@ -37,7 +37,7 @@ def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> by
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no plain file, is empty, or is a damaged or truncated gzip file.
+        If it is no plain file, is empty, is a damaged or truncated gzip file, or what is left is still one.
     MemoryError
         If it has more than `memory_limit / factor` bytes.
     """
@@ -56,6 +56,10 @@ def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> by
                 if most is not None and length > most:
                     require(path, length, length * factor, memory_limit, at_least=True)
             content = b"".join(pieces)
+    if content.startswith(b"\x1f\x8b"):
+        twice = path.name.lower().endswith(".gz")
+        way_out = "decompress it once" if twice else "give it a name that ends in .gz"
+        raise ValueError(f"{path} is compressed by gzip{' twice' if twice else ''}; {way_out}")
     if not content or content.isspace():
         raise ValueError(f"{path} is empty; a file with a graph or a mesh was wanted")
     return content

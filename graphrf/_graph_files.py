@@ -42,7 +42,6 @@ _MISSING = {"", "-", "?", "na", "n/a", "nan", "none", "null"}
 # No two ways to match one text: a cell of many digits would take quadratic time.
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
-
 # Characters that part the cells of a line.
 _ASCII_MARKS = ",; \t\v\f\x1c\x1d\x1e\x1f"
 _MARKS = _ASCII_MARKS + "\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
@@ -83,7 +82,11 @@ def read_text(path: Path, factor: float = _TEXT, memory_limit: int | None = None
         raise ValueError(
             f"{path}, line {line}: not UTF-8 text (byte 0x{content[error.start]:02x}); convert it to UTF-8"
         ) from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise ValueError(f"{path}, line {line}: a byte is zero, as in no text; convert the file to UTF-8")
+    return text
 
 
 # -- edge lists ----------------------------------------------------------------------------------------
@@ -196,7 +199,7 @@ def _has_header(cells: list[str], width: int, columns: tuple[str | int, str | in
     first = [cells[int(column)].strip() for column in columns]
     if (first[0].lower(), first[1].lower()) in _HEADER_TITLES:
         return True
-    if all(_NUMBER.fullmatch(cell) for cell in first) or len(cells) == width:
+    if not any(map(_may_be_title, first)) or len(cells) == width:
         return False
     second = [cells[width + int(column)].strip() for column in columns]
     if all(_NUMBER.fullmatch(cell) for cell in second):
@@ -204,11 +207,20 @@ def _has_header(cells: list[str], width: int, columns: tuple[str | int, str | in
     # Names of nodes do not tell, but the title of a column of numbers does.
     return any(
         cells[column].strip().lower() not in _MISSING
-        and not _NUMBER.fullmatch(cells[column].strip())
+        and _may_be_title(cells[column].strip())
         and _NUMBER.fullmatch(cells[width + column].strip()) is not None
         for column in range(width)
         if column not in columns
     )
+
+
+def _may_be_title(cell: str) -> bool:
+    """Whether a cell is no number, nor one in the eyes of others: inf, 1_000."""
+    try:
+        float(cell)
+    except ValueError:
+        return _NUMBER.fullmatch(cell.replace("_", "")) is None
+    return False
 
 
 def _column(path: Path, column: str | int, titles: list[str] | None, width: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._foreign_files import first_bytes, foreign, read_bytes, short
-from graphrf._memory import available_memory
+from graphrf._memory import available_memory, limit_words
 from graphrf._npz_files import read_arrays
 
 _BANNER = b"%%matrixmarket"
@@ -20,6 +20,13 @@ _BANNER = b"%%matrixmarket"
 # `_graph_files` (42 for dense symmetric MatrixMarket, 26 for patterns, 5 for numbers; 4.6 for npz).
 _MATRIX_MARKET = 50.0
 _NPZ = 6.0
+# Memory that the graph of a file takes for each of its nodes: up to 22 bytes, measured in the same way with one
+# edge and 4 10^6 to 2 10^7 nodes, and twice that where pointers have 64 bits.
+_ROW = 48.0
+# What numbers in MatrixMarket files are written with, nan and infinity among them.
+_OF_NUMBERS = b"0123456789+-.eEnNaAiIfFtTyY \t\r\n\v\f"
+_DIGITS = re.compile(rb"\d+")
+_NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|nan|inf|infinity)", re.IGNORECASE)
 
 
 def is_matrix_market(path: Path) -> bool:
@@ -35,7 +42,7 @@ def read_matrix_market(path: Path, memory_limit: int | None = None) -> Any:
     content = read_bytes(path, _MATRIX_MARKET, memory_limit)
     with foreign(path, "MatrixMarket file"):
         matrix = _market_matrix(content)
-    return _real(path, matrix)
+    return _real(path, matrix, memory_limit)
 
 
 def _market_matrix(content: bytes) -> Any:
@@ -58,14 +65,15 @@ def _market_matrix(content: bytes) -> Any:
     )
     if not known:
         raise ValueError(f"no matrices of the kind {short(' '.join((form, field, symmetry)))} are known")
-    line = b"%"
+    line, number = b"%", 1
     while line[:1] in (b"%", b""):
         if at >= len(content):
             raise ValueError("it ends before its size")
         line, at = _line(content, at)
+        number += 1
     sizes = line.split()
     if len(sizes) != (2 if form == "array" else 3) or not all(re.fullmatch(rb"\d{1,18}", size) for size in sizes):
-        raise ValueError(f"its size must be whole numbers, got {short(line)}")
+        raise ValueError(f"line {number}: its size must be whole numbers, got {short(_text(line))}")
     rows, columns, *entries = map(int, sizes)
     halved = symmetry != "general"
     if rows < 1 or columns < 1 or (halved and rows != columns):
@@ -75,21 +83,20 @@ def _market_matrix(content: bytes) -> Any:
         declared = rows * columns if not halved else rows * (rows - 1 if skew else rows + 1) // 2
     else:
         declared = entries[0]
-    each = 1 if form == "array" else 2 if field == "pattern" else 3
+    places = 0 if form == "array" else 2
+    each = places + (field != "pattern")
+    body = content[at:]
     # A number takes two bytes: a digit, and what parts it from the next.
-    if 2 * each * declared > len(content) - at + 1:
-        raise ValueError(f"it declares {declared:,} entries, more than its {len(content):,} bytes can hold")
-    numbers = _numbers(content[at:])
-    if numbers.size != each * declared:
-        raise ValueError(f"it declares {declared:,} entries of {each} numbers, and holds {numbers.size:,} numbers")
+    table = _table(body, declared, each, places) if 2 * each * declared <= len(body) + 1 else None
+    within = (
+        table is not None and ((table[:, :places] >= 1) & (table[:, :places] <= (rows, columns)[:places])).all()
+    )
+    if table is None or not within:
+        raise ValueError(_fault(body, number + 1, declared, each, (rows, columns)[:places]))
     if form == "array":
-        return _dense(numbers, rows, columns, symmetry)
-    table = numbers.reshape(declared, each)
-    places = table[:, :2]
-    if not ((places >= 1) & (places <= (rows, columns)) & (places == np.floor(places))).all():
-        raise ValueError(f"the row or column of an entry is outside of ({rows}, {columns})")
+        return _dense(table[:, 0], rows, columns, symmetry)
     values = np.ones(declared) if field == "pattern" else table[:, 2].copy()
-    row, column = (places[:, axis].astype(np.int64) - 1 for axis in (0, 1))
+    row, column = (table[:, axis].astype(np.int64) - 1 for axis in (0, 1))
     if halved:
         off = row != column
         sign = -1.0 if skew else 1.0
@@ -105,14 +112,60 @@ def _line(content: bytes, at: int) -> tuple[bytes, int]:
     return content[at:end].strip(), end + 1
 
 
-def _numbers(content: bytes) -> np.ndarray:
-    """The numbers of a text, which holds nothing else."""
-    if not content.strip():
-        return np.zeros(0)
+def _table(body: bytes, declared: int, each: int, places: int) -> np.ndarray | None:
+    """The numbers of so many lines of `each`, the first `places` of them plain digits; None if it is not so."""
+    if declared == 0:
+        return np.zeros((0, each)) if not body.strip() else None
     # NumPy's parser knows hexadecimal numbers too; MatrixMarket does not.
-    if content.translate(None, b"0123456789+-.eEnNaAiIfFtTyY \t\r\n\v\f"):
-        raise ValueError("it holds other characters than those of numbers")
-    return np.fromstring(content, dtype=np.float64, sep=" ")
+    if body.translate(None, _OF_NUMBERS):
+        return None
+    characters = np.frombuffer(body, np.uint8)
+    blank = characters <= ord(" ")
+    starts = np.flatnonzero(~blank & np.r_[True, blank[:-1]])
+    if starts.size != declared * each:
+        return None
+    # Whether a line ends between a number and the next one.
+    ends = np.bitwise_or.reduceat(characters == ord("\n"), starts).reshape(declared, each)
+    if ends[:, :-1].any() or not ends[:-1, -1].all():
+        return None
+    if places:
+        digits = (characters >= ord("0")) & (characters <= ord("9"))
+        if np.bitwise_or.reduceat(~(digits | blank), starts).reshape(declared, each)[:, :places].any():
+            return None
+    try:
+        numbers = np.fromstring(body, dtype=np.float64, sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
+    return numbers.reshape(declared, each) if numbers.size == starts.size else None
+
+
+def _fault(body: bytes, first: int, declared: int, each: int, shape: tuple[int, ...]) -> str:
+    """What is wrong with the entries, with the number of the line; `first` is that of the first line."""
+    count = 0
+    for number, line in enumerate(body.split(b"\n"), first):
+        cells = line.split()
+        if not cells:
+            continue
+        count += 1
+        if cells[0][:1] == b"%":
+            return f"line {number}: comments stand before the size"
+        if count > declared:
+            return f"line {number}: it declares {declared:,} entries, and this is one more"
+        for cell, size in zip(cells, shape, strict=False):
+            if not _DIGITS.fullmatch(cell):
+                return f"line {number}: a row or column must be a whole number, got {short(_text(cell))}"
+            if len(cell) > 30 or not 1 <= int(cell) <= size:
+                return f"line {number}: a row or column must be in [1, {size}], got {short(_text(cell))}"
+        bad = next((cell for cell in cells if not _NUMBER.fullmatch(cell)), None)
+        if bad is not None:
+            return f"line {number}: {short(_text(bad))} is not a number"
+        if len(cells) != each:
+            return f"line {number}: {len(cells)} numbers where {each} were wanted"
+    return f"it declares {declared:,} entries and holds {count:,}"
+
+
+def _text(cell: bytes) -> str:
+    return cell.decode("utf-8", "replace")
 
 
 def _dense(numbers: np.ndarray, rows: int, columns: int, symmetry: str) -> np.ndarray:
@@ -133,10 +186,15 @@ def read_npz(path: Path, memory_limit: int | None = None) -> Any:
     content = read_bytes(path, _NPZ, memory_limit)
     limit = available_memory() if memory_limit is None else memory_limit
     with foreign(path, "scipy.sparse npz file"):
-        arrays = read_arrays(io.BytesIO(content), len(content) * 1032 if limit is None else int(limit / _NPZ))
+        most = len(content) * 1032 if limit is None else int(limit / _NPZ)
+        arrays = read_arrays(io.BytesIO(content), most, _OF_MATRICES)
         del content
         matrix = _sparse(arrays)
-    return _real(path, matrix)
+    return _real(path, matrix, memory_limit)
+
+
+# What scipy.sparse.save_npz writes; other members are left alone.
+_OF_MATRICES = ("format", "shape", "data", "indices", "indptr", "row", "col", "coords", "offsets")
 
 
 def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
@@ -177,13 +235,23 @@ def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
     return matrix
 
 
-def _real(path: Path, matrix: Any) -> Any:
-    """The matrix, once it is known to be real and of a size that its entries make credible."""
-    if max(matrix.shape) > max(10**6, 100 * matrix.size):
+def _real(path: Path, matrix: Any, memory_limit: int | None) -> Any:
+    """The matrix, once it is known to be real and of a size that its entries make credible, or that is allowed."""
+    size = max(matrix.shape)
+    needed = _ROW * size
+    if memory_limit is None and size > max(10**6, 100 * matrix.size):
         # A few bytes of a damaged header would otherwise ask for all the memory there is.
         raise ValueError(
-            f"{path} holds a matrix of shape {tuple(matrix.shape)} with {matrix.size} entries; "
-            "nearly all of its nodes would be isolated, so it is taken for damaged"
+            f"{path} holds a matrix of shape {tuple(matrix.shape)} with {matrix.size} entries; nearly all of its "
+            "nodes would be isolated, so it is taken for damaged; if it is not, pass a `memory_limit` for its "
+            f"graph, which takes about {needed / 2**30:.3g} GiB"
+        )
+    limit = available_memory() if memory_limit is None else memory_limit
+    if limit is not None and needed > limit:
+        raise MemoryError(
+            f"{path} holds a matrix of shape {tuple(matrix.shape)}, whose graph takes about "
+            f"{needed / 2**30:.3g} GiB, but {limit_words(memory_limit, limit)}; pass a larger "
+            "`memory_limit`, or drop nodes without edges"
         )
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{path} holds a matrix of dtype {matrix.dtype}; a real one was wanted")

@@ -22,9 +22,9 @@ _MESH = 100.0
 
 
 def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (V, 3) and triangles (F, 3) of a path, a trimesh.Trimesh or a pair of arrays, checked."""
-    if isinstance(mesh, str | Path) or hasattr(mesh, "__fspath__"):
-        vertices, faces = _read(Path(mesh), memory_limit)
+    """Vertices (V, 3) and triangles (F, 3) of a Path, a trimesh.Trimesh or a pair of arrays, checked."""
+    if isinstance(mesh, Path):
+        vertices, faces = _read(mesh, memory_limit)
     elif hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         vertices, faces = np.asarray(mesh.vertices), np.asarray(mesh.faces)
     elif isinstance(mesh, tuple | list) and len(mesh) == 2:
@@ -107,15 +107,16 @@ def _check_whole(path: Path, content: bytes, kind: str, n_faces: int) -> None:
     way_out = "it is damaged or truncated: fetch it again"
     if kind == ".stl":
         size = 84 + 50 * int.from_bytes(content[80:84], "little")
-        if len(content) != size and b"endsolid" not in content:
+        if len(content) != size and b"endsolid" not in content.lower():
             raise ValueError(
                 f"{path} is not a whole STL mesh, neither text with 'endsolid' nor binary of the {size:,} bytes "
                 f"that it declares (it has {len(content):,}); {way_out}"
             )
         return
-    declaration = {".ply": rb"element\s+face\s+(\d+)", ".off": rb"OFF\s+(?:#[^\n]*\n\s*)*\+?\d+\s+\+?(\d+)"}.get(
-        kind
-    )
+    declaration = {
+        ".ply": rb"[\r\n][ \t]*element\s+face\s+(\d+)",  # not within a comment
+        ".off": rb"OFF\s+(?:#[^\n]*\n\s*)*\+?\d+\s+\+?(\d+)",
+    }.get(kind)
     found = re.search(declaration, content[:10_000]) if declaration else None
     if found and n_faces < int(found[1]):
         what = f"{path} is not a whole {kind[1:].upper()} mesh"

@@ -11,6 +11,7 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Collection
 from typing import IO
 
 import numpy as np
@@ -20,8 +21,9 @@ _PIECE = 2**17
 # Deflate writes 258 bytes with two bits at best: nothing honest declares more.
 _DEFLATE_RATIO = 1032
 _NAME = re.compile(r"\w[\w-]*\.npy", re.ASCII)
-# Version 1.0 of the format, as NumPy writes it for all types but records; Python 2 wrote L after long integers.
-_MAGIC = b"\x93NUMPY\x01\x00"
+# NumPy writes version 1.0 for all types but long records; 2.0 and 3.0 have four bytes for the header's length.
+_MAGICS = {b"\x93NUMPY\x01\x00": 2, b"\x93NUMPY\x02\x00": 4, b"\x93NUMPY\x03\x00": 4}
+# Python 2 wrote L after long integers.
 _HEADER = re.compile(
     rb"\{\s*'descr':\s*'([<>|=][biufcSU][1-9]\d{0,8})',\s*'fortran_order':\s*(True|False),"
     rb"\s*'shape':\s*\(((?:\d{1,18}L?,\s*){0,8}(?:\d{1,18}L?)?)\),?\s*\}\s*"
@@ -58,12 +60,13 @@ class _Pieces:
         return True
 
 
-def read_arrays(file: IO[bytes], limit: int) -> dict[str, np.ndarray]:
+def read_arrays(file: IO[bytes], limit: int, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
     """The arrays of an .npz archive by name, each checked against what it declares, in native byte order.
 
-    Accepted are members NAME.npy, stored or deflated, each an array of numbers, booleans or text; nothing else
-    may be in the archive. No more memory than the arrays have bytes is taken beside them (about 1 MB), and never
-    more than the file could hold: 1032 bytes for each of its own.
+    Accepted are members NAME.npy, stored or deflated, each an array of numbers, booleans or text. Without `names`
+    nothing else may be in the archive; with them only these are read, if they are there. No more memory than the
+    arrays have bytes is taken beside them (about 1 MB), and never more than the file could hold: 1032 bytes for
+    each of its own.
 
     Raises
     ------
@@ -77,7 +80,10 @@ def read_arrays(file: IO[bytes], limit: int) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(_Pieces(file)) as archive:
             members = archive.infolist()
-            _check_members(members, size)
+            _check_contents(members, size)
+            if names is not None:
+                members = [member for member in members if member.filename.removesuffix(".npy") in names]
+            _check_members(members)
             total = sum(member.file_size for member in members)
             if total > limit:
                 raise MemoryError(
@@ -88,13 +94,17 @@ def read_arrays(file: IO[bytes], limit: int) -> dict[str, np.ndarray]:
         raise ValueError(f"it is no .npz archive, or not a whole one: {str(error)[:200]}") from None
 
 
-def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
-    """Raise where names, methods or sizes cannot be those of an honest archive of `size` bytes."""
+def _check_contents(members: list[zipfile.ZipInfo], size: int) -> None:
+    """Raise where the members together cannot be those of an honest archive of `size` bytes."""
     names = [member.orig_filename for member in members]
     if len(set(names)) != len(names):
         raise ValueError("it has two members of one name")
     if sum(member.compress_size for member in members) > size:
         raise ValueError("its members overlap, or declare more bytes than the file has")
+
+
+def _check_members(members: list[zipfile.ZipInfo]) -> None:
+    """Raise where the name, method or size of a member is not that of an array that is read here."""
     for member in members:
         name = member.orig_filename
         if not _NAME.fullmatch(name) or member.filename != name:
@@ -112,15 +122,15 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """The array of one member, once its header agrees with its size."""
     name = member.filename[:60]
     with archive.open(member) as stream:
-        start = stream.read(10)
-        length = int.from_bytes(start[8:10], "little")
-        found = _HEADER.fullmatch(stream.read(length)) if start[:8] == _MAGIC else None
+        width = _MAGICS.get(stream.read(8), 0)
+        length = int.from_bytes(stream.read(width), "little")
+        found = _HEADER.fullmatch(stream.read(length)) if width and length < 2**16 else None
         if found is None:
-            raise ValueError(f"its member {name!r} has no header of a plain array (.npy version 1.0, no objects)")
+            raise ValueError(f"its member {name!r} has no header of a plain array (.npy without objects)")
         shape = tuple(int(axis) for axis in re.findall(rb"\d+", found[3]))
         dtype = np.dtype(found[1].decode())
         n_bytes = math.prod(shape) * dtype.itemsize
-        if 10 + length + n_bytes != member.file_size:
+        if 8 + width + length + n_bytes != member.file_size:
             raise ValueError(
                 f"its member {name!r} has another size than the shape {shape} of {dtype} in its header"
             )
@@ -132,7 +142,8 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
                 raise ValueError(f"its member {name!r} ends early")
             data[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
             filled += len(piece)
-        stream.read(1)  # at the end the checksum is compared
+        # At the end the checksum is compared, and what ends a deflated stream may still be unread.
+        stream.read(1)
     if dtype.kind == "b" and data.size and data.max() > 1:
         raise ValueError(f"its member {name!r} holds bytes that are no booleans")
     array = data.view(dtype)

@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from graphrf import _checks
 from graphrf._files import atomic_write
 from graphrf._json_text import parsed
+from graphrf._memory import available_memory
 from graphrf._npz_files import read_arrays
 
 
@@ -31,24 +32,34 @@ def write_record(
 def read_record(path: str | os.PathLike[str], format: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Record and arrays of a file whose record has the given "format"; any fault raises (see `whole_file`).
 
-    The arrays take no more memory than the file has bytes. The checksum of each is compared.
+    The arrays take no more memory than the file has bytes, nor than the machine has, and none before the record is
+    known. The checksum of each is compared.
     """
     with opened(path) as file:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is no .npz archive, or not a whole one")
-        try:
-            arrays = read_arrays(file, os.fstat(file.fileno()).st_size)
-        except MemoryError as error:
-            if type(error) is MemoryError and error.args:  # numpy's own, where memory is short, is a subclass
-                raise ValueError("it is compressed, as no record is, and its arrays are larger than it") from None
-            raise
-    record = parsed(arrays.pop("record").tobytes())
-    if not isinstance(record, dict) or record.get("format") != format:
-        raise ValueError("another format")
+        record = parsed(_arrays(file, ("record",))["record"].tobytes())
+        if not isinstance(record, dict) or record.get("format") != format:
+            raise ValueError("another format")
+        arrays = _arrays(file)
+    del arrays["record"]
     # Files of earlier versions have no list.
     if record.pop("arrays", list(arrays)) != list(arrays):
         raise ValueError("its record and its arrays contradict each other")
     return record, arrays
+
+
+def _arrays(file: IO[bytes], names: Collection[str] | None = None) -> dict[str, np.ndarray]:
+    """Arrays of an uncompressed archive, as `read_arrays`; MemoryError where the machine has no room for them."""
+    size, left = os.fstat(file.fileno()).st_size, available_memory()
+    limit = size if left is None else min(size, left)
+    try:
+        return read_arrays(file, limit, names)
+    except MemoryError as error:
+        # numpy's own, where memory is short, is a subclass
+        if type(error) is MemoryError and error.args and limit == size:
+            raise ValueError("it is compressed, as no record is, and its arrays are larger than it") from None
+        raise
 
 
 def opened(path: str | os.PathLike[str]) -> IO[bytes]:

@@ -581,7 +581,7 @@ def load_features(path: str | os.PathLike[str]) -> Features:
     OSError
         If it cannot be read.
     MemoryError
-        If the features of a folder do not fit; nothing is read by then.
+        If the features do not fit; none of their arrays is read by then.
 
     Notes
     -----

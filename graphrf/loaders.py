@@ -67,9 +67,11 @@ def load_graph(
         Whether the first line of an edge list names its columns. By default it does if a column is asked
         for by name, if its two ends are words such as source, target or id_1, id_2, or if they are not both
         numbers while those of the next line are, or if some other column has a word there (other than NA, null
-        and the like) and a number in the next line.
+        and the like) and a number in the next line. Infinity, NaN and 1_000 are numbers in the first line.
     memory_limit : int, optional
-        Bytes that the reading of a file may take. Default: what the machine has available.
+        Bytes that the reading of a file may take. Default: what the machine has available; then a matrix in a
+        file must have at most 10^6 rows, or 100 for each of its entries, because one that has more is taken for
+        damaged. A row takes up to 48 bytes.
 
     Returns
     -------
@@ -102,13 +104,17 @@ def load_graph(
     line decides the delimiter: a tab if it has one, else a comma, else a semicolon, else white space. Cells
     in quotation marks may hold a comma.
 
+    **Matrices.** A MatrixMarket file has one entry a line, as the format wants it, rows and columns as plain
+    digits, and no comments after its size. Of an npz file only what `save_npz` writes is read, and other members
+    are left alone.
+
     Self-loops are kept. Cost: linear in the size of the source; a million lines of an edge list take about
     2 s and 500 MB.
 
     **Files that are not to be trusted.** Nothing is unpickled, no other file is opened, and XML with a document
-    type or entities is refused; the reader of edge lists and that of npz files are graphrf's own. GML, GraphML,
-    MatrixMarket and meshes are read by networkx, scipy and trimesh: that these never crash, nor read damaged
-    numbers as others, is not promised, and only the size of what they are given is bounded.
+    type or entities is refused; the readers of edge lists, MatrixMarket and npz files are graphrf's own. GML,
+    GraphML and meshes are read by networkx and trimesh: that these never crash, nor read damaged numbers as
+    others, is not promised, and only the size of what they are given is bounded.
 
     Examples
     --------
@@ -138,7 +144,7 @@ def load_graph(
         header = _checks.flag("header", header)
     if memory_limit is not None:
         memory_limit = _checks.integer("memory_limit", memory_limit, low=1)
-    if isinstance(source, str | os.PathLike):
+    if isinstance(source, str | bytes | os.PathLike):
         path = Path(_checks.path("source", source))
         with _named(path):
             return _from_file(path, weight, weight_is, directed, columns, header, memory_limit)
@@ -393,7 +399,7 @@ def from_mesh(
         raise ValueError("`weights` = 'cotangent' needs on='vertices', got on='faces'")
     if memory_limit is not None:
         memory_limit = _checks.integer("memory_limit", memory_limit, low=1)
-    if isinstance(mesh, str | os.PathLike):
+    if isinstance(mesh, str | bytes | os.PathLike):
         mesh = Path(_checks.path("mesh", mesh))
         with _named(mesh):
             vertices, faces = _meshes.mesh_arrays(mesh, memory_limit)

@@ -445,6 +445,41 @@ def test_headers_are_told_from_edges(tmp_path):
     assert nodes("ann,bob,friends\nbob,cid,family\n") == ("ann", "bob", "cid")
 
 
+@pytest.mark.parametrize("cell", ["inf", "-inf", "Infinity", "1_0", "1_0.5", "1__0"])
+def test_a_first_edge_with_a_strange_number_is_no_header(tmp_path, cell):
+    path = write(tmp_path, "e.csv", f"a,b,{cell}\nb,c,2\n")
+    assert load_graph(path).nodes == ("a", "b", "c")
+    with pytest.raises(ValueError, match=r"e\.csv, line 1: "):
+        load_graph(path, weight=2)
+    assert load_graph(path, weight=2, header=True).nodes == ("b", "c")
+    assert load_graph(write(tmp_path, "f.csv", f"{cell},7\n1,2\n")).nodes == (cell, "7", "1", "2")
+
+
+def test_lines_with_zero_bytes_are_no_headers_and_no_edges(tmp_path):
+    for text, line in (("a\0,b\n1,2\n", 1), ("a,b,\0\nb,c,2\n", 1), ("1,2\n\n2,\0\n", 3)):
+        with pytest.raises(ValueError, match=rf"e\.csv, line {line}: a byte is zero"):
+            load_graph(write(tmp_path, "e.csv", text))
+    with pytest.raises(ValueError, match=r"line 1: a byte is zero, as in no text; convert the file to UTF-8"):
+        load_graph(write(tmp_path, "e.csv", "1,2\n".encode("utf-16-le")))
+
+
+def test_what_is_compressed_otherwise_than_its_name_says_is_told_so(tmp_path):
+    once = gzip.compress(b"0,1\n")
+    for suffix in ("csv", "mtx", "gml"):
+        with pytest.raises(ValueError, match=r"is compressed by gzip twice; decompress it once"):
+            load_graph(write(tmp_path, f"e.{suffix}.gz", once))
+        with pytest.raises(ValueError, match=r"is compressed by gzip; give it a name that ends in .gz"):
+            load_graph(write(tmp_path, f"e.{suffix}", once))
+
+
+def test_paths_may_be_bytes(tmp_path):
+    path = write(tmp_path, "é.csv", "0,1\n")
+    assert load_graph(os.fsencode(path)).n_edges == 1
+    off = write(tmp_path, "m.off", "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n")
+    pytest.importorskip("trimesh")
+    assert from_mesh(os.fsencode(off)).n_nodes == 1
+
+
 def test_names_that_only_look_like_numbers_stay_names(tmp_path):
     graph = load_graph(write(tmp_path, "e.csv", "007,7\n1_0,10\n"))
     assert graph.nodes == ("007", "7", "1_0", "10")
@@ -733,20 +768,35 @@ def test_matrix_market_is_read_as_scipy_reads_it(tmp_path, symmetry, dense_form,
     [
         # the first two end a process that leaves them to scipy 1.17
         ("array real general", "0 0\n", r"its shape is \(0, 0\)"),
-        ("array real general", "3 3\n0\n2\n5E\0\n1\n0\n0\n0\n0\n1\n", "other characters than those of numbers"),
+        ("array real general", "3 3\n0\n2\n5E\0\n1\n0\n0\n0\n0\n1\n", "line 6: '5E.x00' is not a number"),
         ("array real general", "1000000 1000000\n1\n", "declares 1,000,000,000,000 entries"),
         ("array real skew-symmetric", "1000000 1000000\n1\n", "declares 499,999,500,000 entries"),
-        ("coordinate real general", f"2 2 {10**17}\n1 1 1\n", "more than its .* bytes can hold"),
+        ("coordinate real general", f"2 2 {10**17}\n1 1 1\n", "declares 100,000,.* entries and holds 1"),
         ("coordinate real general", f"{10**18} 2 1\n1 1 1\n", "its size must be whole numbers"),
         ("coordinate real general", "2 2 -1\n1 1 1\n", "its size must be whole numbers"),
         ("coordinate real general", "2 2\n1 1 1\n", "its size must be whole numbers"),
-        ("coordinate real general", "2 2 1\n1 1 1\n2 2 2\n", "declares 1 entries of 3 numbers, and holds 6"),
-        ("coordinate real general", "2 2 2\n1 1 1\n2 2 \n", "declares 2 entries of 3 numbers, and holds 5"),
-        ("coordinate real general", "2 2 1\n0 1 1\n", "row or column of an entry is outside"),
-        ("coordinate real general", "2 2 1\n3 1 1\n", "row or column of an entry is outside"),
-        ("coordinate real general", "2 2 1\n1.5 1 1\n", "row or column of an entry is outside"),
-        ("coordinate real general", "2 2 1\n1 1 abc\n", "other characters"),
+        ("coordinate real general", "2 2 1\n1 1 1\n2 2 2\n", "line 5: it declares 1 entries, and this is one"),
+        ("coordinate real general", "2 2 2\n1 1 1\n2 2 \n", "line 5: 2 numbers where 3 were wanted"),
+        ("coordinate real general", "2 2 1\n0 1 1\n", r"line 4: .* in \[1, 2\], got '0'"),
+        ("coordinate real general", "2 2 1\n3 1 1\n", r"line 4: .* in \[1, 2\], got '3'"),
+        ("coordinate real general", "2 2 1\n1.5 1 1\n", "line 4: .* a whole number, got '1.5'"),
+        ("coordinate real general", "2 2 1\n1 1 abc\n", "line 4: 'abc' is not a number"),
         ("coordinate real general", "2 2 1\n1 1 ---\n", "not a readable MatrixMarket file"),
+        # the numbers of these are as many as declared, but their lines say something else
+        ("coordinate pattern symmetric", "5 5 3\n2 1 5\n3 1 5\n", "line 4: 3 numbers where 2 were wanted"),
+        ("coordinate real general", "2 2 2\n1 1 1 2 2 2\n", "line 4: 6 numbers where 3 were wanted"),
+        ("coordinate real general", "2 2 2\n1 1\n1 2 2 2\n", "line 4: 2 numbers where 3 were wanted"),
+        ("coordinate pattern general", "2 2 2\n\n1 1\n\n", "declares 2 entries and holds 1"),
+        ("array real general", "2 2\n1 2\n3 4\n", "line 4: 2 numbers where 1 were wanted"),
+        ("array real general", "2 2\n1\n2\n3\n4\n5\n", "line 8: it declares 4 entries, and this is one more"),
+        ("coordinate real general", "2 2 0\n1 1 1\n", "line 4: it declares 0 entries"),
+        ("coordinate real general", "2 2 2\n1 1 1\n2 2 1.0D+00\n", r"line 5: '1.0D\+00' is not a number"),
+        ("coordinate real general", "2 2 2\n1 1 1\n2 2-1\n", "line 5: .* a whole number, got '2-1'"),
+        ("coordinate real general", "2 2 1\n1.0 1 1\n", "line 4: .* a whole number, got '1.0'"),
+        ("coordinate real general", "2 2 1\n1 1e0 1\n", "line 4: .* a whole number, got '1e0'"),
+        ("coordinate real general", "2 2 1\n1 +1 1\n", "line 4: .* a whole number, got '[+]1'"),
+        ("coordinate real general", "2 2 1\n1 1 1e\n", "line 4: '1e' is not a number"),
+        ("coordinate real general", "2 2 1\n1 1 1\n% end\n", "line 5: comments stand before the size"),
         ("coordinate real general", "% only\n%\n", "ends before its size"),
         ("coordinate real symmetric", "2 3 1\n1 1 1\n", r"its shape is \(2, 3\)"),
         ("coordinate complex hermitian", "1 1 1\n1 1 1 0\n", "complex numbers; a real one was wanted"),
@@ -760,6 +810,27 @@ def test_damaged_matrix_market_is_refused(tmp_path, kind, body, message):
     with pytest.raises(ValueError, match=message) as caught:
         load_graph(write(tmp_path, "m.mtx", f"%%MatrixMarket matrix {kind}\n% a comment\n{body}"))
     assert "m.mtx" in str(caught.value)
+
+
+def test_blank_lines_and_line_ends_of_matrix_market_do_not_matter(tmp_path):
+    text = "%%MatrixMarket matrix coordinate real general\n%\n\n2 2 2\n\n1 2 1\n \t\n 2\t1  .5E+1 \n\n"
+    for content in (text, text.rstrip(), text.replace("\n", "\r\n")):
+        graph = load_graph(write(tmp_path, "m.mtx", content), directed=True)
+        np.testing.assert_array_equal(dense(graph), [[0, 1], [5, 0]])
+
+
+@pytest.mark.parametrize("name", ["m.mtx", "m.npz"])
+def test_a_matrix_with_many_rows_is_read_where_a_memory_limit_allows_it(tmp_path, name):
+    n = 1_000_001
+    path = tmp_path / name
+    with path.open("wb") as file:
+        entry = sp.coo_array(([1.0], ([0], [0])), shape=(n, n))
+        scipy.io.mmwrite(file, entry) if name == "m.mtx" else sp.save_npz(file, entry)
+    with pytest.raises(ValueError, match=r"it is taken for damaged; if it is not, pass a `memory_limit`"):
+        load_graph(path)
+    with pytest.raises(MemoryError, match=r"about 0.0447 GiB, but `memory_limit` is 0.0186 GiB; pass a larger"):
+        load_graph(path, memory_limit=20_000_000)
+    assert load_graph(path, memory_limit=49_000_000).n_nodes == n
 
 
 def test_lines_of_edges_are_those_of_the_file(tmp_path):

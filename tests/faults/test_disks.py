@@ -7,6 +7,7 @@ import errno
 import importlib.util
 import os
 import resource
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -182,6 +183,45 @@ def test_names_may_be_as_long_as_the_disk_allows(tmp_path):
         coupling.save(tmp_path / ("n" * 256))
     assert caught.value.errno == errno.ENAMETOOLONG
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_messages_are_short_however_long_the_path(tmp_path):
+    with pytest.raises(OSError, match=r"\.\.\. of 4,2.. characters \(File name too long\); choose") as caught:
+        grf.Coupling([[1, 0]]).save(str(tmp_path)[:99] + "/" + "n" * 4200)
+    assert len(str(caught.value)) < 500
+
+
+# -- what reaches the disk -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_file_has_reached_the_disk_before_it_has_its_name_and_then_the_name(tmp_path, monkeypatch, old):
+    # After a power cut the name may otherwise stand for nothing, or for half the file.
+    target, calls = tmp_path / "saved", []
+    if old:
+        target.write_bytes(b"old")
+    fsync, replace = os.fsync, os.replace
+
+    def recorded_fsync(handle: int) -> None:
+        facts = os.fstat(handle)
+        if stat.S_ISDIR(facts.st_mode):
+            calls.append(("names", facts.st_ino == tmp_path.stat().st_ino, target.read_bytes()))
+        else:
+            calls.append(("content", facts.st_ino, facts.st_size))
+        fsync(handle)
+
+    def recorded_replace(source: str, to: str) -> None:
+        calls.append(("replace", os.stat(source).st_ino, Path(to)))
+        replace(source, to)
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "replace", recorded_replace)
+    with atomic_write(target) as file:
+        file.write(b"half, ")
+        file.write(b"whole")
+        assert calls == []
+        number = os.fstat(file.fileno()).st_ino
+    assert calls == [("content", number, 11), ("replace", number, target), ("names", True, b"half, whole")]
 
 
 # -- what is kept --------------------------------------------------------------------------------------------

@@ -142,6 +142,29 @@ def test_devices_and_pipes_are_no_files_of_couplings(tmp_path):
             grf.Coupling.load(path)
 
 
+def test_a_file_that_is_too_long_is_refused_unread(tmp_path):
+    path = tmp_path / "coupling.json"
+    with path.open("wb") as file:
+        file.truncate(2**30)  # of holes
+    with (
+        within(SECONDS, 200),
+        pytest.raises(ValueError, match=r"coupling\.json'?: it has more than 67,108,864 bytes"),
+    ):
+        grf.Coupling.load(path)
+
+
+def test_what_would_be_too_long_to_load_is_not_saved(tmp_path, monkeypatch):
+    coupling = grf.Coupling([[1, 0]], p_halt=0.1)
+    coupling.save(tmp_path / "c.json")
+    size = (tmp_path / "c.json").stat().st_size
+    monkeypatch.setattr("graphrf._coupling._MOST_BYTES", size)
+    coupling.save(tmp_path / "c.json")
+    assert grf.Coupling.load(tmp_path / "c.json") == coupling
+    with pytest.raises(ValueError, match=f"at most {size:,} bytes as JSON, got {size + 3:,}; lower its"):
+        grf.Coupling([[1, 0, 2]], p_halt=0.1).save(tmp_path / "c.json")
+    assert grf.Coupling.load(tmp_path / "c.json") == coupling
+
+
 def test_the_shipped_couplings_are_read_through_the_same_checks():
     for objective in ("gram", "pagerank"):
         for p_halt in np.arange(1, 19) / 20:

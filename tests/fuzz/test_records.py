@@ -179,6 +179,28 @@ def test_an_array_that_the_table_of_contents_loses_is_missed(saved_features, tmp
         grf.load_features(path)
 
 
+def test_features_that_memory_has_no_room_for_are_refused_unread(saved_features, tmp_path, monkeypatch):
+    features, content, *_ = saved_features[0]
+    (tmp_path / "f.npz").write_bytes(content)
+    monkeypatch.setattr("graphrf._record_files.available_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match=r"f\.npz.* takes more memory than there is .*; free some"):
+        grf.load_features(tmp_path / "f.npz")
+    monkeypatch.setattr("graphrf._record_files.available_memory", lambda: None)
+    _require_same(grf.load_features(tmp_path / "f.npz"), features)
+
+
+def test_a_file_of_another_format_is_refused_before_its_arrays_are_read(saved_features, tmp_path):
+    _, _, record, arrays = saved_features[0]
+    large = arrays | {"counts": np.zeros(2**24)}  # 128 MiB
+    with (tmp_path / "f.npz").open("wb") as file, zipfile.ZipFile(file, "w") as archive:
+        text = np.frombuffer(json.dumps(record | {"format": "another"}).encode(), np.uint8)
+        for name, array in ({"record": text} | large).items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+    with within(SECONDS, 64), pytest.raises(ValueError, match=r"f\.npz.*another format"):
+        grf.load_features(tmp_path / "f.npz")
+
+
 # -- regressors ----------------------------------------------------------------------------------------------
 
 

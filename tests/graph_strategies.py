@@ -83,6 +83,15 @@ KERNELS = [
     grf.InverseCosine(),
     grf.PowerSeries(taylor=[1.0, 0.5, 0.25]),
     grf.PowerSeries(modulation=[1.0, -0.5, 0.25]),
+    grf.LearnedModulation(3, (0.7, 0.4, -0.2, 0.1)),
 ]
 kernels = st.sampled_from(KERNELS)
+# Kernels of the combinatorial Laplacian, which depend on the scale of the weights.
+COMBINATORIAL = [
+    grf.Diffusion(1.5, laplacian="combinatorial"),
+    grf.RegularizedLaplacian(1.0, 1.5, laplacian="combinatorial"),
+    grf.Matern(1.5, 2.0, laplacian="combinatorial"),
+    grf.PowerSeries(modulation=[1.0, -0.5, 0.25], laplacian="combinatorial"),
+    grf.LearnedModulation(3, (0.7, 0.4, -0.2, 0.1), laplacian="combinatorial"),
+]
 seeds = st.integers(0, 2**32 - 1)

@@ -9,12 +9,20 @@ from hypothesis import strategies as st
 
 import graphrf as grf
 from graphrf.series import kernel_block
-from tests.graph_strategies import KERNELS, graphs, kernels, permutations, relabelled, seeds, union
+from tests.graph_strategies import (
+    COMBINATORIAL,
+    KERNELS,
+    graphs,
+    kernels,
+    permutations,
+    relabelled,
+    seeds,
+    union,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::graphrf.TruncationWarning", "ignore::graphrf.HeavyTailWarning")
 
 SAMPLERS = [grf.RandomWalks(4), grf.ExactPowers(4), grf.CutPowers(3, 4), grf.CompressedPowers(3, 4)]
-COMBINATORIAL = [grf.Diffusion(1.5, laplacian="combinatorial"), grf.Matern(1.5, 2.0, laplacian="combinatorial")]
 
 
 def close(first, second, size=1.0):
@@ -30,6 +38,16 @@ def test_a_kernel_of_relabelled_nodes_is_the_kernel_with_rows_and_columns_permut
     assert close(kernel.dense(other), exact[np.ix_(order, order)])
     v = np.random.default_rng(seed).normal(size=(graph.n_nodes, 2))
     assert close(grf.apply_kernel(other, kernel, v[order]), grf.apply_kernel(graph, kernel, v)[order])
+    assert close(kernel_block(other, kernel), kernel_block(graph, kernel)[np.ix_(order, order)])
+
+
+@settings(max_examples=20)
+@given(graphs(decades=2), st.sampled_from(COMBINATORIAL), seeds)
+def test_a_combinatorial_kernel_of_relabelled_nodes_is_the_kernel_permuted(graph, kernel, seed):
+    order = permutations(graph.n_nodes, seed)
+    other = relabelled(graph, order)
+    exact = kernel.dense(graph)
+    assert close(kernel.dense(other), exact[np.ix_(order, order)])
     assert close(kernel_block(other, kernel), kernel_block(graph, kernel)[np.ix_(order, order)])
 
 
@@ -54,6 +72,28 @@ def test_a_kernel_of_two_components_is_block_diagonal(first, second, kernel):
     assert not series[:n, n:].any()
     assert not series[n:, :n].any()
     assert np.array_equal(series[:n, :n], kernel_block(first, kernel))
+
+
+@settings(max_examples=20)
+@given(graphs(max_nodes=7, decades=2), graphs(max_nodes=7, decades=2), st.sampled_from(COMBINATORIAL))
+def test_a_combinatorial_kernel_of_two_components_is_block_diagonal(first, second, kernel):
+    # A given series is one in W, whose scale is twice the largest degree of all: it must be that of both parts.
+    if isinstance(kernel, grf.PowerSeries | grf.LearnedModulation):
+        assume(first.n_edges and second.n_edges)
+        second = grf.Graph(second.adjacency * (first.degrees.max() / second.degrees.max()))
+    both, n = union(first, second), first.n_nodes
+    block = kernel.dense(both)
+    assert close(block[:n, n:], 0.0, np.abs(block).max())
+    assert close(block[:n, :n], kernel.dense(first))
+    assert close(block[n:, n:], kernel.dense(second))
+    assert not kernel_block(both, kernel)[:n, n:].any()
+
+
+def test_a_given_series_in_w_depends_on_the_largest_degree_of_all_components():
+    # Negative control of the one above.
+    first, second = grf.from_edges([0], [1], [1.0]), grf.from_edges([0], [1], [5.0])
+    for kernel in COMBINATORIAL[3:]:
+        assert not close(kernel.dense(union(first, second))[:2, :2], kernel.dense(first))
 
 
 @settings(max_examples=20)

@@ -99,3 +99,18 @@ def test_the_integral_finds_a_tile_that_two_walkers_share():
         test_every_walk_of_a_source_has_the_survival_table_exactly(
             monkeypatch, SURVIVALS["table"], lambda survival: law, 2
         )
+
+
+def test_the_integral_finds_strata_that_are_not_rotated():
+    # Negative control: walk j is then always in stratum permutations[0, j]; the mean over the walks is as it was.
+    rotated = _lengths
+
+    def unrotated(monkeypatch, law, n_walks, uniform, choice):
+        return rotated(monkeypatch, law, n_walks, uniform)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setitem(globals(), "_lengths", unrotated)
+        with pytest.raises(AssertionError):
+            test_every_walk_of_a_source_has_the_survival_table_exactly(
+                monkeypatch, SURVIVALS["table"], grf.Stratified, 5
+            )

@@ -1,6 +1,8 @@
 """The compiled loops: exact integrals over the uniforms, no sampling."""
 
 import math
+from fractions import Fraction
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
@@ -178,6 +180,27 @@ def test_running_shares_are_kept_only_where_weights_differ_within_a_row():
     assert transitions(rowwise_equal).cumulative.size == 0
     shares = transitions(sp.csr_array(np.array([[0.0, 1, 3], [2, 0, 0], [0, 0, 0]]))).cumulative
     np.testing.assert_array_equal(shares, [0.25, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("decades", [0.5, 6, 14])
+def test_running_shares_are_exact_prefix_sums_up_to_the_rounding_of_float64(decades):
+    # The grid of unbiasedness does not see shares that are rounded to float32.
+    rng = np.random.default_rng(0)
+    sizes = np.array([1, 2, 7, 0, 50, 300])
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    weights = 10 ** rng.uniform(-decades / 2, decades / 2, indptr[-1])
+    columns = np.concatenate([np.arange(size) for size in sizes])
+    shares = transitions(sp.csr_array((weights, columns, indptr), shape=(sizes.size, sizes.max()))).cumulative
+    assert shares.dtype == np.float64
+    for start, end in pairwise(indptr):
+        sums = list(accumulate(map(Fraction, weights[start:end])))
+        exact = np.array([float(one / sums[-1]) for one in sums])
+        # Every sum of m terms and the division round by at most 2^-53 of a share, which is at most 1.
+        bound = (2 * (end - start) + 1) * 2.0**-53
+        np.testing.assert_allclose(shares[start:end], exact, rtol=bound, atol=0)
+        if end - start > 1:
+            rounded = exact.astype(np.float32)
+            assert not np.allclose(rounded, exact, rtol=bound, atol=0), "the bound finds float32"
 
 
 def test_a_heavy_row_does_not_blur_the_shares_of_a_light_one():

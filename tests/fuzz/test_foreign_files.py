@@ -410,7 +410,12 @@ def test_the_checksum_is_compared_where_the_stream_ends_after_its_last_byte(tmp_
 
     monkeypatch.setattr(zipfile, "_get_compressor", lambda *_: Compressor())
     n = 20_000
-    parts = {"data": np.ones(n), "indices": np.arange(n), "indptr": np.arange(n + 1), "shape": np.array([n, n])}
+    parts = {
+        "data": np.random.default_rng(0).random(n),
+        "indices": np.arange(n),
+        "indptr": np.arange(n + 1),
+        "shape": np.array([n, n]),
+    }
     good = members(**parts)
     content = archive({"data.npy": good.pop("data.npy")} | good)
     (tmp_path / "m.npz").write_bytes(content)

@@ -403,7 +403,7 @@ def test_the_checksum_is_compared_where_the_stream_ends_after_its_last_byte(tmp_
             self.inner = zlib.compressobj(6, zlib.DEFLATED, -15)
 
         def compress(self, data: bytes) -> bytes:
-            return self.inner.compress(data) + self.inner.flush(zlib.Z_FULL_FLUSH) + b"\0\0\0\xff\xff" * 2000
+            return self.inner.compress(data) + self.inner.flush(zlib.Z_FULL_FLUSH) + b"\0\0\0\xff\xff" * 20_000
 
         def flush(self) -> bytes:
             return self.inner.flush()

@@ -134,6 +134,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
             raise ValueError(
                 f"its member {name!r} has another size than the shape {shape} of {dtype} in its header"
             )
+        # The checksum is compared when all the bytes are read that the member declares, which are these.
         data = np.empty(n_bytes, np.uint8)
         filled = 0
         while filled < n_bytes:
@@ -142,8 +143,6 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
                 raise ValueError(f"its member {name!r} ends early")
             data[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
             filled += len(piece)
-        # At the end the checksum is compared, and what ends a deflated stream may still be unread.
-        stream.read(1)
     if dtype.kind == "b" and data.size and data.max() > 1:
         raise ValueError(f"its member {name!r} holds bytes that are no booleans")
     array = data.view(dtype)

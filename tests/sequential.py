@@ -41,7 +41,7 @@ def assert_unbiased(
 
     The p-values are exact for normal draws. For others they are an approximation: of Student's statistic and of
     what Hall's transformation makes of it with the sample's skewness g, the larger p-value. That errs on the safe
-    side where |g| / sqrt(n0) is below an eighth and what is rare happens some fifty times in n0 draws; else raise
+    side where |g| / sqrt(n0) is below 0.15 and what is rare happens some fifty times in n0 draws; else raise
     n0. Where g is larger, Student's law alone may alarm more than a thousand times as often as it says.
 
     Parameters

@@ -42,7 +42,7 @@ N_WALKS = 6
 RARE = 0.01
 FEWEST = 3
 # Most skewness of a projection, as a share of the root of the number of draws: up to here its p-values hold.
-SKEWED = 0.14
+SKEWED = 0.15
 
 
 # -- graphs --------------------------------------------------------------------------------------------------

@@ -98,6 +98,9 @@ def _market_matrix(content: bytes) -> Any:
     values = np.ones(declared) if field == "pattern" else table[:, 2].copy()
     row, column = (table[:, axis].astype(np.int64) - 1 for axis in (0, 1))
     if halved:
+        if (row < column).any() and (row > column).any():
+            # An entry that is listed on both sides would count twice.
+            raise ValueError("it is symmetric, but has entries on both sides of its diagonal; one was wanted")
         off = row != column
         sign = -1.0 if skew else 1.0
         row, column = np.r_[row, column[off]], np.r_[column, row[off]]

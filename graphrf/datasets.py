@@ -191,7 +191,8 @@ def load(name: str) -> Dataset:
     ValueError
         If there is no such data set, or a file does not have its checksum.
     ConnectionError
-        If a file is neither here nor to be fetched; the message says where to put it.
+        If a file is neither here nor to be fetched; the message says where to put it. A download is given up
+        after 30 seconds without a byte, or when bytes of the file come after 10 minutes.
     OSError
         If a file cannot be read, or the cache cannot be written to: set `GRAPHRF_CACHE_DIR`.
     ImportError

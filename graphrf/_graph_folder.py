@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
 import secrets
 import stat
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from graphrf import _checks
 from graphrf._files import version
 from graphrf._json_text import parsed
+from graphrf._npz_files import read_header
 
 FORMAT = "graphrf graph 1"
 # In the order in which they are written and enter the digest.
@@ -35,8 +36,6 @@ _VERSION = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _ARRAYS_FOLDER = "arrays-"
 # How often a folder is read again that is written over meanwhile.
 _ATTEMPTS = 10
-# What numpy raises for headers that it takes for Python.
-_HEADER_FAULTS = (ValueError, TypeError, SyntaxError, TokenError, OverflowError, RecursionError)
 _WRITERS = "Graph.save or graphrf.write_graph"
 _FACTS = {"format", "version", "n_nodes", "n_edges", "directed", "weighted", "n_entries", "dtypes", "digests"}
 
@@ -300,20 +299,26 @@ def _mapped(file: Path, dtype: np.dtype, size: int) -> np.ndarray:
     _require_file(file)
     try:
         before = version(file)
-        mapped = np.lib.format.open_memmap(file, mode="r")
-        mapped.version = before  # type: ignore[attr-defined]  # whoever maps the file elsewhere can compare
-        length = file.stat().st_size
+        with file.open("rb") as stream:
+            header = read_header(stream)
+            length = os.fstat(stream.fileno()).st_size
+            if header is None:
+                raise fault(file, "is damaged: it has no header of an array")
+            if header.dtype != dtype or header.shape != (size,):
+                raise fault(
+                    file,
+                    f"holds dtype {header.dtype} and shape {header.shape} where the record has {dtype} and "
+                    f"{(size,)}",
+                )
+            expected = header.offset + size * dtype.itemsize
+            if length != expected:
+                raise fault(file, f"has {length} bytes where {expected} were written")
+            mapped = np.memmap(stream, dtype, "r", header.offset, (size,))
     except FileNotFoundError:
         raise _missing(file) from None
-    except (*_HEADER_FAULTS, OSError, EOFError, MemoryError) as error:
-        raise fault(file, f"is damaged ({error})") from None
-    if mapped.dtype != dtype or mapped.shape != (size,):
-        raise fault(
-            file,
-            f"holds dtype {mapped.dtype} and shape {mapped.shape} where the record has {dtype} and {(size,)}",
-        )
-    if length != mapped.offset + mapped.nbytes:
-        raise fault(file, f"has {length} bytes where {mapped.offset + mapped.nbytes} were written")
+    except (OSError, MemoryError) as error:
+        raise fault(file, f"cannot be mapped ({error})") from None
+    mapped.version = before  # type: ignore[attr-defined]  # whoever maps the file elsewhere can compare
     # A plain array over the same map: compiled loops know no other.
     return np.asarray(mapped)
 

@@ -12,7 +12,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Collection
-from typing import IO
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -94,6 +94,26 @@ def read_arrays(file: IO[bytes], limit: int, names: Collection[str] | None = Non
         raise ValueError(f"it is no .npz archive, or not a whole one: {str(error)[:200]}") from None
 
 
+class Header(NamedTuple):
+    """What an .npy file says of its array, and where its entries begin."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    offset: int
+
+
+def read_header(stream: IO[bytes]) -> Header | None:
+    """The header of an .npy file of numbers, booleans or text; None for anything else. Nothing is evaluated."""
+    width = _MAGICS.get(stream.read(8), 0)
+    length = int.from_bytes(stream.read(width), "little")
+    found = _HEADER.fullmatch(stream.read(length)) if width and length < 2**16 else None
+    if found is None:
+        return None
+    shape = tuple(int(axis) for axis in re.findall(rb"\d+", found[3]))
+    return Header(np.dtype(found[1].decode()), shape, "F" if found[2] == b"True" else "C", 8 + width + length)
+
+
 def _check_contents(members: list[zipfile.ZipInfo], size: int) -> None:
     """Raise where the members together cannot be those of an honest archive of `size` bytes."""
     names = [member.orig_filename for member in members]
@@ -122,15 +142,12 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """The array of one member, once its header agrees with its size."""
     name = member.filename[:60]
     with archive.open(member) as stream:
-        width = _MAGICS.get(stream.read(8), 0)
-        length = int.from_bytes(stream.read(width), "little")
-        found = _HEADER.fullmatch(stream.read(length)) if width and length < 2**16 else None
-        if found is None:
+        header = read_header(stream)
+        if header is None:
             raise ValueError(f"its member {name!r} has no header of a plain array (.npy without objects)")
-        shape = tuple(int(axis) for axis in re.findall(rb"\d+", found[3]))
-        dtype = np.dtype(found[1].decode())
+        dtype, shape, order, offset = header
         n_bytes = math.prod(shape) * dtype.itemsize
-        if 8 + width + length + n_bytes != member.file_size:
+        if offset + n_bytes != member.file_size:
             raise ValueError(
                 f"its member {name!r} has another size than the shape {shape} of {dtype} in its header"
             )
@@ -150,4 +167,4 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
         array = array.byteswap(inplace=True).view(dtype.newbyteorder())
     if dtype.kind == "U" and array.size and array.view(np.uint32).max() > 0x10FFFF:
         raise ValueError(f"its member {name!r} holds numbers that are no characters")
-    return array.reshape(shape, order="F" if found[2] == b"True" else "C")
+    return array.reshape(shape, order=order)

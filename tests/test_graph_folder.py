@@ -569,8 +569,9 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         _require_refused(tmp_path / "graph", file, "is no file")
 
 
-# NumPy takes headers for Python, and raises what Python's tokenizer, parser and checks raise.
+# NumPy takes headers for Python, raises what Python's tokenizer, parser and checks raise, and warns of Python 2.
 HEADERS = {
+    "indented": "  {'descr': '<i4',\n 'fortran_order': False, 'shape': (6L,)}",
     "no end": "{'descr': '<i4', 'fortran_order': False, 'shape': (6,",
     "string": "{'descr': '<i4",
     "indents": "{'descr': '<i4',\n  'shape'\n : 1}\n  x\n y",

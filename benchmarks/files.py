@@ -1,0 +1,66 @@
+"""What do readers cost that trust nothing, and writers that leave the old file or the new one, beside plain ones?
+
+python benchmarks/files.py [--entries 2000000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import scipy.io
+import scipy.sparse as sp
+from _machine import header, timed
+
+import graphrf as grf
+from graphrf import _matrix_files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--entries", type=int, default=2_000_000, help="of the matrices")
+    entries = parser.parse_args().entries
+    print(header("scipy"))
+    rng = np.random.default_rng(0)
+    n_nodes = entries // 10
+    ends = np.sort(rng.integers(0, n_nodes, (2, entries)), axis=0)[:, :entries]
+    matrix = sp.coo_array((rng.random(entries), tuple(ends[::-1])), shape=(n_nodes, n_nodes)).tocsr()
+    graph = grf.from_edges(*ends, n_nodes=n_nodes)
+    features = grf.sample_features(graph, grf.RandomWalks(16), seed=0)
+    arrays = {name: array for name, array in features._state().items() if isinstance(array, np.ndarray)}
+    with tempfile.TemporaryDirectory() as folder:
+        market, npz, ours, plain = (Path(folder) / name for name in ("m.mtx", "m.npz", "ours.npz", "plain.npz"))
+        scipy.io.mmwrite(market, matrix, symmetry="general")
+        sp.save_npz(npz, matrix)
+        features.save(ours)
+        np.savez(plain, **arrays)
+        cases = {
+            "MatrixMarket, against scipy": (
+                lambda: _matrix_files.read_matrix_market(market),
+                lambda: scipy.io.mmread(market),
+            ),
+            "npz of scipy, against scipy": (lambda: _matrix_files.read_npz(npz), lambda: sp.load_npz(npz)),
+            "features loaded, against numpy.load": (
+                lambda: grf.load_features(ours),
+                lambda: [np.load(plain)[name] for name in arrays],
+            ),
+            "features saved, against numpy.savez": (
+                lambda: features.save(ours),
+                lambda: np.savez(plain, **arrays),
+            ),
+        }
+        size = sum(array.nbytes for array in arrays.values()) / 2**20
+        print(f"{matrix.nnz:,} entries; features of {size:.0f} MiB; medians [least, largest] of 5 in seconds")
+        for name, (own, rival) in cases.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                pair = [timed(function) for function in (own, rival)]
+            words = "  ".join(f"{median:7.2f} [{least:.2f}, {most:.2f}]" for median, least, most in pair)
+            print(f"{name:<38} {words}  ratio {pair[0][0] / pair[1][0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

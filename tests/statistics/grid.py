@@ -130,7 +130,7 @@ def laws(laplacian: str) -> list[object]:
         law(table) for law, table in itertools.product((grf.IID, grf.Antithetic, grf.Stratified), TABLES)
     ]
     made += [grf.SigmaCoupled(table, coupling) for coupling, table in itertools.product((REVERSED, THREE), TABLES)]
-    made += [grf.SigmaCoupled(0.2), grf.Antithetic(0.7), grf.Truncated(4)]
+    made += [grf.SigmaCoupled(0.2), grf.Antithetic(0.55), grf.Truncated(4)]
     return [*made, grf.AutoLengths(_long(laplacian))]
 
 

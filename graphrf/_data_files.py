@@ -28,6 +28,7 @@ from urllib.parse import urljoin
 import numpy as np
 
 from graphrf._files import atomic_write
+from graphrf._progress import progress_bar
 from graphrf._registry import parsed_registry
 
 if TYPE_CHECKING:
@@ -287,7 +288,6 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
     """The published bytes. They stay in memory, bounded, so that nothing half-written stays."""
     import requests
     import urllib3
-    from tqdm import tqdm
 
     url, received, begun = entry["url"], io.BytesIO(), time.monotonic()
     most = entry.get("size", MOST) if entry["stored"] == "identity" else MOST
@@ -298,14 +298,8 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
             if coding.lower() != "identity":
                 raise ValueError(f"it was sent in the encoding {coding[:60]!r}, which was not asked for")
             total = response.headers.get("Content-Length", "")
-            # disable=None: a bar on a terminal, nothing in a log.
-            with tqdm(
-                total=int(total) if total.isdecimal() else None,
-                desc=key,
-                unit="B",
-                unit_scale=True,
-                disable=None,
-            ) as bar:
+            n_bytes = int(total) if total.isdecimal() else None
+            with progress_bar(key, None, total=n_bytes, unit="B") as bar:
                 for chunk in response.raw.stream(_CHUNK, decode_content=False):
                     bar.update(received.write(chunk))
                     if received.tell() > most:

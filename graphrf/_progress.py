@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any
 
 
@@ -14,7 +15,7 @@ def progress_bar(
     A bar of tqdm, even one that is disabled, takes a lock that forked processes share: one that is killed in it
     stops all others, and one that is forked while a thread holds it waits for ever. So none is made unless shown.
     """
-    if shown is False:
+    if not (sys.stderr.isatty() if shown is None else shown):
         return _NoBar()
     from tqdm import tqdm
 
@@ -24,7 +25,6 @@ def progress_bar(
         unit=f" {unit}" if unit else "",
         unit_scale=True,
         leave=leave,
-        disable=None if shown is None else False,
     )
 
 

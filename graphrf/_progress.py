@@ -6,6 +6,9 @@ import contextlib
 import sys
 from typing import Any
 
+# Counts up to here are shown whole, larger ones as 1.2M.
+_LARGE = 10_000
+
 
 def progress_bar(
     what: str, shown: bool | None, *, total: int | None = None, unit: str = "", leave: bool = True
@@ -23,7 +26,7 @@ def progress_bar(
         desc=what,
         total=total,
         unit=f" {unit}" if unit else "",
-        unit_scale=True,
+        unit_scale=total is None or total >= _LARGE,
         leave=leave,
     )
 

@@ -25,7 +25,7 @@ from graphrf._kernel import cleaned_eigenvalues, require_kernel
 from graphrf._memory import require_memory
 from graphrf._spectral_filter import INTERVALS
 from graphrf._spectral_filter import SpectralFilter as SpectralFilter
-from graphrf._threads import thread_count
+from graphrf._threads import blas_threads, thread_count
 from graphrf.graph import LAPLACIANS, Graph
 from graphrf.kernels import Kernel
 
@@ -196,7 +196,9 @@ def mean_variance(
     n_probes = _checks.integer("n_probes", n_probes, low=2)
     scale = require_kernel(kernel).check_graph(graph)
     if graph.n_nodes <= _LARGEST_EXACT_TRACE:
-        eigenvalues = np.linalg.eigvalsh(graph.laplacian(kernel.laplacian == "normalized").toarray())
+        laplacian = graph.laplacian(kernel.laplacian == "normalized").toarray()
+        with blas_threads(1):  # the bits depend on their number
+            eigenvalues = np.linalg.eigvalsh(laplacian)
         eigenvalues = cleaned_eigenvalues(eigenvalues, graph, kernel.laplacian)
         values = kernel.spectrum(eigenvalues, scale)
         kernel.warn_of_rounding(graph, eigenvalues, values)

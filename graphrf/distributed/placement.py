@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 import numpy as np
@@ -133,7 +134,13 @@ class Blocks(ABC):
                 self.client.scatter([part], workers=[group.address], hash=False, asynchronous=True)
                 for group, part in zip(groups, parts, strict=True)
             )
-            return [future for (future,) in await asyncio.gather(*each)]
+            try:
+                return [future for (future,) in await asyncio.gather(*each)]
+            except KeyError as error:
+                # What the scheduler says of a worker that has just died: it is a loss like any other.
+                if error.args[:1] and error.args[0] in {group.address for group in groups}:
+                    raise CancelledError(f"the worker {error.args[0]} was lost") from error
+                raise
 
         found: list[Future] = self.client.sync(send)
         return found

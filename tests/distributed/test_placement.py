@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import CancelledError
 from types import SimpleNamespace
 
 import numpy as np
@@ -88,3 +90,15 @@ def test_sizes_of_blocks_are_asked_for_once():
     first = blocks.groups()
     blocks.client.nbytes = None
     assert blocks.groups() == first
+
+
+@pytest.mark.parametrize(("key", "expected"), [("small", CancelledError), ("something else", KeyError)])
+def test_a_worker_that_dies_while_parts_are_sent_to_it_is_lost_like_any_other(key, expected):
+    blocks = _Fixed([10, 10], [("small",), ("large",)])
+
+    async def scatter(data, **settings):
+        raise KeyError(key)  # as the scheduler does
+
+    blocks.client.scatter, blocks.client.sync = scatter, lambda send: asyncio.run(send())
+    with pytest.raises(expected, match=key):
+        blocks.sent(blocks.groups(), ["a", "b"])

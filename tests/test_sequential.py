@@ -210,7 +210,8 @@ def test_a_session_fails_if_its_levels_exceed_the_total_on_any_number_of_workers
         [sys.executable, "-m", "pytest", "-p", "xdist", "-p", "tests.false_alarms", "-p", "no:cacheprovider",
          f"-n{workers}", str(tmp_path / "test_session.py")],
         capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
-        env=os.environ | {"PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", false_alarms.VARIABLE: "20261122"},
+        env=os.environ
+        | {"PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", false_alarms.VARIABLE: "20261122"},
     )  # fmt: skip
     lines = session.stdout.splitlines()
     assert session.returncode == 1, session.stdout

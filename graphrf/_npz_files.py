@@ -110,8 +110,12 @@ def read_header(stream: IO[bytes]) -> Header | None:
     found = _HEADER.fullmatch(stream.read(length)) if width and length < 2**16 else None
     if found is None:
         return None
+    try:
+        dtype = np.dtype(found[1].decode())
+    except (TypeError, ValueError):  # floats of 9 bytes
+        return None
     shape = tuple(int(axis) for axis in re.findall(rb"\d+", found[3]))
-    return Header(np.dtype(found[1].decode()), shape, "F" if found[2] == b"True" else "C", 8 + width + length)
+    return Header(dtype, shape, "F" if found[2] == b"True" else "C", 8 + width + length)
 
 
 def _check_contents(members: list[zipfile.ZipInfo], size: int) -> None:

@@ -571,6 +571,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 
 # NumPy takes headers for Python, raises what Python's tokenizer, parser and checks raise, and warns of Python 2.
 HEADERS = {
+    "nine bytes": "{'descr': '<f9', 'fortran_order': False, 'shape': (6,)}",
     "indented": "  {'descr': '<i4',\n 'fortran_order': False, 'shape': (6L,)}",
     "no end": "{'descr': '<i4', 'fortran_order': False, 'shape': (6,",
     "string": "{'descr': '<i4",

@@ -299,7 +299,7 @@ def patched(content: bytes, offset: int, new: bytes) -> bytes:
         (archive(members(data=header("(2,)", "__import__('os')", bytes(16)))), "no header of a plain array"),
         (archive(members(data=header("(2,)", data=bytes(16), version=b"\4\0"))), "no header of a plain array"),
         (archive(members(data=header("(-2,)", data=bytes(16)))), "no header of a plain array"),
-        (archive(members(data=header("(2,)", "'<f3'", bytes(6)))), "data type"),
+        (archive(members(data=header("(2,)", "'<f3'", bytes(6)))), "no header of a plain array"),
         (archive(members(data=header("(2,)", data=bytes(15)))), "has another size than the shape"),
         (archive(members(data=header("(2,)", data=bytes(17)))), "has another size than the shape"),
         (archive(members() | {"data": b""}), "is not named as an array"),

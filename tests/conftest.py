@@ -6,7 +6,6 @@ import importlib
 from pathlib import Path
 
 import networkx as nx
-import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -19,6 +18,7 @@ from tests.false_alarms import (  # noqa: F401 (the hooks act from here)
     pytest_terminal_summary,
     pytest_testnodedown,
 )
+from tests.small_graphs import two_components
 
 # `make test` looks at the same few hundred inputs each time, a night at those of its seed; `make test-full` at
 # 100,000 new ones.
@@ -27,24 +27,16 @@ settings.register_profile("full", max_examples=100_000, deadline=None)
 settings.load_profile("few")
 
 
-def _two_components(weighted: bool) -> grf.Graph:
-    edges = [(0, 1, 2.0), (0, 2, 0.5), (1, 2, 1.0), (2, 3, 3.0), (3, 3, 0.7), (4, 5, 1.5), (5, 6, 0.25)]
-    adjacency = np.zeros((8, 8))
-    for u, v, weight in edges:
-        adjacency[u, v] = adjacency[v, u] = weight if weighted else 1.0
-    return grf.Graph(adjacency)
-
-
 @pytest.fixture(scope="session")
 def weighted_graph() -> grf.Graph:
     """Eight nodes: a triangle with a tail and a self-loop, a path, and an isolated node; unequal weights."""
-    return _two_components(weighted=True)
+    return two_components(weighted=True)
 
 
 @pytest.fixture(scope="session")
 def plain_graph() -> grf.Graph:
     """The same without weights."""
-    return _two_components(weighted=False)
+    return two_components(weighted=False)
 
 
 @pytest.fixture(scope="session")

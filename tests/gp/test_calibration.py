@@ -10,13 +10,13 @@ Simulation-Based Calibration", Theorem 1.
 
 from __future__ import annotations
 
-import networkx as nx
 import numpy as np
 import pytest
 
 import graphrf as grf
 from graphrf.gp.pathwise import posterior_draws
 from tests.sequential import assert_unbiased
+from tests.small_graphs import grid_path_and_node
 
 KERNEL = grf.Diffusion(2.0)
 WALKS = grf.RandomWalks(n_walks=8, lengths=grf.Truncated(12))
@@ -42,11 +42,7 @@ N_TRUTHS = 5_000
 @pytest.fixture(scope="module")
 def graph():
     """A 5 x 8 grid of unequal weights, a path of four nodes, and a node alone."""
-    rng = np.random.default_rng(0)
-    parts = nx.disjoint_union_all([nx.grid_2d_graph(5, 8), nx.path_graph(4), nx.empty_graph(1)])
-    for _, _, edge in parts.edges(data=True):
-        edge["weight"] = rng.uniform(0.5, 2.0)
-    return grf.Graph(nx.to_scipy_sparse_array(parts))
+    return grid_path_and_node()
 
 
 @pytest.fixture(scope="module")

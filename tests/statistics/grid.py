@@ -28,6 +28,7 @@ from graphrf._feature_bounds import HEAVY
 from graphrf.features import Features
 from graphrf.lengths import LengthLaw
 from tests.sequential import assert_unbiased, skewness
+from tests.small_graphs import two_components
 
 LAPLACIANS = ("normalized", "combinatorial")
 DIRECTIONS = ("independent", "stratified")
@@ -48,20 +49,11 @@ SKEWED = 0.15
 # -- graphs --------------------------------------------------------------------------------------------------
 
 
-def _two_components(weighted: bool) -> grf.Graph:
-    """Eight nodes: a triangle with a tail and a self-loop, a path, and an isolated node."""
-    edges = [(0, 1, 2.0), (0, 2, 0.5), (1, 2, 1.0), (2, 3, 3.0), (3, 3, 0.7), (4, 5, 1.5), (5, 6, 0.25)]
-    adjacency = np.zeros((8, 8))
-    for u, v, weight in edges:
-        adjacency[u, v] = adjacency[v, u] = weight if weighted else 1.0
-    return grf.Graph(adjacency)
-
-
 def _karate(weighted: bool) -> grf.Graph:
     return grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight="weight" if weighted else None))
 
 
-GRAPHS = {"small": _two_components, "karate": _karate}
+GRAPHS = {"small": two_components, "karate": _karate}
 
 
 @lru_cache

@@ -8,12 +8,12 @@ posterior is Laplace's approximation, only the mean confidence is tested, up to 
 
 from __future__ import annotations
 
-import networkx as nx
 import numpy as np
 import pytest
 
 import graphrf as grf
 from tests.sequential import assert_unbiased
+from tests.small_graphs import grid_path_and_node
 
 pytest.importorskip("torch", reason="the models need the extra `gp`")
 
@@ -24,11 +24,7 @@ TRUTH = [0.0, (N_DRAWS + 2) / (3 * N_DRAWS), 0.0, 1.0]
 
 @pytest.fixture(scope="module")
 def graph():
-    rng = np.random.default_rng(0)
-    parts = nx.disjoint_union_all([nx.grid_2d_graph(5, 8), nx.path_graph(4), nx.empty_graph(1)])
-    for _, _, edge in parts.edges(data=True):
-        edge["weight"] = rng.uniform(0.5, 2.0)
-    return grf.Graph(nx.to_scipy_sparse_array(parts))
+    return grid_path_and_node()
 
 
 # -- sparse spectrum -----------------------------------------------------------------------------------------

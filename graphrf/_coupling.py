@@ -30,7 +30,7 @@ class Coupling:
     r"""Permutations that couple the lengths of walks, with the record of how they were found.
 
     With n = `order`, walker 1 draws its uniform from tile q of n equal ones, q uniform, and walker j + 1
-    from tile permutations[j - 1][q], each uniformly within its tile and independently. Marginals are
+    from tile `permutations[j - 1][q]`, each uniformly within its tile and independently. Marginals are
     exact for any permutation.
 
     Source: the paper (Reid et al. 2024), Sec. 4.1 and Def. 4.2.

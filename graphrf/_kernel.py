@@ -163,7 +163,7 @@ class Kernel:
     # -- spectra and dense matrices --------------------------------------------------------------
 
     def spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
-        r"""g at eigenvalues of the Laplacian, K = U g(\Lambda) U^T; same shape, float64; `scale` as above."""
+        r"""g at eigenvalues of the Laplacian, K = U g(Lambda) U^T; same shape, float64; `scale` as above."""
         return self._finite(self._spectrum, np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
 
     def root_spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:

@@ -213,13 +213,15 @@ class IID(_Halting):
     p_halt : float in (0, 1), or Survival
         Probability of ending before each step; the mean length is (1 - p) / p.
 
-    Source: the paper, Sec. 4 and App. C.1.
-
     Examples
     --------
     >>> import graphrf as grf
     >>> round(grf.IID(0.1).survival.mean_length, 9)    # (1 - p) / p
     9.0
+
+    References
+    ----------
+    The paper (Reid et al. 2024), Sec. 4 and App. C.1.
     """
 
     rule = Rule.INDEPENDENT
@@ -236,13 +238,15 @@ class Antithetic(_Halting):
     ----------
     p_halt : float in (0, 1), or Survival
 
-    Source: the paper, App. C.2 (Reid et al., NeurIPS 2023).
-
     Examples
     --------
     >>> import graphrf as grf
     >>> grf.RandomWalks(n_walks=8, lengths=grf.Antithetic(0.1)).lengths.group
     2
+
+    References
+    ----------
+    The paper (Reid et al. 2024), App. C.2; Reid et al., NeurIPS 2023.
     """
 
     rule = Rule.ANTITHETIC
@@ -287,14 +291,16 @@ class SigmaCoupled(_Halting):
         The permutations to use; needed with a Survival. See `graphrf.learn_coupling`, and
         `shipped_coupling(p_halt, "pagerank")` for end points.
 
-    Source: the paper, Sec. 4.1, Def. 4.2.
-
     Examples
     --------
     >>> import graphrf as grf
     >>> law = grf.SigmaCoupled(0.1)
     >>> law.coupling
     Coupling(2 walkers, order 30, linear)
+
+    References
+    ----------
+    The paper (Reid et al. 2024), Sec. 4.1, Def. 4.2.
     """
 
     p_halt: float | Survival

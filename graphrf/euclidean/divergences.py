@@ -88,7 +88,7 @@ def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
 
     Notes
     -----
-    With \Sigma_i = R_i R_i^T, the second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by
+    With Sigma_i = R_i R_i^T, the second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by
     the polar factor of R_1^T R_0. It is computed as this sum of squares, which cannot be negative; the traces
     would lose what they share. Eigenvalues below 1e-16 of the largest are rounding, and so are parts of the
     distance of that size. Some 20 k^3 operations.

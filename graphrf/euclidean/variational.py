@@ -239,7 +239,7 @@ class _Variational:
         return self.basis.expected(x) @ self._weights.weights
 
     def variances(self, x: Tensor) -> Tensor:
-        r"""tr(S E \phi \phi^T) + m^T cov(\phi) m, for weights of mean m and covariance S."""
+        r"""tr(S E phi phi^T) + m^T cov(phi) m, for weights of mean m and covariance S."""
         cos, sin, both = self.basis.covariances(x)
         k = cos.shape[1]
         s, m = self._weights.weight_covariance(), self._weights.weights

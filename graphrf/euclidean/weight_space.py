@@ -2,8 +2,8 @@ r"""Gaussian linear models on given features: evidence, posterior and draws, in 
 
 .. math:: y = c + \Phi w + \varepsilon, \quad w \sim N(0, s I_k), \quad \varepsilon \sim N(0, \sigma^2 I_n),
 
-is a Gaussian process of covariance s \Phi \Phi^T. With A = s \Phi \Phi^T + \sigma^2 I_n and
-B = I_k + s \Phi^T \Phi / \sigma^2, log det A = n log \sigma^2 + log det B, and A^-1 needs only B^-1.
+is a Gaussian process of covariance s Phi Phi^T. With A = s Phi Phi^T + sigma^2 I_n and
+B = I_k + s Phi^T Phi / sigma^2, log det A = n log sigma^2 + log det B, and A^-1 needs only B^-1.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def backward_evidence(
 def evidence_by_sums(sums: Sums, scale: Tensor, noise: Tensor, constant: bool) -> Tensor:
     r"""log N(Y; c, A), summed over outputs, c by generalised least squares or 0: O(k^3).
 
-    The quadratic form is the minimum over w of |y - \Phi w|^2 / \sigma^2 + |w|^2 / s, which loses no digits to
+    The quadratic form is the minimum over w of |y - Phi w|^2 / sigma^2 + |w|^2 / s, which loses no digits to
     cancellation between large terms, and whose gradient needs none of the minimiser.
     """
     root = _root(sums.gram, scale, noise)
@@ -102,10 +102,10 @@ def evidence_by_gram(gram: Tensor, sides: Tensor, scale: Tensor, noise: Tensor, 
 
 
 class PrimalPosterior:
-    r"""The weights given Y: mean s B^-1 \Phi^T (Y - c) / \sigma^2, covariance s B^-1.
+    r"""The weights given Y: mean s B^-1 Phi^T (Y - c) / sigma^2, covariance s B^-1.
 
     Source: Reid et al. 2024, "Variance-reducing couplings for random features", App. B.2, Eqs. 39 and 41, with
-    the factor \sigma^-2 in the mean that is left out in print.
+    the factor sigma^-2 in the mean that is left out in print.
     """
 
     def __init__(self, sums: Sums, scale: Tensor, noise: Tensor, constant: bool) -> None:
@@ -133,7 +133,7 @@ class PrimalPosterior:
 
 
 class DualPosterior:
-    r"""The same through A: mean s \Phi^T A^-1 (Y - c), for n < k rows.
+    r"""The same through A: mean s Phi^T A^-1 (Y - c), for n < k rows.
 
     Source: Reid et al. 2024, App. B.2, Eq. 43.
     """

@@ -52,7 +52,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     .. math:: p(\mathrm{class}\ c \mid f) = \frac{e^{f_c}}{\sum_b e^{f_b}}, \quad
               f_c \sim N\!\left(b_c, \; \sigma^2 K_{ij} / \sqrt{K_{ii} K_{jj}}\right),
 
-    independent latent functions that share the node kernel K and the output scale \sigma^2, with means b_c, the
+    independent latent functions that share the node kernel K and the output scale sigma^2, with means b_c, the
     logarithms of the classes' shares among the labels. The posterior is Laplace's approximation
     (`graphrf.gp.laplace`).
     Hyperparameters maximise its marginal likelihood on at most `max_train` labelled nodes; the posterior uses all
@@ -77,7 +77,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         variance of every latent function everywhere. Unlike the mean variance of `GraphGPRegressor`, this evens
         out what kernels of the normalized Laplacian owe to the degrees.
     output_scale : float, optional
-        \sigma^2, to fix it; None trains it.
+        sigma^2, to fix it; None trains it.
     optimize : bool or sequence of str
         Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
         named.

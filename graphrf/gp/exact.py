@@ -38,8 +38,8 @@ class ExactGraphGP:
     .. math:: y = c + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K / \bar k), \quad
               \varepsilon \sim N(0, s), \quad K = U g(\Lambda) U^\top,
 
-    the model of `GraphGPRegressor`: \bar k = trace(K) / N with `normalize=True`, else 1; c constant, or 0. The
-    Laplacian U \Lambda U^T is decomposed once, on the first fit: refits, on other observations too, reuse it.
+    the model of `GraphGPRegressor`: k_bar = trace(K) / N with `normalize=True`, else 1; c constant, or 0. The
+    Laplacian U Lambda U^T is decomposed once, on the first fit: refits, on other observations too, reuse it.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class ExactGraphGP:
         Variances.
     mean_ : float, or ndarray of shape (p,) for several outputs
     mean_variance_ : float
-        \bar k, or 1 with `normalize=False`.
+        k_bar, or 1 with `normalize=False`.
     log_marginal_likelihood_ : float
         Of all observations, summed over outputs.
 
@@ -71,7 +71,7 @@ class ExactGraphGP:
     -----
     Time: about 10 N^3 operations for the decomposition. Each step of the search costs N m^2 + m^3 / 3
     multiply-adds for m observed nodes; where fewer nodes, u, are unobserved and none is observed twice only N u^2,
-    by inverting all of A = \sigma^2 K / \bar k + s I and removing the unobserved nodes:
+    by inverting all of A = sigma^2 K / k_bar + s I and removing the unobserved nodes:
     |A_SS| = |A| |M_UU| with M = A^-1, and so on.
 
     The search takes the best of a grid of lengthscales and noises and goes on by the simplex method of Nelder and

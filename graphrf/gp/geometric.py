@@ -76,7 +76,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
     normalize : bool
         Whether K is divided by its mean variance; if not, it is N g(L), as theirs.
     seed : int in [0, 2^63), optional
-        Of the estimate of \bar g on graphs above 1,000 nodes; None draws one, kept in `seed`.
+        Of the estimate of g_bar on graphs above 1,000 nodes; None draws one, kept in `seed`.
 
     Notes
     -----
@@ -88,7 +88,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
 
     Cost of K(X, X2): about 5 l sqrt(s) (heat) to 12 l sqrt(s) (Matérn) sparse products for every distinct node of
     the smaller of X and X2, with s = 1 for the normalized Laplacian and 2 max(degree) for the combinatorial one;
-    as many again for each parameter that asks for a gradient. Memory: the result. \bar g is exact on graphs of at
+    as many again for each parameter that asks for a gradient. Memory: the result. g_bar is exact on graphs of at
     most 1,000 nodes; above it is estimated once by stochastic Lanczos quadrature, with a relative error of about
     1 / sqrt(64 N) for 64 probes (fewer above 62,500 nodes, so that the error stays near 1 / 2000).
 
@@ -157,7 +157,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
         return kernel_block(self.graph, kernel, rows, cols, tol=_TOLERANCE)
 
     def _evaluate(self, params: Mapping[str, Any], block: Any, normalize: bool, share: int = 1) -> Any:
-        r"""`block` of g^(1/share), over \bar g^(1/share); where torch asks for gradients, with its slopes."""
+        r"""`block` of g^(1/share), over g_bar^(1/share); where torch asks for gradients, with its slopes."""
         kernel, given = self._kernel(params)
         names = [name for name in kernel.hyperparameters if getattr(given[name], "requires_grad", False)]
         divisor, shrinking = self._mean(kernel, names) if normalize else (1 / self.graph.n_nodes, {})
@@ -197,7 +197,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
         return Matern(nu, lengthscale, laplacian=self.laplacian), values
 
     def _mean(self, kernel: Kernel, names: list[str]) -> tuple[float, dict[str, float]]:
-        r"""\bar g and its derivatives."""
+        r"""g_bar and its derivatives."""
         if self._density is None:
             probes = int(np.clip(_PROBE_NUMBERS // self.graph.n_nodes, 1, _PROBES))
             rng = np.random.default_rng(self.seed)

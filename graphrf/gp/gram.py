@@ -63,7 +63,7 @@ def jacobian_columns(kernel: Kernel, names: Sequence[str], n: int, scale: float)
 def spectral_derivatives(kernel: Kernel, names: Sequence[str], x: np.ndarray, scale: float) -> np.ndarray:
     r"""dg/d(hyperparameter) at eigenvalues x of W, shape (len(x), len(names)), for K = g(W).
 
-    g = F^2, so dg = 2 F dF with dF(x) = \sum_k (df_k / d\theta) x^k.
+    g = F^2, so dg = 2 F dF with dF(x) = sum_k (df_k / dtheta) x^k.
     """
     if not names:
         return np.zeros((x.size, 0))

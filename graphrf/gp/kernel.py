@@ -40,7 +40,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     with P_k from sampled features or exact, P_k = W^k. It evaluates to a `FactorOperator`: nothing of the graph's
     size squared is formed, by Cholesky or conjugate gradients. Put it into `ScaleKernel`, sums and products as
-    any other kernel; gradients reach \theta through df / d\theta and v.
+    any other kernel; gradients reach theta through df / dtheta and v.
 
     Parameters
     ----------

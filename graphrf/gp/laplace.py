@@ -176,7 +176,7 @@ def _newton(
 class Curvature:
     r"""(K + W^{-1})^{-1} at the mode, which holds all second-order parts: variances, evidence, its gradient.
 
-    With D_c = diag(n pi_c), E_c = D_c (I + K D_c)^{-1}, S = \sum_c E_c = R R^\top and T_c = R^{-1} E_c, its block
+    With D_c = diag(n pi_c), E_c = D_c (I + K D_c)^{-1}, S = sum_c E_c = R R^T and T_c = R^{-1} E_c, its block
     of classes a and b is
 
     .. math:: M_{ab} = \delta_{ab} E_a - T_a^\top T_b, \qquad

@@ -14,7 +14,7 @@ _ROWS_AT_ONCE = 4_096
 
 
 class LatentPrior:
-    r"""C = D K D with K = \sigma^2 F F^T: \sigma^2 F F^T itself, or with its variances divided out.
+    r"""C = D K D with K = sigma^2 F F^T: sigma^2 F F^T itself, or with its variances divided out.
 
     One set of rows F serves labelled and queried nodes, so that C is positive semi-definite over both.
 
@@ -24,7 +24,7 @@ class LatentPrior:
     f : ndarray
         The modulation.
     output_scale : float
-        \sigma^2.
+        sigma^2.
     normalize : bool
         Whether variances are divided out: D_ii = 1 / |F_i|; else D is the identity.
     """

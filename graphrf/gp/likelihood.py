@@ -55,7 +55,7 @@ def log_marginal_likelihood(
 ) -> Likelihood:
     r"""log p(y) for y = H b + f + noise with f ~ N(0, scale K), summed over outputs, by Cholesky.
 
-    With A = scale K + noise diag(1 / counts) and r = \bar y - H b, each output contributes
+    With A = scale K + noise diag(1 / counts) and r = y_bar - H b, each output contributes
 
     .. math:: -\tfrac12 r^\top A^{-1} r - \tfrac12 \log |A| - \tfrac m2 \log 2\pi
 

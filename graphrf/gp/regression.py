@@ -42,8 +42,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K / \bar k), \quad
               \varepsilon \sim N(0, s),
 
-    with covariates x of the nodes (none by default), a node kernel K, its mean variance \bar k = trace(K) / N
-    (`normalize=True`), output scale \sigma^2 and noise variance s. Hyperparameters maximise the marginal
+    with covariates x of the nodes (none by default), a node kernel K, its mean variance k_bar = trace(K) / N
+    (`normalize=True`), output scale sigma^2 and noise variance s. Hyperparameters maximise the marginal
     likelihood of at most `max_train` observed nodes; the posterior uses all observations.
 
     Parameters
@@ -122,7 +122,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     residual_ : float
         Relative residual of the solve.
     mean_variance_ : float
-        \bar k, or 1 with `normalize=False`.
+        k_bar, or 1 with `normalize=False`.
     sampler_ : the sampler of the posterior, or None
     truncation_error_ : float
         Bound on the error of the prior covariance, in operator norm and units of the output scale, that the

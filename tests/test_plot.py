@@ -167,7 +167,7 @@ def test_pagerank_of_zero_is_left_out_of_the_logarithms():
     [
         (lambda: plot.plot_error_against_walks({}), "`curves` must hold at least one"),
         (lambda: plot.plot_error_against_walks({"a": [1.0, 2.0]}), r"shape \(n, 2\) or \(n, 3\).*'a'"),
-        (lambda: plot.plot_error_against_walks({"a": [[4, 0.0]]}), "positive walks and errors"),
+        (lambda: plot.plot_error_against_walks({"a": [[4, 0.0]]}), "positive numbers"),
         (lambda: plot.plot_mesh(VERTICES, FACES, [1.0]), r"one entry a face, shape \(4,\), got \(1,\)"),
         (lambda: plot.plot_mesh(VERTICES[:, :2], FACES, np.ones(4)), r"`vertices` must have shape \(V, 3\)"),
         (lambda: plot.plot_mesh(VERTICES, FACES * 1.0, np.ones(4)), "`faces` must be integers"),

@@ -10,11 +10,11 @@ GRAPHRF_DATA_DIR ?= $(abspath ../shared/data)
 export GRAPHRF_DATA_DIR
 endif
 
-.PHONY: demo test test-full lint clean
+.PHONY: demo test test-full lint docs test-browser clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gp,bo,distributed,mesh,plot,pyg,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gp,bo,distributed,mesh,plot,pyg,test,docs]'
 	touch $@
 
 demo: $(READY)
@@ -26,11 +26,20 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
+# The site, into out/site; warnings, and links that lead nowhere, are errors.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+test: lint docs
 	$(BIN)/python -m pytest -n auto -m "not full" tests --doctest-modules graphrf --doctest-glob='*.md' README.md docs
 
-test-full: lint
+test-full: lint docs
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=full tests --doctest-modules graphrf --doctest-glob='*.md' README.md docs
+
+# The site and the demo's report in a real browser: Chromium, on the PATH or in CHROMIUM.
+test-browser: docs demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	$(BIN)/python checks/browser.py --site out/site --report out/report.html --screenshots out/screenshots
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache out

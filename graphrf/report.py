@@ -196,6 +196,7 @@ def _page(parts: Sequence[Part], figures: Sequence[Sequence[Picture]], record: d
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
 <title>graphrf demo</title>
 <style>{_STYLE}</style>
 </head>

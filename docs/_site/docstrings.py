@@ -25,9 +25,8 @@ class Docstrings(griffe.Extension):
 def _as_markdown(text, own):
     text = _MATH.sub(lambda match: _display(match["indent"], match["latex"]), text)
     text = _ROLE.sub(r"$\1$", text)
-    return "\n".join(
-        line if _TYPE.match(line) else _NAME.sub(lambda match: _link(match, own), line) for line in text.splitlines()
-    )
+    lines = text.splitlines()
+    return "\n".join(line if _TYPE.match(line) else _NAME.sub(lambda m: _link(m, own), line) for line in lines)
 
 
 def _display(indent, latex):

@@ -18,7 +18,9 @@ def on_page_content(content, page, **_):
         try:
             return convert(latex, display="block" if match["open"] == "[" else "inline")
         except Exception as error:
-            raise ValueError(f"{page.file.src_uri}: the formula {latex!r} cannot be rendered: {error!r}") from error
+            raise ValueError(
+                f"{page.file.src_uri}: the formula {latex!r} cannot be rendered: {error!r}"
+            ) from error
 
     made = _FORMULA.sub(as_mathml, content)
     if 'class="arithmatex"' in made:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# Inline, since notebooks drop sheets of style; no colours but the page's own, so that it reads on white and on black.
+# Inline, since notebooks drop sheets of style; in the page's own colours, to be read on white and on black.
 _TABLE = "border-collapse:collapse;margin:0.3em 0"
 _CAPTION = "caption-side:top;text-align:left;font-weight:bold;color:inherit;padding:0.2em 0"
 _CELL = "text-align:left;vertical-align:top;padding:0.2em 1.2em 0.2em 0;border:0"
@@ -19,7 +19,7 @@ _LONGEST, _LONGEST_NAME = 600, 60
 
 
 def table(title: str, rows: Iterable[Sequence[Any]], header: Sequence[str] = ()) -> str:
-    """A titled table, everything in it escaped: facts (label, value), without those that are None, or with columns.
+    """A titled table, escaped: facts (label, value), without those whose value is None; or columns with a header.
 
     Integers get separators of thousands, floats four digits; numbers that are names are passed as text.
     """
@@ -59,7 +59,8 @@ def count(number: int, noun: str) -> str:
 def _row(first: str, row: tuple[Any, ...]) -> str:
     scope = ' scope="row"' if first == "th" else ""
     label = f'<{first}{scope} style="{_CELL}">{_text(row[0])}</{first}>'
-    return f"<tr>{label}{''.join(f'<td style="{_VALUE}">{_text(value)}</td>' for value in row[1:])}</tr>"
+    values = "".join(f'<td style="{_VALUE}">{_text(value)}</td>' for value in row[1:])
+    return f"<tr>{label}{values}</tr>"
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphrf import _checks
+from graphrf import _checks, _html
 from graphrf._files import atomic_write
 from graphrf._json_text import parsed
 from graphrf._record_files import opened, whole_file
@@ -180,6 +180,23 @@ class Coupling:
 
     def __repr__(self) -> str:
         return f"Coupling({self.n_walkers} walkers, order {self.order}, {self.solver})"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        costs = f"{self.cost_after:.4g}, of {self.cost_before:.4g} with independent tiles"
+        rows = [
+            ("walkers", self.n_walkers),
+            ("order", self.order),
+            ("solver", self.solver),
+            ("objective", self.objective),
+            ("cost", None if math.isnan(self.cost_after) else costs),
+            ("learned for", self.kernel or None),
+            ("on", self.graph or None),
+            ("p_halt", self.p_halt),
+            ("law of lengths", self.law or None),
+            ("seed", None if self.seed is None else str(self.seed)),
+        ]
+        return _html.table("Coupling", rows)
 
 
 def _arguments(record: Any) -> dict[str, Any]:

@@ -89,6 +89,9 @@ class FeatureFactor:
         """The longest step."""
         return self._features.max_length
 
+    def __repr__(self) -> str:
+        return f"FeatureFactor({self.shape[0]} x {self.shape[1]}, {self.dtype}, max_length={self.max_length})"
+
     def matrix(self, f: np.ndarray) -> sp.csr_array:
         """F(f) itself, sparse, shape (n, N)."""
         f = np.asarray(f, dtype=np.float64)

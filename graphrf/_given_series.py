@@ -81,10 +81,8 @@ class PowerSeries(Kernel):
         return type(self)(**{self.given: self.coefficients, "laplacian": self.laplacian} | changes)
 
     def __repr__(self) -> str:
-        shown = ", ".join(str(float(c)) for c in self.coefficients[:6])
-        more = f", ... {len(self.coefficients)} terms" if len(self.coefficients) > 6 else ""
         rest = "" if self.laplacian == "normalized" else f", laplacian={self.laplacian!r}"
-        return f"PowerSeries({self.given}=[{shown}{more}]{rest})"
+        return f"PowerSeries({self.given}=[{_shown(self.coefficients)}]{rest})"
 
     @cached_property
     def _values(self) -> np.ndarray:
@@ -195,6 +193,10 @@ class LearnedModulation(Kernel):
             raise ValueError(f"`values` must hold max_length + 1 = {length + 1} numbers, got {len(values)}")
         object.__setattr__(self, "values", values)
 
+    def __repr__(self) -> str:
+        rest = "" if self.laplacian == "normalized" else f", laplacian={self.laplacian!r}"
+        return f"LearnedModulation(max_length={self.max_length}, values=[{_shown(self.values)}]{rest})"
+
     @property
     def hyperparameters(self) -> dict[str, float]:
         return {f"f{k}": value for k, value in enumerate(self.values)}
@@ -243,6 +245,12 @@ def _padded(values: np.ndarray, n: int) -> np.ndarray:
     padded = np.zeros(n)
     padded[: min(n, values.size)] = values[:n]
     return padded
+
+
+def _shown(coefficients: tuple[float | Decimal | Fraction, ...]) -> str:
+    """The first coefficients, for a representation."""
+    more = f", ... {len(coefficients)} terms" if len(coefficients) > 6 else ""
+    return ", ".join(str(float(c)) for c in coefficients[:6]) + more
 
 
 def _coefficients(name: str, values: Iterable[Any]) -> tuple[float | Decimal | Fraction, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from graphrf import _checks, _data_files, _graph_files, _meshes
+from graphrf import _checks, _data_files, _graph_files, _html, _meshes
 from graphrf.graph import Graph
 from graphrf.loaders import from_edges, from_mesh, load_graph
 
@@ -96,6 +96,21 @@ class Dataset:
         if self.targets is not None:
             content.append(f"{len(self.targets)} targets")
         return f"Dataset({self.name!r}: {', '.join(content)})"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        arrays = {name: getattr(self, name) for name in ("targets", "coordinates", "features")}
+        shapes = [(name, " x ".join(map(str, array.shape))) for name, array in arrays.items() if array is not None]
+        rows = [
+            ("what", self.description),
+            ("kind", self.kind),
+            ("graph", self.graph),
+            *shapes,
+            ("extra", ", ".join(self.extra) or None),
+            ("licence", self.licence),
+            ("sources", ", ".join(self.sources) or None),
+        ]
+        return _html.table(f"Dataset {self.name}", rows)
 
 
 def names(kind: str | None = None) -> list[str]:

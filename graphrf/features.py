@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf import _checks, _feature_bounds
+from graphrf import _checks, _feature_bounds, _html
 from graphrf._block_folder import read_folder
 from graphrf._devices import torch_device
 from graphrf._feature_bounds import FeatureKernel
@@ -282,13 +282,36 @@ class Features:
         return int(self._survival.size - 1)
 
     def __repr__(self) -> str:
-        how = f"{self.n_walks} walks a node, {self.n_steps:.4g} steps"
+        how = f"{self.n_walks} walks a node, {self.n_steps} steps"
         if self._of_powers:
-            how = f"powers up to {self.max_length}, {self.n_steps:.4g} multiply-adds"
+            how = f"powers up to {self.max_length}, {self.n_steps} multiply-adds"
         return (
-            f"Features({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.nnz:.4g} non-zeros, "
+            f"Features({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.nnz} non-zeros, "
             f"{self.nbytes / 2**20:.3g} MiB{'' if self.device == 'cpu' else ' on ' + self.device})"
         )
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        rows = [
+            ("nodes", f"{self.shape[0]:,} of {self.n_nodes:,}"),
+            *self._settings_shown(),
+            ("multiply-adds" if self._of_powers else "steps", self.n_steps),
+            ("non-zeros", self.nnz),
+            ("memory", _html.memory(self.nbytes)),
+            ("device", self.device),
+        ]
+        return _html.table("Features", rows)
+
+    def _settings_shown(self) -> list[tuple[str, Any]]:
+        """The rows of the table for notebooks that say how the features were drawn."""
+        settings = [f"{name} {value}" for name, value in self.description.items() if name != "sampler"]
+        return [
+            ("sampler", f"{self.description.get('sampler')}: {', '.join(settings)}"),
+            ("highest power" if self._of_powers else "longest step", self.max_length),
+            ("Laplacian", self.laplacian),
+            ("precision", str(self.dtype)),
+            ("seed", str(self.seed)),
+        ]
 
     @property
     def _of_powers(self) -> bool:

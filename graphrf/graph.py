@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from graphrf import _checks, _graph_folder, _graph_writing
+from graphrf import _checks, _graph_folder, _graph_writing, _html
 from graphrf._memory import require_memory
 from graphrf._threads import cached_property
 
@@ -438,6 +438,25 @@ class Graph:
         kind = "directed" if self._directed else "undirected"
         weights = "weighted" if self.is_weighted else "unweighted"
         return f"Graph({self.n_nodes} nodes, {self.n_edges} edges, {kind}, {weights})"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        names = None
+        if self._names is not None:
+            more = ", ..." if self.n_nodes > 3 else ""
+            names = ", ".join(_html.short_name(name) for name in self._names[:3]) + more
+        adjacency = self._adjacency
+        size = _html.memory(sum(array.nbytes for array in (adjacency.indptr, adjacency.indices, adjacency.data)))
+        rows = [
+            ("nodes", self.n_nodes),
+            ("edges", self.n_edges),
+            ("kind", "directed" if self._directed else "undirected"),
+            ("weights", "different" if self.is_weighted else "all alike"),
+            ("names", names),
+            ("memory", size if self._remade_by is None else f"{size}, on disk"),
+            ("folder", None if self._remade_by is None else self._remade_by[1][0]),
+        ]
+        return _html.table("Graph", rows)
 
     def __len__(self) -> int:
         return self.n_nodes

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf import _checks
+from graphrf import _checks, _html
 from graphrf._feature_bounds import served_modulation
 from graphrf._feature_rows import dense_product, row_numbers
 from graphrf._kernel import require_kernel
@@ -154,8 +154,21 @@ class ProductFeatures:
     def __repr__(self) -> str:
         return (
             f"ProductFeatures({self.shape[0]} nodes of {self.n_nodes}, {self.n_factors} factors, "
-            f"{self.n_steps:.4g} steps, {self.nnz:.4g} non-zeros, {self.nbytes / 2**20:.3g} MiB)"
+            f"{self.n_steps} steps, {self.nnz} non-zeros, {self.nbytes / 2**20:.3g} MiB)"
         )
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        rows = [
+            ("nodes", f"{self.shape[0]:,} of {self.n_nodes:,}"),
+            ("factors", self.n_factors),
+            ("steps", self.n_steps),
+            ("non-zeros", self.nnz),
+            ("memory", _html.memory(self.nbytes)),
+            ("Laplacian", self.laplacian),
+            ("seed", None if self.seed is None else str(self.seed)),
+        ]
+        return _html.table("ProductFeatures", rows)
 
     # -- matrices --------------------------------------------------------------------------------
 

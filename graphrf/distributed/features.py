@@ -12,7 +12,7 @@ import psutil
 import scipy.sparse as sp
 from distributed import Client
 
-from graphrf import _checks, _feature_bounds
+from graphrf import _checks, _feature_bounds, _html
 from graphrf._block_folder import BlockFolder, Rows
 from graphrf._feature_bounds import FeatureKernel
 from graphrf._feature_factor import checked_columns
@@ -163,6 +163,19 @@ class DistributedFeatures:
     def __repr__(self) -> str:
         how = f"powers up to {self.max_length}" if self._frame._of_powers else f"{self.n_walks} walks a node"
         return f"DistributedFeatures({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.n_blocks} blocks)"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks; what workers would have to be asked for is there once they were asked."""
+        known = "_facts" in vars(self)
+        rows = [
+            ("nodes", f"{self.shape[0]:,} of {self.n_nodes:,}"),
+            ("blocks", self.n_blocks),
+            *self._frame._settings_shown(),
+            ("multiply-adds" if self._frame._of_powers else "steps", self.n_steps if known else None),
+            ("non-zeros", self.nnz if known else None),
+            ("memory on all workers", _html.memory(self.nbytes) if known else None),
+        ]
+        return _html.table("DistributedFeatures", rows)
 
     def __copy__(self) -> DistributedFeatures:
         return self

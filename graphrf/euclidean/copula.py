@@ -22,7 +22,7 @@ DIRECTIONS = ("iid", "orthogonal", "simplex")
 READOUTS = ("fourier", "laplace")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GaussianCopula:
     r"""A Gaussian copula, as a coupling of the norms of a block of frequencies.
 
@@ -80,6 +80,9 @@ class GaussianCopula:
         """The copula of `order` independent uniforms."""
         return cls(np.eye(_checks.integer("order", order, low=1)))
 
+    def __repr__(self) -> str:
+        return f"GaussianCopula(order {self.order})"
+
     @property
     def order(self) -> int:
         """Frequencies in a block."""
@@ -101,7 +104,7 @@ class GaussianCopula:
         return np.clip(u, 2.0**-53, 1 - 2.0**-53)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LearnedCopula:
     """What `learn_copula` returns.
 
@@ -115,6 +118,9 @@ class LearnedCopula:
 
     copula: GaussianCopula
     losses: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"LearnedCopula({self.copula!r}, {self.losses.size} steps)"
 
 
 def learn_copula(

@@ -157,8 +157,18 @@ def draw_frequencies(
     return DenseFrequencies((units * lengths[:, :, None]).reshape(-1, dimension)[:n])
 
 
-@dataclass(frozen=True, eq=False)
-class DenseFrequencies:
+class _Sized:
+    """What is represented by its shape."""
+
+    shape: Any
+
+    def __repr__(self) -> str:
+        n, d = self.shape
+        return f"{type(self).__name__}({n} x {d})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DenseFrequencies(_Sized):
     """Frequencies as a matrix."""
 
     matrix: np.ndarray
@@ -186,8 +196,8 @@ class DenseFrequencies:
         return self.matrix.astype(np.float32)
 
 
-@dataclass(frozen=True, eq=False)
-class FastFrequencies:
+@dataclass(frozen=True, eq=False, repr=False)
+class FastFrequencies(_Sized):
     """Blocks D S H D_1 H D_2 H D_3, known by their signs and norms: O(m) memory, O(m log d) time a point."""
 
     signs: np.ndarray
@@ -221,8 +231,8 @@ class FastFrequencies:
         return y.flatten(-2)[..., :n]
 
 
-@dataclass(frozen=True, eq=False)
-class AntitheticFrequencies:
+@dataclass(frozen=True, eq=False, repr=False)
+class AntitheticFrequencies(_Sized):
     """Frequencies and their negatives."""
 
     half: Frequencies

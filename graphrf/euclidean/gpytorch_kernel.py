@@ -124,6 +124,10 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
         frequencies = torch.tensor(matrices, dtype=self.raw_lengthscale.dtype)
         self.register_buffer("frequencies", frequencies.reshape(*self.batch_shape, n_frequencies, dimension))
 
+    def extra_repr(self) -> str:
+        *_, m, d = self.frequencies.shape
+        return f"dimension={d}, n_frequencies={m}"
+
     def features(self, x: Tensor) -> Tensor:
         """The features of points x (..., n, d), shape (..., n, 2m); differentiable in x and the lengthscale."""
         if x.shape[-1] != self.frequencies.shape[-1]:

@@ -33,7 +33,7 @@ class _Basis(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FunctionDraws:
     """Draws from a posterior, each a function on R^d that can be evaluated anywhere, now or later.
 
@@ -55,6 +55,10 @@ class FunctionDraws:
     basis: _Basis
     dimension: int
     seed: int
+
+    def __repr__(self) -> str:
+        size, draws, _ = self.draws.coefficients.shape
+        return f"FunctionDraws({draws} draws, {size} coefficients, dimension={self.dimension}, seed={self.seed})"
 
     def at(self, x: Any) -> np.ndarray:
         """The draws at points x of shape (q, d); shape (s, q).

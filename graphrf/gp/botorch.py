@@ -64,6 +64,10 @@ class GraphModel(Model):
         mean = np.asarray(regressor.predict(np.zeros(1, dtype=np.int64)))
         self._n_outputs = 1 if mean.ndim == 1 else mean.shape[1]
 
+    def extra_repr(self) -> str:
+        """What torch prints between the brackets."""
+        return f"{self._gp.graph!r}, {self._gp.kernel_!r}, num_outputs={self._n_outputs}"
+
     @property
     def num_outputs(self) -> int:
         """Columns of the y that the regressor was fitted to."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from graphrf import _checks
+from graphrf import _checks, _html
 from graphrf._kernel import cleaned_eigenvalues, require_kernel
 from graphrf._memory import require_memory
 from graphrf.gp.rounding import positive_semidefinite
@@ -188,6 +188,31 @@ class ExactGraphGP:
         """The prior covariance output_scale_ K / mean_variance_ among nodes (default all), without noise."""
         rows = self._vectors()[self.graph.positions(nodes)]
         return np.asarray((rows * self._values) @ rows.T)
+
+    # -- as a Python object ------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_given"):
+            return f"ExactGraphGP({self.graph!r}, {self.kernel!r}, not fitted)"
+        return (
+            f"ExactGraphGP({self.graph!r}, {self.kernel_!r}, output_scale={self.output_scale_:.4g}, "
+            f"noise={self.noise_:.4g}, {self._counts.sum():.0f} observations)"
+        )
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        rows: list[tuple[str, Any]] = [("graph", self.graph), ("kernel", self.kernel), ("fitted", False)]
+        if hasattr(self, "_given"):
+            means = ", ".join(f"{mean:.4g}" for mean in self._constant)
+            rows[1:] = [
+                ("kernel", self.kernel_),
+                ("output scale", self.output_scale_),
+                ("noise", self.noise_),
+                ("mean", means),
+                ("log marginal likelihood", self.log_marginal_likelihood_),
+                ("observations", f"{self._counts.sum():.0f} at {self._counts.size} nodes"),
+            ]
+        return _html.table("ExactGraphGP", rows)
 
     # -- observations ------------------------------------------------------------------------------
 

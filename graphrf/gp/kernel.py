@@ -157,6 +157,13 @@ class GRFKernel(gpytorch.kernels.Kernel):
         value: Tensor = constraint.transform(getattr(self, f"raw_{name}"))
         return value
 
+    def extra_repr(self) -> str:
+        """What torch prints between the brackets; training may leave numbers that make no kernel."""
+        try:
+            return repr(self.kernel)
+        except ValueError:
+            return f"{type(self._template).__name__}, hyperparameters out of range"
+
     @property
     def dtype(self) -> torch.dtype:
         """float32 or float64, as the module was cast."""

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular, svdvals
 from scipy.special import ndtri
 
-from graphrf import _checks
+from graphrf import _checks, _html
 
 
 def rmse(y: Any, mean: Any) -> float:
@@ -194,6 +194,10 @@ class Reliability(NamedTuple):
     confidence: np.ndarray
     accuracy: np.ndarray
     weight: np.ndarray
+
+    def _repr_html_(self) -> str:
+        """A table of the bins for notebooks."""
+        return _html.table("Reliability", zip(*self, strict=True), ("confidence", "accuracy", "predictions"))
 
 
 def reliability(labels: Any, probabilities: Any, *, n_bins: int = 15) -> Reliability:

@@ -55,6 +55,9 @@ class FactorOperator(LinearOperator):
         self._rows = rows
         self._cols = cols
 
+    def __repr__(self) -> str:
+        return f"FactorOperator({' x '.join(map(str, self.shape))}, {self.dtype} on {self.device})"
+
     def _size(self) -> torch.Size:
         return torch.Size((*self._batch, self._rows.shape[0], self._cols.shape[0]))
 

@@ -43,7 +43,7 @@ Solve = Callable[[np.ndarray], S]
 """A^-1 b for b of shape (m, k), with A = F_u F_u^T + diag(noise)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PosteriorDraws:
     """Draws of f - c given the observations: functions, each known by its coefficients in the features.
 
@@ -59,6 +59,10 @@ class PosteriorDraws:
 
     coefficients: np.ndarray
     solution: Any
+
+    def __repr__(self) -> str:
+        size, draws, outputs = self.coefficients.shape
+        return f"PosteriorDraws({draws} draws, {outputs} outputs, {size} coefficients)"
 
     def at(self, rows: FeatureRows) -> np.ndarray:
         """f - c at the inputs whose rows of features are given, shape (q, s, p); one product with the rows."""

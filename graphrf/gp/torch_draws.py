@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -41,7 +41,7 @@ _ROUNDS = 5
 _LEAST = 1e-4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DeviceDraws:
     """Draws of f - m given the observations: functions, each known by its coefficients in the features.
 
@@ -60,8 +60,14 @@ class DeviceDraws:
     coefficients: Tensor
     residual: float
     seed: int
-    _kernel: GRFKernel = field(repr=False)
-    _modulation: Tensor = field(repr=False)
+    _kernel: GRFKernel
+    _modulation: Tensor
+
+    def __repr__(self) -> str:
+        size, draws = self.coefficients.shape
+        place = f"{self.coefficients.dtype} on {self.coefficients.device}"
+        end = f"residual={self.residual:.2g}, seed={self.seed}"
+        return f"DeviceDraws({draws} draws, {size} coefficients, {place}, {end})"
 
     def at(self, x: Tensor) -> Tensor:
         """f - m at nodes of shape (q,) or (q, 1), shape (s, q): one product with their rows of features."""

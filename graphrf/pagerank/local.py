@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf import _checks, _graph_folder
+from graphrf import _checks, _graph_folder, _html
 from graphrf._progress import progress_bar
 from graphrf._threads import ordered_map, thread_count
 from graphrf.graph import Graph, require_graph
@@ -93,21 +93,41 @@ class LocalPageRankResult:
         positions = np.full((self.seeds.size, k), -1, dtype=np.int64)
         values = np.zeros((self.seeds.size, k))
         for row in range(self.seeds.size):
-            entries = slice(self.scores.indptr[row], self.scores.indptr[row + 1])
-            order = np.argsort(-self.scores.data[entries], kind="stable")[:k]
-            positions[row, : order.size] = self.scores.indices[entries][order]
-            values[row, : order.size] = self.scores.data[entries][order]
+            best = self._best_entries(row, k)
+            positions[row, : best.size] = self.scores.indices[best]
+            values[row, : best.size] = self.scores.data[best]
         return positions, values
 
+    def _best_entries(self, row: int, k: int) -> np.ndarray:
+        """Where the `k` largest entries of a row of `scores` stand in its data, largest first."""
+        first, last = self.scores.indptr[row : row + 2]
+        return first + np.argsort(-self.scores.data[first:last], kind="stable")[:k]
+
     def __repr__(self) -> str:
+        return f"LocalPageRankResult({self._facts()})"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: ten nodes of one seed, or the best three of each of the first five."""
+        rows: list[list[Any]] = []
+        for row in range(min(self.seeds.size, 5)):
+            for entry in self._best_entries(row, 10 if self.seeds.size == 1 else 3):
+                names = (self.nodes[int(node)] for node in (self.seeds[row], self.scores.indices[entry]))
+                rows.append([*map(_html.short_name, names), float(self.scores.data[entry])])
+                if self.stderr is not None:
+                    rows[-1].append(float(self.stderr.data[entry]))
+        header = ["seed", "node", "score", *([] if self.stderr is None else ["standard error"])]
+        return _html.table(f"LocalPageRankResult: {self._facts()}", rows, header)
+
+    def _facts(self) -> str:
         how = (
             f"max_residual={self.max_residual:g}"
             if self.max_residual is not None
             else f"epsilon={self.epsilon:g}, {self.walks.sum()} walks, {self.steps.sum()} steps"
         )
+        touched = self.touched.mean() if self.touched.size else 0
         return (
-            f"LocalPageRankResult({self.seeds.size} seeds, {self.scores.shape[1]} nodes, "
-            f"p_halt={self.p_halt:g}, {how}, {self.touched.mean():.0f} nodes touched a seed)"
+            f"{_html.count(self.seeds.size, 'seed')}, {self.scores.shape[1]} nodes, p_halt={self.p_halt:g}, "
+            f"{how}, {touched:.0f} nodes touched a seed"
         )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from graphrf import _checks
+from graphrf import _checks, _html
 from graphrf.lengths import Coupling
 
 # What rounding adds to an iteration of power iteration, in L1 norm; changes below it are rounding alone.
@@ -21,7 +22,7 @@ def iteration_bound(change: Any, p_halt: float) -> Any:
     return np.minimum(((1 - p_halt) * change + ITERATION_ROUNDING) / p_halt, 2.0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
     """Scores of the nodes, which sum to 1; base of the results below.
 
@@ -34,7 +35,7 @@ class Ranking:
 
     scores: np.ndarray
     p_halt: float
-    nodes: Sequence[Hashable] = field(repr=False)
+    nodes: Sequence[Hashable]
 
     def __post_init__(self) -> None:
         self.scores.setflags(write=False)
@@ -54,8 +55,33 @@ class Ranking:
         return self._top(self.scores, k)
 
     def _top(self, scores: np.ndarray, k: int) -> list[tuple[Hashable, float]]:
-        order = np.argsort(-scores, kind="stable")[:k]
-        return [(self.nodes[position], float(scores[position])) for position in order.tolist()]
+        order = _largest(scores, k).tolist()
+        return [(self.nodes[position], float(scores[position])) for position in order]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._facts()}, {self._leader()})"
+
+    def _repr_html_(self) -> str:
+        """A table of the top nodes for notebooks, with standard errors where there are any."""
+        header, rows = self._top_shown()
+        return _html.table(f"{type(self).__name__}: {self._facts()}", rows, header)
+
+    def _top_shown(self) -> tuple[list[str], list[list[Any]]]:
+        """Header and rows of that table: ten nodes, or the first three of each of the first five vectors."""
+        single = self.scores.ndim == 1
+        errors = getattr(self, "stderr", None)
+        rows: list[list[Any]] = []
+        for number, scores in enumerate(self.scores[None] if single else self.scores[:5]):
+            for position in _largest(scores, 10 if single else 3).tolist():
+                row: list[Any] = [] if single else [str(number)]
+                row += [_html.short_name(self.nodes[position]), float(scores[position])]
+                rows.append(row if errors is None else [*row, float(np.atleast_2d(errors)[number, position])])
+        header = [] if single else ["vector"]
+        return [*header, "node", "score", *([] if errors is None else ["standard error"])], rows
+
+    def _facts(self) -> str:
+        """What the representation says of the result beside its best node."""
+        return self._size()
 
     def _size(self) -> str:
         """The graph's size, and the number of vectors where there are several."""
@@ -65,8 +91,19 @@ class Ranking:
     def _leader(self) -> str:
         if self.scores.ndim == 2 and len(self.scores) == 0:
             return "no scores"
-        name, score = self._top(self.scores if self.scores.ndim == 1 else self.scores[0], 1)[0]
-        return f"top {name!r} {score:.4g}"
+        scores = self.scores if self.scores.ndim == 1 else self.scores[0]
+        best = int(np.argmax(scores))
+        return f"top {reprlib.repr(self.nodes[best])} {scores[best]:.4g}"
+
+
+def _largest(scores: np.ndarray, k: int) -> np.ndarray:
+    """Positions of the k largest of N scores, largest first, equal ones in their order: O(N + k log k) time."""
+    if k < scores.size:
+        least = np.partition(scores, scores.size - k)[scores.size - k] if k else np.inf
+        found = np.flatnonzero(scores >= least)
+    else:
+        found = np.arange(scores.size)
+    return found[np.argsort(-scores[found], kind="stable")[:k]]
 
 
 def expected_l1_error(stderr: np.ndarray, n_batches: int) -> float:
@@ -121,10 +158,10 @@ class PageRankResult(Ranking):
         if self.stderr is not None:
             self.stderr.setflags(write=False)
 
-    def __repr__(self) -> str:
+    def _facts(self) -> str:
         return (
-            f"PageRankResult({self._size()}, {self.estimator}, {self.coupling}, "
-            f"p_halt={self.p_halt:g}, {self.walks} walks, {self.steps} steps, {self._leader()})"
+            f"{self._size()}, {self.estimator}, {self.coupling}, p_halt={self.p_halt:g}, "
+            f"{self.walks} walks, {self.steps} steps"
         )
 
 
@@ -154,9 +191,9 @@ class PowerIterationResult(Ranking):
         """
         return float(iteration_bound(self.residual, self.p_halt))
 
-    def __repr__(self) -> str:
+    def _facts(self) -> str:
         state = "converged" if self.converged else "NOT converged"
         return (
-            f"PowerIterationResult({self._size()}, p_halt={self.p_halt:g}, {state} after "
-            f"{self.iterations} iterations, error below {self.error_bound:.2g}, {self._leader()})"
+            f"{self._size()}, p_halt={self.p_halt:g}, {state} after {self.iterations} iterations, "
+            f"error below {self.error_bound:.2g}"
         )

@@ -109,8 +109,8 @@ class MaternSeriesKernel(BaseGeometricKernel):
     ) -> None:
         if _missing is not None:
             raise ImportError(
-                "MaternSeriesKernel needs the GeometricKernels library: pip install geometric-kernels, whose "
-                f"release 1.0.1 needs numpy < 2.4. What failed: {_missing}"
+                "MaternSeriesKernel needs the GeometricKernels library: pip install 'graphrf[geometric]' (its "
+                f"release 1.0.1 needs numpy < 2.4). What failed: {_missing}"
             ) from _missing
         require_graph(graph).require_undirected("a Matérn kernel")
         laplacian = _checks.choice("laplacian", laplacian, LAPLACIANS)

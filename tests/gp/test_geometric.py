@@ -241,6 +241,6 @@ def test_without_the_library_the_message_says_what_to_install(monkeypatch, karat
     monkeypatch.delitem(sys.modules, "graphrf.gp.geometric", raising=False)
     monkeypatch.setitem(sys.modules, "geometric_kernels.feature_maps.base", None)
     module = importlib.import_module("graphrf.gp.geometric")
-    with pytest.raises(ImportError, match="pip install geometric-kernels"):
+    with pytest.raises(ImportError, match=r"pip install 'graphrf\[geometric\]'"):
         module.MaternSeriesKernel(karate)
     monkeypatch.delitem(sys.modules, "graphrf.gp.geometric")

@@ -20,10 +20,10 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from _figures import doublings, figure, legend_below, look
 from _options import add_figure_option
 
 from graphrf.euclidean.frequencies import draw_frequencies
-from graphrf.plot import COLOURS
 
 N_KEYS = DIMENSION = 16
 FREQUENCIES = (4, 8, 16, 32, 64, 128)
@@ -33,6 +33,13 @@ SCHEMES = {
     "orthogonal + PM": {"directions": "orthogonal", "norms": "pm"},
     "simplex": {"directions": "simplex", "norms": "iid"},
     "simplex + PM": {"directions": "simplex", "norms": "pm"},
+}
+LOOKS = {
+    "orthogonal": look("orthogonal"),
+    "orthogonal + PNC": look("+ PNC"),
+    "orthogonal + PM": look("+ PM"),
+    "simplex": look("simplex"),
+    "simplex + PM": look("simplex", is_open=True) | {"linestyle": "--"},
 }
 # What figure 7 shows of each, against orthogonal frequencies: variance, covariance, and error of attention.
 PUBLISHED = {
@@ -118,37 +125,24 @@ def print_table(results: dict[tuple[int, str], np.ndarray], columns: tuple[str, 
 
 
 def draw(results: dict[tuple[int, str], np.ndarray], path: str) -> None:
-    """The three panels of figure 7, each relative to orthogonal frequencies."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import NullFormatter
-
-    figure = Figure(figsize=(10, 3.8), layout="constrained")
-    axes = figure.subplots(1, 3)
+    """The three panels of figure 7, each relative to orthogonal frequencies; bands of two standard errors."""
     counts = sorted({m for m, _ in results})
     titles = ("variance of scores", "covariance of scores", "squared error of attention")
-    for ax, title, number in zip(axes, titles, (0, 1, 3), strict=True):
-        for index, name in enumerate(SCHEMES):
-            pairs = ((results[m, name][:, number], results[m, "orthogonal"][:, number]) for m in counts)
-            ratio, spread = np.array([ratio_and_error(*pair) for pair in pairs]).T
-            colour = "#000000" if index == 0 else COLOURS[index - 1]
-            ax.plot(
-                counts, ratio, color=colour, marker="osD^v"[index], markersize=4.5, linewidth=1.4, label=name,
-                linestyle="--" if index == 0 else "-",
-            )  # fmt: skip
-            ax.fill_between(counts, ratio - spread, ratio + spread, color=colour, alpha=0.18, linewidth=0)
-        ax.set_xscale("log", base=2)
-        ax.set_xticks(counts, [str(m) for m in counts])
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.set_title(title, fontsize=10)
-        ax.set_xlabel("frequencies", fontsize=9)
-        ax.tick_params(labelsize=8.5)
-        ax.grid(color="#ececec", linewidth=0.8)
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("relative to orthogonal, independent norms", fontsize=9)
-    lines, labels = axes[0].get_legend_handles_labels()
-    figure.legend(lines, labels, loc="outside lower center", ncols=len(SCHEMES), frameon=False, fontsize=9)
-    figure.savefig(path, dpi=110)
+    with figure(path, height=3.5) as sheet:
+        axes = sheet.subplots(1, 3)
+        for ax, title, number in zip(axes, titles, (0, 1, 3), strict=True):
+            for name, style in LOOKS.items():
+                pairs = ((results[m, name][:, number], results[m, "orthogonal"][:, number]) for m in counts)
+                ratio, spread = np.array([ratio_and_error(*pair) for pair in pairs]).T
+                ax.plot(counts, ratio, label=name, **style)
+                ax.fill_between(
+                    counts, ratio - spread, ratio + spread, color=style["color"], alpha=0.18, linewidth=0
+                )
+            doublings(ax, counts)
+            ax.set_title(title)
+            ax.set_xlabel("frequencies")
+        axes[0].set_ylabel("relative to orthogonal")
+        legend_below(sheet, axes[0], columns=len(LOOKS))
 
 
 def main() -> None:

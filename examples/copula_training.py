@@ -15,19 +15,23 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from _figures import figure, legend_below, look
 from _options import add_figure_option
 from _uci import fit_for, load, split
+from scipy.special import ndtri
 
-from graphrf.euclidean.copula import learn_copula
+from graphrf.euclidean.copula import GaussianCopula, learn_copula
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.plot import COLOURS
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 SCHEMES = {"iid": ("iid", "iid"), "orthogonal": ("orthogonal", "iid"), "+ PNC": ("orthogonal", "pnc")}
-COLOUR = {"iid": "#000000", "orthogonal": COLOURS[1], "+ PNC": COLOURS[2]}
 READOUTS = {"fourier": "Fourier features", "laplace": "Laplace features"}
 
 
@@ -66,45 +70,62 @@ def moving_average(values: np.ndarray, window: float) -> np.ndarray:
     return average
 
 
-def draw(curves: Mapping[str, np.ndarray], lines: Mapping[str, Mapping[str, np.ndarray]], path: str) -> None:
-    """Losses and their moving average; the coupling schemes as horizontal lines, two standard errors each way."""
-    from matplotlib.figure import Figure
+def draw(
+    curves: Mapping[str, np.ndarray],
+    lines: Mapping[str, Mapping[str, np.ndarray]],
+    copulas: Mapping[str, GaussianCopula],
+    path: str,
+) -> None:
+    """A row for each kind of feature: the training curve, the learned correlations, the most opposed pair."""
+    with figure(path, height=5.6) as sheet:
+        rows = sheet.subplots(2, 3, width_ratios=[1.9, 1.15, 1])
+        for (curve, matrix, pair), (readout, title) in zip(rows, READOUTS.items(), strict=True):
+            draw_curve(curve, curves[readout], lines[readout])
+            curve.set_title(title)
+            correlation = copulas[readout].correlation
+            image = matrix.imshow(correlation, cmap="PuOr", vmin=-1, vmax=1)
+            matrix.grid(visible=False)
+            matrix.set_title("learned correlations")
+            matrix.set_xlabel("norm")
+            matrix.set_ylabel("norm")
+            sheet.colorbar(image, ax=matrix, shrink=0.75, ticks=(-1, 0, 1))
+            draw_density(pair, float(correlation.min()))
+        legend_below(sheet, rows[0, 0], columns=4)
 
-    figure = Figure(figsize=(9.5, 3.8), layout="constrained")
-    for ax, (readout, title) in zip(figure.subplots(1, 2), READOUTS.items(), strict=True):
-        loss = curves[readout]
-        steps = np.arange(1, loss.size + 1)
-        ax.plot(steps, loss, color=COLOURS[5], linewidth=0.5, alpha=0.6)
-        ax.plot(
-            steps,
-            moving_average(loss, loss.size / 40),
-            color=COLOURS[0],
-            linewidth=1.6,
-            label="learned (training)",
-        )
-        for scheme, colour in COLOUR.items():
-            values = lines[readout][scheme]
-            bar = 2 * values.std(ddof=1) / values.size**0.5
-            ax.axhline(
-                values.mean(),
-                color=colour,
-                linewidth=1.3,
-                linestyle="-" if scheme == "+ PNC" else "--",
-                label=scheme,
-            )
-            ax.axhspan(values.mean() - bar, values.mean() + bar, color=colour, alpha=0.15, linewidth=0)
-        means = [values.mean() for values in lines[readout].values()]
-        room = max(means) - min(means)
-        ax.set_ylim(max(0, min(means) - 0.3 * room), max(means) + 0.2 * room)
-        ax.set_title(title, fontsize=9)
-        ax.set_xlabel("step", fontsize=9)
-        ax.tick_params(labelsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].set_ylabel("RMSE of the Gram matrix", fontsize=9)
-    figure.legend(
-        *figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8
-    )
-    figure.savefig(path, dpi=110)
+
+def draw_curve(ax: Axes, loss: np.ndarray, levels: Mapping[str, np.ndarray]) -> None:
+    """Losses and their moving average; the coupling schemes as horizontal lines, two standard errors each way."""
+    steps = np.arange(1, loss.size + 1)
+    ax.plot(steps, loss, color=COLOURS[2], linewidth=0.4, alpha=0.5)
+    ax.plot(steps, moving_average(loss, loss.size / 40), color=COLOURS[2], label="learned (training)")
+    for scheme, values in levels.items():
+        style = look(scheme)
+        bar = 2 * values.std(ddof=1) / values.size**0.5
+        ax.axhline(values.mean(), color=style["color"], linestyle=style["linestyle"], linewidth=1.3, label=scheme)
+        ax.axhspan(values.mean() - bar, values.mean() + bar, color=style["color"], alpha=0.15, linewidth=0)
+    means = [values.mean() for values in levels.values()]
+    room = max(means) - min(means)
+    ax.set_ylim(max(0, min(means) - 0.3 * room), max(means) + 0.2 * room)
+    ax.set_xlabel("step")
+    ax.set_ylabel("RMSE of the Gram matrix")
+
+
+def draw_density(ax: Axes, correlation: float) -> None:
+    """Density of the quantiles of the two norms with this correlation of their scores; PNC puts all on a line."""
+    u = (np.arange(80) + 0.5) / 80
+    score = ndtri(u)
+    first, second = score[:, None], score
+    rest = 1 - correlation**2
+    exponent = (2 * correlation * first * second - correlation**2 * (first**2 + second**2)) / (2 * rest)
+    density = np.exp(exponent) / rest**0.5
+    ax.imshow(density, origin="lower", extent=(0, 1, 0, 1), cmap="Purples", vmin=0, vmax=4)
+    ax.plot([0, 1], [1, 0], "--", color=look("+ PNC")["color"], linewidth=1.2)
+    ax.grid(visible=False)
+    ax.set_title(f"most opposed pair ({correlation:.2f})")
+    ax.set_xlabel("quantile of one norm")
+    ax.set_ylabel("of the other")
+    ax.set_xticks((0, 0.5, 1))
+    ax.set_yticks((0, 0.5, 1))
 
 
 def main() -> None:
@@ -129,7 +150,7 @@ def main() -> None:
     print("published (figure 6, without numbers): the learned copula matches + PNC")
     print("Table 1, test points, ratios: Fourier .639 and .606, Laplace .360 and .324 (orthogonal, + PNC)")
     print(f"{'features':<9} {'lengthscale':>11} {'coupling':<11} {'error':<22} {'ratio to iid':>12}")
-    curves, lines = {}, {}
+    curves, lines, copulas = {}, {}, {}
     for readout in READOUTS:
         lengthscale = fit_for(readout, part).lengthscale
         learned = learn_copula(
@@ -141,7 +162,7 @@ def main() -> None:
             learning_rate=options.learning_rate,
             seed=options.seed,
         )
-        curves[readout] = learned.losses
+        curves[readout], copulas[readout] = learned.losses, learned.copula
         levels = {
             scheme: errors(x, lengthscale, readout, directions, norms, seeds)
             for scheme, (directions, norms) in SCHEMES.items()
@@ -161,7 +182,7 @@ def main() -> None:
             f"{'':<9} correlations of the scores: mean {off.mean():.3f}, from {off.min():.2f} to {off.max():.2f}"
         )
     if options.out:
-        draw(curves, lines, options.out)
+        draw(curves, lines, copulas, options.out)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
+from _figures import figure
 from _options import add_figure_option
 from scipy.special import logsumexp
 from torch import Tensor, nn
@@ -201,28 +202,23 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 
 
 def draw(results: dict[str, dict[str, np.ndarray]], path: str) -> None:
-    """Both scores of every model, a point for each split and a bar of one standard error about the mean."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 2.9 * len(results)), layout="constrained")
-    axes = figure.subplots(len(results), 2, squeeze=False)
-    for row, (name, by_model) in zip(axes, results.items(), strict=True):
-        for column, (ax, label) in enumerate(
-            zip(row, ("root mean square error", "negative log density"), strict=True)
-        ):
-            for number, scores in enumerate(by_model.values()):
-                mean, error = mean_and_error(scores[:, column])
-                offsets = number + np.linspace(-0.12, 0.12, len(scores))
-                ax.plot(offsets, scores[:, column], ".", color=COLOURS[number], alpha=0.5, markersize=5)
-                ax.errorbar(number + 0.3, mean, error, fmt="os^"[number], color=COLOURS[number], capsize=3)
-            ax.set_xticks(range(len(by_model)), list(by_model))
-            ax.set_xlim(-0.5, len(by_model) - 0.3)
-            ax.set_title(f"{name}: {label}", fontsize=9)
-            ax.spines[["top", "right"]].set_visible(False)
-            ax.grid(axis="y", color="#ececec", linewidth=0.8)
-            ax.set_axisbelow(True)
-            ax.tick_params(labelsize=8)
-    figure.savefig(path, dpi=110)
+    """Both scores of every model, a dot for each split and a bar of one standard error about the mean."""
+    with figure(path, height=2.7 * len(results)) as sheet:
+        axes = sheet.subplots(len(results), 2, squeeze=False)
+        for row, (name, by_model) in zip(axes, results.items(), strict=True):
+            for column, (ax, label) in enumerate(
+                zip(row, ("root mean square error", "negative log density"), strict=True)
+            ):
+                for number, (scores, colour) in enumerate(zip(by_model.values(), COLOURS, strict=False)):
+                    mean, error = mean_and_error(scores[:, column])
+                    offsets = number + np.linspace(-0.12, 0.12, len(scores))
+                    ax.plot(offsets, scores[:, column], ".", color=colour, alpha=0.6)
+                    ax.errorbar(number + 0.3, mean, error, fmt="os^"[number], color=colour)
+                ax.set_xticks(range(len(by_model)), list(by_model))
+                ax.set_xlim(-0.5, len(by_model) - 0.3)
+                ax.grid(visible=False, axis="x")
+                ax.set_title(name)
+                ax.set_ylabel(label)
 
 
 def main() -> None:

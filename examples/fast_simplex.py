@@ -19,6 +19,7 @@ import argparse
 import itertools
 
 import numpy as np
+from _figures import GREY, doublings, figure, legend_below, look
 from _options import add_figure_option
 from gram_error import mean_and_error
 from scipy import linalg, special
@@ -62,6 +63,7 @@ DIMENSIONS = (4, 8, 16, 32, 64)
 CASES = (("fourier", 1.5), ("laplace", 1.5), ("laplace", 3.0))
 #: Directions of x - y or x + y, by the number of equal coordinates; the others are 0.
 SUPPORTS = {"axis": 1, "pair": 2, "all": None}
+SUPPORT_NAMES = {"axis": "one coordinate", "pair": "two", "all": "all"}
 # Signs that are enumerated, at most; draws beyond; nodes of the rule for norms.
 MOST_SIGNS, DRAWS, NODES = 14, 40_000, 40
 
@@ -168,43 +170,36 @@ def draw(
     results: dict[str, dict[str, np.ndarray]],
     path: str,
 ) -> None:
-    """Biases of positive features and of Fourier features against the dimension, and accuracies."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12.5, 4), layout="constrained")
-    *panels, right = figure.subplots(1, 3)
-    for ax, (kind, reach) in zip(panels, (CASES[0], CASES[-1]), strict=True):
-        for number, (support, is_simplex) in enumerate(itertools.product(SUPPORTS, (False, True))):
-            values = np.array([biases[kind, reach, support, is_simplex, d] for d in dimensions])
+    """Biases of Fourier features and of positive features against the dimension; accuracies below."""
+    with figure(path, height=6.4) as sheet:
+        upper, lower = sheet.subfigures(2, 1, height_ratios=[1.1, 1])
+        panels = upper.subplots(1, 2)
+        for ax, (kind, reach) in zip(panels, (CASES[0], CASES[-1]), strict=True):
+            for colour, support in zip(COLOURS, SUPPORTS, strict=False):
+                for is_simplex, style in ((False, "o-"), (True, "s--")):
+                    values = np.array([biases[kind, reach, support, is_simplex, d] for d in dimensions])
+                    label = f"{'simplex' if is_simplex else 'orthogonal'}-hd, {SUPPORT_NAMES[support]}"
+                    ax.errorbar(dimensions, values[:, 0], values[:, 1], fmt=style, color=colour, label=label)
+            ax.axhline(1, color=GREY, linewidth=1, linestyle=":", zorder=1)
+            doublings(ax, dimensions)
+            names = ("Fourier features", "|x - y|") if kind == "fourier" else ("positive features", "|x + y|")
+            ax.set_title(f"{names[0]}, {names[1]} = {reach}")
+            ax.set_xlabel("dimension")
+        panels[0].set_ylabel("mean estimate / kernel")
+        legend_below(upper, panels[0], columns=3)
+        ax = lower.subplots()
+        places = np.arange(len(results))
+        for number, directions in enumerate(DIRECTIONS):
+            values = np.array([mean_and_error(found[directions]) for found in results.values()])
+            is_fast = directions.endswith("-hd")
             ax.errorbar(
-                dimensions, values[:, 0], values[:, 1], color=COLOURS[number // 2], marker="os"[is_simplex],
-                linestyle=("-", "--")[is_simplex], markersize=4, linewidth=1.3,
-                label=f"{support}, {'simplex' if is_simplex else 'orthogonal'}-hd",
+                places + 0.11 * (number - 2), values[:, 0], values[:, 1], label=directions,
+                **look(directions.removesuffix("-hd"), line=False, is_open=is_fast),
             )  # fmt: skip
-        ax.axhline(1, color="#555555", linewidth=1, linestyle=":")
-        ax.set_xscale("log", base=2)
-        ax.set_xticks(dimensions, [str(d) for d in dimensions])
-        ax.minorticks_off()
-        ax.set_title(f"{kind}, {'|x - y|' if kind == 'fourier' else '|x + y|'} = {reach}", fontsize=9)
-        ax.set_xlabel("dimension", fontsize=9)
-        ax.set_ylabel("mean estimate / kernel", fontsize=9)
-        ax.legend(fontsize=8, frameon=False)
-    places = np.arange(len(results))
-    for number, directions in enumerate(DIRECTIONS):
-        values = np.array([mean_and_error(found[directions]) for found in results.values()])
-        right.errorbar(
-            places + 0.13 * (number - 2), values[:, 0], values[:, 1], color=COLOURS[number],
-            marker="osD^v"[number], markersize=4, linestyle="none", label=directions,
-        )  # fmt: skip
-    right.set_xticks(places, list(results), rotation=30)
-    right.set_ylabel("accuracy with m = d' features", fontsize=9)
-    right.legend(fontsize=8, frameon=False)
-    for ax in (*panels, right):
-        ax.tick_params(labelsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(color="#ececec", linewidth=0.8)
-        ax.set_axisbelow(True)
-    figure.savefig(path, dpi=110)
+        ax.set_xticks(places, list(results))
+        ax.grid(visible=False, axis="x")
+        ax.set_ylabel("accuracy with m = d' features")
+        legend_below(lower, ax, columns=5)
 
 
 if __name__ == "__main__":

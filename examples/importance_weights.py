@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from _figures import figure, legend_below
 from _options import add_figure_option
 from scipy import special
 from scipy.stats import qmc
@@ -103,29 +104,22 @@ def sobol_estimates(
 
 def draw(results: dict[int, list[np.ndarray]], stops: list[int], path: str) -> None:
     """Running variances of all seeds, one panel for each dimension."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(3.3 * len(results), 3.6), layout="constrained")
-    axes = figure.subplots(1, len(results), sharey=True, squeeze=False)[0]
-    labels = ("importance weights from a Gaussian", "the kernel's own law (Student t)")
-    for ax, (dimension, runs) in zip(axes, results.items(), strict=True):
-        for number, variances in enumerate(runs):
-            for row, (colour, style) in enumerate(((COLOURS[1], "-"), (COLOURS[0], "--"))):
-                ax.plot(
-                    stops, variances[row], style, color=colour, linewidth=1.3,
-                    label=labels[row] if number == 0 else None,
-                )  # fmt: skip
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_title(f"{dimension} dimension{'s' if dimension > 1 else ''}", fontsize=9)
-        ax.set_xlabel("frequencies drawn", fontsize=9)
-        ax.tick_params(labelsize=8)
-        ax.grid(color="#ececec", linewidth=0.8)
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("sample variance of one term", fontsize=9)
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
-    figure.savefig(path, dpi=110)
+    looks = {
+        "importance weights from a Gaussian": (COLOURS[1], "-"),
+        "the kernel's own law (Student t)": (COLOURS[0], "--"),
+    }
+    with figure(path, height=3.5) as sheet:
+        axes = sheet.subplots(1, len(results), sharey=True, squeeze=False)[0]
+        for ax, (dimension, runs) in zip(axes, results.items(), strict=True):
+            for variances in runs:
+                for values, (label, (colour, style)) in zip(variances, looks.items(), strict=True):
+                    ax.plot(stops, values, style, color=colour, linewidth=1.2, label=label)
+            ax.set_xscale("log")
+            ax.set_yscale("log")
+            ax.set_title(f"{dimension} dimension{'s' if dimension > 1 else ''}")
+            ax.set_xlabel("frequencies drawn")
+        axes[0].set_ylabel("sample variance of one term")
+        legend_below(sheet, axes[0], columns=2)
 
 
 def main(arguments: list[str] | None = None) -> None:

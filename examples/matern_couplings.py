@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from _figures import doublings, figure, legend_below, look, plain_logs
 from _options import add_figure_option
 from scipy.interpolate import CubicSpline
 from scipy.spatial.distance import cdist
@@ -21,11 +22,9 @@ from scipy.spatial.distance import cdist
 from graphrf.euclidean.features import FourierFeatures
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.euclidean.theory import fourier_mse
-from graphrf.plot import COLOURS
 
 KERNELS = {"matern12": "1/2", "matern32": "3/2", "matern52": "5/2"}
 SCHEMES = {"iid": ("iid", "iid"), "orthogonal": ("orthogonal", "iid"), "+ PNC": ("orthogonal", "pnc")}
-COLOUR = {"iid": "#000000", "orthogonal": COLOURS[1], "+ PNC": COLOURS[0]}
 N, D = 64, 8
 
 
@@ -55,35 +54,22 @@ def exact_errors(x: np.ndarray, kernel: str, scheme: str, counts: list[int]) -> 
 
 
 def draw(results: dict[tuple[str, str, int], np.ndarray], counts: list[int], path: str) -> None:
-    """One panel for each smoothness."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 3.4), layout="constrained")
-    for ax, (kernel, nu) in zip(figure.subplots(1, 3), KERNELS.items(), strict=True):
-        for number, scheme in enumerate(SCHEMES):
-            values = [results[kernel, scheme, m] for m in counts]
-            mean = [v.mean() for v in values]
-            bar = [2 * v.std(ddof=1) / v.size**0.5 for v in values]
-            ax.errorbar(
-                counts, mean, yerr=bar, color=COLOUR[scheme], marker="osD"[number], markersize=4, label=scheme
-            )
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
-        ax.set_xticks(counts, [str(m) for m in counts])
-        ax.minorticks_off()
-        ticks = [
-            t for t in (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3) if ax.get_ylim()[0] < t < ax.get_ylim()[1]
-        ]
-        ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
-        ax.set_title(rf"Matern, $\nu$ = {nu}", fontsize=9)
-        ax.set_xlabel("frequencies", fontsize=9)
-        ax.tick_params(labelsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(color="#ececec", linewidth=0.8)
-        ax.set_axisbelow(True)
-    figure.axes[0].set_ylabel("RMSE of the Gram matrix", fontsize=9)
-    figure.axes[0].legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=110)
+    """One panel for each smoothness; bars of two standard errors each way."""
+    with figure(path, height=3.4) as sheet:
+        axes = sheet.subplots(1, 3)
+        for ax, (kernel, nu) in zip(axes, KERNELS.items(), strict=True):
+            for scheme in SCHEMES:
+                values = [results[kernel, scheme, m] for m in counts]
+                mean = [v.mean() for v in values]
+                bar = [2 * v.std(ddof=1) / v.size**0.5 for v in values]
+                ax.errorbar(counts, mean, bar, label=scheme, **look(scheme))
+            doublings(ax, counts)
+            ax.set_yscale("log")
+            plain_logs(ax.yaxis)
+            ax.set_title(rf"Matern, $\nu$ = {nu}")
+            ax.set_xlabel("frequencies")
+        axes[0].set_ylabel("RMSE of the Gram matrix")
+        legend_below(sheet, axes[0], columns=3)
 
 
 def main() -> None:

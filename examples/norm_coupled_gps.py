@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import _uci
 import numpy as np
+from _figures import GREY, figure, legend_below, look
 from _options import add_figure_option
 from _tables_3_and_4 import read
 from norm_coupling import PUBLISHED, ROWS, features, frequencies, gram_errors
@@ -23,7 +24,6 @@ from scipy import linalg
 
 from graphrf.euclidean import stationary_kernel
 from graphrf.gp.metrics import rmse
-from graphrf.plot import COLOURS
 
 #: The couplings that the tables have.
 COUPLINGS = {kind: [row for row in rows if row in PUBLISHED[kind]] for kind, rows in ROWS.items()}
@@ -172,26 +172,22 @@ def print_comparison(kind: str, results: dict[tuple[str, str], dict[str, np.ndar
 
 
 def draw(results: dict[str, dict[tuple[str, str], dict[str, np.ndarray]]], path: str) -> None:
-    """Kernel error against the divergence, both relative to independent frequencies; a dot a set."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.5, 4.2), layout="constrained")
-    for ax, (kind, tables) in zip(figure.subplots(1, 2, sharey=True), results.items(), strict=True):
-        for number, row in enumerate(COUPLINGS[kind][1:]):
-            for size, marker in (("d", "o"), ("8d", "^")):
-                found = [result for (of_size, _), result in tables.items() if of_size == size]
-                points = np.array([result[row].mean(axis=0) / result["iid"].mean(axis=0) for result in found])
-                ax.plot(
-                    points[:, 0], points[:, 2], marker, color=COLOURS[number], label=f"{row}, {size}", markersize=6
-                )
-        ax.axhline(1, color="#888888", linewidth=0.8, linestyle="--")
-        ax.set_title(f"{kind.capitalize()} features", fontsize=10)
-        ax.set_xlabel("kernel error / independent frequencies")
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(frameon=False, fontsize=8)
-        if kind == "fourier":
-            ax.set_ylabel("KL(exact || features) / independent")
-    figure.savefig(path, dpi=120)
+    """Kernel error against the divergence, both relative to independent frequencies; a mark a set."""
+    with figure(path, height=4.3) as sheet:
+        axes = sheet.subplots(1, 2, sharey=True)
+        for ax, (kind, tables) in zip(axes, results.items(), strict=True):
+            for row in COUPLINGS[kind][1:]:
+                for size in SIZES:
+                    found = [result for (of_size, _), result in tables.items() if of_size == size]
+                    points = np.array([result[row].mean(axis=0) / result["iid"].mean(axis=0) for result in found])
+                    name = row.removesuffix(" + antithetic")
+                    style = look("low discrepancy" if row == "Halton" else name, line=False, is_open=size != "d")
+                    ax.plot(points[:, 0], points[:, 2], label=f"{name}, m = {size}", **style)
+            ax.axhline(1, color=GREY, linewidth=1, linestyle="--", zorder=1)
+            ax.set_title(f"{kind.capitalize()} features")
+            ax.set_xlabel("kernel error / independent")
+        axes[0].set_ylabel("KL(exact || features) / independent")
+        legend_below(sheet, axes[0], columns=3)
 
 
 def main() -> None:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import _uci
 import numpy as np
+from _figures import GREY, figure, look
 from _options import add_figure_option
 from scipy import special
 from scipy.stats import qmc
 
 from graphrf.euclidean import draw_frequencies, stationary_kernel
 from graphrf.euclidean.directions import haar
-from graphrf.plot import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,6 +63,20 @@ ROWS = {
         "orthogonal, no opposites": Coupling("orthogonal", "iid"),
         "simplex + antithetic": Coupling("simplex", "iid", "same norms"),
     },
+}
+
+#: Variants of a coupling have its colour and an open mark.
+LOOKS = {
+    "Halton": look("low discrepancy", line=False),
+    "orthogonal": look("orthogonal", line=False),
+    "+ PNC": look("+ PNC", line=False),
+    "+ PNC + antithetic": look("+ PNC", line=False),
+    "Halton, unscrambled": look("low discrepancy", line=False, is_open=True),
+    "simplex": look("simplex", line=False),
+    "simplex + PNC": look("simplex", line=False, is_open=True),
+    "simplex + antithetic": look("simplex", line=False),
+    "orthogonal, antithetic": look("orthogonal", line=False, is_open=True),
+    "orthogonal, no opposites": look("orthogonal", line=False, is_open=True) | {"marker": "o"},
 }
 
 #: Table 1 of Reid et al. 2024, "Variance-reducing couplings for random features": ratios and their errors by set.
@@ -181,13 +195,11 @@ def print_table(kind: str, results: dict[str, dict[str, np.ndarray]]) -> None:
 
 
 def draw(results: dict[str, dict[str, dict[str, np.ndarray]]], path: str) -> None:
-    """One panel a kind of feature: ours as dots, the published figures as crosses."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    for ax, kind in zip(figure.subplots(1, 2, sharey=True), ROWS, strict=True):
-        draw_panel(ax, kind, results[kind])
-    figure.savefig(path, dpi=120)
+    """One panel a kind of feature: ours with a standard error each way, the published figures as crosses."""
+    with figure(path, height=6.6) as sheet:
+        for ax, kind in zip(sheet.subplots(2, 1), ROWS, strict=True):
+            draw_panel(ax, kind, results[kind])
+            ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def draw_panel(ax: Axes, kind: str, results: dict[str, dict[str, np.ndarray]]) -> None:
@@ -196,21 +208,17 @@ def draw_panel(ax: Axes, kind: str, results: dict[str, dict[str, np.ndarray]]) -
     for number, row in enumerate(rows):
         shift = (number - (len(rows) - 1) / 2) * 0.12
         ours = np.array([ratio(errors[row], errors["iid"])[:2] for errors in results.values()])
-        ax.errorbar(
-            places + shift, *ours.T, fmt="o", markersize=4.5, color=COLOURS[number], label=row, linewidth=1
-        )
+        ax.errorbar(places + shift, *ours.T, label=row, elinewidth=1, capsize=0, **LOOKS[row])
         if row in PUBLISHED[kind]:
             theirs = [published(kind, row, name)[0] for name in results]
-            ax.plot(places + shift, theirs, "x", color="#000000", markersize=6)
+            ax.plot(places + shift, theirs, "x", color="#000000", markersize=6, zorder=3)
     ax.plot([], [], "x", color="#000000", label="published")
-    ax.axhline(1, color="#888888", linewidth=0.8, linestyle="--")
+    ax.axhline(1, color=GREY, linewidth=1, linestyle="--", label="independent", zorder=1)
     ax.set_xticks(places, list(results))
-    ax.set_ylim(0, 2.1)
-    ax.set_title(f"{kind.capitalize()} features", fontsize=10)
-    if kind == "fourier":
-        ax.set_ylabel("error / independent frequencies")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8, ncols=2, loc="upper left")
+    ax.grid(visible=False, axis="x")
+    ax.set_ylim(bottom=0)
+    ax.set_title(f"{kind.capitalize()} features")
+    ax.set_ylabel("error / independent")
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from _figures import doublings, figure, plain_logs
 from _options import add_figure_option
 
 from graphrf.euclidean.features import FourierFeatures
@@ -68,49 +69,34 @@ def exact_error(kernel: str, readout: str, n_columns: int) -> float:
 def draw(
     convergence: np.ndarray, measured: dict[tuple[str, str], np.ndarray], columns: tuple[int, ...], path: str
 ) -> None:
-    """The notebook's convergence figure, then one panel a kernel."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11.5, 3.4), layout="constrained")
-    axes = figure.subplots(1, 4, sharey=True)
-    mean, spread = convergence.mean(axis=1), convergence.std(axis=1, ddof=1)
-    axes[0].plot(FREQUENCIES, mean, "o-", color=COLOURS[0], markersize=4, label="paired")
-    axes[0].fill_between(FREQUENCIES, mean - spread, mean + spread, color=COLOURS[0], alpha=0.25, linewidth=0)
-    reference = mean[0] * np.sqrt(FREQUENCIES[0] / np.array(FREQUENCIES))
-    axes[0].plot(FREQUENCIES, reference, "k--", linewidth=1, label=r"$\propto M^{-1/2}$")
-    axes[0].set_title("Gaussian, paired: convergence", fontsize=9)
-    axes[0].set_xlabel("frequencies M", fontsize=9)
-    axes[0].set_ylabel("relative Frobenius error (mean; root mean square)", fontsize=8.5)
-    for ax, (kernel, name) in zip(axes[1:], KERNELS.items(), strict=True):
-        for number, readout in enumerate(READOUTS):
-            values = measured[kernel, readout]
-            ax.errorbar(
-                columns, np.sqrt(np.mean(values**2, axis=1)), values.std(axis=1, ddof=1), color=COLOURS[number],
-                marker="os"[number], markersize=4, linewidth=0, elinewidth=1, capsize=2, label=f"{readout}, +- sd",
-            )  # fmt: skip
-            theory = [exact_error(kernel, readout, n) for n in columns]
-            ax.plot(
-                columns,
-                theory,
-                color=COLOURS[number],
-                linestyle=("-", "--")[number],
-                linewidth=1.2,
-                label=f"{readout}, exact",
-            )
-        ax.set_title(f"{name}: equal columns", fontsize=9)
-        ax.set_xlabel("columns", fontsize=9)
-    for ax in axes:
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
-        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        ax.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
-        ax.minorticks_off()
-        ax.tick_params(labelsize=8)
-        ax.grid(color="#ececec", linewidth=0.8)
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(frameon=False, fontsize=8, loc="lower left")
-    figure.savefig(path, dpi=110)
+    """The notebook's convergence figure, then one panel a kernel; bands and bars of one deviation each way."""
+    with figure(path, height=5.8) as sheet:
+        axes = sheet.subplots(2, 2, sharey=True)
+        first, *others = axes.flat
+        mean, spread = convergence.mean(axis=1), convergence.std(axis=1, ddof=1)
+        first.plot(FREQUENCIES, mean, "o-", color=COLOURS[0], label="paired")
+        first.fill_between(FREQUENCIES, mean - spread, mean + spread, color=COLOURS[0], alpha=0.25, linewidth=0)
+        reference = mean[0] * np.sqrt(FREQUENCIES[0] / np.array(FREQUENCIES))
+        first.plot(FREQUENCIES, reference, "k--", linewidth=1, label="slope -1/2")
+        doublings(first, FREQUENCIES)
+        first.set_title("Gaussian, paired: convergence")
+        first.set_xlabel("frequencies")
+        for ax, (kernel, name) in zip(others, KERNELS.items(), strict=True):
+            for readout, marker, style, colour in zip(READOUTS, "os", ("-", "--"), COLOURS[:2], strict=True):
+                values = measured[kernel, readout]
+                root = np.sqrt(np.mean(values**2, axis=1))
+                ax.errorbar(columns, root, values.std(axis=1, ddof=1), fmt=marker, color=colour, label=readout)
+                theory = [exact_error(kernel, readout, n) for n in columns]
+                ax.plot(columns, theory, style, color=colour, linewidth=1.2, label=f"{readout}, exact")
+            doublings(ax, columns)
+            ax.set_title(f"{name}: equal columns")
+            ax.set_xlabel("columns")
+        for ax in axes.flat:
+            ax.set_yscale("log")
+            ax.set_ylim(0.02, 1.2)
+            plain_logs(ax.yaxis)
+            ax.legend(loc="lower left")
+        sheet.supylabel("relative Frobenius error (mean; root mean square)", fontsize=9)
 
 
 def main(arguments: list[str] | None = None) -> None:

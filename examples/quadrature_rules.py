@@ -17,6 +17,7 @@ import argparse
 from functools import partial
 
 import numpy as np
+from _figures import figure, legend_below
 from _options import add_figure_option
 
 from graphrf.euclidean.filon import filon_kernel
@@ -60,38 +61,30 @@ def first_beyond(t: np.ndarray, error: np.ndarray, bound: float) -> float:
 
 def draw(nodes: list[int], path: str) -> None:
     """The kernel near the origin for every number of nodes, and far from it, rule by rule, for the largest."""
-    from matplotlib.figure import Figure
-
     exact = stationary_kernel("gaussian")
-    figure = Figure(figsize=(12, 6.2), layout="constrained")
-    upper, lower = figure.subfigures(2, 1, height_ratios=[1, 1.05])
-    colours = (*COLOURS[:4], COLOURS[4])
-    styles = ("-", "-", ":", "--", "-.")
+    looks = dict(zip(RULES, zip(COLOURS, ("-", "-", ":", "--", "-."), strict=False), strict=True))
     t = np.linspace(-NEAR, NEAR, 1201)
-    for ax, n_nodes in zip(upper.subplots(1, len(nodes), sharey=True, squeeze=False)[0], nodes, strict=True):
-        ax.plot(t, exact(np.abs(t) / LENGTHSCALE), color="#bdbdbd", linewidth=4, label="exact")
-        for rule, colour, style in zip(RULES, colours, styles, strict=True):
-            ax.plot(t, approximate(rule, n_nodes, t), style, color=colour, linewidth=1.2, label=rule)
-        ax.set_title(f"{n_nodes} nodes", fontsize=9)
-        ax.set_ylim(-1.15, 1.3)
-        _finish(ax)
-    handles, labels = ax.get_legend_handles_labels()
-    upper.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8.5)
-    t = np.linspace(-FAR, FAR, 12_001)
-    for ax, rule, colour in zip(lower.subplots(1, len(RULES), sharey=True), RULES, colours, strict=True):
-        ax.plot(t, approximate(rule, nodes[-1], t), color=colour, linewidth=0.5)
-        ax.set_title(f"{rule}, {nodes[-1]} nodes", fontsize=9)
-        ax.set_ylim(-1.15, 1.3)
-        _finish(ax)
-    figure.supxlabel("x - x'", fontsize=9)
-    figure.savefig(path, dpi=110)
-
-
-def _finish(ax: object) -> None:
-    ax.tick_params(labelsize=8)  # type: ignore[attr-defined]
-    ax.grid(color="#ececec", linewidth=0.8)  # type: ignore[attr-defined]
-    ax.set_axisbelow(True)  # type: ignore[attr-defined]
-    ax.spines[["top", "right"]].set_visible(False)  # type: ignore[attr-defined]
+    with figure(path, height=5.6) as sheet:
+        upper, lower = sheet.subfigures(2, 1, height_ratios=[1.15, 1])
+        axes = upper.subplots(1, len(nodes), sharey=True, squeeze=False)[0]
+        for ax, n_nodes in zip(axes, nodes, strict=True):
+            ax.plot(t, exact(np.abs(t) / LENGTHSCALE), color="#bdbdbd", linewidth=4, label="exact")
+            for rule, (colour, style) in looks.items():
+                ax.plot(t, approximate(rule, n_nodes, t), style, color=colour, linewidth=1.2, label=rule)
+            ax.set_title(f"{n_nodes} nodes")
+            ax.set_xlabel("x - x'")
+        axes[0].set_ylabel("kernel")
+        legend_below(upper, axes[0], columns=6)
+        t = np.linspace(-FAR, FAR, 12_001)
+        axes = lower.subplots(1, len(RULES), sharey=True)
+        for ax, (rule, (colour, _)) in zip(axes, looks.items(), strict=True):
+            ax.plot(t, approximate(rule, nodes[-1], t), color=colour, linewidth=0.5)
+            ax.set_title(rule.replace(", ", ",\n"), fontsize=9)
+            ax.set_xticks((-100, 0, 100))
+        axes[0].set_ylabel(f"kernel, {nodes[-1]} nodes")
+        axes[2].set_xlabel("x - x', far from the origin")
+        for ax in sheet.axes:
+            ax.set_ylim(-1.15, 1.2)
 
 
 def main(arguments: list[str] | None = None) -> None:

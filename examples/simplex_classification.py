@@ -21,13 +21,13 @@ import argparse
 from typing import NamedTuple
 
 import numpy as np
+from _figures import GREY, doublings, figure, legend_below, look
 from _options import add_figure_option
 from gram_error import mean_and_error
 
 import graphrf as grf
 from graphrf.euclidean.features import LaplaceFeatures
 from graphrf.euclidean.kernel_regression import KernelRegressionClassifier
-from graphrf.plot import COLOURS
 
 #: Mean |sigma (x + y)|, and the accuracies of simplex and simplex+ with m = d: Table 2.
 PUBLISHED = {
@@ -151,38 +151,25 @@ def cell(values: np.ndarray) -> str:
 
 
 def draw(results: dict[str, dict[tuple[str, int], np.ndarray]], exact: dict[str, np.ndarray], path: str) -> None:
-    """Accuracy against the number of features, a panel for each table."""
-    from matplotlib.figure import Figure
-
+    """Accuracy against the number of features, a panel for each table; bars of a standard error each way."""
     columns = min(4, len(results))
     rows = -(-len(results) // columns)
-    figure = Figure(figsize=(max(2.6 * columns, 6.5), 2.3 * rows + 0.5), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for ax in axes.flat[len(results) :]:
-        ax.axis("off")
-    for ax, (name, found) in zip(axes.flat, results.items(), strict=False):
-        multiples = sorted({k for _, k in found})
-        for number, directions in enumerate(DIRECTIONS):
-            values = np.array([mean_and_error(found[directions, k]) for k in multiples])
-            ax.errorbar(
-                multiples, values[:, 0], values[:, 1], color=COLOURS[number], marker="osD^"[number], markersize=4,
-                linewidth=1.3, label=directions, linestyle="--" if directions == "iid" else "-",
-            )  # fmt: skip
-        ax.axhline(exact[name].mean(), color="#555555", linewidth=1, linestyle=":", label="exact kernel")
-        ax.set_xscale("log", base=2)
-        ax.set_xticks(multiples, [str(k) for k in multiples])
-        ax.minorticks_off()
-        ax.set_title(name, fontsize=9)
-        ax.tick_params(labelsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(color="#ececec", linewidth=0.8)
-        ax.set_axisbelow(True)
-    figure.supxlabel("features, in multiples of the columns d", fontsize=9)
-    figure.supylabel("accuracy", fontsize=9)
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=5, frameon=False, fontsize=8.5
-    )
-    figure.savefig(path, dpi=110)
+    with figure(path, height=2.1 * rows + 0.7) as sheet:
+        axes = sheet.subplots(rows, columns, squeeze=False)
+        for ax in axes.flat[len(results) :]:
+            ax.axis("off")
+        for ax, (name, found) in zip(axes.flat, results.items(), strict=False):
+            multiples = sorted({k for _, k in found})
+            for directions in DIRECTIONS:
+                mean, error = np.array([mean_and_error(found[directions, k]) for k in multiples]).T
+                ax.errorbar(multiples, mean, error, label=directions, **look(directions))
+            ax.axhline(exact[name].mean(), color=GREY, linewidth=1.2, linestyle=":", label="exact kernel")
+            doublings(ax, multiples)
+            ax.locator_params(axis="y", nbins=5)
+            ax.set_title(name)
+        sheet.supxlabel("features, in multiples of the columns d", fontsize=9.5)
+        sheet.supylabel("accuracy", fontsize=9.5)
+        legend_below(sheet, axes[0, 0], columns=5)
 
 
 def print_rows(

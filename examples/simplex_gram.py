@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from _figures import GREY, doublings, figure, look, plain_logs
 from _options import add_figure_option
 from gram_error import mean_and_error, ratio_and_error
 from scipy.interpolate import BarycentricInterpolator
@@ -25,7 +26,6 @@ from scipy.interpolate import BarycentricInterpolator
 from graphrf.euclidean.features import LaplaceFeatures
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.euclidean.theory import laplace_mse
-from graphrf.plot import COLOURS
 
 DIMENSION, POINTS, SPREAD = 64, 64, 0.1
 DIRECTIONS = ("iid", "orthogonal", "simplex", "simplex+")
@@ -68,35 +68,25 @@ def exact_means(points: np.ndarray, directions: str, n_features: int) -> np.ndar
 
 
 def draw(results: dict[tuple[str, int], np.ndarray], means: dict[tuple[str, int], float], path: str) -> None:
-    """Errors against the number of features; dotted, the exact means."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.4, 3.8), layout="constrained")
-    ax = figure.subplots()
+    """Errors against the number of features, a standard error each way; lines: the exact means."""
     numbers = sorted({m for _, m in results})
-    for index, directions in enumerate(DIRECTIONS):
-        values = np.array([mean_and_error(results[directions, m]) for m in numbers])
-        ax.errorbar(
-            numbers, values[:, 0], values[:, 1], color=COLOURS[index], marker="osD^"[index], markersize=4.5,
-            linestyle="none", label=directions,
-        )  # fmt: skip
-        if directions in CLOSED_FORM:
-            ax.plot(numbers, [means[directions, m] for m in numbers], color=COLOURS[index], linewidth=1, alpha=0.8)
-    ax.plot([], [], color="#555555", linewidth=1, label="exact mean")
-    ax.axvline(DIMENSION, color="#999999", linewidth=1, linestyle=":")
-    ax.text(DIMENSION * 1.04, ax.get_ylim()[1], "one block", fontsize=8, color="#555555", va="top")
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
-    ax.set_xticks(numbers, [str(m) for m in numbers])
-    ax.minorticks_off()
-    ax.set_xlabel("features", fontsize=9)
-    ax.set_ylabel("squared Frobenius error of the Gram matrix", fontsize=9)
-    ax.tick_params(labelsize=8)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(color="#ececec", linewidth=0.8)
-    ax.set_axisbelow(True)
-    ax.legend(fontsize=8, frameon=False)
-    figure.savefig(path, dpi=110)
+    with figure(path, height=4.2, width=6.0) as sheet:
+        ax = sheet.subplots()
+        for directions in DIRECTIONS:
+            mean, error = np.array([mean_and_error(results[directions, m]) for m in numbers]).T
+            ax.errorbar(numbers, mean, error, label=directions, **look(directions, line=False))
+            if directions in CLOSED_FORM:
+                exact = [means[directions, m] for m in numbers]
+                ax.plot(numbers, exact, color=look(directions)["color"], linewidth=1)
+        ax.plot([], [], color=GREY, linewidth=1, label="exact mean")
+        if numbers[0] < DIMENSION <= numbers[-1]:
+            ax.axvline(DIMENSION, color=GREY, linewidth=1, linestyle=":", label="one block")
+        doublings(ax, numbers)
+        ax.set_yscale("log")
+        plain_logs(ax.yaxis)
+        ax.set_xlabel("features")
+        ax.set_ylabel("squared Frobenius error of the Gram matrix")
+        ax.legend()
 
 
 def main() -> None:

@@ -14,22 +14,23 @@ As there (Reid et al. 2023, Secs. 3.2, 4 and 5.1), all for positive features of 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 import numpy as np
+from _figures import figure, legend_below, look
 from _options import add_figure_option
 from scipy.optimize import minimize
 
-from graphrf.euclidean.directions import simplex, simplex_plus
+from graphrf.euclidean.directions import haar, simplex, simplex_plus
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.euclidean.theory import ensemble_conformity, laplace_mse, pair_norm_density, rf_conformity
 from graphrf.plot import COLOURS
 
-COLOUR = {
-    "iid": "#000000",
-    "orthogonal": COLOURS[1],
-    "simplex": COLOURS[0],
-    "simplex+": COLOURS[2],
-    "optimised": COLOURS[3],
+if TYPE_CHECKING:
+    from matplotlib.figure import SubFigure
+
+COLOUR = {name: look(name)["color"] for name in ("iid", "orthogonal", "simplex", "simplex+")} | {
+    "optimised": COLOURS[4]
 }
 EXACT = ("iid", "orthogonal", "simplex")
 V = (0.01, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
@@ -89,40 +90,63 @@ def leading_coefficient(dimension: int) -> float:
     return float(mse) * dimension / 1e-3**2
 
 
-def draw(bars: dict[str, np.ndarray], dimension: int, ratio_dimension: int, path: str) -> None:
-    """The three figures, side by side."""
-    from matplotlib.figure import Figure
+def draw(bars: dict[str, np.ndarray], dimension: int, ratio_dimension: int, seed: int, path: str) -> None:
+    """Above, one block of three frequencies by coupling; below, the three figures side by side."""
+    with figure(path, height=5.4) as sheet:
+        upper, lower = sheet.subfigures(2, 1, height_ratios=[1, 1.25])
+        draw_blocks(upper, seed)
+        left, middle, right = lower.subplots(1, 3)
+        for number, (name, values) in enumerate(bars.items()):
+            error = values.std(ddof=1) if values.size > 1 else None
+            left.bar(number, values.mean(), color=COLOUR[name], yerr=error, ecolor="#9a9a9a")
+        left.set_xticks(range(len(bars)), list(bars), rotation=30, ha="right", rotation_mode="anchor")
+        left.grid(visible=False, axis="x")
+        left.set_title(f"one draw of norms, d = {dimension}, v = 1")
+        left.set_ylabel("RF-conformity")
+        r = np.linspace(0, 3 * np.sqrt(2 * dimension), 300)
+        for name in EXACT:
+            style = "--" if name == "iid" else "-"
+            middle.plot(r, pair_norm_density(r, dimension, directions=name), style, color=COLOUR[name], label=name)
+        middle.set_title(f"two of a block, d = {dimension}")
+        middle.set_xlabel("$|w_i + w_j|$")
+        middle.set_ylabel("density")
+        v = np.linspace(0.01, 3, 60)
+        for name, ratio in error_ratios(ratio_dimension, v).items():
+            right.plot(v, ratio, "--" if name == "iid" else "-", color=COLOUR[name], label=name)
+        right.set_title(f"exact error, m = d = {ratio_dimension}")
+        right.set_xlabel("v = |x + y|")
+        right.set_ylabel("MSE / independent")
+        for ax in (left, middle, right):
+            ax.set_ylim(bottom=0)
+        legend_below(lower, middle, columns=3)
 
-    figure = Figure(figsize=(11.5, 3.6), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    for number, (name, values) in enumerate(bars.items()):
-        error = values.std(ddof=1) if values.size > 1 else None
-        left.bar(number, values.mean(), color=COLOUR[name], yerr=error, capsize=3, ecolor="#6b6b6b")
-        left.text(number, 0.05, f"{values.mean():.3f}", ha="center", fontsize=8, color="white")
-    left.set_xticks(range(len(bars)), list(bars), rotation=20, fontsize=8)
-    left.set_title(f"conformity, one draw of norms, d = {dimension}, v = 1", fontsize=9)
-    left.set_ylabel("RF-conformity", fontsize=9)
 
-    r = np.linspace(0, 3 * np.sqrt(2 * dimension), 300)
-    for name in EXACT:
-        middle.plot(r, pair_norm_density(r, dimension, directions=name), color=COLOUR[name], label=name)
-    middle.set_title(f"density of $|w_i + w_j|$, d = {dimension}", fontsize=9)
-    middle.set_xlabel("$|w_i + w_j|$", fontsize=9)
-    middle.set_ylabel("density", fontsize=9)
-
-    v = np.linspace(0.01, 3, 60)
-    for name, ratio in error_ratios(ratio_dimension, v).items():
-        right.plot(v, ratio, color=COLOUR[name], linestyle="--" if name == "iid" else "-", label=name)
-    right.set_title(f"exact MSE / independent, m = d = {ratio_dimension}", fontsize=9)
-    right.set_xlabel("v = |x + y|", fontsize=9)
-    right.set_ylabel("MSE ratio", fontsize=9)
-    for ax in (left, middle, right):
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(labelsize=8)
-        ax.set_ylim(bottom=0)
-    for ax in (middle, right):
-        ax.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=110)
+def draw_blocks(part: SubFigure, seed: int) -> None:
+    """One draw of norms in three dimensions, and the directions that the couplings give them."""
+    rng = np.random.default_rng(seed)
+    norms = draw_norms(3, rng)
+    rows = simplex(3)
+    directions = {
+        "iid": unit_rows(rng.normal(size=(3, 3))),
+        "orthogonal": np.eye(3),
+        "simplex": rows,
+        "simplex+": simplex_plus(norms, rows),
+    }
+    turned = haar(1, 3, rng)[0]
+    axes = part.subplots(1, 4, subplot_kw={"projection": "3d"})
+    for ax, (name, unit) in zip(axes, directions.items(), strict=True):
+        for end in norms[:, None] * (unit @ turned):
+            ax.plot(*np.transpose([np.zeros(3), end]), color=COLOUR[name], linewidth=2.2)
+            ax.plot(*end[:, None], "o", color=COLOUR[name], markersize=6)
+            # Its shadow on the floor shows where it points.
+            ax.plot(*np.transpose([end, [*end[:2], -norms.max()]]), color="#b5b5b5", linewidth=0.8, linestyle=":")
+        ax.plot([0], [0], [0], "o", color="#000000", markersize=3)
+        ends = (-norms.max(), norms.max())
+        ax.set(xlim=ends, ylim=ends, zlim=ends, title=name)
+        ax.set_box_aspect((1, 1, 1), zoom=1.2)
+        ax.set(xticklabels=[], yticklabels=[], zticklabels=[])
+        ax.tick_params(length=0)
+    part.suptitle("one block of frequencies in three dimensions, the same norms")
 
 
 def main() -> None:
@@ -155,7 +179,7 @@ def main() -> None:
     for number, v in enumerate(V):
         print(f"{v:>6} {ratios['orthogonal'][number]:>11.5f} {ratios['simplex'][number]:>9.5f}")
     if options.out:
-        draw(bars, options.dimension, options.ratio_dimension, options.out)
+        draw(bars, options.dimension, options.ratio_dimension, options.seed, options.out)
 
 
 if __name__ == "__main__":

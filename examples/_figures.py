@@ -1,0 +1,74 @@
+"""How the figures of the examples on points in R^d look: one width, one colour and mark for each coupling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from graphrf.plot import COLOURS, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+GREY = "#6b6b6b"
+#: Inches; at this width text of 9 points can be read on a page of 700 pixels.
+WIDTH = 8.0
+_LOOKS = {
+    "iid": ("#000000", "o", "--"),
+    "orthogonal": (COLOURS[1], "s", "-"),
+    "+ PNC": (COLOURS[0], "D", "-"),
+    "+ PM": (COLOURS[4], "P", "-"),
+    "simplex": (COLOURS[2], "^", "-"),
+    "simplex+": (COLOURS[3], "v", "-"),
+    "low discrepancy": (COLOURS[5], "p", "-"),
+}
+
+
+@contextmanager
+def figure(path: str, height: float, width: float = WIDTH) -> Iterator[Figure]:
+    """A figure in the style of graphrf's own, written to `path` in the end."""
+    from matplotlib.figure import Figure
+
+    with style():
+        result = Figure(figsize=(width, height))
+        yield result
+        result.savefig(path)
+
+
+def look(coupling: str, *, is_open: bool = False, line: bool = True) -> dict[str, Any]:
+    """Options of `plot` and `errorbar` for a coupling; a variant of it has an open mark."""
+    colour, marker, style = _LOOKS[coupling]
+    return {
+        "color": colour,
+        "marker": marker,
+        "linestyle": style if line else "none",
+        "markerfacecolor": "white" if is_open else colour,
+    }
+
+
+def doublings(ax: Axes, counts: Sequence[int]) -> None:
+    """A logarithmic horizontal axis with these numbers alone."""
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(counts, [str(count) for count in counts])
+    ax.xaxis.minorticks_off()
+
+
+def plain_logs(axis: Axis) -> None:
+    """Numbers as they are said, 0.02 and not 2 x 10^-2, for an axis of a few powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(lambda value, _: f"{value:.10g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def legend_below(figure: Figure, *axes: Axes, columns: int) -> None:
+    """One legend under all panels, with every label of `axes` once."""
+    named: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=columns)

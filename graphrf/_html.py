@@ -10,8 +10,10 @@ import numpy as np
 
 # Inline, since notebooks drop sheets of style; in the page's own colours, to be read on white and on black.
 _TABLE = "border-collapse:collapse;margin:0.3em 0"
-_CAPTION = "caption-side:top;text-align:left;font-weight:bold;color:inherit;padding:0.2em 0"
+# Above the table and no caption, which would be broken to the table's width.
+_TITLE = "font-weight:bold;padding:0.2em 0"
 _CELL = "text-align:left;vertical-align:top;padding:0.2em 1.2em 0.2em 0;border:0"
+_LABEL = f"{_CELL};white-space:nowrap"
 _VALUE = f"{_CELL};max-width:44em;white-space:normal;overflow-wrap:anywhere"
 _LINE = ";border-bottom:1px solid rgba(128,128,128,0.6)"
 # Characters of a cell and of a name: names of nodes may be as long as a file.
@@ -30,8 +32,8 @@ def table(title: str, rows: Iterable[Sequence[Any]], header: Sequence[str] = ())
     head = "".join(f'<th scope="col" style="{_CELL}{_LINE}">{_text(name)}</th>' for name in header)
     body = "".join(_row(first, row) for row in kept)
     return (
-        f'<table style="{_TABLE}"><caption style="{_CAPTION}">{_text(title)}</caption>'
-        f"{f'<thead><tr>{head}</tr></thead>' if header else ''}<tbody>{body}</tbody></table>"
+        f'<div><div style="{_TITLE}">{_text(title)}</div><table style="{_TABLE}">'
+        f"{f'<thead><tr>{head}</tr></thead>' if header else ''}<tbody>{body}</tbody></table></div>"
     )
 
 
@@ -58,7 +60,7 @@ def count(number: int, noun: str) -> str:
 
 def _row(first: str, row: tuple[Any, ...]) -> str:
     scope = ' scope="row"' if first == "th" else ""
-    label = f'<{first}{scope} style="{_CELL}">{_text(row[0])}</{first}>'
+    label = f'<{first}{scope} style="{_LABEL}">{_text(row[0])}</{first}>'
     values = "".join(f'<td style="{_VALUE}">{_text(value)}</td>' for value in row[1:])
     return f"<tr>{label}{values}</tr>"
 

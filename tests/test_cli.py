@@ -14,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 import graphrf
-from graphrf import _data_files, cli
+from graphrf import _data_files
+from graphrf._cli_messages import plain_messages
 from graphrf.cli import app
 
 TINY = ["--walks", "8", "--repeats", "4", "--seed", "1"]
@@ -211,7 +212,7 @@ def test_defaults_are_those_of_the_settings(monkeypatch, tmp_path):
 
 def test_warnings_are_one_plain_line_and_the_format_comes_back():
     before = warnings.formatwarning
-    with cli._plain_messages():
+    with plain_messages():
         text = warnings.formatwarning("walks are short", UserWarning, "file.py", 3)
     assert text == "graphrf: warning: walks are short\n"
     assert warnings.formatwarning is before

@@ -1,0 +1,91 @@
+"""`graphrf classify`: class probabilities at the nodes of a graph from labels at some."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from graphrf._cli_kernels import KernelChoice
+from graphrf._cli_nodes import NodeNames
+from graphrf._cli_observations import ObservationsFile, ObservedColumns
+from graphrf._cli_output import OutputPath, Result, check_output, deliver
+from graphrf._cli_reading import GraphSource, Reading, load
+from graphrf._cli_running import Seeding, Talking, Threads
+
+EXAMPLES = (
+    "graphrf classify karate clubs.csv -o probabilities.csv --seed 0",
+    "graphrf classify karate clubs.csv --predictive integrated --nodes 8,9 --seed 0",
+)
+
+
+def classify(
+    graph: GraphSource,
+    observations: ObservationsFile,
+    observed: ObservedColumns,
+    reading: Reading,
+    choice: KernelChoice,
+    seeding: Seeding,
+    threads: Threads,
+    talking: Talking,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="NODES", help="A file of nodes, or A,B,C. Default: all nodes.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(metavar="auto|series|walks", help="As of `graphrf fit`.", rich_help_panel="Training")
+    ] = "auto",
+    predictive: Annotated[
+        str,
+        typer.Option(
+            metavar="mode|integrated", help="Integrated suits noisy labels.", rich_help_panel="Training"
+        ),
+    ] = "mode",
+    optimize: Annotated[
+        bool,
+        typer.Option("--optimize/--no-optimize", help="Train the lengthscale.", rich_help_panel="Training"),
+    ] = True,
+    output: OutputPath = None,
+) -> None:  # fmt: skip
+    """Fit a Gaussian process to labels at some nodes, and predict classes at others."""
+    check_output(output, [graph, observations])
+    kernel = choice.made("diffusion")
+    loaded = load(graph, reading, talking)
+    names = NodeNames(loaded.graph.nodes if loaded.graph.has_names else None, loaded.graph.n_nodes)
+    positions, labels = observed.read_labels(observations, names)
+    if len(set(labels)) < 2:
+        raise ValueError(f"{observations} must have labels of two classes or more, got {labels[0]!r} alone")
+    chosen = None if nodes is None else names.chosen(nodes, "--nodes")
+    seed = seeding.settled(talking)
+
+    import numpy as np
+
+    from graphrf.gp.classification import GraphGPClassifier
+
+    gp = GraphGPClassifier(
+        loaded.graph,
+        kernel=kernel,
+        method=method,
+        predictive=predictive,
+        optimize=optimize,
+        seed=seed,
+        n_threads=threads.threads,
+    ).fit(positions, np.array(labels))
+    probabilities = gp.predict_proba(chosen)
+    best = gp.classes_[probabilities.argmax(axis=1)]
+    shares = dict(zip(gp.classes_.tolist(), probabilities.T, strict=True))
+    facts: dict[str, Any] = {
+        "graph": loaded.facts, "observations": observations, "seed": seed, "kernel": repr(gp.kernel_),
+        "output_scale": float(gp.output_scale_), "method": gp.method_, "converged": bool(gp.converged_),
+        "classes": gp.classes_.tolist(),
+    }  # fmt: skip
+    found = {"node": names.of(chosen), "class": best.tolist()}
+    deliver(
+        Result(
+            "classify",
+            {**found, **{f"p({name})": share for name, share in shares.items()}},
+            facts,
+            {**found, "probabilities": probabilities},
+        ),
+        output,
+        talking,
+    )

@@ -1,0 +1,48 @@
+"""`graphrf datasets`: the named data sets, and their cards."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from graphrf._cli_output import echo
+
+EXAMPLES = ("graphrf datasets", "graphrf datasets cora")
+
+
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="Show the card of this data set.")] = None,
+) -> None:
+    """List the named data sets, or show the card of one."""
+    if name is None:
+        echo(_table())
+        return
+    from graphrf.datasets import describe
+
+    echo(describe(name))
+
+
+def _table() -> str:
+    from graphrf.datasets import catalog
+
+    cells = [("name", "kind", "nodes", "edges", "found", "licence")]
+    for entry in catalog():
+        edges = "-" if entry.n_edges is None else f"{entry.n_edges:,}"
+        cells.append(
+            (entry.name, entry.kind, f"{entry.n_nodes or entry.n_rows:,}", edges, entry.found, entry.licence)
+        )
+    widths = [max(len(row[column]) for row in cells) for column in range(5)]
+    lines = []
+    for *columns, licence in cells:
+        aligned = [
+            cell.rjust(width) if number in (2, 3) else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(columns, widths, strict=True))
+        ]
+        lines.append("  ".join([*aligned, licence]))
+    lines += [
+        "",
+        "Nodes of a table are its rows. found: built in, in the folder GRAPHRF_DATA_DIR, in the cache, or to be",
+        "fetched when loaded. `graphrf datasets NAME` shows a card, graphrf.datasets.load(NAME) loads it.",
+    ]
+    return "\n".join(lines) + "\n"

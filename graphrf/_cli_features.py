@@ -1,0 +1,112 @@
+"""`graphrf features`: sample the features of a graph into a file or a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphrf._cli_kernels import KernelChoice
+from graphrf._cli_nodes import NodeNames
+from graphrf._cli_output import Result, check_output, deliver
+from graphrf._cli_reading import GraphSource, Reading, load
+from graphrf._cli_running import PANEL, Seeding, Talking, Threads
+from graphrf._cli_samplers import Sampling
+
+EXAMPLES = (
+    "graphrf features roads.csv -o roads.npz --seed 0",
+    "graphrf features cora --sampler walks --walks 64 -o walks.npz",
+    "graphrf features roads.csv -o features/ --kernel diffusion --lengths auto",
+)
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Such as 4GiB. Default: what is free.", rich_help_panel=PANEL),
+]
+
+
+def features(
+    graph: GraphSource,
+    output: Annotated[
+        str,
+        typer.Option(
+            "-o", "--output", metavar="PLACE", rich_help_panel="Output", show_default=False,
+            help="An .npz file, or a folder (a name without ending), in which an interrupted run is gone on with.",
+        ),
+    ],
+    reading: Reading,
+    sampling: Sampling,
+    choice: KernelChoice,
+    seeding: Seeding,
+    threads: Threads,
+    talking: Talking,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A file of nodes, or A,B,C. Default: all nodes.")
+    ] = None,
+    memory_limit: MemoryLimit = None,
+) -> None:  # fmt: skip
+    """Sample features of the nodes of a graph, which serve every kernel."""
+    folder = _folder(output)
+    if folder is None:
+        check_output(output, [graph], [".npz"])
+    limit = None if memory_limit is None else size(memory_limit)
+    loaded = load(graph, reading, talking)
+    kernel = choice.optional()
+    sampler = sampling.made(loaded.graph, kernel, choice.laplacian or "normalized")
+    names = NodeNames(loaded.graph.nodes if loaded.graph.has_names else None, loaded.graph.n_nodes)
+    chosen = None if nodes is None else names.chosen(nodes, "--nodes")
+    # A folder that is there knows its seed.
+    known = folder is not None and (folder / "features.json").exists()
+    seed = None if known and seeding.seed is None else seeding.settled(talking)
+
+    from graphrf.sampling.sample import sample_features
+
+    made = sample_features(
+        loaded.graph,
+        sampler,
+        nodes=chosen,
+        seed=seed,
+        n_threads=threads.threads,
+        path=folder,
+        memory_limit=limit,
+        progress=talking.progress,
+    )
+    if folder is None:
+        made.save(output)
+    talking.remark(f"{made!r} in {output}")
+    if talking.json:
+        facts = {
+            "graph": loaded.facts, "seed": made.seed, "settings": made.description, "laplacian": made.laplacian,
+            "output": output,
+        }  # fmt: skip
+        sizes = {
+            "nodes": made.shape[0], "max_length": made.max_length, "steps": made.n_steps, "nonzeros": made.nnz,
+            "bytes": made.nbytes,
+        }  # fmt: skip
+        deliver(Result("features", {}, facts, sizes), None, talking)
+
+
+def _folder(output: str) -> Path | None:
+    """The folder that the output is, if it is one: it is there, ends in a slash, or has no ending."""
+    path = Path(output)
+    is_folder = path.is_dir() or output.endswith(("/", os.sep)) or not path.suffix
+    if not is_folder or path.is_file():
+        return None
+    from graphrf._files import require_writable
+
+    if output == "-":
+        raise ValueError("`-o` must be a file or a folder: features are not text")
+    require_writable(path, "-o")
+    return path
+
+
+def size(text: str) -> int:
+    """Bytes of a size such as 4GiB, 500M or 1000000."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    if found is None:
+        raise ValueError(f"`--memory-limit` must be a size such as 4GiB or 500M, got {text!r}")
+    return int(float(found[1]) * _UNITS[found[2]])

@@ -1,0 +1,188 @@
+"""`graphrf gram`: a kernel matrix, or a block of it."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graphrf._cli_kernels import KernelChoice
+from graphrf._cli_nodes import NodeNames
+from graphrf._cli_output import OutputPath, Result, check_output, deliver
+from graphrf._cli_reading import Loaded, Reading, load
+from graphrf._cli_running import Seeding, Talking, Threads
+from graphrf._cli_samplers import Sampling
+from graphrf._cli_unused import refuse_unused
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from graphrf.kernels import Kernel
+
+EXAMPLES = (
+    "graphrf gram karate --kernel diffusion --lengthscale 2 -o K.csv --seed 0",
+    "graphrf gram cora --kernel matern --rows 0,1,2 --exact -o K.npz",
+    "graphrf gram roads.npz --kernel regularized-laplacian --rows 0,1 --cols 0,1,2",
+)
+Rows = Annotated[
+    str | None,
+    typer.Option(metavar="NODES", help="A file of nodes, or A,B,C. Default: all.", rich_help_panel="Block"),
+]
+
+
+def gram(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="GRAPH", help="A graph, as elsewhere, or features of `graphrf features`.", show_default=False
+        ),
+    ],
+    reading: Reading,
+    choice: KernelChoice,
+    sampling: Sampling,
+    seeding: Seeding,
+    threads: Threads,
+    talking: Talking,
+    rows: Rows = None,
+    cols: Annotated[
+        str | None,
+        typer.Option(metavar="NODES", help="Likewise. Default: the rows.", rich_help_panel="Block"),
+    ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Without sampling, by products with the series.", rich_help_panel="Block"),
+    ] = False,
+    output: OutputPath = None,
+) -> None:  # fmt: skip
+    """Compute a kernel matrix of a graph, from features or exactly."""
+    check_output(output, [source])
+    kernel = choice.optional()
+    if kernel is None:
+        raise ValueError(
+            "`--kernel` is needed: diffusion, matern, regularized-laplacian, p-step or inverse-cosine"
+        )
+    if is_features(source):
+        matrix, names, at, facts = _of_features(source, reading, sampling, seeding, kernel, rows, cols, exact)
+    else:
+        loaded = load(source, reading, talking)
+        names = NodeNames(loaded.graph.nodes if loaded.graph.has_names else None, loaded.graph.n_nodes)
+        at = _block(names, rows, cols)
+        matrix, facts = _of_graph(loaded, kernel, at, exact, sampling, seeding, threads, talking)
+    left, right = (names.of(positions) for positions in at)
+    deliver(
+        Result(
+            "gram",
+            {"node": left, **{str(node): column for node, column in zip(right, matrix.T, strict=True)}},
+            {"kernel": repr(kernel), "exact": exact, **facts},
+            {"K": matrix, "rows": left, "cols": right},
+        ),
+        output,
+        talking,
+    )
+
+
+def _of_graph(
+    loaded: Loaded,
+    kernel: Kernel,
+    at: tuple[np.ndarray, np.ndarray],
+    exact: bool,
+    sampling: Sampling,
+    seeding: Seeding,
+    threads: Threads,
+    talking: Talking,
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """The block of a graph's kernel, exact or from rows that are sampled for it."""
+    import numpy as np
+
+    from graphrf._memory import require_memory
+
+    rows, cols = at
+    require_memory(
+        8.0 * rows.size * cols.size,
+        f"a kernel matrix of {rows.size} x {cols.size}",
+        "ask for fewer --rows and --cols",
+    )
+    if exact:
+        _refuse_sampling(sampling, seeding, "`--exact`")
+        from graphrf.series import kernel_block
+
+        block = kernel_block(loaded.graph, kernel, rows, cols, n_threads=threads.threads)
+        return block, {"graph": loaded.facts}
+    from graphrf.sampling.sample import sample_features
+
+    sampler = sampling.made(loaded.graph, kernel, kernel.laplacian)
+    features = sample_features(
+        loaded.graph,
+        sampler,
+        nodes=np.unique(np.concatenate([rows, cols])),
+        seed=seeding.settled(talking),
+        n_threads=threads.threads,
+        progress=talking.progress,
+    )
+    block = features.gram(kernel, rows=rows, cols=None if cols is rows and _all(features, rows) else cols)
+    return block, {"graph": loaded.facts, "seed": features.seed, "settings": features.description}
+
+
+def _all(features: Any, rows: np.ndarray) -> bool:
+    return bool(features.nodes.size == rows.size and (features.nodes == rows).all())
+
+
+def _of_features(
+    source: str,
+    reading: Reading,
+    sampling: Sampling,
+    seeding: Seeding,
+    kernel: Kernel,
+    rows: str | None,
+    cols: str | None,
+    exact: bool,
+) -> tuple[np.ndarray, NodeNames, tuple[np.ndarray, np.ndarray], dict[str, Any]]:
+    """The block of features that were sampled before; their nodes are positions."""
+    from dataclasses import asdict
+
+    from graphrf.features import load_features
+
+    what = f"the features {source}"
+    if exact:
+        raise ValueError(f"`--exact` needs a graph, got {what}")
+    given = {f"--{name.replace('_', '-')}": value for name, value in asdict(reading).items()}
+    refuse_unused(given, (), what)
+    _refuse_sampling(sampling, seeding, what)
+    features = load_features(source)
+    names = NodeNames(None, features.n_nodes)
+    if rows is None and cols is None:
+        at = features.nodes, features.nodes
+        return features.gram(kernel), names, at, {"features": source, "seed": features.seed}
+    at = _block(names, rows, cols, features.nodes)
+    matrix = features.gram(kernel, rows=at[0], cols=at[1])
+    return matrix, names, at, {"features": source, "seed": features.seed, "settings": features.description}
+
+
+def _block(
+    names: NodeNames, rows: str | None, cols: str | None, everything: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the rows and columns that are asked for."""
+    every = names.everything if everything is None else everything
+    left = every if rows is None else names.chosen(rows, "--rows")
+    return left, left if cols is None else names.chosen(cols, "--cols")
+
+
+def _refuse_sampling(sampling: Sampling, seeding: Seeding, what: str) -> None:
+    from dataclasses import asdict
+
+    given = {f"--{name.replace('_', '-')}": value for name, value in asdict(sampling).items()}
+    given["--seed"] = seeding.seed
+    refuse_unused(given, (), what)
+
+
+def is_features(source: str) -> bool:
+    """Whether a path is a file or folder of features, and no graph: by what is in it."""
+    path = Path(source)
+    if path.is_dir():
+        return (path / "features.json").exists()
+    if path.suffix.lower() != ".npz" or not path.is_file() or not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return "visit_ptr.npy" in archive.namelist()

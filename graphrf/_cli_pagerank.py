@@ -1,0 +1,236 @@
+"""`graphrf pagerank`: scores by power iteration, by walks, or from the neighbourhood of some nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graphrf._cli_nodes import NodeNames
+from graphrf._cli_output import OutputPath, Result, aligned, check_output, deliver
+from graphrf._cli_reading import GraphSource, Loaded, Reading, load
+from graphrf._cli_running import Seeding, Talking, Threads
+from graphrf._cli_unused import refuse_unused
+
+if TYPE_CHECKING:
+    import numpy as np
+
+PANEL = "PageRank"
+EXAMPLES = (
+    "graphrf pagerank roads.csv --top 5",
+    "graphrf pagerank cora --directed --weight 2 -o scores.csv",
+    "graphrf pagerank karate --method walks --walks 64 --batches 4 --seed 0 -o scores.csv",
+    "graphrf pagerank karate --method local --seeds 0,33 --top 3 --seed 0",
+)
+_TAKES = {
+    "power": ("--tol", "--max-iter", "--seeds"),
+    "walks": ("--tol", "--walks", "--batches", "--seeds", "--seed"),
+    "local": ("--seeds", "--seed"),
+}
+_SHOWN = 10
+
+
+def pagerank(
+    graph: GraphSource,
+    reading: Reading,
+    seeding: Seeding,
+    threads: Threads,
+    talking: Talking,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="power|walks|local", rich_help_panel=PANEL,
+            help="Exact; estimated by walks, with standard errors; or of some nodes, from their neighbourhoods.",
+        ),
+    ] = "power",
+    p_halt: Annotated[
+        float, typer.Option(help="Chance of a jump before each step, 1 - alpha.", rich_help_panel=PANEL)
+    ] = 0.15,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODES", rich_help_panel=PANEL,
+            help="Where walks start: a file of nodes, or A,B,C. One ranking for all; with local one for each.",
+        ),
+    ] = None,
+    tol: Annotated[
+        float | None,
+        typer.Option(help="L1 error to reach. Default: 1e-12 by power, none by walks.", rich_help_panel=PANEL),
+    ] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Of power.", rich_help_panel=PANEL)] = None,
+    walks: Annotated[
+        int | None, typer.Option(help="Walks from every node. Default: 16.", rich_help_panel=PANEL)
+    ] = None,
+    batches: Annotated[
+        int | None,
+        typer.Option(
+            help="Independent batches of walks; 2 or more give standard errors. Default: 4 with 16 walks or more, "
+            "none with `--tol`, which has its own.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Print the best nodes. Default: {_SHOWN} where nothing is written.", rich_help_panel="Output"
+        ),
+    ] = None,
+    output: OutputPath = None,
+) -> None:  # fmt: skip
+    """Rank the nodes of a graph, directed or not, by PageRank."""
+    check_output(output, [graph])
+    given: dict[str, Any] = {
+        "--seeds": seeds, "--tol": tol, "--max-iter": max_iter, "--walks": walks, "--batches": batches,
+        "--seed": seeding.seed,
+    }  # fmt: skip
+    if method not in _TAKES:
+        raise ValueError(f"`--method` must be one of {', '.join(_TAKES)}, got {method!r}")
+    refuse_unused(given, _TAKES[method], f"`--method {method}`")
+    if method == "local" and seeds is None:
+        raise ValueError("`--seeds` are needed with `--method local`: the nodes that are asked about")
+    if top is not None and (top < 1 or output == "-"):
+        raise ValueError(
+            f"`--top` must be at least 1, got {top}"
+            if top < 1
+            else "`--top` prints a table, and `-o -` csv: choose"
+        )
+    loaded = load(graph, reading, talking)
+    names = NodeNames(loaded.graph.nodes if loaded.graph.has_names else None, loaded.graph.n_nodes)
+    start = None if seeds is None else names.chosen(seeds, "--seeds")
+    facts: dict[str, Any] = {"graph": loaded.facts, "method": method, "p_halt": p_halt}
+    if start is not None:
+        facts["seeds"] = names.of(start)
+    if method == "local":
+        assert start is not None
+        columns = _local(loaded, names, start, p_halt, top, seeding.settled(talking), threads, talking, facts)
+    else:
+        weights = None
+        if start is not None:
+            import numpy as np
+
+            weights = np.bincount(start, minlength=loaded.graph.n_nodes).astype(np.float64)
+        if method == "power":
+            columns = _power(loaded, weights, p_halt, tol, max_iter, threads, facts)
+        else:
+            seed = seeding.settled(talking)
+            columns = _walks(loaded, weights, p_halt, tol, walks, batches, seed, threads, talking, facts)
+        columns = {"node": names.of(), **columns}
+    shown = top or (_SHOWN if output is None else None)
+    result = Result("pagerank", columns, facts, summary=None if shown is None else lambda: _best(columns, shown))
+    deliver(result, output, talking)
+
+
+def _power(
+    loaded: Loaded,
+    weights: np.ndarray | None,
+    p_halt: float,
+    tol: float | None,
+    max_iter: int | None,
+    threads: Threads,
+    facts: dict[str, Any],
+) -> dict[str, Any]:
+    from graphrf.pagerank.power import power_iteration
+
+    options: dict[str, Any] = {} if tol is None else {"tol": tol}
+    result = power_iteration(
+        loaded.graph,
+        p_halt=p_halt,
+        personalization=weights,
+        max_iter=max_iter,
+        n_threads=threads.threads,
+        **options,
+    )
+    facts |= {"converged": result.converged, "iterations": result.iterations, "error_bound": result.error_bound}
+    return {"score": result.scores}
+
+
+def _walks(
+    loaded: Loaded,
+    weights: np.ndarray | None,
+    p_halt: float,
+    tol: float | None,
+    walks: int | None,
+    batches: int | None,
+    seed: int,
+    threads: Threads,
+    talking: Talking,
+    facts: dict[str, Any],
+) -> dict[str, Any]:
+    from graphrf.pagerank.estimate import pagerank as estimate
+
+    walks = 16 if walks is None else walks
+    if tol is None and batches is None and walks >= 16:
+        batches = 4
+    result = estimate(
+        loaded.graph,
+        p_halt=p_halt,
+        n_walks=walks,
+        personalization=weights,
+        tol=tol,
+        n_batches=batches,
+        seed=seed,
+        n_threads=threads.threads,
+        progress=talking.progress,
+    )
+    l1_error = None if result.l1_error is None else float(result.l1_error)
+    facts |= {"seed": seed, "walks": result.walks, "steps": result.steps, "batches": result.n_batches}
+    facts["l1_error"] = l1_error
+    return {"score": result.scores, **({} if result.stderr is None else {"stderr": result.stderr})}
+
+
+def _local(
+    loaded: Loaded,
+    names: NodeNames,
+    start: np.ndarray,
+    p_halt: float,
+    top: int | None,
+    seed: int,
+    threads: Threads,
+    talking: Talking,
+    facts: dict[str, Any],
+) -> dict[str, Any]:
+    """The best nodes for each seed, best first: columns seed, node, score, stderr."""
+    import numpy as np
+
+    from graphrf.pagerank.local import local_pagerank
+
+    result = local_pagerank(
+        loaded.graph, start, k=top, p_halt=p_halt, seed=seed, n_threads=threads.threads, progress=talking.progress
+    )
+    scores, errors = result.scores, result.stderr
+    assert errors is not None
+    sources: list[int] = []
+    found: list[np.ndarray] = []
+    for row in range(start.size):
+        entries = np.arange(scores.indptr[row], scores.indptr[row + 1])
+        found.append(entries[np.argsort(-scores.data[entries], kind="stable")])
+        sources += [int(start[row])] * entries.size
+    order = np.concatenate(found)
+    facts |= {
+        "seed": seed, "walks": int(result.walks.sum()), "pushes": int(result.pushes.sum()),
+        "epsilon": result.epsilon, "failure": result.failure,
+    }  # fmt: skip
+    return {
+        "seed": names.of(sources),
+        "node": names.of(scores.indices[order]),
+        "score": scores.data[order],
+        "stderr": errors.data[order],
+    }
+
+
+def _best(columns: dict[str, Any], most: int) -> str:
+    """The best nodes as a table; of several rankings the best of each."""
+    import numpy as np
+
+    scores = np.asarray(columns["score"])
+    groups = columns.get("seed", [None] * scores.size)
+    rows, counted = [], dict.fromkeys(groups, 0)
+    titles = [name for name in ("seed", "node", "score", "stderr") if name in columns]
+    order = range(scores.size) if "seed" in columns else np.argsort(-scores, kind="stable")[:most].tolist()
+    for position in order:
+        counted[groups[position]] += 1
+        if counted[groups[position]] > most:
+            continue
+        cells = [columns[name][position] for name in titles]
+        rows.append([f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in cells])
+    return aligned(titles, rows, left=len(titles) - (2 if "stderr" in columns else 1))

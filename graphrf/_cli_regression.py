@@ -1,0 +1,152 @@
+"""`graphrf fit` and `graphrf predict`: Gaussian-process regression of a signal on the nodes of a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graphrf._cli_kernels import KernelChoice
+from graphrf._cli_nodes import NodeNames
+from graphrf._cli_observations import ObservationsFile, ObservedColumns
+from graphrf._cli_output import OutputPath, Result, aligned, check_output, deliver
+from graphrf._cli_reading import GraphSource, Reading, load
+from graphrf._cli_running import Seeding, Talking, Threads
+
+if TYPE_CHECKING:
+    from graphrf.gp.regression import GraphGPRegressor
+
+PANEL = "Training"
+FIT_EXAMPLES = (
+    "graphrf fit roads.csv observed.csv -o model.npz --seed 0",
+    "graphrf fit roads.csv observed.csv --kernel matern --laplacian combinatorial -o m.npz",
+    "graphrf fit generated-grid heat.csv --target-column celsius --noise 0.01 -o m.npz",
+)
+PREDICT_EXAMPLES = (
+    "graphrf predict model.npz -o predictions.csv",
+    "graphrf predict model.npz --nodes a,b --observation",
+    "graphrf predict model.npz --samples 5 --seed 0 -o draws.csv",
+)
+
+
+def fit(
+    graph: GraphSource,
+    observations: ObservationsFile,
+    output: Annotated[
+        str,
+        typer.Option(
+            "-o", "--output", metavar="MODEL", rich_help_panel="Output", show_default=False,
+            help="An .npz file, replaced if it is there; the graph and the observations are in it.",
+        ),
+    ],
+    observed: ObservedColumns,
+    reading: Reading,
+    choice: KernelChoice,
+    seeding: Seeding,
+    threads: Threads,
+    talking: Talking,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|series|walks", rich_help_panel=PANEL,
+            help="Exact products with the kernel, or sampled features; auto takes the first where affordable.",
+        ),
+    ] = "auto",
+    noise: Annotated[
+        float | None, typer.Option(help="Noise variance, to fix it.", rich_help_panel=PANEL)
+    ] = None,
+    output_scale: Annotated[
+        float | None, typer.Option(help="Variance of the signal, to fix it.", rich_help_panel=PANEL)
+    ] = None,
+    optimize: Annotated[
+        bool,
+        typer.Option("--optimize/--no-optimize", help="Train the lengthscale, or keep it.", rich_help_panel=PANEL),
+    ] = True,
+    max_train: Annotated[
+        int | None, typer.Option(help="Most nodes that training sees at once.", rich_help_panel=PANEL)
+    ] = None,
+) -> None:  # fmt: skip
+    """Fit a Gaussian process to targets observed at some nodes, and save it."""
+    check_output(output, [graph, observations], [".npz"])
+    kernel = choice.made("diffusion")
+    loaded = load(graph, reading, talking)
+    names = NodeNames(loaded.graph.nodes if loaded.graph.has_names else None, loaded.graph.n_nodes)
+    positions, targets = observed.read(observations, names)
+    seed = seeding.settled(talking)
+
+    from graphrf.gp.regression import GraphGPRegressor
+
+    options: dict[str, Any] = {} if max_train is None else {"max_train": max_train}
+    gp = GraphGPRegressor(
+        loaded.graph,
+        kernel=kernel,
+        method=method,
+        noise=noise,
+        output_scale=output_scale,
+        optimize=optimize,
+        seed=seed,
+        n_threads=threads.threads,
+        progress=talking.progress,
+        **options,
+    ).fit(positions, targets)
+    # How this run was watched, and its threads, are not the next one's.
+    gp.set_params(progress=False, n_threads=None).save(output)
+    found = {
+        "kernel": repr(gp.kernel_), "output_scale": float(gp.output_scale_), "noise": float(gp.noise_),
+        "mean": float(gp.mean_), "log_marginal_likelihood": float(gp.log_marginal_likelihood_),
+        "observations": gp.n_observations_, "observed_nodes": gp.n_observed_nodes_, "method": gp.method_,
+        "solver": gp.solver_, "converged": bool(gp.converged_),
+    }  # fmt: skip
+    talking.remark(f"written to {output}")
+    facts = {"graph": loaded.facts, "observations": observations, "seed": seed, "output": output}
+    rows = [
+        (name.replace("_", " "), f"{value:.6g}" if type(value) is float else str(value))
+        for name, value in found.items()
+    ]
+    deliver(Result("fit", {}, facts, found, lambda: aligned(("fitted", ""), rows, left=2)), None, talking)
+
+
+def predict(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A file of `graphrf fit`.", show_default=False)
+    ],
+    threads: Threads,
+    talking: Talking,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="NODES", help="A file of nodes, or A,B,C. Default: all nodes.")
+    ] = None,
+    observation: Annotated[
+        bool, typer.Option("--observation", help="Deviations of a new observation: noise is included.")
+    ] = False,
+    samples: Annotated[
+        int | None, typer.Option(help="Also draw so many functions from the posterior.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the draws. Default: drawn and reported.")
+    ] = None,
+    output: OutputPath = None,
+) -> None:  # fmt: skip
+    """Predict mean and standard deviation at the nodes of a fitted model's graph."""
+    check_output(output, [model])
+    if seed is not None and samples is None:
+        raise ValueError("`--seed` has no use without `--samples`: means and deviations are those of the model")
+    if samples is not None and samples < 1:
+        raise ValueError(f"`--samples` must be at least 1, got {samples}")
+    from graphrf.gp.regression import GraphGPRegressor
+
+    gp: GraphGPRegressor = GraphGPRegressor.load(model)
+    gp.set_params(n_threads=threads.threads, progress=talking.progress)
+    graph = gp.graph
+    names = NodeNames(graph.nodes if graph.has_names else None, graph.n_nodes)
+    chosen = None if nodes is None else names.chosen(nodes, "--nodes")
+    mean, std = gp.predict(chosen, return_std="observation" if observation else True)
+    columns: dict[str, Any] = {"node": names.of(chosen), "mean": mean, "std": std}
+    facts: dict[str, Any] = {
+        "model": model, "kernel": repr(gp.kernel_), "std_of": "observation" if observation else "function",
+    }  # fmt: skip
+    if samples is not None:
+        drawn = Seeding(seed).settled(talking)
+        draws = gp.sample(chosen, n_samples=samples, seed=drawn)
+        columns |= {f"sample_{number}": draw for number, draw in enumerate(draws, start=1)}
+        facts["seed"] = drawn
+    deliver(Result("predict", columns, facts), output, talking)

@@ -1,0 +1,123 @@
+"""Reading a table of text, such as observations: cells with the numbers of their lines."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# Titles of a column of nodes, and of one of targets, in the order in which they are looked for.
+NODE_TITLES = ("node", "nodes", "name", "id", "vertex", "face")
+TARGET_TITLES = ("target", "y", "value", "label", "class")
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Cells of a file, row after row; `titles` is None where its first line has none."""
+
+    path: Path
+    titles: list[str] | None
+    rows: list[list[str]]
+    lines: list[int]
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.rows[0])
+
+    def first_of(self, titles: Sequence[str]) -> int | None:
+        """The column that has the first of these titles, whatever their case; None where no column has one."""
+        own = [title.lower() for title in self.titles or []]
+        return next((own.index(title) for title in titles if title in own), None)
+
+    def number_of(self, column: str, option: str) -> int:
+        """A column given by title, or by position from 0."""
+        if column in (self.titles or []):
+            return (self.titles or []).index(column)
+        if column.isascii() and column.isdigit() and int(column) < self.width:
+            return int(column)
+        have = "it has no titles" if self.titles is None else f"its columns are {', '.join(self.titles)}"
+        raise ValueError(
+            f"`{option}` must be a column of {self.path}, got {column!r}; {have}, and columns may be given by "
+            f"position, 0 to {self.width - 1}"
+        )
+
+    def column(self, number: int) -> list[str]:
+        """The cells of a column."""
+        return [row[number] for row in self.rows]
+
+    def numbers(self, number: int) -> list[float]:
+        """The cells of a column as finite numbers; ValueError with the line of the first that is none."""
+        values = []
+        for cell, line in zip(self.column(number), self.lines, strict=True):
+            value = _number(cell)
+            if value is None or not math.isfinite(value):
+                came = "an empty cell" if not cell else repr(cell[:60])
+                raise ValueError(
+                    f"{self.path}, line {line}: the target must be a finite number, got {came}; leave the line "
+                    "out where nothing was observed"
+                )
+            values.append(value)
+        return values
+
+
+def read_table(path: Path, *, spaces: bool = True) -> TextTable:
+    """The table of a file: cells parted by tabs, commas, semicolons or (with `spaces`) white space.
+
+    The first line decides by what. Blank lines and those that begin with # are skipped. The first line holds
+    titles where it has no number in some column that holds numbers in all other lines, or where one of its cells
+    is such a title as node or target.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text (byte {error.start}); convert it to UTF-8") from None
+    kept = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    if not kept:
+        raise ValueError(f"{path} is empty; a line for each node was wanted")
+    mark = next((mark for mark in "\t,;" if mark in kept[0][1]), None)
+    rows: list[list[str]] = []
+    for number, line in kept:
+        try:
+            cells = (
+                line.split()
+                if mark is None and spaces
+                else next(csv.reader([line], delimiter=mark or "\t", strict=True))
+            )
+        except csv.Error as error:
+            raise ValueError(f"{path}, line {number}: quotation marks do not match ({error})") from None
+        if rows and len(cells) != len(rows[0]):
+            raise ValueError(
+                f"{path}, line {number}: {len(cells)} columns where the lines above have {len(rows[0])}"
+            )
+        rows.append([cell.strip() for cell in cells])
+    lines = [number for number, _ in kept]
+    if not _has_titles(rows):
+        return TextTable(path, None, rows, lines)
+    if len(rows) == 1:
+        raise ValueError(f"{path} has titles but no other line; a line for each node was wanted")
+    return TextTable(path, rows[0], rows[1:], lines[1:])
+
+
+def _has_titles(rows: list[list[str]]) -> bool:
+    if any(cell.lower() in (*NODE_TITLES, *TARGET_TITLES) for cell in rows[0]):
+        return True
+    others = rows[1:]
+    return any(
+        cell and _number(cell) is None and others and all(_number(row[column]) is not None for row in others)
+        for column, cell in enumerate(rows[0])
+    )
+
+
+def _number(cell: str) -> float | None:
+    """The number that a cell holds, NaN and infinity among them."""
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None

@@ -78,12 +78,15 @@ def draw(
 ) -> None:
     """A row for each kind of feature: the training curve, the learned correlations, the most opposed pair."""
     with figure(path, height=5.6) as sheet:
-        rows = sheet.subplots(2, 3, width_ratios=[1.9, 1.15, 1])
+        rows = sheet.subplots(2, 3, width_ratios=[1.6, 1.2, 1])
         for (curve, matrix, pair), (readout, title) in zip(rows, READOUTS.items(), strict=True):
             draw_curve(curve, curves[readout], lines[readout])
             curve.set_title(title)
             correlation = copulas[readout].correlation
-            image = matrix.imshow(correlation, cmap="PuOr", vmin=-1, vmax=1)
+            edges = (0.5, len(correlation) + 0.5)
+            image = matrix.imshow(
+                correlation, cmap="PuOr", vmin=-1, vmax=1, origin="lower", extent=(*edges, *edges)
+            )
             matrix.grid(visible=False)
             matrix.set_title("learned correlations")
             matrix.set_xlabel("norm")
@@ -121,7 +124,7 @@ def draw_density(ax: Axes, correlation: float) -> None:
     ax.imshow(density, origin="lower", extent=(0, 1, 0, 1), cmap="Purples", vmin=0, vmax=4)
     ax.plot([0, 1], [1, 0], "--", color=look("+ PNC")["color"], linewidth=1.2)
     ax.grid(visible=False)
-    ax.set_title(f"most opposed pair ({correlation:.2f})")
+    ax.set_title(f"most opposed pair,\n$\\rho$ = {correlation:.2f}")
     ax.set_xlabel("quantile of one norm")
     ax.set_ylabel("of the other")
     ax.set_xticks((0, 0.5, 1))

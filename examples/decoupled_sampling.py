@@ -1,4 +1,4 @@
-"""Posterior draws in the weights of Fourier features and decoupled ones: figures A.9 to A.11 of the chapter.
+"""Posterior draws in the weights of Fourier features and decoupled ones: figures A.10 and A.11 of the chapter.
 
 As there ("Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.4.2): 128 points in
 [0, 1]^D with values from the prior of the Gaussian kernel, noise variance 1e-3, lengthscales 1, 1/4 and 1/16; the
@@ -8,7 +8,8 @@ of the draws. Beside it stands what the chapter recommends instead, the Kullback
 the approximate law to the exact one, here of noisy values: at 64 points the covariance of the function itself is
 singular to rounding, unless the lengthscale is small or D large.
 
-The chapter prints no values of these figures but one; what it concludes is checked, claim by claim.
+The chapter prints no values of these figures but one; what it concludes is checked, claim by claim. Figure A.9
+is drawn by `posterior_draws.py`.
 
     python examples/decoupled_sampling.py --out decoupled_sampling.png
     python examples/decoupled_sampling.py --dimensions 1 4 --features 16 64 256 --samples 512 --repeats 2
@@ -21,6 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from _figures import GREY, doublings, figure, legend_below, look
 from _options import add_figure_option
 from scipy.stats import spearmanr
 
@@ -34,7 +36,6 @@ from graphrf.plot import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import SubFigure
 
 KERNEL = stationary_kernel("gaussian")
 TRAIN, TEST, NOISE = 128, 64, 1e-3
@@ -53,6 +54,13 @@ LABELS = {
     "QRFF": "Sobol (QRFF)",
     "GH": "Gauss-Hermite (D <= 4)",
 }
+LOOKS: dict[str, dict[str, Any]] = {
+    "RFF": {"coupling": "iid"},
+    "ORF": {"coupling": "orthogonal"},
+    "PNC": {"coupling": "+ PNC"},
+    "QRFF": {"coupling": "low discrepancy"},
+}
+GAUSS_HERMITE = {"color": COLOURS[3], "marker": "v"}
 APPROACHES = ("weights", "decoupled")
 # A rank correlation from which on we call it strong.
 STRONG = 0.5
@@ -392,62 +400,54 @@ def claim(text: str, figures: str, holds: bool) -> None:
     print(f"- {text}:\n    {'holds' if holds else 'DOES NOT HOLD'}; {figures}")
 
 
-def draw(panels: Panels, floors: dict[tuple[int, float], list[float]], seed: int, path: str) -> None:
-    """Figure A.9 above; figures A.10 (left) and A.11 (right) below, with the divergence under the distance."""
-    from matplotlib.figure import Figure
-
+def draw(panels: Panels, floors: dict[tuple[int, float], list[float]], path: str) -> None:
+    """Figures A.10 (left) and A.11 (right), with the divergence under the distance."""
     dimensions = sorted({dimension for dimension, _ in panels})
-    figure = Figure(figsize=(max(4.2 * len(dimensions) + 2.0, 9.0), 15.5), layout="constrained")
-    top, *rest = figure.subfigures(3, 1, height_ratios=[3.0, 6.0, 6.0])
-    draw_illustration(top, seed)
-    drawn = []
-    for part, name, ylabel in zip(rest, ("w2", "kl"), (r"$W_2^2$", "KL (nats)"), strict=True):
-        for block, approach in zip(part.subfigures(1, 2), APPROACHES, strict=True):
-            axes = block.subplots(len(LENGTHSCALES), len(dimensions), squeeze=False, sharex=True)
-            for row, lengthscale in zip(axes, LENGTHSCALES, strict=True):
-                for ax, dimension in zip(row, dimensions, strict=True):
-                    key = dimension, lengthscale
-                    draw_panel(ax, panels[key], approach, name, floors[key])
-                    drawn.append(ax)
-                    ax.set_title(f"D = {dimension}, lengthscale {lengthscale:g}", fontsize=8)
-            title = "in the weights of the features" if approach == "weights" else "decoupled"
-            block.suptitle(f"{ylabel}, {title}", fontsize=11)
-            block.supxlabel("columns of the features", fontsize=9)
-    # The first panel has all that any has: draws are drawn beside distances, quadrature where D is small.
-    named = {label: handle for handle, label in zip(*drawn[0].get_legend_handles_labels(), strict=True)}
-    columns = min(len(named), 1 + len(dimensions))
-    figure.legend(named.values(), named, loc="outside lower center", ncols=columns, frameon=False, fontsize=10)
-    figure.savefig(path, dpi=80)
+    size = {"height": 13.0, "width": max(4.4 * len(dimensions) + 1.0, 9.0)}
+    with figure(path, **size) as sheet:
+        drawn = []
+        for part, name, ylabel in zip(
+            sheet.subfigures(2, 1), ("w2", "kl"), (r"$W_2^2$", "KL (nats)"), strict=True
+        ):
+            for block, approach in zip(part.subfigures(1, 2), APPROACHES, strict=True):
+                axes = block.subplots(len(LENGTHSCALES), len(dimensions), squeeze=False, sharex=True)
+                for row, lengthscale in zip(axes, LENGTHSCALES, strict=True):
+                    for ax, dimension in zip(row, dimensions, strict=True):
+                        key = dimension, lengthscale
+                        draw_panel(ax, panels[key], approach, name, floors[key])
+                        drawn.append(ax)
+                        ax.set_title(f"D = {dimension}, lengthscale {lengthscale:g}")
+                    row[0].set_ylabel(ylabel)
+                block.suptitle("in the weights of the features" if approach == "weights" else "decoupled")
+                block.supxlabel("columns of the features", fontsize=9)
+        # The first panel has all that any has: draws are drawn beside distances, quadrature where D is small.
+        legend_below(sheet, drawn[0], columns=4)
 
 
 def draw_panel(ax: Axes, cells: Sequence[Cell], approach: str, name: str, floor: list[float]) -> None:
     """Exact moments: means as lines, 95 % intervals as bands. From draws: crosses; exact draws: the grey line."""
-    from matplotlib.ticker import NullFormatter, NullLocator
+    from matplotlib.ticker import NullFormatter
 
-    for number, method in enumerate(METHODS):
+    for method in METHODS:
         found = line(cells, method, of(approach, name))
         x = np.array(list(found))
         mean = np.array([max(values.mean(), _LEAST) for values in found.values()])
         half = np.array([interval(values) for values in found.values()])
-        colour = COLOURS[number]
-        ax.plot(x, mean, color=colour, marker="osD^v"[number], markersize=3.5, linewidth=1.3, label=LABELS[method])
-        ax.fill_between(x, np.maximum(mean - half, 0.1 * mean), mean + half, color=colour, alpha=0.2, linewidth=0)
+        style = look(**LOOKS[method]) if method != "GH" else GAUSS_HERMITE
+        ax.plot(x, mean, label=LABELS[method], **style)
+        # On a logarithmic axis an interval that reaches 0 ends at a third of the mean.
+        ax.fill_between(
+            x, np.maximum(mean - half, mean / 3), mean + half, color=style["color"], alpha=0.15, linewidth=0
+        )
         if name == "w2":
-            label = "from draws" if number == 0 else None
             drawn = [values.mean() for values in line(cells, method, of(approach, "sampled")).values()]
-            ax.plot(x, drawn, "x", color=colour, markersize=4, label=label)
+            ax.plot(x, drawn, "x", color=style["color"], markersize=4)
     if name == "w2":
-        ax.axhline(float(np.mean(floor)), color="#6b6b6b", linestyle="--", linewidth=1, label="from exact draws")
-    ax.set_xscale("log", base=2)
+        ax.plot([], [], "x", color=GREY, markersize=4, label="from draws")
+        ax.axhline(float(np.mean(floor)), color=GREY, linestyle="--", linewidth=1, label="from exact draws")
+    doublings(ax, sorted({cell.columns for cell in cells if cell.method == "RFF"}))
     ax.set_yscale("log")
     ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.set_xticks(sorted({cell.columns for cell in cells if cell.method == "RFF"}))
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.tick_params(labelsize=7)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(color="#ececec", linewidth=0.8)
-    ax.set_axisbelow(True)
 
 
 def interval(values: np.ndarray) -> float:
@@ -457,33 +457,6 @@ def interval(values: np.ndarray) -> float:
     if values.size < 2:
         return 0.0
     return float(t.ppf(0.975, values.size - 1) * values.std(ddof=1) / values.size**0.5)
-
-
-def draw_illustration(part: SubFigure, seed: int) -> None:
-    """Figure A.9: 64 observations, 256 points asked for, 16 draws of each kind, RFF with 256 frequencies."""
-    rng = np.random.default_rng(seed)
-    problem = make_problem(1, 1 / 16, rng, 64)
-    x_new = np.sort(rng.uniform(-0.1, 1.1, 256))[:, None]
-    problem = problem._replace(x_new=x_new)
-    exact = exact_moments(KERNEL, problem.x, problem.y, x_new, **problem.settings)
-    features = make_features("RFF", 512, problem, seed)
-    kinds = {"the exact posterior": exact_draws(exact, 16, rng)}
-    for approach, title in zip(APPROACHES, ("draws in the weights", "decoupled draws"), strict=True):
-        kinds[title] = draws(approach, features, problem, 16, seed).at(x_new)
-    deviation = 1.96 * np.sqrt(exact.covariance.diagonal())
-    for number, (ax, (title, values)) in enumerate(
-        zip(part.subplots(1, 3, sharey=True), kinds.items(), strict=True)
-    ):
-        ax.fill_between(
-            x_new[:, 0], exact.mean - deviation, exact.mean + deviation, color="#d9d9d9", linewidth=0,
-            label="exact 95 % band",
-        )  # fmt: skip
-        ax.plot(x_new[:, 0], values.T, color=COLOURS[(0, 2, 1)[number]], linewidth=0.8, alpha=0.7)
-        ax.plot(problem.x[:, 0], problem.y, "x", color="#000000", markersize=5, label="observations")
-        ax.set_title(title, fontsize=10)
-        ax.tick_params(labelsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8)
 
 
 def main() -> None:
@@ -514,7 +487,7 @@ def main() -> None:
     print_table(panels, middle, options.samples)
     print_claims(panels, floors, middle, options.repeats, options.seed)
     if options.out:
-        draw(panels, floors, options.seed, options.out)
+        draw(panels, floors, options.out)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,11 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
+from _figures import doublings, figure, legend_below
 from _options import add_figure_option
 from importance_weights import importance_features
 from sklearn import datasets as sklearn_datasets
@@ -41,7 +44,11 @@ from graphrf.euclidean.quadrature import MAX_DIMENSION
 from graphrf.euclidean.quadrature_features import QuadratureFeatures
 from graphrf.plot import COLOURS
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 KERNELS = {"gaussian": "squared exponential", "matern52": "Matern-5/2"}
+SHORT = {"gaussian": "Gaussian", "matern52": "Matern-5/2"}
 LENGTHSCALES = (1.0, 0.25, 0.0625)
 DATA = ("line", "iris", "diabetes", "boston", "wine", "breast_cancer")
 COLUMNS = (16, 64, 256, 1024, 4096)
@@ -192,52 +199,41 @@ def print_claims(all_results: dict[str, Results], n_columns: int) -> None:
 
 
 def draw(all_results: dict[str, Results], dimensions: dict[str, int], path: str) -> None:
-    """A row for each kernel and lengthscale, a column for each data set."""
-    from matplotlib.figure import Figure
+    """A row for each kernel and lengthscale, a column for each data set; bands of 95 % about the means."""
+    from matplotlib.ticker import NullFormatter
 
     names = list(dimensions)
-    figure = Figure(figsize=(2.4 * len(names) + 0.6, 12.5), layout="constrained")
-    axes = figure.subplots(2 * len(LENGTHSCALES), len(names), squeeze=False, sharex=True)
     rows = [(kernel, lengthscale) for kernel in KERNELS for lengthscale in LENGTHSCALES]
-    for (kernel, lengthscale), line in zip(rows, axes, strict=True):
-        for name, ax in zip(names, line, strict=True):
-            for method, pairs in all_results[kernel][name, lengthscale].items():
-                if not pairs:
-                    continue
-                colour, style, marker = STYLES[method]
-                columns = [n for n, _ in pairs]
-                mean = np.array([e.mean() for _, e in pairs])
-                ax.plot(
-                    columns, mean, style, color=colour, marker=marker, markersize=3.5, linewidth=1.2, label=method
-                )
-                if len(pairs[0][1]) > 1:
-                    half = 1.96 * np.array([e.std(ddof=1) / e.size**0.5 for _, e in pairs])
-                    ax.fill_between(columns, mean - half, mean + half, color=colour, alpha=0.25, linewidth=0)
-            ax.set_xscale("log", base=4)
-            ax.set_yscale("log")
-            ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            ax.tick_params(which="both", labelsize=6.5)
-            ax.grid(color="#ececec", linewidth=0.8)
-            ax.set_axisbelow(True)
-            ax.spines[["top", "right"]].set_visible(False)
-        line[0].set_ylabel(f"{KERNELS[kernel]}, l = 1/{round(1 / lengthscale)}\nrelative error", fontsize=8)
-    for name, ax in zip(names, axes[0], strict=True):
-        ax.set_title(f"{name.replace('_', ' ')}, D = {dimensions[name]}", fontsize=9)
-    shown: dict[str, object] = {}
-    for ax in axes.flat:
-        handles, labels = ax.get_legend_handles_labels()
-        shown |= dict(zip(labels, handles, strict=True))
-    ordered = [m for m in STYLES if m in shown]
-    figure.legend(
-        [shown[m] for m in ordered],
-        ordered,
-        loc="outside upper center",
-        ncols=min(9, 2 * len(names)),
-        frameon=False,
-        fontsize=8.5,
-    )
-    figure.supxlabel("columns of features", fontsize=9)
-    figure.savefig(path, dpi=100)
+    with figure(path, height=11.0, width=max(2.5 * len(names) + 0.5, 6.5)) as sheet:
+        axes = sheet.subplots(len(rows), len(names), squeeze=False, sharex=True)
+        for (kernel, lengthscale), line in zip(rows, axes, strict=True):
+            for name, ax in zip(names, line, strict=True):
+                for method, pairs in all_results[kernel][name, lengthscale].items():
+                    if pairs:
+                        draw_line(ax, method, pairs)
+                ax.set_yscale("log")
+                ax.yaxis.set_minor_formatter(NullFormatter())
+                doublings(ax, sorted({n for pairs in all_results[kernel][name, 1.0].values() for n, _ in pairs}))
+            line[0].set_ylabel(f"{SHORT[kernel]}, l = {Fraction(lengthscale)}\nrelative error")
+        for name, ax in zip(names, axes[0], strict=True):
+            ax.set_title(f"{name.replace('_', ' ')}, D = {dimensions[name]}")
+        for ax in axes[-1]:
+            ax.set_xlabel("columns of features")
+        legend_below(sheet, *axes.flat, columns=min(9, 2 * len(names) + 1))
+
+
+def draw_line(ax: Axes, method: str, pairs: list[tuple[int, np.ndarray]]) -> None:
+    """Mean errors of one method, with a band where there are repeats."""
+    colour, style, marker = STYLES[method]
+    columns = [n for n, _ in pairs]
+    mean = np.array([e.mean() for _, e in pairs])
+    ax.plot(columns, mean, style, color=colour, marker=marker, markersize=4, linewidth=1.2, label=method)
+    if len(pairs[0][1]) > 1:
+        half = 1.96 * np.array([e.std(ddof=1) / e.size**0.5 for _, e in pairs])
+        # On a logarithmic axis an interval that reaches 0 ends at a third of the mean.
+        ax.fill_between(
+            columns, np.maximum(mean - half, mean / 3), mean + half, color=colour, alpha=0.2, linewidth=0
+        )
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -9,7 +9,7 @@ Table 2 of the norm-coupling paper (Reid et al. 2024) is on ImageNet with 12 lay
 90 epochs, averaged over 34 to 48 runs. That is out of reach here. Its accuracies stand beside ours, of another
 task: only the order could agree.
 
-    python examples/performer_digits.py
+    python examples/performer_digits.py --out performer_digits.png
     python examples/performer_digits.py --quick
 """
 
@@ -20,10 +20,13 @@ import time
 
 import numpy as np
 import torch
+from _figures import figure, look
+from _options import add_figure_option
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 from graphrf.euclidean.attention import PerformerAttention
+from graphrf.plot import COLOURS, VALUES
 
 WIDTH, HEADS, LAYERS, TOKENS, CLASSES = 32, 4, 2, 16, 10
 SCHEMES: dict[str, dict[str, str] | None] = {
@@ -33,6 +36,14 @@ SCHEMES: dict[str, dict[str, str] | None] = {
     "orthogonal + PM": {"directions": "orthogonal", "norms": "pm"},
     "simplex": {"directions": "simplex", "norms": "iid"},
     "simplex + PM": {"directions": "simplex", "norms": "pm"},
+}
+LOOKS = {
+    "exact softmax": look("iid", line=False),
+    "orthogonal": look("orthogonal", line=False),
+    "orthogonal + PNC": look("+ PNC", line=False),
+    "orthogonal + PM": look("+ PM", line=False),
+    "simplex": look("simplex", line=False),
+    "simplex + PM": look("simplex", line=False, is_open=True),
 }
 PUBLISHED = {"orthogonal": ".625 +- .003", "orthogonal + PNC": ".620 +- .003", "orthogonal + PM": ".633 +- .003"}
 
@@ -124,6 +135,53 @@ def train(
     return best
 
 
+def attention_matrices(model: Transformer, tokens: Tensor, m: int, seed: int) -> dict[str, Tensor]:
+    """Attention of the first head of the first layer for one image, exact and estimated, (tokens, tokens) each."""
+    block = model.blocks[0]
+    with torch.no_grad():
+        hidden = block.normed_in(model.embedding(tokens) + model.position)
+        query, key, _ = block.projections(hidden).unflatten(-1, (3, HEADS, WIDTH // HEADS)).permute(1, 2, 0, 3)
+        # Attention to the unit vectors is its matrix.
+        units = torch.eye(TOKENS).expand(HEADS, -1, -1)
+        found = {"exact softmax": scaled_dot_product_attention(query, key, units)[0]}
+        for name, count in (("orthogonal", m), ("simplex + PM", m), ("orthogonal", 16 * m)):
+            performer = PerformerAttention(WIDTH // HEADS, count, seed=seed, **(SCHEMES[name] or {}))
+            found[f"{name},\n{count} frequencies"] = performer.eval()(query, key, units)[0]
+    return found
+
+
+def draw(found: dict[str, np.ndarray], image: np.ndarray, matrices: dict[str, Tensor], path: str) -> None:
+    """Above, an image and attention to it, exact and estimated; below, test accuracies, a dot a seed."""
+    with figure(path, height=4.9) as sheet:
+        upper, lower = sheet.subfigures(2, 1, height_ratios=[1, 1.15])
+        first, *others = upper.subplots(1, 1 + len(matrices))
+        first.imshow(image, cmap="Greys", extent=(0, 4, 4, 0))
+        first.set_xticks(range(5), [])
+        first.set_yticks(range(5), [])
+        first.grid(color=COLOURS[1], linewidth=0.8)
+        first.set_axisbelow(False)
+        first.set_title("a digit,\n16 tokens")
+        largest = max(float(matrix.max()) for matrix in matrices.values())
+        for ax, (name, matrix) in zip(others, matrices.items(), strict=True):
+            shown = ax.imshow(matrix, cmap=VALUES, vmin=0, vmax=largest, extent=(0.5, 16.5, 16.5, 0.5))
+            ax.grid(visible=False)
+            ax.set_xticks((1, 16))
+            ax.set_yticks((1, 16))
+            ax.set_title(name, fontsize=9)
+            ax.set_xlabel("key")
+        others[0].set_ylabel("query")
+        upper.colorbar(shown, ax=others, shrink=0.7, label="attention")
+        ax = lower.subplots()
+        for place, (name, values) in enumerate(found.items()):
+            style = LOOKS[name]
+            test = 100 * values[:, 1]
+            ax.plot(place + np.linspace(-0.12, 0.12, test.size), test, ".", color=style["color"], alpha=0.5)
+            ax.errorbar(place + 0.3, test.mean(), 2 * test.std(ddof=1) / test.size**0.5, **style)
+        ax.set_xticks(range(len(found)), [name.replace(" + ", "\n+ ").replace(" s", "\ns") for name in found])
+        ax.grid(visible=False, axis="x")
+        ax.set_ylabel("test accuracy (%)")
+
+
 def mean_and_error(values: np.ndarray) -> str:
     """Mean and two standard errors."""
     return f"{values.mean():.4f} +- {2 * values.std(ddof=1) / values.size**0.5:.4f}"
@@ -152,6 +210,7 @@ def main() -> None:
     parser.add_argument("--redraw-every", type=int, default=16, help="steps between draws, 0: never")
     parser.add_argument("--rate", type=float, default=5e-3, help="largest learning rate")
     parser.add_argument("--quick", action="store_true", help="seconds: 2 seeds, 3 epochs")
+    add_figure_option(parser)
     options = parser.parse_args()
     if options.seeds < 2 or options.epochs < 1:
         parser.error("--seeds must be at least 2 and --epochs at least 1")
@@ -165,6 +224,8 @@ def main() -> None:
             started = time.perf_counter()
             model = build(scheme, options.frequencies, options.redraw_every or None, seed)
             found[name][seed] = train(model, data, epochs=epochs, rate=options.rate, batch=64, seed=seed)
+            if scheme is None:
+                exact = model
             seconds[name] += (time.perf_counter() - started) / n_seeds
         print(
             f"seed {seed}: " + ", ".join(f"{name} {values[seed, 1]:.4f}" for name, values in found.items()),
@@ -175,6 +236,11 @@ def main() -> None:
         f"{n_seeds} seeds; accuracy, mean +- two standard errors"
     )
     print_table(found, seconds)
+    if options.out:
+        # Queries and keys are those of the last model with exact attention.
+        tokens = data["test"][0][0]
+        image = tokens.reshape(4, 4, 2, 2).permute(0, 2, 1, 3).reshape(8, 8).numpy()
+        draw(found, image, attention_matrices(exact, tokens, options.frequencies, options.seeds), options.out)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import argparse
 from typing import NamedTuple
 
 import numpy as np
-from _figures import GREY, doublings, figure, legend_below, look
+from _figures import GREY, doublings, figure, look
 from _options import add_figure_option
 from gram_error import mean_and_error
 
@@ -169,7 +169,7 @@ def draw(results: dict[str, dict[tuple[str, int], np.ndarray]], exact: dict[str,
             ax.set_title(name)
         sheet.supxlabel("features, in multiples of the columns d", fontsize=9.5)
         sheet.supylabel("accuracy", fontsize=9.5)
-        legend_below(sheet, axes[0, 0], columns=5)
+        sheet.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
 
 
 def print_rows(

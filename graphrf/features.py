@@ -121,7 +121,7 @@ class Features:
         self.laplacian = laplacian
         self.seed = seed
         self.dtype = dtype
-        self.description = dict(description)
+        self.description: dict[str, Any] = dict(description)
         self._survival = survival
         self._degrees = degrees
         self._scale = scale

@@ -106,8 +106,8 @@ class ProductFeatures:
     """
 
     def __init__(self, factors: Sequence[Features], *, seed: int | None = None) -> None:
-        self.factors = _checked_factors(factors)
-        self.seed = None if seed is None else _checks.seed(seed)
+        self.factors: tuple[Features, ...] = _checked_factors(factors)
+        self.seed: int | None = None if seed is None else _checks.seed(seed)
 
     # -- sizes -----------------------------------------------------------------------------------
 

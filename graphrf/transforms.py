@@ -38,10 +38,10 @@ try:
     import torch
     from torch_geometric.data import Data, HeteroData
     from torch_geometric.transforms import BaseTransform
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "graphrf.transforms needs torch and torch_geometric, which are not installed: pip install 'graphrf[pyg]'"
-    ) from error
+    ) from _error
 
 __all__ = ["AddRandomFeatures", "AddReturnProbabilities", "GRFDiffusion", "PersonalizedPageRank"]
 

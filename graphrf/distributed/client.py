@@ -18,10 +18,10 @@ try:
     import dask.config
     from distributed import Client, Future, default_client, wait
     from distributed.comm import CommClosedError
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "graphrf.distributed needs Dask, which is not installed: pip install 'graphrf[distributed]'"
-    ) from error
+    ) from _error
 
 Result = TypeVar("Result")
 
@@ -135,7 +135,7 @@ def _wait_for_a_worker(client: Client) -> None:
 
 
 def settled(
-    client: Client, futures: Sequence[Future], needed: Sequence[Future], *, all_of_them: bool = True
+    client: Client, futures: Sequence[Future[Any]], needed: Sequence[Future[Any]], *, all_of_them: bool = True
 ) -> Any:
     """Wait until futures are done, or the first of them; the done ones.
 

@@ -178,7 +178,7 @@ class DistributedFactor:
         numbers = np.split(at[order] - starts[owner[order]], first[1:]) if used.size else []
         return used.tolist(), numbers, order
 
-    def _spread(self, groups: list[Group], f: np.ndarray, y: np.ndarray) -> Future:
+    def _spread(self, groups: list[Group], f: np.ndarray, y: np.ndarray) -> Future[Any]:
         """A future of F^T y."""
         rows = self._cut(y)
         parts = [np.concatenate([rows[number] for number in group.numbers]) for group in groups]
@@ -188,7 +188,7 @@ class DistributedFactor:
         )  # fmt: skip
         return summed(held.client, sums, n_blocks)
 
-    def _multiplied(self, groups: list[Group], f: np.ndarray, x: Future) -> np.ndarray:
+    def _multiplied(self, groups: list[Group], f: np.ndarray, x: Future[Any]) -> np.ndarray:
         """F x."""
         futures = self._held.submitted(blocks.multiplied, groups, f=_modulation(f), x=x)
         rows: list[Any] = [None] * len(self._held)

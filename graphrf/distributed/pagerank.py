@@ -150,7 +150,7 @@ class _Answers(Blocks):
         self._submit(range(len(tasks)))
 
     @property
-    def futures(self) -> list[Future]:
+    def futures(self) -> list[Future[Any]]:
         """Those of the tasks whose rows are not here."""
         return list(self._under_way.values())
 

@@ -119,7 +119,7 @@ class Parcel:
             self._file = path
         self._text = text.getvalue()
         self._arrays = packer.arrays
-        self.mapped_bytes = packer.mapped_bytes
+        self.mapped_bytes: int = packer.mapped_bytes
         self._own: _Opened | None = None
 
     @property
@@ -127,11 +127,11 @@ class Parcel:
         """Bytes that travel."""
         return len(self._text) + sum(array.nbytes for array in self._arrays)
 
-    def delivered(self, client: Client) -> Parcel | Future:
+    def delivered(self, client: Client) -> Parcel | Future[Any]:
         """What tasks take: the parcel itself where it is small, else a future of it, copied to every worker."""
         if self.nbytes <= _LIGHT:
             return self
-        future: Future = client.scatter(self, broadcast=True, hash=False)
+        future: Future[Any] = client.scatter(self, broadcast=True, hash=False)
         return future
 
     def content(self) -> Any:

@@ -30,7 +30,7 @@ class Blocks(ABC):
 
     @property
     @abstractmethod
-    def futures(self) -> list[Future]:
+    def futures(self) -> list[Future[Any]]:
         """A future of each block."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Blocks(ABC):
         )
 
     @property
-    def needed(self) -> list[Future]:
+    def needed(self) -> list[Future[Any]]:
         """The futures of all blocks that these are made from, and their own."""
         return self.futures
 
@@ -95,7 +95,7 @@ class Blocks(ABC):
 
     def submitted(
         self, function: Callable[..., Any], groups: Sequence[Group], parts: Sequence[Any] = (), **shared: Any
-    ) -> list[Future]:
+    ) -> list[Future[Any]]:
         """A future for each group: `function(group, blocks, part, **shared)`, part None without any."""
         futures = self.futures
         return [
@@ -126,10 +126,10 @@ class Blocks(ABC):
                 results[number] = result
         return results
 
-    def sent(self, groups: Sequence[Group], parts: Sequence[Any]) -> list[Future]:
+    def sent(self, groups: Sequence[Group], parts: Sequence[Any]) -> list[Future[Any]]:
         """A future of each part, on the worker of its group."""
 
-        async def send() -> list[Future]:
+        async def send() -> list[Future[Any]]:
             each = (  # in a list of its own: `scatter` takes a list for many parts
                 self.client.scatter([part], workers=[group.address], hash=False, asynchronous=True)
                 for group, part in zip(groups, parts, strict=True)
@@ -142,14 +142,14 @@ class Blocks(ABC):
                     raise CancelledError(f"the worker {error.args[0]} was lost") from error
                 raise
 
-        found: list[Future] = self.client.sync(send)
+        found: list[Future[Any]] = self.client.sync(send)
         return found
 
-    def result(self, future: Future) -> Any:
+    def result(self, future: Future[Any]) -> Any:
         """The result of a future that these blocks are needed for."""
         return self.results([future])[0]
 
-    def results(self, futures: Sequence[Future]) -> list[Any]:
+    def results(self, futures: Sequence[Future[Any]]) -> list[Any]:
         """The results of futures that these blocks are needed for."""
         settled(self.client, futures, self.needed)
         return list(self.client.gather(list(futures)))
@@ -186,11 +186,11 @@ class MadeBlocks(Blocks):
         self._function = function
         self._parts = parts
         self._shared = shared
-        self._futures: list[Future] = []
+        self._futures: list[Future[Any]] = []
         self._futures = self.repeated(lambda: self._submitted(range(len(parts[0]))))
 
     @property
-    def futures(self) -> list[Future]:
+    def futures(self) -> list[Future[Any]]:
         """A future of each block."""
         return self._futures
 
@@ -220,7 +220,7 @@ class MadeBlocks(Blocks):
             raise
 
     @property
-    def needed(self) -> list[Future]:
+    def needed(self) -> list[Future[Any]]:
         """The futures of all blocks that these are made from, and their own."""
         parts = [part for part in self._parts if isinstance(part, Blocks)]
         return [*(future for part in parts for future in part.needed), *self._futures]
@@ -235,13 +235,13 @@ class MadeBlocks(Blocks):
             for number, future in zip(lost, self._submitted(lost), strict=True):
                 self._futures[number] = future
 
-    def _submitted(self, numbers: Sequence[int]) -> list[Future]:
+    def _submitted(self, numbers: Sequence[int]) -> list[Future[Any]]:
         shared: dict[str, Any] = {name: parcel.delivered(self.client) for name, parcel in self._shared.items()}
         parts = [part.futures if isinstance(part, Blocks) else part for part in self._parts]
         there = workers(self.client)
         ends = np.cumsum([worker.threads for worker in there])
         bounds = [0, *(len(numbers) * ends // ends[-1]).tolist()]
-        futures: list[Future] = []
+        futures: list[Future[Any]] = []
         for worker, first, last in zip(there, bounds[:-1], bounds[1:], strict=True):
             if first < last:
                 some = numbers[first:last]
@@ -261,12 +261,12 @@ class _Some(Blocks):
         self._numbers = numbers
 
     @property
-    def needed(self) -> list[Future]:
+    def needed(self) -> list[Future[Any]]:
         """The futures of all blocks that these are made from, and their own."""
         return self._source.needed
 
     @property
-    def futures(self) -> list[Future]:
+    def futures(self) -> list[Future[Any]]:
         """As the source has them now."""
         return [self._source.futures[number] for number in self._numbers]
 

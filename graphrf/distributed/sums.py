@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from distributed import Client, Future
@@ -67,7 +68,7 @@ def whole(parts: list[dict[Node, np.ndarray]], *, n_blocks: int) -> np.ndarray:
     return array
 
 
-def summed(client: Client, parts: Sequence[Future], n_blocks: int) -> Future:
+def summed(client: Client, parts: Sequence[Future[Any]], n_blocks: int) -> Future[Any]:
     """A future of the sum over all blocks, from futures of parts that hold them all."""
     parts = list(parts)
     while len(parts) > _FAN_IN:

@@ -193,6 +193,10 @@ class PerformerAttention(nn.Module):
     True
     """
 
+    antithetic: bool
+    directions: str
+    norms: str | NormCoupling | None
+
     frequencies: Tensor
 
     def __init__(
@@ -207,11 +211,11 @@ class PerformerAttention(nn.Module):
         seed: int | None = None,
     ) -> None:
         super().__init__()
-        self.head_dim = _checks.integer("head_dim", head_dim, low=1)
+        self.head_dim: int = _checks.integer("head_dim", head_dim, low=1)
         if n_frequencies is None:
             n_frequencies = self.head_dim * max(round(math.log(self.head_dim)), 1)
             n_frequencies += n_frequencies % 2 if _checks.flag("antithetic", antithetic) else 0
-        self.n_frequencies = _checks.integer("n_frequencies", n_frequencies, low=1)
+        self.n_frequencies: int = _checks.integer("n_frequencies", n_frequencies, low=1)
         if _checks.flag("antithetic", antithetic) and self.n_frequencies % 2:
             raise ValueError(
                 f"`n_frequencies` must be even with antithetic=True, got {n_frequencies}: they come in pairs"
@@ -220,8 +224,8 @@ class PerformerAttention(nn.Module):
             redraw_every = _checks.integer("redraw_every", redraw_every, low=1)
         self.directions, self.norms, self.antithetic = directions, norms, antithetic
         self.redraw_every = redraw_every
-        self.seed = _checks.seed(seed)
-        self.n_draws = 0
+        self.seed: int = _checks.seed(seed)
+        self.n_draws: int = 0
         self.register_buffer("frequencies", torch.empty(self.n_frequencies, self.head_dim))
         self.redraw()
 

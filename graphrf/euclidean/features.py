@@ -80,6 +80,11 @@ class FourierFeatures(FeatureMap):
     ((50, 1024), True)
     """
 
+    lengthscale_: np.ndarray
+    seed_: int
+    kernel_: StationaryKernel
+    phases_: np.ndarray
+
     def __init__(
         self,
         n_frequencies: int = 128,
@@ -199,6 +204,10 @@ class LaplaceFeatures(FeatureMap):
     >>> bool((phi > 0).all())
     True
     """
+
+    lengthscale_: np.ndarray
+    seed_: int
+    kernel_: StationaryKernel
 
     def __init__(
         self,

@@ -25,10 +25,10 @@ try:
         MatmulLinearOperator,
         RootLinearOperator,
     )
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "RandomFeatureKernel needs gpytorch, which is not installed: pip install 'graphrf[gp]'"
-    ) from error
+    ) from _error
 
 
 class RandomFeatureKernel(gpytorch.kernels.Kernel):

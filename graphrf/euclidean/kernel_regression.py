@@ -17,10 +17,10 @@ try:
     from sklearn.utils import get_tags
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "KernelRegressionClassifier needs scikit-learn 1.6 or later: pip install 'graphrf[euclidean]'"
-    ) from error
+    ) from _error
 
 # Numbers of a block of kernel values, and rows of a block of features: 32 MB, and 16 KB a feature.
 _KERNEL_NUMBERS = 4_000_000
@@ -97,6 +97,10 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     >>> classifier.predict_proba([[0.5]]).round(3)
     array([[0.382, 0.618]])
     """
+
+    classes_: np.ndarray
+    class_count_: np.ndarray
+    features_: Any
 
     X_: np.ndarray
     y_: np.ndarray

@@ -98,6 +98,9 @@ class QuadratureFeatures(FeatureMap):
     ((50, 289), True)
     """
 
+    kernel_: StationaryKernel
+    lengthscale_: np.ndarray
+
     def __init__(
         self,
         n_nodes: int = 16,

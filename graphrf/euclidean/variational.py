@@ -95,6 +95,9 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     (True, True)
     """
 
+    anchors_: np.ndarray
+    deviations_: np.ndarray
+
     _objective_name = "lower_bound_"
     lower_bound_: float
     kernel = "gaussian"

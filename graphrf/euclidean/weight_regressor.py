@@ -93,6 +93,14 @@ class Posterior(Protocol):
 class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
     """What regressors in the weights of random features share: settings, the search's frame and predictions."""
 
+    mean_: float | np.ndarray
+    frequencies_: np.ndarray
+    lengthscale_: float | np.ndarray
+    output_scale_: float
+    noise_: float
+    converged_: bool
+    seed_: int
+
     n_frequencies: int
     kernel: Any
     directions: str

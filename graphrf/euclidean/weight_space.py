@@ -110,11 +110,11 @@ class PrimalPosterior:
 
     def __init__(self, sums: Sums, scale: Tensor, noise: Tensor, constant: bool) -> None:
         self._scale, self._root = scale, _root(sums.gram, scale, noise)
-        self.n_normals = sums.gram.shape[0]
+        self.n_normals: int = sums.gram.shape[0]
         weights = scale / noise * torch.cholesky_solve(sums.cross, self._root)
         products = (sums.squares - sums.cross.T @ weights) / noise
-        self.constant = _constants(products, constant)
-        self.weights = weights[:, 1:] - weights[:, :1] * self.constant
+        self.constant: torch.Tensor = _constants(products, constant)
+        self.weights: torch.Tensor = weights[:, 1:] - weights[:, :1] * self.constant
 
     def variances(self, features: Tensor) -> Tensor:
         """Of the noise-free function at rows of features."""
@@ -140,12 +140,12 @@ class DualPosterior:
 
     def __init__(self, features: Tensor, sides: Tensor, scale: Tensor, noise: Tensor, constant: bool) -> None:
         self._scale, self._noise, self._features = scale, noise, features
-        self.n_normals = sum(features.shape)
+        self.n_normals: int = sum(features.shape)
         self._root = _dense_root(features @ features.T, scale, noise)
         half = torch.linalg.solve_triangular(self._root, sides, upper=False)
-        self.constant = _constants(half.T @ half, constant)
+        self.constant: torch.Tensor = _constants(half.T @ half, constant)
         self._residual = sides[:, 1:] - self.constant
-        self.weights = scale * features.T @ torch.cholesky_solve(self._residual, self._root)
+        self.weights: torch.Tensor = scale * features.T @ torch.cholesky_solve(self._residual, self._root)
 
     def variances(self, features: Tensor) -> Tensor:
         """Of the noise-free function at rows of features."""

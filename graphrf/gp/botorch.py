@@ -18,8 +18,8 @@ try:
     from botorch.posteriors.gpytorch import GPyTorchPosterior
     from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
     from linear_operator import to_linear_operator
-except ImportError as error:
-    raise ImportError("GraphModel needs botorch, which is not installed: pip install 'graphrf[bo]'") from error
+except ImportError as _error:
+    raise ImportError("GraphModel needs botorch, which is not installed: pip install 'graphrf[bo]'") from _error
 
 
 class GraphModel(Model):

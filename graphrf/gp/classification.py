@@ -29,10 +29,10 @@ from graphrf.sampling.contract import Sampler
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.exceptions import NotFittedError
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "GraphGPClassifier needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
-    ) from error
+    ) from _error
 
 PREDICTIVES = ("mode", "integrated")
 # What the cut of the series may lose of sum |f_k|.
@@ -136,6 +136,16 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     >>> bool(np.mean(gp.predict() == labels) > 0.9)
     True
     """
+
+    class_bias_: np.ndarray
+    seed_: int
+    n_observations_: int
+    method_: str
+    kernel_: Kernel
+    output_scale_: float
+    log_marginal_likelihood_: float
+    converged_: bool
+    residual_: float
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ class SeriesRows:
     def __init__(self, graph: Graph, laplacian: str, modulation: np.ndarray, n_threads: int | None = None) -> None:
         self._all = SeriesFactor(graph, laplacian, max_length=modulation.size - 1, n_threads=n_threads)
         self._modulation = modulation
-        self.height = graph.n_nodes
+        self.height: int = graph.n_nodes
 
     def __call__(self, nodes: np.ndarray) -> SeriesFactor:
         return self._all.take(nodes)

@@ -62,7 +62,7 @@ class DeviceFeatures:
         self._roots = roots
         self._walkers = walkers  # m S(k): the walks that are expected to reach step k
         self._dtype = dtype
-        self.shape = (record.n_rows, n_nodes)
+        self.shape: tuple[int, int] = (record.n_rows, n_nodes)
         self._last: _Made | None = None
         self._pattern_t: tuple[Tensor, Tensor, Tensor] | None = None
 
@@ -162,7 +162,7 @@ class DeviceSeries:
     """
 
     def __init__(self, series: SeriesFactor, device: torch.device, dtype: torch.dtype) -> None:
-        self.shape = series.shape
+        self.shape: tuple[int, int] = series.shape
         self._device = device
         self._dtype = dtype
         # 2 M. On the CPU scipy's product is quicker, and immune to threads that wait for each other.

@@ -90,6 +90,13 @@ class ExactGraphGP:
     True
     """
 
+    kernel_: Kernel
+    noise_: float
+    output_scale_: float
+    log_marginal_likelihood_: float
+    mean_variance_: float
+    mean_: float | np.ndarray
+
     def __init__(
         self,
         graph: Graph,
@@ -115,11 +122,11 @@ class ExactGraphGP:
                 _checks.number(name, value, low=0, include_low=False)
         self.graph = graph
         self.kernel: Kernel = require_kernel(kernel)
-        self.normalize = _checks.flag("normalize", normalize)
-        self.mean = _checks.choice("mean", mean, ("constant", "zero"))
+        self.normalize: bool = _checks.flag("normalize", normalize)
+        self.mean: str = _checks.choice("mean", mean, ("constant", "zero"))
         self.output_scale = output_scale
         self.noise = noise
-        self.optimize = _checks.flag("optimize", optimize)
+        self.optimize: bool = _checks.flag("optimize", optimize)
         self._scale = self.kernel.check_graph(graph)
         self._eigen: tuple[np.ndarray, np.ndarray] | None = None
 

@@ -22,8 +22,8 @@ try:
     from geometric_kernels.kernels.base import BaseGeometricKernel
     from geometric_kernels.spaces.base import Space
     from lab import Int
-except ImportError as error:  # told when a kernel is made: this file can be read without the library
-    _missing = error
+except ImportError as _error:  # told when a kernel is made: this file can be read without the library
+    _missing = _error
     BaseGeometricKernel = FeatureMap = Space = object
     Int = int
 
@@ -40,7 +40,7 @@ class NodeSpace(Space):
     """The nodes of a graph as a space of GeometricKernels: elements are positions, shape (1,)."""
 
     dimension = 0
-    element_dtype = Int
+    element_dtype: Any = Int
 
     def __init__(self, graph: Graph, laplacian: str) -> None:
         self.graph = graph
@@ -117,8 +117,8 @@ class MaternSeriesKernel(BaseGeometricKernel):
         super().__init__(NodeSpace(graph, laplacian))
         self.graph = graph
         self.laplacian = laplacian
-        self.normalize = _checks.flag("normalize", normalize)
-        self.seed = _checks.seed(seed)
+        self.normalize: bool = _checks.flag("normalize", normalize)
+        self.seed: int = _checks.seed(seed)
         self._density: tuple[np.ndarray, np.ndarray] | None = None
 
     def init_params(self) -> dict[str, np.ndarray]:
@@ -224,7 +224,7 @@ class SeriesFeatureMap(FeatureMap):
 
     def __init__(self, kernel: MaternSeriesKernel) -> None:
         self.kernel = kernel
-        self.space = kernel.space
+        self.space: Any = kernel.space
 
     def __call__(
         self, X: Any, params: Mapping[str, Any], normalize: bool | None = True, **kwargs: Any

@@ -23,8 +23,8 @@ try:
     import gpytorch
     from gpytorch.constraints import GreaterThan, Interval, Positive
     from gpytorch.priors import Prior
-except ImportError as error:
-    raise ImportError("GRFKernel needs gpytorch, which is not installed: pip install 'graphrf[gp]'") from error
+except ImportError as _error:
+    raise ImportError("GRFKernel needs gpytorch, which is not installed: pip install 'graphrf[gp]'") from _error
 
 # How far above an open lower bound a trained hyperparameter starts, as a share of the bound.
 _ABOVE_BOUND = 1e-3
@@ -115,7 +115,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
             raise ValueError(
                 "`optimize` must be True or False for LearnedModulation, whose values are one parameter"
             )
-        self.has_lengthscale = "lengthscale" in names
+        self.has_lengthscale: bool = "lengthscale" in names
         if not self.has_lengthscale and (lengthscale_prior is not None or lengthscale_constraint is not None):
             raise ValueError(
                 "`lengthscale_prior` and `lengthscale_constraint` need a trained lengthscale, which "

@@ -220,8 +220,8 @@ class SeriesSource:
     """
 
     def __init__(self, graph: Graph, kernel: Kernel) -> None:
-        self.laplacian = kernel.laplacian
-        self.scale = kernel.check_graph(graph)
+        self.laplacian: str = kernel.laplacian
+        self.scale: float = kernel.check_graph(graph)
         self._low = -1.0 if self.laplacian == "normalized" else 0.0
         self._graph = graph
         self._series = SeriesFactor(graph, self.laplacian, max_length=0)

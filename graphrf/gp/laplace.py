@@ -204,8 +204,8 @@ class Curvature:
 
     def __init__(self, matrix: np.ndarray, probabilities: np.ndarray, totals: np.ndarray) -> None:
         size, n_classes = probabilities.shape
-        self.e = np.empty((n_classes, size, size))
-        self.log_determinant = -float(np.log(totals).sum())
+        self.e: np.ndarray = np.empty((n_classes, size, size))
+        self.log_determinant: float = -float(np.log(totals).sum())
         for c in range(n_classes):
             root = np.sqrt(totals * probabilities[:, c])
             b = root[:, None] * matrix * root
@@ -216,7 +216,8 @@ class Curvature:
             self.e[c] = half.T @ half
         factor = cholesky(self.e.sum(axis=0), lower=True, overwrite_a=True, check_finite=False)
         self.log_determinant += 2 * float(np.log(np.diagonal(factor)).sum())
-        self.t = np.stack([solve_triangular(factor, e, lower=True, check_finite=False) for e in self.e])
+        solved = [solve_triangular(factor, e, lower=True, check_finite=False) for e in self.e]
+        self.t: np.ndarray = np.stack(solved)
 
     def covariances(self, cross: np.ndarray, prior: np.ndarray) -> np.ndarray:
         """The latent posterior covariance of the classes at each of q nodes, shape (q, C, C).

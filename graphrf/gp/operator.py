@@ -17,10 +17,10 @@ try:
         warnings.simplefilter("ignore", DeprecationWarning)
         from linear_operator import LinearOperator
         from linear_operator.utils.getitem import _is_noop_index
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "FactorOperator needs linear_operator, which is not installed: pip install 'graphrf[gp]'"
-    ) from error
+    ) from _error
 
 # Single entries are read off the dense block of their rows and columns where they fill at least this share of it.
 _DENSE_SHARE = 0.25

@@ -29,7 +29,7 @@ class Parameters:
 
     def __init__(self, kernel: Kernel, names: Sequence[str], bounds: Mapping[str, tuple[float, float]]) -> None:
         self._kernel = kernel
-        self.names = tuple(names)
+        self.names: tuple[str, ...] = tuple(names)
         self._bounds = {name: bounds[name] for name in names}
         self._logged = np.array([bounds[name][0] > 0 for name in names], dtype=bool)
 

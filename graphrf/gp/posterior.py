@@ -84,13 +84,13 @@ class Posterior:
         values, own = observations.means, observations.basis
         outputs = values.shape[1]
         # A^-1 of (y, H) at once: the mean's coefficients come out of the two.
-        self.solution = self._solver.solve(np.column_stack([values, own]))
+        self.solution: Solution = self._solver.solve(np.column_stack([values, own]))
         _report(self.solution, "the fit")
         solved, basis_solved = self.solution.value[:, :outputs], self.solution.value[:, outputs:]
         self._basis = basis
-        self.coefficients = least_squares_mean(own.T @ basis_solved, basis_solved.T @ values)
+        self.coefficients: np.ndarray = least_squares_mean(own.T @ basis_solved, basis_solved.T @ values)
         self._residual = values - own @ self.coefficients
-        self.weights = solved - basis_solved @ self.coefficients
+        self.weights: np.ndarray = solved - basis_solved @ self.coefficients
         self._spread = covariance.root_apply_t(self._rows, self.weights)
         self._sampled: np.ndarray | None = None
 
@@ -235,7 +235,7 @@ class RootRows:
     def __init__(self, covariance: Covariance, factor: Factor) -> None:
         self._covariance = covariance
         self._factor = factor
-        self.shape = factor.shape
+        self.shape: tuple[int, int] = factor.shape
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         return self._covariance.root_apply(self._factor, x)

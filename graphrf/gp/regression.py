@@ -26,10 +26,10 @@ from graphrf.series import kernel_block
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "GraphGPRegressor needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
-    ) from error
+    ) from _error
 
 
 # Deviations at so many nodes take about as many solves by conjugate gradients as draws would.
@@ -166,6 +166,22 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     >>> bool(np.mean(np.abs(mean - signal) < 2 * std) > 0.85)
     True
     """
+
+    kernel_: Kernel
+    sampler_: Any
+    noise_: float
+    output_scale_: float
+    mean_variance_: float
+    log_marginal_likelihood_: float
+    mean_: float | np.ndarray
+    trend_: np.ndarray
+    method_: str
+    solver_: str
+    residual_: float
+    converged_: bool
+    seed_: int
+    n_observations_: int
+    n_observed_nodes_: int
 
     def __init__(
         self,

@@ -13,7 +13,11 @@ from graphrf.graph import require_graph
 from graphrf.kernels import Diffusion, Kernel, Matern, RegularizedLaplacian
 from graphrf.sampling.sample import require_sampler
 
-KERNELS = {"diffusion": Diffusion, "matern": Matern, "regularized_laplacian": RegularizedLaplacian}
+KERNELS: dict[str, type[Kernel]] = {
+    "diffusion": Diffusion,
+    "matern": Matern,
+    "regularized_laplacian": RegularizedLaplacian,
+}
 METHODS = ("auto", "series", "walks")
 SOLVERS = ("auto", "cholesky", "cg")
 DEVIATIONS = ("auto", "exact", "sampled")

@@ -20,8 +20,8 @@ try:
     from linear_operator import settings
     from linear_operator.operators import DiagLinearOperator
     from linear_operator.utils.warnings import NumericalWarning
-except ImportError as error:
-    raise ImportError("device_draws needs gpytorch, which is not installed: pip install 'graphrf[gp]'") from error
+except ImportError as _error:
+    raise ImportError("device_draws needs gpytorch, which is not installed: pip install 'graphrf[gp]'") from _error
 
 # Settings of linear_operator and filters of warnings are the process's: threads take turns.
 _one_solve = threading.Lock()

@@ -26,7 +26,7 @@ class Pace:
     """
 
     def __init__(self, walk: float) -> None:
-        self.weight = 1.0
+        self.weight: float = 1.0
         self._walk = walk  # 1 - p_halt
         self._radius = 0.0
         self._changes: list[float] = []

@@ -106,7 +106,7 @@ class DeviceJoined:
     def __init__(self, n_nodes: int, expected: tuple[int, int]) -> None:
         self._n_nodes = n_nodes
         # Entries and visits that columns are made for.
-        self.room = int(SPARE * expected[0]) + SLACK, int(SPARE * expected[1]) + SLACK
+        self.room: tuple[int, int] = int(SPARE * expected[0]) + SLACK, int(SPARE * expected[1]) + SLACK
         self._columns: dict[str, Tensor] = {}
         self._used = {"entries": 0, "visits": 0}
         self._per_row: dict[str, list[Tensor]] = {}

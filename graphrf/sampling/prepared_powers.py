@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from graphrf._memory import require_memory
 from graphrf._threads import cached_property
 from graphrf.graph import Graph
+from graphrf.lengths import Survival
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.power_loops import exact_size, power_block
 from graphrf.sampling.record import Block
@@ -94,7 +95,7 @@ class PreparedPowers:
     """
 
     n_walks = 1
-    counts_dtype = np.dtype(np.float32)
+    counts_dtype: np.dtype[Any] = np.dtype(np.float32)
 
     def __init__(
         self,
@@ -109,9 +110,9 @@ class PreparedPowers:
     ) -> None:
         graph.require_undirected("a kernel's features")
         self.sampler = sampler
-        self.survival = sampler.survival
-        self.scale = graph.laplacian_scale(sampler.laplacian)
-        self.degrees = graph.walk_degrees if sampler.laplacian == "normalized" else None
+        self.survival: Survival = sampler.survival
+        self.scale: float = graph.laplacian_scale(sampler.laplacian)
+        self.degrees: np.ndarray | None = graph.walk_degrees if sampler.laplacian == "normalized" else None
         self.remedy = remedy
         n_nodes, n_powers = graph.n_nodes, self.survival.table.size
         self._compresses = budgets is not None
@@ -122,7 +123,7 @@ class PreparedPowers:
         self._picks = picks
         self._keep = n_nodes if keep is None else min(keep, n_nodes)
         # The multiply-adds, and the norms of what is cut.
-        self.row_bytes = 8 + (4 * n_powers if self._keep < n_nodes else 0)
+        self.row_bytes: int = 8 + (4 * n_powers if self._keep < n_nodes else 0)
         self._key = np.uint64(seed)
 
     @property

@@ -115,7 +115,7 @@ class RandomWalks:
 class PreparedWalks:
     """A resolved sampler bound to a graph and a seed: a pure function from source nodes to their visits."""
 
-    counts_dtype = np.dtype(np.uint16)
+    counts_dtype: np.dtype[Any] = np.dtype(np.uint16)
     row_bytes = 0
     remedy = "lower n_walks, raise p_halt"
 
@@ -125,9 +125,9 @@ class PreparedWalks:
         assert isinstance(law, LengthLaw)
         self.sampler = sampler
         self.law = law
-        self.survival = law.survival
-        self.scale = graph.laplacian_scale(sampler.laplacian)
-        self.degrees = graph.walk_degrees if sampler.laplacian == "normalized" else None
+        self.survival: Survival = law.survival
+        self.scale: float = graph.laplacian_scale(sampler.laplacian)
+        self.degrees: np.ndarray | None = graph.walk_degrees if sampler.laplacian == "normalized" else None
         adjacency = graph.walk_adjacency(sampler.laplacian)
         # Where weights are equal they are not read; loops that a kernel adds may differ from the edges.
         weighted = adjacency is not graph.adjacency or graph.is_weighted

@@ -26,16 +26,22 @@ import argparse
 import copy
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from _figures import figure
 from _options import add_figure_option
 
 import graphrf as grf
 from graphrf.gp.pathwise import posterior_draws
 from graphrf.gp.solvers import CholeskySolver
-from graphrf.plot import COLOURS
+from graphrf.plot import COLOURS, VALUES
 from graphrf.series import SeriesFactor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
 
 STRATEGIES = ("thompson", "ucb", "greedy", "random")
 LABELS = {
@@ -182,8 +188,8 @@ class Search:
         """Noisy values."""
         return self.truth[nodes] + self.options.noise * rng.standard_normal(nodes.size)
 
-    def run(self, strategy: str) -> tuple[np.ndarray, float]:
-        """Simple regret at the start and after every round, and seconds."""
+    def run(self, strategy: str) -> tuple[np.ndarray, np.ndarray, float]:
+        """Simple regret at the start and after every round, the nodes asked for, and seconds."""
         options, rng = self.options, np.random.default_rng([self.seed, 1])
         nodes, values = self.nodes, self.values
         surrogate, columns = copy.copy(self.first), self.first_columns
@@ -207,7 +213,7 @@ class Search:
             nodes = np.append(nodes, batch)
             values = np.append(values, self.observed(batch, rng))
             regret.append(self.truth.max() - self.truth[nodes].max())
-        return np.array(regret), time.perf_counter() - begun
+        return np.array(regret), nodes, time.perf_counter() - begun
 
 
 def mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -230,31 +236,60 @@ def print_table(regrets: dict[str, np.ndarray], seconds: dict[str, float], optio
         print(f"thompson - {name}: {mean:+.3f} +- {error:.3f}")
 
 
-def draw(regrets: dict[str, np.ndarray], options: argparse.Namespace, title: str, path: str) -> None:
-    """Means as lines, one standard error each way as bands."""
-    from matplotlib.figure import Figure
+def draw(
+    regrets: dict[str, np.ndarray], places: np.ndarray | None, search: Search, asked: dict[str, np.ndarray],
+    title: str, path: str,
+) -> None:  # fmt: skip
+    """Regrets, bands of one standard error each way; of a graph in the plane, where two strategies looked."""
+    with figure(path, height=3.4 if places is None else 6.6, width=8.0) as sheet:
+        upper = sheet if places is None else sheet.subfigures(2, 1, height_ratios=[3.0, 3.6])
+        draw_regrets(sheet.subplots() if places is None else upper[0].subplots(), regrets, search.options, title)
+        if places is None:
+            return
+        panels = upper[1].subplots(1, 2)
+        for ax, name in zip(panels, ("thompson", "greedy"), strict=True):
+            marks = draw_search(ax, places, search, asked[name])
+            ax.set_title(f"{LABELS[name]}: where it asked")
+        bar = upper[1].colorbar(
+            marks, ax=panels, shrink=0.85, pad=0.02, label="the first of the functions (deviations)"
+        )
+        bar.outline.set_visible(False)
 
-    figure = Figure(figsize=(6.4, 3.9), layout="constrained")
-    ax = figure.subplots()
+
+def draw_regrets(ax: Axes, regrets: dict[str, np.ndarray], options: argparse.Namespace, title: str) -> None:
+    """A line for each strategy."""
     asked = options.initial + options.batch * np.arange(options.rounds + 1)
     colours = dict(zip(STRATEGIES, (COLOURS[0], COLOURS[1], COLOURS[2], "#000000"), strict=True))
     for name, marker in zip(STRATEGIES, "osD^", strict=True):
         mean, error = mean_and_error(regrets[name])
         ax.plot(
-            asked, mean, color=colours[name], marker=marker, markersize=4, linewidth=1.4, label=LABELS[name],
+            asked, mean, color=colours[name], marker=marker, label=LABELS[name],
             linestyle="--" if name == "random" else "-",
         )  # fmt: skip
         ax.fill_between(asked, mean - error, mean + error, color=colours[name], alpha=0.2, linewidth=0)
-    ax.set_ylim(bottom=0)
-    ax.set_title(title, fontsize=9)
-    ax.set_xlabel("values asked for", fontsize=9)
-    ax.set_ylabel("simple regret (deviations of the function)", fontsize=9)
-    ax.tick_params(labelsize=8)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(color="#ececec", linewidth=0.8)
-    ax.set_axisbelow(True)
-    ax.legend(frameon=False, fontsize=8.5)
-    figure.savefig(path, dpi=110)
+    ax.set_ylim(0, 1.3 * max(np.add(*mean_and_error(values)).max() for values in regrets.values()))
+    ax.set_title(title)
+    ax.set_xlabel("values asked for")
+    ax.set_ylabel("simple regret (deviations)")
+    ax.legend(loc="upper right", ncols=2)
+
+
+def draw_search(ax: Axes, places: np.ndarray, search: Search, nodes: np.ndarray) -> PathCollection:
+    """The function at every node, and on it the nodes asked for: those all started from in white."""
+    n = search.options.initial
+    marks = ax.scatter(
+        *places.T, c=search.truth, cmap=VALUES, s=(220 / places.shape[0] ** 0.5) ** 2, marker="s", linewidths=0,
+        rasterized=True,
+    )  # fmt: skip
+    edge = {"edgecolors": "black", "linewidths": 0.6}
+    ax.scatter(*places[nodes[:n]].T, s=14, color="white", label="at random, to start from", **edge)
+    ax.scatter(*places[nodes[n:]].T, s=16, color=COLOURS[1], label="then", **edge)
+    best = places[search.truth.argmax()]
+    ax.plot(*best, "+", color="black", markersize=13, markeredgewidth=2, label="the maximum")
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    ax.figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return marks
 
 
 def main() -> None:
@@ -279,18 +314,27 @@ def main() -> None:
     if options.repeats < 2:
         parser.error("--repeats must be at least 2")
 
-    graph = grid(options.side) if options.graph == "grid" else grf.datasets.load(options.graph).graph
+    if options.graph == "grid":
+        graph, places = grid(options.side), np.indices((options.side, options.side)).reshape(2, -1).T
+    else:
+        data = grf.datasets.load(options.graph)
+        graph, places = data.graph, data.coordinates
+        places = places if places is not None and places.shape[1] == 2 else None
     print(
         f"{options.graph}: {graph.n_nodes} nodes, {graph.n_edges} edges; {options.repeats} functions", flush=True
     )
     runs: dict[str, list[np.ndarray]] = {name: [] for name in STRATEGIES}
     seconds = dict.fromkeys(STRATEGIES, 0.0)
+    first: Search | None = None
+    asked: dict[str, np.ndarray] = {}
     for repeat in range(options.repeats):
         begun = time.perf_counter()
         search = Search(graph, options, options.seed + repeat)
+        first = first or search
         started = time.perf_counter() - begun
         for name in STRATEGIES:
-            regret, taken = search.run(name)
+            regret, nodes, taken = search.run(name)
+            asked.setdefault(name, nodes)  # of the first function
             runs[name].append(regret)
             seconds[name] += taken / options.repeats
         print(
@@ -301,8 +345,9 @@ def main() -> None:
     regrets = {name: np.array(values) for name, values in runs.items()}
     print_table(regrets, seconds, options)
     if options.out:
+        assert first is not None
         title = f"{graph.n_nodes:,} nodes ({options.graph}), {options.repeats} functions"
-        draw(regrets, options, title, options.out)
+        draw(regrets, places, first, asked, title, options.out)
 
 
 if __name__ == "__main__":

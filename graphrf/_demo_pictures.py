@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,10 +10,11 @@ from matplotlib.figure import Figure
 from graphrf._demo_parts import GramPart, InterpolationPart, PageRankPart, Part
 from graphrf.plot import (
     plot_error_against_walks,
-    plot_graph_signal,
-    plot_mesh,
+    plot_map_posterior,
+    plot_mesh_posterior,
     plot_pagerank,
     plot_permutation,
+    style,
 )
 
 
@@ -30,11 +30,12 @@ class Picture:
 
 def pictures(part: Part) -> list[Picture]:
     """The figures of a part."""
-    if isinstance(part, GramPart):
-        return [_errors(part), _permutation(part)]
-    if isinstance(part, PageRankPart):
-        return [_pagerank(part)]
-    return [_mesh(part) if "faces" in part.data.extra else _map(part)]
+    with style():
+        if isinstance(part, GramPart):
+            return [_errors(part), _permutation(part)]
+        if isinstance(part, PageRankPart):
+            return [_pagerank(part)]
+        return [_mesh(part) if "faces" in part.data.extra else _map(part)]
 
 
 def _figure(width: float, height: float) -> Figure:
@@ -82,17 +83,11 @@ def _permutation(part: GramPart) -> Picture:
 
 def _mesh(part: InterpolationPart) -> Picture:
     mesh = part.data.extra
-    limits = float(np.nanmin(part.truth)), float(np.nanmax(part.truth))
-    figure = _figure(12.6, 4.0)
-    panels: tuple[tuple[str, np.ndarray, str, tuple[float, float] | None, str], ...] = (
-        ("What was seen", part.observed, "viridis", limits, "observed value"),
-        ("Prediction", part.mean, "viridis", limits, "posterior mean"),
-        ("Uncertainty", part.deviation, "cividis", None, "posterior standard deviation"),
-    )
-    for number, (title, values, cmap, span, label) in enumerate(panels):
-        ax: Any = figure.add_subplot(1, len(panels), number + 1, projection="3d")
-        plot_mesh(mesh["vertices"], mesh["faces"], values, ax=ax, label=label, cmap=cmap, limits=span)
-        ax.set_title(title)
+    figure = _figure(8.0, 7.0)
+    plot_mesh_posterior(
+        mesh["vertices"], mesh["faces"], part.mean, part.deviation, truth=part.truth, observed=part.observed,
+        figure=figure, label=part.signal,
+    )  # fmt: skip
     return Picture(
         file="mesh.png",
         caption=(
@@ -100,9 +95,9 @@ def _mesh(part: InterpolationPart) -> Picture:
             "observed), predicted on all of them by a Gaussian process from sampled rows, and how unsure it is."
         ),
         alt=(
-            f"Three views of the mesh {part.source.name}: the faces observed; the signal predicted on all faces, "
-            f"with RMSE {part.rows[1].rmse:.3g}; and its standard deviation, {_spread(part.deviation)}, larger "
-            "far from observed faces."
+            f"Four views of the mesh {part.source.name}: the signal; the faces observed; the signal predicted on "
+            f"all faces, with RMSE {part.rows[1].rmse:.3g}; and its standard deviation, "
+            f"{_spread(part.deviation)}, larger far from observed faces."
         ),
         figure=figure,
     )
@@ -113,37 +108,20 @@ def _map(part: InterpolationPart) -> Picture:
     assert data.graph is not None
     links = data.graph.adjacency.tocoo()
     edges = np.column_stack([links.row, links.col])[links.row < links.col]
-    figure = _figure(12.6, 5.0)
-    seen = np.flatnonzero(np.isfinite(part.observed))
-    panels: tuple[tuple[str, np.ndarray, str, str, Any], ...] = (
-        ("Prediction", part.mean, "viridis", f"{part.signal} ({part.unit})", None),
-        ("Uncertainty", part.deviation, "cividis", f"standard deviation ({part.unit})", seen),
-    )
-    for number, (title, values, cmap, label, marked) in enumerate(panels):
-        ax = figure.add_subplot(1, len(panels), number + 1)
-        # A few nodes far from every sensor would stretch the colours of all others.
-        low, high = np.nanpercentile(values, [2, 98])
-        plot_graph_signal(
-            data.coordinates,
-            edges,
-            values,
-            ax=ax,
-            label=label,
-            cmap=cmap,
-            limits=(float(low), float(high)),
-            marked=marked,
-            geographic=True,
-        )
-        ax.set_title(title)
+    figure = _figure(9.0, 3.7)
+    plot_map_posterior(
+        data.coordinates, edges, part.mean, part.deviation, observed=part.observed, figure=figure,
+        label=f"{part.signal} ({part.unit})", geographic=True,
+    )  # fmt: skip
     return Picture(
         file="traffic.png",
         caption=(
-            f"The {part.signal} predicted at every node of {part.source.name!r} from {part.n_observed} sensors "
-            "(white dots), and its standard deviation."
+            f"The {part.signal} at {part.n_observed} sensors of {part.source.name!r}, predicted at every node, "
+            "and the standard deviation of the prediction."
         ),
         alt=(
-            f"Two maps of the roads of {part.source.name}: the predicted {part.signal}, {_spread(part.mean)} "
-            f"{part.unit}, and its standard deviation, {_spread(part.deviation)} {part.unit}, smallest near "
+            f"Three maps of the roads of {part.source.name}: the sensors' values; the predicted {part.signal}, "
+            f"{_spread(part.mean)} {part.unit}; and its standard deviation, {_spread(part.deviation)} {part.unit}, smallest near "
             "sensors."
         ),
         figure=figure,

@@ -37,6 +37,8 @@ def every_figure():
         "permutation": plot.plot_permutation(SigmaCoupled(0.1).coupling),
         "mesh": plot.plot_mesh(VERTICES, FACES, np.arange(4.0)),
         "pagerank": plot.plot_pagerank([0.2, 0.3, 0.5], {"walks": [0.0, 0.4, 0.6]}),
+        "front": plot.plot_front({"walks": [[10, 0.3], [40, 0.15]], "powers": [[20, 0.05]]}),
+        "reliability": plot.plot_reliability({"classifier": [[0.6, 0.55], [0.9, 0.92]]}),
         "map": plot.plot_graph_signal(coordinates, [[0, 1], [1, 2]], [1.0, np.nan, 2.0], geographic=True),
     }
 
@@ -113,20 +115,95 @@ def test_faces_without_a_value_are_grey():
     assert 0.72 <= shade[0] <= 1.0
 
 
-def test_a_mesh_seen_from_any_side_stays_within_its_axes():
-    from mpl_toolkits.mplot3d import proj3d
-
+def test_a_mesh_seen_from_any_side_fills_its_axes():
     rod = VERTICES * [0.05, 0.05, 1.0]
     for view in ((0.0, 0.0), (28.0, -60.0), (90.0, 45.0), (-40.0, 200.0)):
         for vertices in (VERTICES, rod, rod[:, ::-1]):
             ax = plot.plot_mesh(vertices, FACES, np.ones(4), view=view, limits=(0.0, 1.0))
             rendered(ax)
-            frame = ax.get_position()
-            x, y, _ = proj3d.proj_transform(*vertices.T, ax.get_proj())
-            placed = ax.figure.transFigure.inverted().transform(ax.transData.transform(np.column_stack([x, y])))
-            assert (placed >= frame.min - 1e-6).all()
-            assert (placed <= frame.max + 1e-6).all()
-            assert np.ptp(placed / frame.size, axis=0).max() > 0.4  # it fills them, too
+            corners = np.concatenate([path.vertices for path in ax.collections[0].get_paths()])
+            placed = ax.transAxes.inverted().transform(ax.transData.transform(corners))
+            assert (placed >= -1e-6).all()
+            assert (placed <= 1 + 1e-6).all()
+            assert np.ptp(placed, axis=0).max() > 0.85
+
+
+def test_a_mesh_is_seen_without_perspective_and_painted_from_far_to_near():
+    pyramid = np.array([[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 5.0]])
+    two = np.array([[0, 1, 3], [0, 1, 2]])  # an open surface: one face stands on the other
+    ax = plot.plot_mesh(pyramid, two, [1.0, 0.0], view=(90.0, 0.0), limits=(0.0, 1.0))
+    lying, standing = (path.vertices[:3] for path in ax.collections[0].get_paths())
+    # From above, azimuth 0: y points to the right and x downwards.
+    np.testing.assert_allclose(lying, [[0.0, 0.0], [0.0, -2.0], [1.0, 0.0]], atol=1e-12)
+    np.testing.assert_allclose(standing, [[0.0, 0.0], [0.0, -2.0], [0.0, 0.0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("with_truth", [False, True])
+def test_posteriors_share_colours_among_values_and_not_with_deviations(with_truth):
+    mean, deviation = np.arange(4.0), np.array([0.1, 0.2, 0.3, 0.4])
+    truth, observed = np.array([0.0, 1.0, 2.0, 7.0]), np.array([np.nan, 1.0, np.nan, np.nan])
+    given = {"truth": truth, "observed": observed} if with_truth else {}
+    figure = plot.plot_map_posterior(np.eye(4)[:, :2], [[0, 1]], mean, deviation, label="speed (mph)", **given)
+    maps = [ax for ax in figure.axes if ax.get_title()]
+    names = ["truth", "observed", "posterior mean"] if with_truth else ["posterior mean"]
+    assert [ax.get_title() for ax in maps] == [*names, "standard deviation"]
+    colours = [(ax.collections[2].get_cmap().name, ax.collections[2].get_clim()) for ax in maps]
+    assert colours == [(plot.VALUES, (0.0, 7.0 if with_truth else 3.0))] * len(names) + [
+        (plot.DEVIATIONS, (0.1, 0.4))
+    ]
+    np.testing.assert_array_equal(maps[-1].collections[2].get_array(), deviation)
+    labels = [ax.get_xlabel() for ax in figure.axes if ax.get_xlabel()]
+    assert labels == ["speed (mph)"] * len(names) + ["deviation of the speed (mph)"]
+
+
+def test_few_values_far_beyond_the_others_do_not_stretch_the_colours():
+    mean = np.append(np.linspace(0.0, 1.0, 199), 50.0)
+    figure = plot.plot_map_posterior(np.random.default_rng(0).random((200, 2)), [], mean, np.ones(200))
+    low, high = figure.axes[0].collections[2].get_clim()
+    assert (0.0 <= low < 0.05, 0.95 < high <= 1.0) == (True, True)
+
+
+def test_a_posterior_fills_a_given_figure():
+    figure = Figure(layout="constrained")
+    assert plot.plot_mesh_posterior(VERTICES, FACES, np.arange(4.0), np.ones(4), figure=figure) is figure
+    assert len(figure.axes) == 4  # two meshes, two colour bars
+    rendered(figure.axes[0])
+
+
+def test_the_front_is_the_least_error_at_each_cost():
+    ax = plot.plot_front({"a": [[40, 0.15], [10, 0.3]], "b": [[20, 0.05, 0.01], [30, 0.02, 0.001]]})
+    front = ax.get_lines()[0]
+    np.testing.assert_allclose(front.get_xydata(), [[10, 0.3], [20, 0.05], [30, 0.02], [40, 0.02]])
+    assert front.get_drawstyle() == "steps-post"
+    series = [container.lines[0].get_xydata() for container in ax.containers]
+    np.testing.assert_allclose(series[0], [[10, 0.3], [40, 0.15]])  # in order of cost
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+
+
+def test_more_methods_than_colours_are_told_apart_by_marks():
+    ax = plot.plot_front({f"{number}": [[1, 1 + number]] for number in range(9)})
+    looks = {(container.lines[0].get_color(), container.lines[0].get_marker()) for container in ax.containers}
+    assert len(looks) == 9
+
+
+def test_reliability_has_the_diagonal_and_bars_of_two_errors():
+    ax = plot.plot_reliability({"a": [[0.2, 0.1, 0.05], [0.9, 0.8, 0.1]]})
+    diagonal = ax.get_lines()[0].get_xydata()
+    np.testing.assert_array_equal(diagonal, [[0, 0], [1, 1]])
+    line, _, (bars,) = ax.containers[0].lines
+    np.testing.assert_allclose(line.get_xydata(), [[0.2, 0.1], [0.9, 0.8]])
+    np.testing.assert_allclose([segment[:, 1] for segment in bars.get_segments()], [[0.0, 0.2], [0.6, 1.0]])
+
+
+def test_style_ends_with_its_block():
+    from matplotlib import rcParams
+
+    before = dict(rcParams)
+    with plot.style():
+        ax = Figure().add_subplot()
+        assert ax.plot([0, 1])[0].get_color() == plot.COLOURS[0]
+        assert not ax.spines["top"].get_visible()
+    assert dict(rcParams) == before
 
 
 def test_nodes_without_a_value_have_no_mark_and_degrees_keep_their_shape():
@@ -170,6 +247,14 @@ def test_pagerank_of_zero_is_left_out_of_the_logarithms():
         (lambda: plot.plot_error_against_walks({"a": [[4, 0.0]]}), "positive numbers"),
         (lambda: plot.plot_mesh(VERTICES, FACES, [1.0]), r"one entry a face, shape \(4,\), got \(1,\)"),
         (lambda: plot.plot_mesh(VERTICES[:, :2], FACES, np.ones(4)), r"`vertices` must have shape \(V, 3\)"),
+        (lambda: plot.plot_front({}), "`methods` must hold at least one"),
+        (lambda: plot.plot_front({"a": [[0.0, 1.0]]}), "`methods` must have positive numbers.*'a'"),
+        (lambda: plot.plot_reliability({"a": [[0.5, 1.1]]}), r"probabilities and shares in \[0, 1\], not so 'a'"),
+        (lambda: plot.plot_reliability({"a": [[np.nan, 0.5]]}), r"in \[0, 1\]"),
+        (
+            lambda: plot.plot_mesh(VERTICES, FACES, np.ones(4), ax=Figure().add_subplot(projection="3d")),
+            "`ax` must be plain axes.*'3d'",
+        ),
         (lambda: plot.plot_mesh(VERTICES, FACES * 1.0, np.ones(4)), "`faces` must be integers"),
         (lambda: plot.plot_pagerank([0.5, 0.5], {"a": [1.0]}), r"must have shape \(2,\) each.*'a'"),
         (lambda: plot.plot_graph_signal([[0.0]], [], [1.0]), r"`coordinates` must have shape \(N, 2\)"),

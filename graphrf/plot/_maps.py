@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphrf.plot._style import VALUES, beyond, finite_range, new_axes, open_frame
+from graphrf.plot._style import VALUES, beyond, colour_bar, finite_range, new_axes, open_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,24 +70,23 @@ def plot_graph_signal(
     lines.set_clim(low, high)
     ax.add_collection(lines)
     shown = np.flatnonzero(np.isfinite(values))
-    size = float(np.clip(6000 / max(1, shown.size), 9, 60))
+    size = float(np.clip(4000 / max(1, shown.size), 7, 50))
     points = ax.scatter(
         x[shown], y[shown], c=values[shown], cmap=cmap, vmin=low, vmax=high, s=size, linewidths=0, zorder=3
     )
     if marked is not None:
         dotted = np.asarray(marked)
-        ax.scatter(x[dotted], y[dotted], s=0.6 * size, color="white", edgecolors="black", linewidths=0.6, zorder=4)
+        ax.scatter(x[dotted], y[dotted], s=0.5 * size, color="white", edgecolors="black", linewidths=0.5, zorder=4)
     if geographic:
         ax.set_aspect(1 / math.cos(math.radians(float(coordinates[:, 1].mean()))))
         ax.set_xlabel("longitude (degrees)")
         ax.set_ylabel("latitude (degrees)")
-        ax.locator_params(nbins=5)
+        ax.locator_params(axis="x", nbins=3)
+        ax.locator_params(axis="y", nbins=4)
+        ax.grid(visible=False)
         open_frame(ax)
     else:
         ax.set_aspect("equal")
         ax.set_axis_off()
-    bar = ax.figure.colorbar(
-        points, ax=ax, label=label, shrink=0.8, pad=0.02, extend=beyond(values[shown], low, high)
-    )
-    bar.outline.set_visible(False)
+    colour_bar(points, ax, label, beyond(values[shown], low, high))
     return ax

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf import _checks
-from graphrf.plot._style import VALUES, beyond, finite_range, new_axes
+from graphrf.plot._style import UNOBSERVED, VALUES, beyond, colour_bar, finite_range, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +32,8 @@ def plot_mesh(
     faces : array_like of int, shape (F, 3)
     values : array_like of float, shape (F,)
         Of the faces; NaN is drawn pale grey (not observed).
-    ax : mpl_toolkits.mplot3d.Axes3D, optional
-        Made with `projection="3d"`.
+    ax : matplotlib.axes.Axes, optional
+        Plain axes: the projection is made here.
     label : str
         Of the colour bar, with the unit if there is one.
     cmap : str
@@ -43,20 +43,23 @@ def plot_mesh(
 
     Returns
     -------
-    mpl_toolkits.mplot3d.Axes3D
+    matplotlib.axes.Axes
 
     Notes
     -----
-    Of a closed surface the faces that look at the viewer are painted from back to front by the distance of their
-    centres, which is right for all but long, interlocking faces; of an open one all faces are. About 1 s for
-    10,000 faces.
-    """
-    from matplotlib import colormaps
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-    from matplotlib.ticker import MaxNLocator
-    from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+    The projection is orthographic. Of a closed surface the faces that look at the viewer are painted from back to
+    front by the distance of their centres, which is right for all but long, interlocking faces; of an open one all
+    faces are.
 
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> from graphrf.plot import plot_mesh
+    >>> data = grf.datasets.load("generated-icosphere")
+    >>> ax = plot_mesh(data.extra["vertices"], data.extra["faces"], data.targets, label="z of the normal")
+    >>> 2 * len(ax.collections[0].get_paths()) == data.graph.n_nodes      # of a closed surface one half is seen
+    True
+    """
     vertices = np.asarray(vertices, dtype=np.float64)
     faces = np.asarray(faces)
     values = np.asarray(values, dtype=np.float64)
@@ -66,45 +69,37 @@ def plot_mesh(
         raise ValueError(f"`faces` must be integers of shape (F, 3), got {_checks.describe(faces)}")
     if values.shape != (len(faces),):
         raise ValueError(f"`values` must have one entry a face, shape ({len(faces)},), got {values.shape}")
-    norm = Normalize(*(limits if limits is not None else finite_range(values)))
-    colours = colormaps[cmap](norm(values))
-    colours[~np.isfinite(values)] = (0.87, 0.87, 0.87, 1.0)
+    if ax is not None and ax.name != "rectilinear":
+        raise ValueError(f"`ax` must be plain axes, got those of the projection {ax.name!r}")
+    ax = new_axes(ax, (5.2, 4.4))
+
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import Normalize
+
+    ends = limits if limits is not None else finite_range(values)
+    scale = ScalarMappable(Normalize(*ends), colormaps[cmap])
+    colours = scale.to_rgba(values)
+    colours[~np.isfinite(values)] = UNOBSERVED
     corners = vertices[faces]
     normals = _normals(corners)
+    towards = _direction(*view)
     colours[:, :3] *= _lightness(normals, view)[:, None]
-    low, high = corners.reshape(-1, 3).min(axis=0), corners.reshape(-1, 3).max(axis=0)
-    size = np.maximum(high - low, 0.01 * max(float((high - low).max()), 1e-300))
-    zoom = 0.92 * float(np.linalg.norm(size)) / _extent(corners.reshape(-1, 3) - (low + high) / 2, view, size)
+    order = np.argsort(corners.mean(axis=1) @ towards, kind="stable")
     if _is_closed(faces):
         # Of a closed surface only what looks at the viewer can be seen; "inside out" meshes look away throughout.
         volume = float(np.einsum("ij,ij->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])))
-        seen = normals @ _direction(*view) * np.sign(volume) > 0
-        corners, colours = corners[seen], colours[seen]
-
-    axes: Any = new_axes(ax, (5.2, 4.4), projection="3d")
+        order = order[(normals @ towards * np.sign(volume) > 0)[order]]
+    right = _direction(0.0, view[1] + 90)
+    flat = corners[order] @ np.column_stack([right, np.cross(towards, right)])
     # Edges in the faces' colours close the hairlines that antialiasing leaves between them.
-    axes.add_collection3d(
-        Poly3DCollection(corners, facecolors=colours, edgecolors=colours, linewidths=0.3, zsort="average")
-    )
-    start, end = (low + high - size) / 2, (low + high + size) / 2
-    axes.set(**{f"{name}lim": (start[number], end[number]) for number, name in enumerate("xyz")})
-    axes.set_proj_type("ortho")
-    axes.set_box_aspect(size, zoom=zoom)
-    axes.view_init(*view)
-    axes.set_axis_off()
-    bar = axes.figure.colorbar(
-        ScalarMappable(norm, cmap),
-        ax=axes,
-        orientation="horizontal",
-        shrink=0.7,
-        pad=0.0,
-        aspect=30,
-        label=label,
-        extend=beyond(values, norm.vmin, norm.vmax),
-    )
-    bar.outline.set_visible(False)
-    bar.locator = MaxNLocator(5)
-    return axes
+    ax.add_collection(PolyCollection(flat, facecolors=colours[order], edgecolors=colours[order], linewidths=0.3))
+    ax.autoscale_view()
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    colour_bar(scale, ax, label, beyond(values, *ends))
+    return ax
 
 
 def _direction(elevation: float, azimuth: float) -> np.ndarray:
@@ -130,10 +125,3 @@ def _is_closed(faces: np.ndarray) -> bool:
     n = int(faces.max()) + 1 if len(faces) else 0
     forth, back = np.sort(starts.astype(np.int64) * n + ends), np.sort(ends.astype(np.int64) * n + starts)
     return bool(len(faces) and np.array_equal(forth, back) and (np.diff(forth) > 0).all())
-
-
-def _extent(points: np.ndarray, view: tuple[float, float], size: np.ndarray) -> float:
-    """Twice the largest offset, sideways or upwards, of points from the origin as they are seen."""
-    right = _direction(0.0, view[1] + 90)
-    offsets = points @ np.column_stack([right, np.cross(_direction(*view), right)])
-    return float(max(2 * np.abs(offsets).max(), 0.01 * np.linalg.norm(size)))

@@ -15,8 +15,10 @@ from graphrf.plot._style import DEVIATIONS, VALUES, require_matplotlib
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
-# Colours end here: a few nodes far from all observations would stretch those of all others.
+# Colours end at these percentiles unless the whole range is hardly more: a few nodes far from all observations
+# would stretch the colours of all others.
 _ENDS = (2, 98)
+_HARDLY_MORE = 1.3
 
 
 def plot_mesh_posterior(
@@ -50,8 +52,8 @@ def plot_mesh_posterior(
     Returns
     -------
     Figure or SubFigure
-        The panels stand in one row, four of them in two. Truth, observations and mean share their colours, which
-        end at the 2nd and the 98th percentile, as those of the deviation do.
+        The panels stand in one row, four of them in two. Truth, observations and mean share their colours. Colours
+        end at the 2nd and the 98th percentile where few values lie far beyond.
 
     Examples
     --------
@@ -60,11 +62,11 @@ def plot_mesh_posterior(
     >>> data = grf.datasets.load("generated-icosphere")
     >>> mesh, n = data.extra, data.graph.n_nodes
     >>> figure = plot_mesh_posterior(mesh["vertices"], mesh["faces"], data.targets, np.ones(n), truth=data.targets)
-    >>> [ax.get_title() for ax in figure.axes if ax.name == "3d"]
+    >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
     ['truth', 'posterior mean', 'standard deviation']
     """
     draw = partial(plot_mesh, vertices, faces, view=view)
-    return _panels(draw, "3d", mean, deviation, truth, observed, figure, label)
+    return _panels(draw, mean, deviation, truth, observed, figure, label)
 
 
 def plot_map_posterior(
@@ -111,12 +113,11 @@ def plot_map_posterior(
     4
     """
     draw = partial(plot_graph_signal, coordinates, edges, geographic=geographic)
-    return _panels(draw, None, mean, deviation, truth, observed, figure, label)
+    return _panels(draw, mean, deviation, truth, observed, figure, label)
 
 
 def _panels(
     draw: Callable[..., Any],
-    projection: str | None,
     mean: Any,
     deviation: Any,
     truth: Any,
@@ -138,9 +139,11 @@ def _panels(
     panels = [(title, some, VALUES, limits, label) for title, some in values.items()]
     panels.append(("standard deviation", spread, DEVIATIONS, _limits(spread), f"deviation of the {label}"))
     for number, (title, some, cmap, ends, words) in enumerate(panels, start=1):
-        ax = figure.add_subplot(rows, columns, number, projection=projection)
+        ax = figure.add_subplot(rows, columns, number)
         draw(some, ax=ax, label=words, cmap=cmap, limits=ends)
         ax.set_title(title)
+        if number % columns != 1:
+            ax.set_ylabel("")
     return figure
 
 
@@ -149,4 +152,6 @@ def _limits(values: np.ndarray) -> tuple[float, float]:
     if not finite.size:
         return 0.0, 1.0
     low, high = np.percentile(finite, _ENDS)
+    if np.ptp(finite) < _HARDLY_MORE * (high - low):
+        low, high = finite.min(), finite.max()
     return float(low), float(high)

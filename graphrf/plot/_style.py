@@ -17,6 +17,8 @@ VALUES = "viridis"
 #: The colour map of standard deviations, told from that of values at a glance.
 DEVIATIONS = "plasma"
 MARKERS = "osD^vPX"
+#: Of nodes, faces and roads without a value.
+UNOBSERVED = (0.87, 0.87, 0.87, 1.0)
 GREY = "#6b6b6b"
 GRID = "#ececec"
 
@@ -78,14 +80,14 @@ def style() -> AbstractContextManager[None]:
     )
 
 
-def new_axes(ax: Axes | None, size: tuple[float, float], **options: Any) -> Any:
+def new_axes(ax: Axes | None, size: tuple[float, float]) -> Any:
     """`ax`, or the axes of a new figure that pyplot does not know of."""
     if ax is not None:
         return ax
     require_matplotlib()
     from matplotlib.figure import Figure
 
-    return Figure(figsize=size, layout="constrained").add_subplot(**options)
+    return Figure(figsize=size, layout="constrained").add_subplot()
 
 
 def finite_range(values: np.ndarray) -> tuple[float, float]:
@@ -99,6 +101,18 @@ def beyond(values: np.ndarray, low: float, high: float) -> str:
     return {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[
         below, above
     ]
+
+
+def colour_bar(mappable: Any, ax: Axes, label: str, extend: str) -> None:
+    """A thin bar below the axes."""
+    from matplotlib.ticker import MaxNLocator
+
+    bar = ax.figure.colorbar(
+        mappable, ax=ax, orientation="horizontal", shrink=0.8, pad=0.04, aspect=32, label=label, extend=extend,
+        extendfrac=0.03,
+    )  # fmt: skip
+    bar.outline.set_visible(False)
+    bar.locator = MaxNLocator(4)
 
 
 def plain_log_labels(axis: Any) -> None:

@@ -216,8 +216,8 @@ def _stop(left, p_halt, uniforms, last):  # type: ignore[no-untyped-def]
     Fractions are whole multiples of 2^-52, rounded down, so that their sums are exact in any order and other
     engines find the same carries: this takes less than 2^-52 off a node's expected stops.
 
-    Source: Deville and Tillé, "Unequal probability sampling through a splitting method", Biometrika 1998;
-    Chauvet, "On a characterization of ordered pivotal sampling", Bernoulli 2012.
+    Source: Deville and Tillé, "Unequal probability sampling without replacement through a splitting method",
+    Biometrika 1998; Chauvet, "On a characterization of ordered pivotal sampling", Bernoulli 2012.
     """
     size = uniforms.size
     left[size] = 0

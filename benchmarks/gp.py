@@ -122,42 +122,10 @@ def grid10k(rival: bool, exact: bool) -> None:
 
 
 def _rival(graph: grf.Graph, truth: np.ndarray, nodes: np.ndarray, y: np.ndarray, held_out: np.ndarray) -> None:
-    """fast-graph-gp with its own defaults: 16 walks a node of at most 10 steps, 100 steps of AdamW, 64 draws."""
-    import gpytorch
-    import linear_operator
-    import torch
-    from grf_gp import GRFGP, GeneralGRFKernel, GRFSampler
-    from grf_gp.utils.config import set_gp_defaults
+    """fast-graph-gp with its own defaults."""
+    from _fast_graph_gp import fast_graph_gp
 
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(1)
-    set_gp_defaults(linear_operator.settings, gpytorch.settings)
-    started = time.perf_counter()
-    walk = sp.csr_array(graph.walk_matrix("normalized"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tensor = torch.sparse_csr_tensor(
-            torch.tensor(walk.indptr, dtype=torch.int64), torch.tensor(walk.indices, dtype=torch.int64),
-            torch.tensor(walk.data), size=walk.shape,
-        )  # fmt: skip
-        matrices = GRFSampler(tensor, walks_per_node=16, p_halt=0.1, max_walk_length=10, seed=1)()
-        kernel = GeneralGRFKernel(matrices, max_walk_length=10)
-        likelihood = gpytorch.likelihoods.GaussianLikelihood()
-        x, targets = torch.tensor(nodes).reshape(-1, 1), torch.tensor(y)
-        model = GRFGP(x, targets, likelihood, kernel)
-        objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
-        optimiser = torch.optim.AdamW(model.parameters(), lr=0.05)
-        model.train()
-        for _ in range(100):
-            optimiser.zero_grad()
-            loss = -objective(model(x), targets)
-            loss.backward()
-            optimiser.step()
-        model.eval()
-        draws = model.predict_sample(torch.arange(graph.n_nodes).reshape(-1, 1), n_samples=64).numpy()
-    seconds = time.perf_counter() - started
-    mean, std = draws.mean(axis=0), draws.std(axis=0)
-    noise = float(likelihood.noise)
+    (mean, std, noise), seconds, _ = clocked(fast_graph_gp, graph, nodes, y, np.arange(graph.n_nodes))
     print(
         f"fast-graph-gp: {seconds:.0f} s; {quality(truth, mean, std, noise, held_out)}, noise {noise:.4f}",
         flush=True,

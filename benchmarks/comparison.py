@@ -1,0 +1,370 @@
+"""Which method for a Gaussian process on a graph of N nodes: dense, eigenpairs, GMRF, series, rows or a rival?
+
+    python benchmarks/comparison.py [--cases road hubs matern] [--methods ...] [--sizes ...] [--limit SECONDS]
+
+Cases: `road`, a square grid of which 15 % of the edges are missing, and `hubs`, a Barabasi-Albert graph that joins
+every node to 4, with draws of exp(-l^2 L / 2), l = 6 and 2 (L the normalized Laplacian); `matern`, the road with a
+draw of (4 / l^2 I + L)^-2, l = 6. Variances are about 1. A tenth of the nodes, at most 10,000, are observed with
+noise of deviation 0.1; asked are means and deviations at 1,000 others. Every method gets the same data.
+
+- `dense`: all eigenpairs and Cholesky (`ExactGraphGP`); exact, and what the others are compared with.
+- `eigenpairs`: the 500 smoothest, by scipy's `eigsh` (shift and invert on roads, Lanczos on hubs), then linear
+  regression on them.
+- `gmrf`: the precision matrix of `matern` by scipy's sparse LU (`examples/_gmrf.py`). It is exact there. It has no
+  diffusion kernel: in the other cases it is another prior, with the l, nu and scale that maximise its own
+  likelihood on 1,024 nodes of such a graph, half of them observed, found beforehand.
+- `series` and `walks`: `GraphGPRegressor(method=...)`, else with its defaults: compressed powers for `walks`, and
+  deviations by 64 draws beyond 7,000 observed nodes.
+- `fast-graph-gp`: its own defaults, with which it trains a kernel of its own
+  (`pip install -r benchmarks/requirements.txt`).
+
+All but `fast-graph-gp` know the prior and the noise, so that seconds are those of inference alone: from graph and
+observations to the answers. The rival's hold its training (100 steps), which is not to be compared with them;
+`benchmarks/gp.py` trains both.
+
+Each method and size runs in a process of its own, where a small graph was done before, so that loops are compiled.
+Seconds are medians [smallest, largest] of three runs, of fewer where these take 10 s. MB is the peak of memory above
+that of the small graph. RMSE is of the mean against the truth, NLPD of new observations; the last columns are RMS
+differences from the exact mean, in units of the exact deviation, and median relative ones of the deviation.
+A run of more than `--limit` seconds or `--memory` GiB ends, and larger sizes that would take as much are not tried:
+time grows as N at least, of `dense` as N^3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+CASES = ("road", "hubs", "matern")
+METHODS = ("dense", "eigenpairs", "gmrf", "series", "walks", "fast-graph-gp")
+SIZES = (1_024, 4_096, 10_000, 100_000, 1_000_000)
+NOISE = 0.1
+PAIRS = 500
+MISSING, JOINED = 0.15, 4
+OBSERVED, ASKED = 10_000, 1_000
+LENGTHSCALE = {"road": 6.0, "hubs": 2.0, "matern": 6.0}
+ENOUGH = 10.0  # seconds, after which no run is repeated
+UNSURE = 180.0  # seconds beside those of the runs: imports, compilation, what is found beforehand
+COLUMNS = ("method", "N", "seconds", "MB", "RMSE", "NLPD", "mean off", "deviation off")
+
+
+class Data(NamedTuple):
+    """A graph, what is known of it and what is asked."""
+
+    case: str
+    graph: Any
+    scale: float
+    nodes: Any
+    y: Any
+    asked: Any
+    truth: Any
+
+
+# -- in the processes that measure: what follows imports numpy and graphrf where it is needed, so that the process
+# that starts them, whose memory they would be charged with, stays small.
+
+
+def graph_of(case: str, n_nodes: int) -> Any:
+    """A road-like grid, or a graph with hubs."""
+    import numpy as np
+
+    import graphrf as grf
+
+    rng = np.random.default_rng(0)
+    if case != "hubs":
+        side = math.isqrt(n_nodes)
+        places = np.arange(side * side).reshape(side, side)
+        steps = (places[:, :-1], places[:, 1:]), (places[:-1], places[1:])
+        source, target = (np.concatenate([step[end].ravel() for step in steps]) for end in (0, 1))
+        kept = rng.random(source.size) > MISSING
+        return grf.from_edges(source[kept], target[kept], n_nodes=side * side)
+    # End 2 i is the new node of edge i; end 2 i + 1 is any end before it, followed until it is a new node.
+    edges = JOINED * n_nodes
+    source = np.arange(edges) // JOINED
+    chosen = rng.integers(0, 2 * np.arange(edges) + 1)
+    place = chosen.copy()
+    while (odd := place % 2 == 1).any():
+        place[odd] = chosen[place[odd] // 2]
+    target = source[place // 2]
+    return grf.from_edges(source[source != target], target[source != target], n_nodes=n_nodes)
+
+
+def kernel_of(case: str) -> Any:
+    """The kernel that the truth is drawn from."""
+    import graphrf as grf
+
+    if case == "matern":
+        return grf.Matern(nu=2.0, lengthscale=LENGTHSCALE[case])
+    return grf.Diffusion(LENGTHSCALE[case])
+
+
+def data_of(case: str, n_nodes: int, share: float = 0.1) -> Data:
+    """The draw and the observations."""
+    import numpy as np
+
+    import graphrf as grf
+
+    kernel = kernel_of(case)
+    small = graph_of(case, 1_024)
+    scale = 1 / float(kernel.dense(small).diagonal().mean())
+    graph, rng = graph_of(case, n_nodes), np.random.default_rng(1)
+    n = graph.n_nodes
+    truth = np.sqrt(scale) * grf.apply_root(graph, kernel, rng.standard_normal(n), tol=1e-8)
+    order = rng.permutation(n)
+    observed = min(int(share * n), OBSERVED)
+    nodes, asked = order[:observed], order[observed:][:ASKED]
+    y = truth[nodes] + NOISE * rng.standard_normal(observed)
+    return Data(case, graph, scale, nodes, y, asked, truth[asked])
+
+
+def regressor(data: Data, **options: Any) -> tuple[Any, Any]:
+    import graphrf as grf
+
+    known = {"kernel": kernel_of(data.case), "optimize": False, "output_scale": data.scale, "noise": NOISE**2}
+    make = grf.gp.ExactGraphGP if not options else grf.GraphGPRegressor
+    gp = make(data.graph, normalize=False, mean="zero", **known, **options)
+    return gp.fit(data.nodes, data.y).predict(data.asked, return_std=True)
+
+
+def eigenpairs(data: Data) -> tuple[Any, Any]:
+    import numpy as np
+    import scipy.sparse as sp
+    from scipy.linalg import cho_factor, cho_solve
+    from scipy.sparse.linalg import eigsh
+
+    n_pairs, start = min(PAIRS, data.graph.n_nodes // 2), np.random.default_rng(0).random(data.graph.n_nodes)
+    laplacian = sp.csc_array(data.graph.laplacian())
+    if data.case == "hubs":
+        values, vectors = eigsh(data.graph.walk_matrix(), n_pairs, which="LA", v0=start)
+        values = 1 - values
+    else:
+        values, vectors = eigsh(laplacian, n_pairs, sigma=-1e-3, v0=start)
+    features = vectors * np.sqrt(data.scale * kernel_of(data.case).spectrum(np.maximum(values, 0), 1.0))
+    seen, asked = features[data.nodes], features[data.asked]
+    factor = cho_factor(seen.T @ seen + NOISE**2 * np.eye(n_pairs))
+    mean = asked @ cho_solve(factor, seen.T @ data.y)
+    return mean, NOISE * np.sqrt((asked * cho_solve(factor, asked.T).T).sum(axis=1))
+
+
+def gmrf(data: Data, nu: int, lengthscale: float, scale: float) -> tuple[Any, Any]:
+    import numpy as np
+    import scipy.sparse as sp
+    from _gmrf import _lu
+
+    n = data.graph.n_nodes
+    base = sp.csc_array(2 * nu / lengthscale**2 * sp.eye_array(n) + data.graph.laplacian())
+    precision = (base if nu == 1 else sp.csc_array(base @ base)) / scale
+    sides = np.zeros((n, 2))
+    sides[data.nodes] = np.column_stack([np.ones(data.nodes.size), data.y]) / NOISE**2
+    factor = _lu(sp.csc_array(precision + sp.diags_array(sides[:, 0])))
+    variances = []
+    for some in np.array_split(data.asked, math.ceil(data.asked.size * n / 2**24)):
+        units = np.zeros((n, some.size))
+        units[some, np.arange(some.size)] = 1.0
+        variances.append(factor.solve(units)[some, np.arange(some.size)])
+    return factor.solve(sides[:, 1])[data.asked], np.sqrt(np.concatenate(variances))
+
+
+def gmrf_parameters(case: str) -> tuple[int, float, float]:
+    """nu, l and the scale: those of the truth, or the likeliest ones of a small draw."""
+    from _gmrf import MaternGMRF
+
+    small = data_of(case, 1_024, share=0.5)
+    if case == "matern":
+        return 2, LENGTHSCALE[case], small.scale
+    fitted = MaternGMRF(small.graph).fit(small.nodes, small.y)
+    return fitted.nu_, fitted.lengthscale_, fitted.output_scale_
+
+
+def method_of(name: str, case: str) -> tuple[Callable[[Data], tuple[Any, ...]], list[Callable[[Data], Any]]]:
+    """What is timed, and what is run before on a small graph to have everything compiled."""
+    if name == "dense":
+        return regressor, [regressor]
+    if name == "eigenpairs":
+        return eigenpairs, [eigenpairs]
+    if name == "gmrf":
+        sys.path.append(str(Path(__file__).resolve().parent.parent / "examples"))
+        parameters = gmrf_parameters(case)
+        return (lambda data: gmrf(data, *parameters)), [lambda data: gmrf(data, *parameters)]
+    if name == "fast-graph-gp":
+        from _fast_graph_gp import fast_graph_gp
+
+        def trained(data: Data, steps: int = 100) -> tuple[Any, ...]:
+            return fast_graph_gp(data.graph, data.nodes, data.y, data.asked, steps)
+
+        return trained, [lambda data: trained(data, 2)]
+
+    def ours(data: Data, **options: Any) -> tuple[Any, Any]:
+        return regressor(data, method=name, seed=0, **options)
+
+    solvers = ("cholesky", "cg")
+    first: list[Callable[[Data], Any]] = [
+        lambda data, solver=solver: ours(data, solver=solver) for solver in solvers
+    ]
+    return ours, [*first, lambda data: ours(data, solver="cg", deviations="sampled")]
+
+
+def prepare(case: str, n_nodes: int, folder: Path) -> None:
+    """Write the data for all methods."""
+    import numpy as np
+
+    data = data_of(case, n_nodes)
+    data.graph.save(folder / "graph")
+    np.savez(folder / "data.npz", scale=data.scale, nodes=data.nodes, y=data.y, asked=data.asked, truth=data.truth)
+
+
+def measure(case: str, name: str, folder: Path, limit: int, memory: float) -> None:
+    """Run one method on prepared data and write what came out."""
+    import resource
+    import warnings
+
+    import numpy as np
+    from _machine import peak_gib
+
+    import graphrf as grf
+    from graphrf.gp import metrics
+
+    warnings.simplefilter("ignore")  # of walks that are short for the prior, and of torch
+    method, first = method_of(name, case)
+    small = data_of(case, 400, share=0.5)
+    for warm in first:
+        warm(small)
+    with np.load(folder / "data.npz") as arrays:
+        given = {key: arrays[key] for key in arrays.files}
+    before = peak_gib()
+    resource.setrlimit(resource.RLIMIT_DATA, (int(memory * 2**30), resource.RLIM_INFINITY))
+    seconds: list[float] = []
+    while len(seconds) < 3 and sum(seconds) < ENOUGH:
+        # Opened anew each time: graphs remember what was made of them.
+        data = Data(case, grf.open_graph(folder / "graph", verify=False), float(given.pop("scale", 1)), **given)
+        given["scale"] = data.scale
+        signal.alarm(limit)
+        started = time.perf_counter()
+        mean, std, *noise = method(data)
+        seconds.append(time.perf_counter() - started)
+        signal.alarm(0)
+    y = data.truth + NOISE * np.random.default_rng(2).standard_normal(data.truth.size)
+    row: dict[str, Any] = {
+        "seconds": sorted(seconds),
+        "megabytes": (peak_gib() - before) * 2**30 / 1e6,
+        "rmse": metrics.rmse(data.truth, mean),
+        "nlpd": metrics.nlpd(y, mean, np.sqrt(std**2 + (noise[0] if noise else NOISE**2))),
+    }
+    exact = folder / "exact.npz"
+    if name == "dense":
+        np.savez(exact, mean=mean, std=std)
+    elif exact.exists():
+        with np.load(exact) as arrays:
+            row["mean"] = float(np.sqrt(np.mean(((mean - arrays["mean"]) / arrays["std"]) ** 2)))
+            row["std"] = float(np.median(np.abs(std / arrays["std"] - 1)))
+    (folder / "row.json").write_text(json.dumps(row))
+
+
+# -- in the process that starts them --------------------------------------------------------------------------
+
+
+def started(arguments: Iterable[object], seconds: float) -> subprocess.CompletedProcess[str]:
+    """Another process of this file, once it has ended."""
+    command = [sys.executable, __file__, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+
+
+def tried(case: str, name: str, folder: Path, limit: int, memory: float) -> dict[str, Any] | str:
+    """What one method gave, or in words why it gave nothing."""
+    row = folder / "row.json"
+    row.unlink(missing_ok=True)
+    try:
+        ended = started(
+            ["--measure", case, name, folder, "--limit", limit, "--memory", memory], 3 * limit + UNSURE
+        )
+    except subprocess.TimeoutExpired:
+        return f"more than {limit} s"
+    if row.exists():
+        return dict(json.loads(row.read_text()))
+    if ended.returncode == -signal.SIGALRM:
+        return f"more than {limit} s"
+    said = (ended.stderr.strip().splitlines() or [f"ended with code {ended.returncode}"])[-1]
+    return f"more than {memory:g} GiB" if "MemoryError" in said else f"failed: {said[:80]}"
+
+
+def line(cells: Iterable[object]) -> str:
+    """A row of a Markdown table."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def cells_of(name: str, n_nodes: int, row: dict[str, Any] | str) -> list[str]:
+    """What the table says of one run."""
+    if isinstance(row, str):
+        return [name, f"{n_nodes:,}", row, *[""] * (len(COLUMNS) - 3)]
+    low, middle, high = row["seconds"][0], row["seconds"][len(row["seconds"]) // 2], row["seconds"][-1]
+    spread = f"{middle:.3g}" if len(row["seconds"]) == 1 else f"{middle:.3g} [{low:.3g}, {high:.3g}]"
+    off = ["0", "0"] if name == "dense" else [f"{row[key]:.2g}" if key in row else "" for key in ("mean", "std")]
+    return [
+        name,
+        f"{n_nodes:,}",
+        spread,
+        f"{row['megabytes']:.0f}",
+        f"{row['rmse']:.4f}",
+        f"{row['nlpd']:.3f}",
+        *off,
+    ]
+
+
+def compare(case: str, sizes: list[int], names: list[str], limit: int, memory: float) -> None:
+    """The table of one case."""
+    print(f"\n{case}\n\n{line(COLUMNS)}\n{line(['---'] * len(COLUMNS))}", flush=True)
+    least = dict.fromkeys(names, (0.0, 1))  # seconds, or what they exceeded, and the size that took them
+    for n_nodes in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            prepared = started(["--prepare", case, n_nodes, folder], UNSURE)
+            if prepared.returncode:
+                raise SystemExit(prepared.stderr)
+            for name in names:
+                seconds, size = least[name]
+                expected = seconds * (n_nodes / size) ** (3 if name == "dense" else 1)
+                row: dict[str, Any] | str = f"not tried: {expected:,.0f} s or more, from {size:,} nodes"
+                if expected <= limit:
+                    row = tried(case, name, Path(folder), limit, memory)
+                    least[name] = (row["seconds"][0] if isinstance(row, dict) else limit), n_nodes
+                print(line(cells_of(name, n_nodes, row)), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, help="roads have the square number below")
+    parser.add_argument("--limit", type=int, default=120, help="seconds of a run")
+    parser.add_argument("--memory", type=float, default=8.0, help="GiB of a run")
+    parser.add_argument("--prepare", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.prepare:
+        case, n_nodes, folder = options.prepare
+        return prepare(case, int(n_nodes), Path(folder))
+    if options.measure:
+        case, name, folder = options.measure
+        return measure(case, name, Path(folder), options.limit, options.memory)
+    from _machine import header
+
+    rivals = ["fast-graph-gp"] if "fast-graph-gp" in options.methods else []
+    print(
+        header("scipy", "scikit-learn", *rivals), f"threads: {os.environ.get('OMP_NUM_THREADS', 'all')}", sep="; "
+    )
+    for case in options.cases:
+        compare(case, list(options.sizes), list(options.methods), options.limit, options.memory)
+    return None
+
+
+if __name__ == "__main__":
+    main()

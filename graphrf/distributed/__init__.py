@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+try:
+    import distributed as _distributed  # noqa: F401 (before the files below, which need it)
+except ImportError as _error:
+    raise ImportError(
+        "graphrf.distributed needs Dask, which is not installed: pip install 'graphrf[distributed]'"
+    ) from _error
+
 from graphrf.distributed.factor import DistributedFactor as DistributedFactor
 from graphrf.distributed.features import DistributedFeatures as DistributedFeatures
 from graphrf.distributed.features import WorkerMemory as WorkerMemory

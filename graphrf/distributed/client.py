@@ -12,16 +12,11 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from graphrf import _checks
+import dask.config
+from distributed import Client, Future, default_client, wait
+from distributed.comm import CommClosedError
 
-try:
-    import dask.config
-    from distributed import Client, Future, default_client, wait
-    from distributed.comm import CommClosedError
-except ImportError as _error:
-    raise ImportError(
-        "graphrf.distributed needs Dask, which is not installed: pip install 'graphrf[distributed]'"
-    ) from _error
+from graphrf import _checks
 
 Result = TypeVar("Result")
 

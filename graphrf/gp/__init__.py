@@ -47,8 +47,22 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(importlib.import_module(f"graphrf.gp.{_HOME[name]}"), name)
+        return getattr(_module(name), name)
     raise AttributeError(f"module 'graphrf.gp' has no attribute {name!r}")
+
+
+def _module(name: str) -> Any:
+    """The module of a public name; what it lacks is named with the extra that brings it."""
+    try:
+        return importlib.import_module(f"graphrf.gp.{_HOME[name]}")
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library not in ("torch", "gpytorch", "linear_operator", "botorch", "sklearn", "threadpoolctl"):
+            raise
+        extra = "bo" if name == "GraphModel" else "gp"
+        raise ImportError(
+            f"{name} needs {library}, which is not installed: pip install 'graphrf[{extra}]'"
+        ) from error
 
 
 def __dir__() -> list[str]:

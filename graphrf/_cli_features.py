@@ -18,7 +18,7 @@ from graphrf._cli_samplers import Sampling
 
 EXAMPLES = (
     "graphrf features roads.csv -o roads.npz --seed 0",
-    "graphrf features cora --sampler walks --walks 64 -o walks.npz",
+    "graphrf features karate --sampler walks --walks 64 -o walks.npz",
     "graphrf features roads.csv -o features/ --kernel diffusion --lengths auto",
 )
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "graphrf gram karate --kernel diffusion --lengthscale 2 -o K.csv --seed 0",
-    "graphrf gram cora --kernel matern --rows 0,1,2 --exact -o K.npz",
+    "graphrf gram generated-grid --kernel matern --rows 0,1,2 --exact -o K.npz",
     "graphrf gram roads.npz --kernel regularized-laplacian --rows 0,1 --cols 0,1,2",
 )
 Rows = Annotated[

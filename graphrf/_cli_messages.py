@@ -19,7 +19,8 @@ EXIT_CODES = (
 
 # What the library calls `n_walks` is `--walks` to those who typed it.
 _OPTIONS = {
-    "n_walks": "--walks", "p_halt": "--p-halt", "n_threads": "--threads", "max_length": "--max-length",
+    "n_walks": "--walks",
+    "n_batches": "--batches", "p_halt": "--p-halt", "n_threads": "--threads", "max_length": "--max-length",
     "memory_limit": "--memory-limit", "weight_is": "--weight-is", "max_train": "--max-train",
     "output_scale": "--output-scale", "n_walkers": "--walkers", "n_samples": "--samples", "max_iter": "--max-iter",
     "nu": "--smoothness", "on": "--mesh-on", "weights": "--mesh-weights", "solvers": "--solver",
@@ -27,9 +28,9 @@ _OPTIONS = {
     **{
         name: f"--{name}"
         for name in (
-            "repeats", "seed", "mesh", "budget", "lengths", "directions", "kernel", "lengthscale", "power", "alpha",
-            "steps", "laplacian", "nodes", "rows", "cols", "weight", "columns", "header", "directed", "method",
-            "noise", "tol", "k", "seeds", "order", "objective", "solver", "sampler", "predictive",
+            "repeats", "seed", "mesh", "budget", "lengths", "directions", "kernel", "lengthscale", "power",
+            "alpha", "steps", "laplacian", "nodes", "rows", "cols", "weight", "columns", "header", "directed",
+            "method", "noise", "tol", "k", "seeds", "order", "objective", "solver", "sampler", "predictive",
         )
     },
 }  # fmt: skip

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PANEL = "PageRank"
 EXAMPLES = (
     "graphrf pagerank roads.csv --top 5",
-    "graphrf pagerank cora --directed --weight 2 -o scores.csv",
+    "graphrf pagerank links.tsv --directed --weight clicks -o scores.csv",
     "graphrf pagerank karate --method walks --walks 64 --batches 4 --seed 0 -o scores.csv",
     "graphrf pagerank karate --method local --seeds 0,33 --top 3 --seed 0",
 )

@@ -121,8 +121,8 @@ def _map(part: InterpolationPart) -> Picture:
         ),
         alt=(
             f"Three maps of the roads of {part.source.name}: the sensors' values; the predicted {part.signal}, "
-            f"{_spread(part.mean)} {part.unit}; and its standard deviation, {_spread(part.deviation)} {part.unit}, smallest near "
-            "sensors."
+            f"{_spread(part.mean)} {part.unit}; and its standard deviation, {_spread(part.deviation)} "
+            f"{part.unit}, smallest near sensors."
         ),
         figure=figure,
     )

@@ -50,7 +50,7 @@ class BlockFolder:
         text = _checks.path("path", path)
         if not text or "\0" in text:
             raise ValueError(f"`path` must be a folder, got {repr(text) if text else 'an empty path'}")
-        self.path = Path(text).absolute()
+        self.path: Path = Path(text).absolute()
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"`path` must be a folder, got {text!r}, which is a file")
         self._record = self.path / "features.json"

@@ -22,7 +22,7 @@ from graphrf._cli_groups import add_command
 from graphrf._cli_messages import EXIT_CODES, INTERRUPTED
 from graphrf._version import __version__
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     help="Graph random features, Gaussian processes on graphs and PageRank from coupled random walks.",
     epilog=f"`graphrf COMMAND --help` has examples.\n\n{EXIT_CODES}",
     no_args_is_help=True,

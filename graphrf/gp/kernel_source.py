@@ -84,8 +84,8 @@ class _SampledSource(ABC):
 
     def __init__(self, features: Features, kernel: Kernel, ends: Features) -> None:
         _feature_bounds.served_modulation(features, kernel, stacklevel=6)
-        self.laplacian = features.laplacian
-        self.scale = features._scale
+        self.laplacian: str = features.laplacian
+        self.scale: float = features._scale
         self._size = features.max_length + 1
         self._ends = ends
         self._warned = False

@@ -37,6 +37,8 @@ SCHEMES: dict[str, dict[str, str] | None] = {
     "simplex": {"directions": "simplex", "norms": "iid"},
     "simplex + PM": {"directions": "simplex", "norms": "pm"},
 }
+# Of the matrices that are drawn.
+ESTIMATES = {name: SCHEMES[name] or {} for name in ("orthogonal", "simplex + PM")}
 LOOKS = {
     "exact softmax": look("iid", line=False),
     "orthogonal": look("orthogonal", line=False),
@@ -145,7 +147,7 @@ def attention_matrices(model: Transformer, tokens: Tensor, m: int, seed: int) ->
         units = torch.eye(TOKENS).expand(HEADS, -1, -1)
         found = {"exact softmax": scaled_dot_product_attention(query, key, units)[0]}
         for name, count in (("orthogonal", m), ("simplex + PM", m), ("orthogonal", 16 * m)):
-            performer = PerformerAttention(WIDTH // HEADS, count, seed=seed, **(SCHEMES[name] or {}))
+            performer = PerformerAttention(WIDTH // HEADS, count, seed=seed, **ESTIMATES[name])
             found[f"{name},\n{count} frequencies"] = performer.eval()(query, key, units)[0]
     return found
 
@@ -163,7 +165,7 @@ def draw(found: dict[str, np.ndarray], image: np.ndarray, matrices: dict[str, Te
         first.set_title("a digit,\n16 tokens")
         largest = max(float(matrix.max()) for matrix in matrices.values())
         for ax, (name, matrix) in zip(others, matrices.items(), strict=True):
-            shown = ax.imshow(matrix, cmap=VALUES, vmin=0, vmax=largest, extent=(0.5, 16.5, 16.5, 0.5))
+            shown = ax.imshow(matrix.numpy(), cmap=VALUES, vmin=0, vmax=largest, extent=(0.5, 16.5, 16.5, 0.5))
             ax.grid(visible=False)
             ax.set_xticks((1, 16))
             ax.set_yticks((1, 16))

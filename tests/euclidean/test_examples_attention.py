@@ -106,11 +106,36 @@ def test_a_performer_of_many_frequencies_is_the_exact_transformer(example):
     torch.testing.assert_close(performer(x), exact(x), rtol=0, atol=0.1)
 
 
-def test_performer_digits_prints_accuracies(example, monkeypatch, capsys):
+def test_estimated_attention_matrices_come_near_the_exact_one(example):
     module = example("performer_digits")
-    kept = ("orthogonal",)
+    model = module.build(None, 0, None, 0)
+    found = module.attention_matrices(model, module.split_digits()["test"][0][0], 64, seed=0)
+    exact, few, _, many = found.values()
+    for matrix in found.values():
+        torch.testing.assert_close(matrix.sum(dim=1), torch.ones(16))
+    assert (many - exact).abs().max() < (few - exact).abs().max()
+    assert (many - exact).abs().max() < 0.1 * exact.max()
+
+
+def test_performer_digits_prints_accuracies_and_draws(example, monkeypatch, capsys, tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    module = example("performer_digits")
+    kept = ("exact softmax", "orthogonal")
     monkeypatch.setattr(module, "SCHEMES", {name: module.SCHEMES[name] for name in kept})
-    table = run(example, monkeypatch, capsys, "performer_digits", "--quick", "--rate", "0.01")[-1:]
-    assert [row[:18].strip() for row in table] == list(kept)
-    assert ".625 +- .003" in table[0]
-    assert all(0.15 < float(row[18:25]) < 1 for row in table)  # guessing gives .1
+    few = {name: (x[:160], y[:160]) for name, (x, y) in module.split_digits().items()}
+    monkeypatch.setattr(module, "split_digits", lambda: few)
+    picture = tmp_path / "digits.png"
+    rows = run(
+        example, monkeypatch, capsys, "performer_digits", "--quick", "--rate", "0.02", "--out", str(picture)
+    )
+    assert [row[:18].strip() for row in rows[-2:]] == list(kept)
+    assert ".625 +- .003" in rows[-1]
+    assert all(0 < float(row[18:25]) < 1 for row in rows[-2:])
+    assert picture.stat().st_size > 10_000
+
+
+def test_training_learns_more_than_guessing(example):
+    module = example("performer_digits")
+    model = module.build(module.SCHEMES["orthogonal"], 8, 16, 0)
+    validation, _ = module.train(model, module.split_digits(), epochs=2, rate=0.01, batch=64, seed=0)
+    assert validation > 0.15  # guessing gives .1

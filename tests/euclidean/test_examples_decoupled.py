@@ -74,7 +74,10 @@ def test_the_reduced_run_prints_every_panel_and_claim_and_draws(example, monkeyp
     options = ["--dimensions", "1", "8", "--features", "8", "32", "--samples", "32", "--repeats", "2"]
     monkeypatch.setattr(sys, "argv", ["decoupled_sampling.py", *options, "--out", str(out)])
     script = example("decoupled_sampling")
+    draw = script.draw
     monkeypatch.setattr(script, "LENGTHSCALES", (0.25,))  # of three, for the time that panels take to draw
+    drawn: list[tuple] = []
+    monkeypatch.setattr(script, "draw", lambda *arguments: drawn.append(arguments))
     script.main()
     lines = capsys.readouterr().out.splitlines()
     rows = [line.split() for line in lines if " weights " in line or " decoupled " in line]
@@ -85,6 +88,20 @@ def test_the_reduced_run_prints_every_panel_and_claim_and_draws(example, monkeyp
     assert rows[-1].count("-") == 3  # no quadrature in eight dimensions
     claims = [line for line in lines if line.startswith("- ")]
     assert len(claims) == 14
+    panels, floors, path = drawn[0]
+    assert list(panels) == [(1, 0.25), (8, 0.25)]
+    draw({(1, 0.25): panels[1, 0.25]}, floors, path)  # one dimension, for the time that panels take to draw
+    assert out.stat().st_size > 10_000
+
+
+def test_posterior_draws_print_that_decoupled_means_are_exact_and_draw(example, monkeypatch, capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "draws.png"
+    monkeypatch.setattr(sys, "argv", ["posterior_draws.py", "--columns", "64", "--out", str(out)])
+    example("posterior_draws").main()
+    weights, decoupled = (line.split()[-4:] for line in capsys.readouterr().out.splitlines()[-2:])
+    assert float(decoupled[0]) < 1e-10 < 0.1 < float(weights[0])  # the error of the mean
+    assert float(decoupled[3]) < float(weights[3])  # the distance
     assert out.stat().st_size > 10_000
 
 

@@ -1,44 +1,93 @@
-"""How long do `import graphrf` and the first `sample_features` take, with and without compiled code in the cache?
+"""How long do `import graphrf`, its parts, its command line and the first `sample_features` take?
 
 python benchmarks/startup.py
+
+Each line is the median of new processes, with compiled code in the cache; `cold` is without. A part that needs an
+extra which is not installed is left out.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 from _machine import header
 
-CODE = """
+REPEATS = 5
+# Timed inside the process, so that the start of Python is not counted.
+PARTS = (
+    "import graphrf",
+    "from graphrf import Graph",
+    "from graphrf import Graph, Diffusion, sample_features",
+    "from graphrf.pagerank import power_iteration",
+    "from graphrf import GraphGPRegressor",
+    "from graphrf.gp import GRFKernel",
+    "from graphrf.euclidean import FourierFeatures",
+    "from graphrf.euclidean import PerformerAttention",
+    "import graphrf.distributed",
+    "import graphrf.transforms",
+    "import graphrf.plot",
+)
+# Timed from outside, the start of Python among it.
+COMMANDS = {
+    "python -c pass": ["-c", "pass"],
+    "graphrf --version": ["-c", "from graphrf.cli import main; main()", "--version"],
+    "graphrf --help": ["-c", "from graphrf.cli import main; main()", "--help"],
+}
+FIRST = """
 import time
-started = time.perf_counter()
-import graphrf as grf
-imported = time.perf_counter()
-import numpy as np
+import numpy as np, graphrf as grf
 graph = grf.Graph(np.ones((5, 5)))
 ready = time.perf_counter()
 features = grf.sample_features(graph, seed=0)
 sampled = time.perf_counter()
 features.matrix(grf.Diffusion(lengthscale=1.0))
-print(imported - started, sampled - ready, time.perf_counter() - sampled)
+print(sampled - ready, time.perf_counter() - sampled)
 """
 
 
-def run(cache: str) -> list[float]:
-    answer = subprocess.run(
-        [sys.executable, "-c", CODE], env={**os.environ, "NUMBA_CACHE_DIR": cache}, capture_output=True, check=True
-    )
-    return [float(word) for word in answer.stdout.split()]
+def run(cache: str, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+    return subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
+
+
+def part(cache: str, statement: str) -> float | None:
+    """Seconds that an import takes, or None where its extra is missing."""
+    code = f"import time\nstarted = time.perf_counter()\n{statement}\nprint(time.perf_counter() - started)"
+    run(cache, "-c", code)  # files are in memory, and compiled to bytes
+    answers = [run(cache, "-c", code) for _ in range(REPEATS)]
+    if any(answer.returncode for answer in answers):
+        assert "graphrf[" in answers[0].stderr, answers[0].stderr
+        return None
+    return statistics.median(float(answer.stdout) for answer in answers)
+
+
+def command(cache: str, words: list[str]) -> float:
+    """Seconds that a process takes from its start to its end."""
+    took = []
+    for _ in range(REPEATS + 1):
+        started = time.perf_counter()
+        answer = run(cache, *words)
+        took.append(time.perf_counter() - started)
+        assert answer.returncode == 0, answer.stderr
+    return statistics.median(took[1:])
 
 
 if __name__ == "__main__":
     print(header())
-    print(f"{'run':<6} {'import graphrf':>15} {'first sample_features':>22} {'first matrix':>13}   seconds")
+    with tempfile.TemporaryDirectory() as cache:
+        for statement in PARTS:
+            seconds = part(cache, statement)
+            print(f"{statement:<55} {'not installed' if seconds is None else f'{seconds:13.3f} s'}")
+        for name, words in COMMANDS.items():
+            print(f"{name:<55} {command(cache, words):13.3f} s")
+    print(f"\n{'run':<6} {'first sample_features':>22} {'first matrix':>13}   seconds")
     for _ in range(3):
         with tempfile.TemporaryDirectory() as cache:
             for name in ("cold", "warm"):
-                imported, sampled, matrix = run(cache)
-                print(f"{name:<6} {imported:>15.3f} {sampled:>22.2f} {matrix:>13.2f}")
+                sampled, matrix = map(float, run(cache, "-c", FIRST).stdout.split())
+                print(f"{name:<6} {sampled:>22.2f} {matrix:>13.2f}")

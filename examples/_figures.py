@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphrf.plot import COLOURS, style
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 GREY = "#6b6b6b"
 #: Inches; at this width text of 9 points can be read on a page of 700 pixels.
 WIDTH = 8.0
+#: Bytes from which a picture is kept in fewer colours: those of shaded meshes.
+LARGE = 150_000
 _LOOKS = {
     "iid": ("#000000", "o", "--"),
     "orthogonal": (COLOURS[1], "s", "-"),
@@ -36,6 +39,17 @@ def figure(path: str, height: float, width: float = WIDTH) -> Iterator[Figure]:
         result = Figure(figsize=(width, height))
         yield result
         result.savefig(path)
+    if path.endswith(".png") and Path(path).stat().st_size > LARGE:
+        _reduce(path)
+
+
+def _reduce(path: str) -> None:
+    """256 colours, which the eye hardly tells from all: a third of the bytes."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        reduced = image.convert("RGB").quantize(256, kmeans=2, dither=Image.Dither.NONE)
+    reduced.save(path, optimize=True)
 
 
 def look(coupling: str, *, is_open: bool = False, line: bool = True) -> dict[str, Any]:

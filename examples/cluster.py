@@ -18,12 +18,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+from _figures import figure
 from _options import add_figure_option
 from dask.distributed import Client, LocalCluster
 
 import graphrf as grf
 from graphrf.distributed import DistributedFeatures, WorkerMemory
-from graphrf.plot import COLOURS
+from graphrf.plot import COLOURS, DEVIATIONS, VALUES
 
 KERNEL = grf.Diffusion(6.0)
 NOISE = 0.25  # variance
@@ -203,32 +204,26 @@ def print_memory(stages: Stages) -> None:
 
 def draw(task: Task, mean: np.ndarray, std: np.ndarray, stages: Stages, path: str) -> None:
     """The signal, its prediction and deviation as maps, and the memory of each worker after each part."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11.5, 7.6), layout="constrained")
-    axes = figure.subplots(2, 2)
     corner = slice(min(task.side, WINDOW)), slice(min(task.side, WINDOW))
     at = task.nodes // task.side, task.nodes % task.side
     shown = (at[0] < WINDOW) & (at[1] < WINDOW)
-    bound = float(np.quantile(np.abs(task.signal), 0.995))
-    signed: dict[str, Any] = {"cmap": "PuOr", "vmin": -bound, "vmax": bound}
+    low, high = np.quantile(task.signal, [0.005, 0.995])
     maps = (
-        ("signal", task.signal, signed),
-        ("prediction from noisy values at a tenth of the nodes", mean, signed),
-        ("its deviation, and the observed nodes", std, {"cmap": "cividis", "vmin": 0.0, "vmax": 1.2}),
+        (f"signal: {corner[0].stop} x {corner[1].stop} of {task.side} x {task.side} nodes", task.signal),
+        ("prediction from noisy values at a tenth", mean),
+        ("its deviation, and the nodes observed", std),
     )
-    for ax, (title, values, colours) in zip(axes.flat[:3], maps, strict=True):
-        image = ax.imshow(values.reshape(task.side, task.side)[corner], interpolation="nearest", **colours)
-        figure.colorbar(image, ax=ax, shrink=0.85, extend="max" if values is std else "both")
-        ax.set_title(title, fontsize=10)
-        ax.set_xticks([])
-        ax.set_yticks([])
-    axes[1, 0].plot(at[1][shown], at[0][shown], ".", color="white", markersize=2.5)
-    axes[0, 0].set_xlabel(
-        f"{corner[0].stop} x {corner[1].stop} of the {task.side} x {task.side} nodes", fontsize=9
-    )
-    draw_memory(axes.flat[3], stages.done)
-    figure.savefig(path, dpi=90)
+    with figure(path, height=6.6) as sheet:
+        axes = sheet.subplots(2, 2)
+        for ax, (title, values) in zip(axes.flat[:3], maps, strict=True):
+            ends = {"cmap": DEVIATIONS} if values is std else {"cmap": VALUES, "vmin": low, "vmax": high}
+            image = ax.imshow(values.reshape(task.side, task.side)[corner], interpolation="nearest", **ends)
+            bar = sheet.colorbar(image, ax=ax, shrink=0.9, extend="neither" if values is std else "both")
+            bar.outline.set_visible(False)
+            ax.set_title(title)
+            ax.set_axis_off()
+        axes[1, 0].plot(at[1][shown], at[0][shown], ".", color="white", markersize=1.8)
+        draw_memory(axes.flat[3], stages.done)
 
 
 def draw_memory(ax: Any, done: list[Stage]) -> None:
@@ -253,15 +248,13 @@ def draw_memory(ax: Any, done: list[Stage]) -> None:
                     str(number + 1), (place, 0), (0, 2), textcoords="offset points", ha="center", fontsize=8,
                     color="white",
                 )  # fmt: skip
-    ax.set_xticks(np.arange(len(done)), [f"after {stage.name}" for stage in done], fontsize=9)
-    ax.set_ylabel("MB on each worker", fontsize=9)
-    ax.set_title("what workers hold" + (", by their number" if len(there) <= 8 else ""), fontsize=10)
-    ax.margins(y=0.25)
-    ax.legend(frameon=False, fontsize=8.5, loc="upper left")
-    ax.tick_params(labelsize=8.5)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="#ececec", linewidth=0.8)
-    ax.set_axisbelow(True)
+    ax.set_xticks(np.arange(len(done)), [stage.name for stage in done])
+    ax.set_xlabel("after")
+    ax.set_ylabel("MB on each worker")
+    ax.set_title("what workers hold" + (", by their number" if len(there) <= 8 else ""))
+    ax.margins(y=0.3)
+    ax.legend(loc="upper left")
+    ax.grid(visible=False, axis="x")
 
 
 def main() -> None:

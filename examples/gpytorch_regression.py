@@ -10,7 +10,7 @@ negative log predictive density per sensor, the share of speeds within the 95 % 
 log marginal likelihood per observation, and seconds; means over splits.
 
     python examples/gpytorch_regression.py
-    python examples/gpytorch_regression.py --splits 10 --steps 200
+    python examples/gpytorch_regression.py --splits 10 --steps 200 --out modulations.png
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ import time
 from typing import NamedTuple
 
 import numpy as np
+from _figures import figure
+from _options import add_figure_option
 
 import graphrf as grf
 from graphrf.gp import GRFKernel, metrics
+from graphrf.plot import COLOURS, plot_reliability
 
 import gpytorch  # isort: skip  # after graphrf, which keeps quiet what linear_operator's import warns of
 import torch  # isort: skip
@@ -30,6 +33,8 @@ import torch  # isort: skip
 N_TRAIN = 250
 FIRST = grf.Diffusion(4.0)
 MODULATION_LENGTH = 32
+# Of the intervals whose coverage is drawn.
+LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 
 
 class Outcome(NamedTuple):
@@ -39,6 +44,7 @@ class Outcome(NamedTuple):
     std: np.ndarray
     likelihood: float
     seconds: float
+    modulation: np.ndarray  # f_0 .. f_L of the trained kernel
 
 
 class Regression(gpytorch.models.ExactGP):
@@ -72,7 +78,8 @@ def by_gpytorch(
     with torch.no_grad():
         predicted = model.likelihood(model(torch.from_numpy(test)[:, None]))
         mean, std = predicted.mean.numpy(), predicted.stddev.numpy()
-    return Outcome(mean, std, -loss.item(), time.perf_counter() - started)
+    modulation = kernel.kernel.modulation(MODULATION_LENGTH + 1)
+    return Outcome(mean, std, -loss.item(), time.perf_counter() - started, modulation)
 
 
 def by_regressor(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.ndarray) -> Outcome:
@@ -80,7 +87,9 @@ def by_regressor(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.nd
     started = time.perf_counter()
     gp = grf.GraphGPRegressor(graph, kernel=FIRST, method="series", seed=0).fit(train, y)
     mean, std = gp.predict(test, return_std="observation")
-    return Outcome(mean, std, gp.log_marginal_likelihood_ / y.size, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    modulation = gp.kernel_.modulation(MODULATION_LENGTH + 1)
+    return Outcome(mean, std, gp.log_marginal_likelihood_ / y.size, seconds, modulation)
 
 
 def fits(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.ndarray, steps: int) -> dict[str, Outcome]:
@@ -93,16 +102,36 @@ def fits(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.ndarray, s
     }
 
 
+def draw(coverage: dict[str, np.ndarray], modulations: dict[str, np.ndarray], path: str) -> None:
+    """How many speeds fall within intervals, over all splits, and the coefficients of the first split."""
+    with figure(path, height=4.0) as sheet:
+        left, right = sheet.subplots(1, 2)
+        plot_reliability(
+            {name: np.column_stack([LEVELS, shares]) for name, shares in coverage.items()}, ax=left,
+            xlabel="probability of the interval", ylabel="share of test sensors within",
+        )  # fmt: skip
+        left.set_title("intervals of the predictions")
+        for number, (name, modulation) in enumerate(modulations.items()):
+            right.plot(modulation / modulation[0], marker="osD"[number], color=COLOURS[number], label=name)
+        right.set_title("the kernels, F = sum $f_k$ $W^k$")
+        right.set_xlabel("step $k$")
+        right.set_ylabel("$f_k$ / $f_0$")
+        right.legend()
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=2, help="random splits (default 2)")
     parser.add_argument("--steps", type=int, default=40, help="of Adam (default 40)")
+    add_figure_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)  # many products of a fraction of a millisecond: threads would wait for each other
     data = grf.datasets.load("san-jose")
     sensors, speeds = np.asarray(data.target_nodes), np.asarray(data.targets, dtype=np.float64)
     scores: dict[str, list[tuple[float, ...]]] = {}
+    coverage: dict[str, np.ndarray] = {}
+    modulations: dict[str, np.ndarray] = {}
     for split in range(options.splits):
         order = np.random.default_rng(split).permutation(sensors.size)
         train, test = order[:N_TRAIN], order[N_TRAIN:]
@@ -110,6 +139,9 @@ def main() -> None:
         y = (speeds[train] - centre) / spread
         for name, outcome in fits(data.graph, sensors[train], y, sensors[test], options.steps).items():
             mean, std = centre + spread * outcome.mean, spread * outcome.std
+            within = np.array([metrics.coverage(speeds[test], mean, std, level=level) for level in LEVELS])
+            coverage[name] = coverage.get(name, 0.0) + within / options.splits
+            modulations.setdefault(name, outcome.modulation)
             scores.setdefault(name, []).append(
                 (
                     metrics.rmse(speeds[test], mean),
@@ -124,6 +156,8 @@ def main() -> None:
     for name, rows in scores.items():
         error, density, inside, likelihood, seconds = np.mean(rows, axis=0)
         print(f"{name:22s} {error:7.2f} {density:7.3f} {inside:6.1f} {likelihood:8.4f} {seconds:8.1f}")
+    if options.out:
+        draw(coverage, modulations, options.out)
 
 
 if __name__ == "__main__":

@@ -15,12 +15,14 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from _figures import figure
 from _options import add_figure_option
 from scipy.sparse.linalg import eigsh
 from sklearn.linear_model import LogisticRegression
 
 import graphrf as grf
 from graphrf.gp import metrics
+from graphrf.plot import plot_reliability
 
 Classifier = Callable[[grf.Graph, np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
 _SMALLEST = 1e-6
@@ -97,7 +99,7 @@ def main() -> None:
 
     data = grf.datasets.load(args.graph)
     graph, y = data.graph, np.asarray(data.targets)
-    curves: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = {}
+    curves: dict[int, dict[str, np.ndarray]] = {}
     for n in args.labelled:
         print(
             f"\n{args.graph}: {n} of {graph.n_nodes} nodes labelled, {y.max() + 1} classes, {args.splits} splits"
@@ -128,25 +130,31 @@ def main() -> None:
             columns = list(zip(*table, strict=True))
             cells = "".join(f"{cell(list(column)):>16}" for column in columns[:3])
             print(f"{name:32}{cells}{np.mean(columns[3]):10.1f}", flush=True)
-            curves[name] = truths, probabilities
+            curves.setdefault(n, {})[name.strip()] = reliability(
+                np.concatenate(truths), np.concatenate(probabilities)
+            )
     if args.out:
-        draw(args.out, {name: (np.concatenate(t), np.concatenate(p)) for name, (t, p) in curves.items()})
+        draw(args.out, args.graph, curves)
 
 
-def draw(path: str, curves: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
-    """How often the predicted class is right against how probable it was said to be: the last number of labels."""
-    from matplotlib.figure import Figure
+def reliability(truth: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Points of the curve over all splits with binomial errors; bins of fewer than 20 nodes are left out."""
+    curve = metrics.reliability(truth, p, n_bins=10)
+    error = np.sqrt(curve.accuracy * (1 - curve.accuracy) / curve.weight)
+    return np.stack([curve.confidence, curve.accuracy, error], axis=1)[curve.weight >= 20]
 
-    figure = Figure(figsize=(4.6, 4.2), layout="constrained")
-    axes = figure.subplots()
-    axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-    for name, (truth, p) in curves.items():
-        curve = metrics.reliability(truth, p, n_bins=10)
-        axes.plot(curve.confidence, curve.accuracy, marker="o", markersize=3, label=name.strip())
-    axes.set(xlabel="probability of the predicted class", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
-    axes.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=120)
-    print(f"figure: {path}")
+
+def draw(path: str, graph: str, curves: dict[int, dict[str, np.ndarray]]) -> None:
+    """How often the predicted class is right against how probable it was said to be, for each number of labels."""
+    with figure(path, height=4.9 if len(curves) == 2 else 4.2) as sheet:
+        panels = sheet.subplots(1, len(curves), sharey=True, squeeze=False)[0]
+        for ax, (n, own) in zip(panels, curves.items(), strict=True):
+            plot_reliability(own, ax=ax)
+            ax.set_title(f"{graph}: {n} nodes labelled")
+            ax.get_legend().remove()
+        for ax in panels[1:]:
+            ax.set_ylabel("")
+        sheet.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
 
 if __name__ == "__main__":

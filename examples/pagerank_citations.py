@@ -16,15 +16,20 @@ papers of one topic, or from one paper.
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from _figures import figure, legend_below
 from _options import add_figure_option
 from scipy.stats import kendalltau
 
 import graphrf as grf
 from graphrf.pagerank import PageRankResult, power_iteration
-from graphrf.plot import COLOURS
+from graphrf.plot import COLOURS, plot_front
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BATCHES = 16
 
@@ -122,11 +127,12 @@ def print_top(citations: Citations, found: PageRankResult, exact: np.ndarray, si
     print(f"{clear.sum()} of {size} papers are clearly above the next, {(clear & right).sum()} of these in truth")
 
 
-def print_agreement(citations: Citations, exact: np.ndarray, options: argparse.Namespace) -> None:
-    """Rows for more and more walks."""
+def print_agreement(citations: Citations, exact: np.ndarray, options: argparse.Namespace) -> np.ndarray:
+    """Rows for more and more walks; steps and L1 errors."""
     ranked = np.flatnonzero(citations.cited_by)
     print(f"\nagreement with the exact scores; tau and coverage over the {ranked.size} papers that are cited")
     print("walks a node       steps   L1 error    tau   of the top 10   of the top 100   within 2 errors")
+    costs = []
     for n_walks in options.walks * 4 ** np.arange(4):
         found = estimate(citations.graph, int(n_walks), options.p_halt, options.seed)
         at = agreement(found, exact, ranked)
@@ -134,6 +140,19 @@ def print_agreement(citations: Citations, exact: np.ndarray, options: argparse.N
             f"{n_walks:>12} {found.steps:>11} {at.l1:>10.4f} {at.tau:>6.3f} {at.top_10:>15} {at.top_100:>16} "
             f"{at.covered:>17.3f}"
         )
+        costs.append((found.steps, at.l1))
+    return np.array(costs)
+
+
+def cost_of_power_iteration(graph: grf.Graph, exact: np.ndarray, p_halt: float) -> np.ndarray:
+    """Edges passed and L1 errors after a few numbers of iterations."""
+    rows = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it has not converged is what is asked
+        for n in (1, 2, 4, 8, 16, 32):
+            found = power_iteration(graph, p_halt=p_halt, max_iter=n)
+            rows.append((n * graph.adjacency.nnz, np.abs(found.scores - exact).sum()))
+    return np.array(rows)
 
 
 def print_question(title: str, citations: Citations, found: PageRankResult, exact: np.ndarray) -> None:
@@ -143,47 +162,52 @@ def print_question(title: str, citations: Citations, found: PageRankResult, exac
         print(f"      {row(citations, found, exact, node)}")
 
 
-def draw(citations: Citations, found: PageRankResult, exact: np.ndarray, path: str) -> None:
-    """The highest papers, and the errors of all, with what was said of them."""
-    from matplotlib.figure import Figure
+def draw(
+    citations: Citations, found: PageRankResult, exact: np.ndarray, costs: dict[str, np.ndarray], path: str
+) -> None:
+    """The highest papers; the estimates of all; and the error against cost, with power iteration's."""
+    colours = dict(zip(sorted(set(citations.topics)), COLOURS, strict=True))
+    with figure(path, height=7.4) as sheet:
+        grid = sheet.add_gridspec(2, 2, height_ratios=[1.0, 1.0])
+        top, every, cost = (sheet.add_subplot(place) for place in (grid[:, 0], grid[0, 1], grid[1, 1]))
+        draw_top(top, citations, found, exact, colours)
+        for topic, colour in colours.items():
+            own = citations.topics == topic
+            every.plot(
+                exact[own], found.scores[own], "o", markersize=3, color=colour, markeredgewidth=0, alpha=0.7,
+                label=topic.replace("_", " "),
+            )  # fmt: skip
+        ends = exact.min(), exact.max()
+        every.plot(ends, ends, color="black", linewidth=0.8, zorder=1)
+        every.set(xscale="log", yscale="log", xlabel="exact PageRank", ylabel="estimated PageRank")
+        every.set_title(f"all papers, {found.walks // exact.size} walks a node")
+        plot_front(costs, ax=cost, xlabel="steps of walks, or edges passed", ylabel="L1 error")
+        cost.set_title("error against cost")
+        legend_below(sheet, every, columns=4)
+
+
+def draw_top(
+    ax: Axes, citations: Citations, found: PageRankResult, exact: np.ndarray, colours: dict[str, str]
+) -> None:
+    """The highest 20 papers with what was said of their errors."""
     from matplotlib.ticker import NullFormatter
 
     assert found.stderr is not None
-    figure = Figure(figsize=(10.5, 5.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    colours = dict(zip(sorted(set(citations.topics)), COLOURS, strict=True))
     order = np.argsort(-found.scores, kind="stable")[:20]
     for place, node in enumerate(order):
-        left.errorbar(
-            found.scores[node], place, xerr=2 * found.stderr[node], fmt="o", markersize=5,
-            color=colours[citations.topics[node]], capsize=2.5, elinewidth=1.2,
-        )  # fmt: skip
-    left.plot(exact[order], np.arange(order.size), "|", color="black", markersize=13, label="exact")
-    left.set_yticks(np.arange(order.size), [str(citations.graph.nodes[node]) for node in order], fontsize=8)
-    left.invert_yaxis()
-    left.set_xscale("log")
-    left.xaxis.set_minor_formatter(NullFormatter())
-    left.set_xticks([0.004, 0.006, 0.01, 0.015, 0.025], [".004", ".006", ".01", ".015", ".025"])
-    left.set_xlabel("PageRank, two standard errors each way", fontsize=9)
-    left.set_ylabel("paper", fontsize=9)
-    left.legend(frameon=False, fontsize=8.5, loc="lower right")
-    for topic, colour in colours.items():
-        own = citations.topics == topic
-        right.errorbar(
-            exact[own], found.scores[own] / exact[own], yerr=2 * found.stderr[own] / exact[own], fmt="o",
-            markersize=2.5, color=colour, elinewidth=0.5, ecolor="#c9c9c9", label=topic.replace("_", " "),
-        )  # fmt: skip
-    right.axhline(1.0, color="black", linewidth=0.8)
-    right.set_xscale("log")
-    right.set_xlabel("exact PageRank", fontsize=9)
-    right.set_ylabel(f"estimate / exact, {found.walks // exact.size} walks a node", fontsize=9)
-    right.legend(frameon=False, fontsize=8, loc="upper right")
-    for ax in (left, right):
-        ax.tick_params(labelsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(color="#ececec", linewidth=0.8)
-        ax.set_axisbelow(True)
-    figure.savefig(path, dpi=90)
+        ax.errorbar(
+            found.scores[node], place, xerr=2 * found.stderr[node], fmt="o", color=colours[citations.topics[node]]
+        )
+    ax.plot(exact[order], np.arange(order.size), "|", color="black", markersize=12, label="exact")
+    ax.set_yticks(np.arange(order.size), [str(citations.graph.nodes[node]) for node in order])
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xticks([0.005, 0.01, 0.02], ["0.005", "0.01", "0.02"])
+    ax.set_xlabel("PageRank, two standard errors each way")
+    ax.set_ylabel("paper")
+    ax.set_title("the 20 highest")
+    ax.legend(loc="lower right")
 
 
 def main() -> None:
@@ -212,7 +236,7 @@ def main() -> None:
     found, exact = answer(graph)
     print(f"{graph!r}: p_halt {options.p_halt:g}, {options.walks} walks a node in {BATCHES} pools")
     print_top(citations, found, exact, options.top)
-    print_agreement(citations, exact, options)
+    walked = print_agreement(citations, exact, options)
     title = "citations turned round: rank goes to the citing papers"
     print_question(title, citations, *answer(citations.reversed()))
     topic = (citations.topics == options.topic).astype(float)
@@ -221,7 +245,8 @@ def main() -> None:
     paper = (np.array(graph.nodes) == options.paper).astype(float)
     print_question(f"rank starts from paper {options.paper}", citations, *answer(graph, paper))
     if options.out:
-        draw(citations, found, exact, options.out)
+        iterated = cost_of_power_iteration(graph, exact, options.p_halt)
+        draw(citations, found, exact, {"pooled walks": walked, "power iteration": iterated}, options.out)
 
 
 if __name__ == "__main__":

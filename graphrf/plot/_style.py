@@ -62,6 +62,7 @@ def style() -> AbstractContextManager[None]:
             "ytick.labelsize": 8.5,
             "legend.fontsize": 8.5,
             "figure.titlesize": 10.0,
+            "figure.labelsize": 9.0,
             "figure.constrained_layout.use": True,
             "legend.frameon": False,
             "axes.spines.top": False,

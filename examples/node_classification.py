@@ -130,9 +130,8 @@ def main() -> None:
             columns = list(zip(*table, strict=True))
             cells = "".join(f"{cell(list(column)):>16}" for column in columns[:3])
             print(f"{name:32}{cells}{np.mean(columns[3]):10.1f}", flush=True)
-            curves.setdefault(n, {})[name.strip()] = reliability(
-                np.concatenate(truths), np.concatenate(probabilities)
-            )
+            label = name.replace("  ", "GraphGPClassifier, ")
+            curves.setdefault(n, {})[label] = reliability(np.concatenate(truths), np.concatenate(probabilities))
     if args.out:
         draw(args.out, args.graph, curves)
 

@@ -7,7 +7,7 @@ seed takes the setting and the epoch that are best on its own papers for validat
 the test. Accuracies are means over the seeds with their standard errors; the seconds are those of the transform, a
 mean over the settings; the edges are those of the setting that was chosen most often.
 
-    python examples/pyg_cora.py
+    python examples/pyg_cora.py --out pyg_cora.png
     python examples/pyg_cora.py --quick
 """
 
@@ -25,12 +25,15 @@ import numpy as np
 import torch
 import torch.nn.functional as functional
 import torch_geometric.transforms as pyg
+from _figures import figure
+from _options import add_figure_option
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, GINConv, SimpleConv, global_mean_pool
 from torch_geometric.utils import to_torch_csr_tensor
 
 import graphrf as grf
+from graphrf.plot import COLOURS
 from graphrf.transforms import AddRandomFeatures, AddReturnProbabilities, GRFDiffusion, PersonalizedPageRank
 
 WALK_LENGTH = 16
@@ -347,13 +350,40 @@ SKIP_ROWS: dict[str, Callable[[Data], Data]] = {
 }
 
 
-# -- the table -------------------------------------------------------------------------------------------------
+# -- the table and the figure -----------------------------------------------------------------------------------
 
 
 def cell(values: list[float]) -> str:
     """Mean and its standard error, in per cent."""
     error = np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else float("nan")
     return f"{100 * np.mean(values):.1f} ± {100 * error:.1f}"
+
+
+def draw(accuracies: dict[str, dict[str, list[float]]], path: str) -> None:
+    """Accuracies with two standard errors each way, ours and others' in two colours."""
+    lines = [
+        (group, row, 100 * np.array(found)) for group, rows in accuracies.items() for row, found in rows.items()
+    ]
+    with figure(path, height=0.32 * len(lines) + 0.9) as sheet:
+        ax = sheet.subplots()
+        places = np.arange(len(lines)) + 0.6 * np.array([list(accuracies).index(group) for group, *_ in lines])
+        for place, (_, row, found) in zip(places, lines, strict=True):
+            ours = any(name in row for name in ("GRF", "PersonalizedPageRank", "AddRandomFeatures", "AddReturn"))
+            ax.errorbar(
+                found.mean(), place, xerr=2 * found.std(ddof=1) / len(found) ** 0.5, fmt="o" if ours else "s",
+                color=COLOURS[0] if ours else COLOURS[1], markersize=6,
+            )  # fmt: skip
+        for group in accuracies:
+            first = min(place for place, line in zip(places, lines, strict=True) if line[0] == group)
+            ax.annotate(group, (0.01, first - 0.55), xycoords=("axes fraction", "data"), fontsize=8.5, va="center")
+        ax.plot([], [], "o", color=COLOURS[0], label="graphrf")
+        ax.plot([], [], "s", color=COLOURS[1], label="others")
+        ax.set_yticks(places, [row.strip() for _, row, _ in lines])
+        ax.set_ylim(places[-1] + 0.6, -1.0)
+        ax.set_xlim(0, 100)
+        ax.set_xlabel("papers of the test with the right topic (%)")
+        ax.grid(visible=False, axis="y")
+        ax.legend(loc="lower right")
 
 
 def main() -> None:
@@ -365,7 +395,10 @@ def main() -> None:
         action="store_true",
         help="two seeds, 10 epochs, two settings a row, without dense rivals: a check that it runs",
     )
+    add_figure_option(parser)
     args = parser.parse_args()
+    if args.out and args.seeds < 2:
+        parser.error("--out needs at least two seeds, for the errors")
     seeds, epochs = (2, 10) if args.quick else (args.seeds, args.epochs)
 
     torch.set_num_threads(1)  # The models are small: a second thread waits more than it works.
@@ -380,6 +413,7 @@ def main() -> None:
         "one weighted mean (PPRGo)": pagerank_rows(),
         "perceptron without edges": input_rows(),
     }
+    drawn: dict[str, dict[str, list[float]]] = {group: {} for group in groups}
     for group, rows in groups.items():
         print(f"\n{group:34}{'accuracy':>14}{'edges':>10}{'seconds':>10}  chosen in validation")
         for row, settings in rows.items():
@@ -398,13 +432,16 @@ def main() -> None:
             chosen = Counter(name for name, _ in found).most_common()
             edges = made[settings[chosen[0][0]][0]].num_edges
             words = ", ".join(name + (f" ({times} times)" if times > 1 else "") for name, times in chosen)
-            shares = cell([share for _, share in found])
+            drawn[group][row] = [share for _, share in found]
+            shares = cell(drawn[group][row])
             print(f"  {row:32}{shares:>14}{edges:10}{seconds:10.2f}  {words}", flush=True)
 
     print(f"\nrings of 41 nodes with skips of {', '.join(map(str, SKIPS))}: which skip, by GIN, {seeds} seeds")
     for name, transform in SKIP_ROWS.items():
         found = [skip_accuracy(transform, seed, epochs) for seed in range(seeds)]
         print(f"  {name:32}{cell(found):>14}", flush=True)
+    if args.out:
+        draw(drawn, args.out)
 
 
 if __name__ == "__main__":

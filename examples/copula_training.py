@@ -115,13 +115,15 @@ def draw_curve(ax: Axes, loss: np.ndarray, levels: Mapping[str, np.ndarray]) -> 
 
 def draw_density(ax: Axes, correlation: float) -> None:
     """Density of the quantiles of the two norms with this correlation of their scores; PNC puts all on a line."""
-    u = (np.arange(80) + 0.5) / 80
+    u = (np.arange(40) + 0.5) / 40
     score = ndtri(u)
     first, second = score[:, None], score
     rest = 1 - correlation**2
     exponent = (2 * correlation * first * second - correlation**2 * (first**2 + second**2)) / (2 * rest)
     density = np.exp(exponent) / rest**0.5
-    ax.imshow(density, origin="lower", extent=(0, 1, 0, 1), cmap="Purples", vmin=0, vmax=4)
+    ax.imshow(
+        density, origin="lower", extent=(0, 1, 0, 1), cmap="Purples", vmin=0, vmax=4, interpolation="nearest"
+    )
     ax.plot([0, 1], [1, 0], "--", color=look("+ PNC")["color"], linewidth=1.2)
     ax.grid(visible=False)
     ax.set_title(f"most opposed pair,\n$\\rho$ = {correlation:.2f}")

@@ -174,8 +174,8 @@ def draw(
         for topic, colour in colours.items():
             own = citations.topics == topic
             every.plot(
-                exact[own], found.scores[own] / exact[own], "o", markersize=3, color=colour, markeredgewidth=0, alpha=0.7,
-                label=topic.replace("_", " "),
+                exact[own], found.scores[own] / exact[own], "o", markersize=3, color=colour, markeredgewidth=0,
+                alpha=0.7, label=topic.replace("_", " "),
             )  # fmt: skip
         every.axhline(1.0, color="black", linewidth=0.8, zorder=1)
         every.set(xscale="log", xlabel="exact PageRank", ylabel="estimate / exact")

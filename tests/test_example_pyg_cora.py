@@ -62,18 +62,21 @@ def test_weights_of_plain_edges_sum_to_one(example, karate):
 
 
 @needs_data
-def test_the_script_prints_a_row_for_every_model():
+def test_the_script_prints_a_row_for_every_model_and_draws(tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    picture = tmp_path / "cora.png"
     try:
         grf.datasets.load("cora")
     except FileNotFoundError as error:
         pytest.skip(f"cora is not in the data folder: {error}")
-    command = [sys.executable, "-W", "error", "-W", IGNORED, SCRIPT, "--quick"]
+    command = [sys.executable, "-W", "error", "-W", IGNORED, SCRIPT, "--quick", "--out", picture]
     # One thread: the models are small, and tests run side by side.
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=alone)
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if "±" in line]
     assert len(rows) == 12
+    assert picture.read_bytes().startswith(b"\x89PNG")
     shares = {line[:34].strip(): float(line[34:48].split("±")[0]) for line in rows}
     assert shares["AddRandomFeatures, 256"] > shares["projected edges"]
     assert shares["GRFDiffusion, heat"] > 30  # the commonest topic has 30 per cent

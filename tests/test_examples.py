@@ -120,8 +120,10 @@ def test_linear_against_exhaustive_prints_a_row_for_every_order_and_draws(tmp_pa
 
 
 def test_the_shipped_permutations_are_as_good_as_those_the_script_learns(tmp_path):
-    path = tmp_path / "permutations.json"
-    run("learn_permutations.py", str(path))
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    path, picture = tmp_path / "permutations.json", tmp_path / "permutations.svg"
+    run("learn_permutations.py", str(path), "--out", str(picture))
+    assert "<svg" in picture.read_text(encoding="utf-8")
     learned = json.loads(path.read_text(encoding="utf-8"))
     assert list(learned) == ["gram", "pagerank"]
     for objective, table in learned.items():
@@ -170,9 +172,12 @@ def test_bayesian_optimisation_prints_falling_regrets_and_draws(tmp_path):
 
 
 @needs_data
-def test_gpytorch_trains_the_model_of_the_regressor():
+def test_gpytorch_trains_the_model_of_the_regressor(tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     require("san-jose")
-    rows = run("gpytorch_regression.py", "--splits", "1", "--steps", "5")[2:]
+    picture = tmp_path / "modulations.png"
+    rows = run("gpytorch_regression.py", "--splits", "1", "--steps", "5", "--out", str(picture))[2:]
+    assert picture.read_bytes().startswith(b"\x89PNG")
     assert [row[:2] for row in rows] == [
         ["gpytorch,", "diffusion"],
         ["gpytorch,", "learned"],
@@ -182,6 +187,35 @@ def test_gpytorch_trains_the_model_of_the_regressor():
     # One model, so that five steps of Adam stay below the maximum that the regressor finds.
     assert likelihood["gpytorch, diffusion"] < likelihood["regressor, diffusion"]
     assert all(5 < float(row[2]) < 25 and 50 < float(row[4]) <= 100 for row in rows)
+
+
+def test_reliability_of_few_nodes_is_left_out(example):
+    truth, p = np.array([0, 1] * 20 + [0] * 5), np.array([[0.75, 0.25]] * 40 + [[0.95, 0.05]] * 5)
+    found = example("node_classification").reliability(truth, p)
+    np.testing.assert_allclose(found, [[0.75, 0.5, (0.25 / 40) ** 0.5]])
+
+
+def test_observed_places_are_a_share_of_faces_or_the_sensors(example):
+    module = example("mean_and_deviation")
+    assert module.observed_places(400, True, 0.1, 0).size == 40
+    sensors = module.observed_places(325, False, 0.1, 0)
+    assert np.unique(sensors).size == 250
+    np.testing.assert_array_equal(module.filled(3, np.array([2]), np.array([5.0])), [np.nan, np.nan, 5.0])
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["mesh-teapot", "san-jose"])
+def test_mean_and_deviation_beats_a_constant_and_draws(name, tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    require(name)
+    picture = tmp_path / "posterior.png"
+    words = run("mean_and_deviation.py", "--data", name, "--share", "0.2", "--out", str(picture))[1]
+    error, constant, within = (float(words[words.index(word) + 1].strip(");")) for word in (
+        "RMSE", "constant:", "deviations",
+    ))  # fmt: skip
+    assert error < 0.95 * constant
+    assert 0.8 < within <= 1
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_label_spreading_is_its_closed_form(example, karate):

@@ -74,7 +74,7 @@ def bench(
         "graph": loaded.facts, "kernel": repr(kernel), "seed": seed, "rows": rows, "repeats": repeats,
     }  # fmt: skip
     columns = {name: [record[name] for record in records] for name in records[0]}
-    deliver(Result("bench", columns, facts, summary=lambda: _table(found)), output, talking)
+    deliver(Result("bench", list(columns.items()), facts, summary=lambda: _table(found)), output, talking)
 
 
 def _sizes(text: str) -> list[int]:

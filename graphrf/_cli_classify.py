@@ -82,7 +82,7 @@ def classify(
     deliver(
         Result(
             "classify",
-            {**found, **{f"p({name})": share for name, share in shares.items()}},
+            [*found.items(), *((f"p({name})", share) for name, share in shares.items())],
             facts,
             {**found, "probabilities": probabilities},
         ),

@@ -94,4 +94,4 @@ def couple(
         for number, row in enumerate(coupling.permutations.tolist(), start=1)
     ]
     lines.append(f"cost of independent lengths {coupling.cost_before:.6g}, coupled {coupling.cost_after:.6g}")
-    deliver(Result("couple", {}, facts, found, lambda: "\n".join(lines) + "\n"), None, talking)
+    deliver(Result("couple", (), facts, found, lambda: "\n".join(lines) + "\n"), None, talking)

@@ -87,7 +87,7 @@ def features(
             "nodes": made.shape[0], "max_length": made.max_length, "steps": made.n_steps, "nonzeros": made.nnz,
             "bytes": made.nbytes,
         }  # fmt: skip
-        deliver(Result("features", {}, facts, sizes), None, talking)
+        deliver(Result("features", (), facts, sizes), None, talking)
 
 
 def _folder(output: str) -> Path | None:

@@ -74,7 +74,7 @@ def gram(
     deliver(
         Result(
             "gram",
-            {"node": left, **{str(node): column for node, column in zip(right, matrix.T, strict=True)}},
+            [("node", left), *((str(node), column) for node, column in zip(right, matrix.T, strict=True))],
             {"kernel": repr(kernel), "exact": exact, **facts},
             {"K": matrix, "rows": left, "cols": right},
         ),

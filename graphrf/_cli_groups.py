@@ -50,7 +50,7 @@ def add_command(
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     shown = "\n".join(f"  $ {example}" for example in examples)
-    app.command(name, epilog=f"Examples\n\n{shown}\n\n{EXIT_CODES}")(command)
+    app.command(command.__name__, epilog=f"Examples\n\n{shown}\n\n{EXIT_CODES}")(command)
 
 
 def _keyword(name: str, default: Any, hints: Mapping[str, Any]) -> inspect.Parameter:

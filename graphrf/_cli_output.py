@@ -19,6 +19,8 @@ from graphrf._version import __version__
 if TYPE_CHECKING:
     import numpy as np
 
+# Titles may repeat, as those of the columns of a kernel matrix.
+Columns = Sequence[tuple[str, "Sequence[Any] | np.ndarray"]]
 ENDINGS = (".csv", ".npz", ".json")
 OutputPath = Annotated[
     str | None,
@@ -33,12 +35,13 @@ OutputPath = Annotated[
 class Result:
     """What a command found.
 
-    `columns` are the columns of a csv file, all of one length; `arrays` go into npz files and JSON in their place
-    where there are any. `facts` say how it was found. `summary` is for people, where no output is named.
+    `columns` are the columns of a csv file, titles and cells, all of one length; `arrays` go into npz files and
+    JSON in their place where there are any. `facts` say how it was found. `summary` is for people,
+    where no output is named.
     """
 
     command: str
-    columns: Mapping[str, Sequence[Any] | np.ndarray]
+    columns: Columns
     facts: Mapping[str, Any]
     arrays: Mapping[str, Any] = field(default_factory=dict)
     summary: Callable[[], str] | None = None
@@ -84,31 +87,41 @@ def echo(text: str) -> None:
 
 def _write(result: Result, path: Path) -> None:
     from graphrf._files import atomic_write
+    from graphrf._npz_files import write_arrays
 
     with atomic_write(path, "-o") as file:
         kind = path.suffix.lower()
         if kind == ".npz":
             import numpy as np
 
-            arrays = {name: np.asarray(array) for name, array in (result.arrays or result.columns).items()}
+            arrays = {name: _array(array) for name, array in (result.arrays or dict(result.columns)).items()}
             arrays["metadata"] = np.array(json.dumps(result.record))
-            np.savez_compressed(file, allow_pickle=False, **arrays)
+            write_arrays(file, arrays, compressed=True)
         else:
             text = _json(result) if kind == ".json" else _csv(result.columns)
             file.write(text.encode())
 
 
 def _json(result: Result) -> str:
-    content = {name: _plain(array) for name, array in (result.arrays or result.columns).items()}
+    content = {name: _plain(array) for name, array in (result.arrays or dict(result.columns)).items()}
     return json.dumps({**result.record, "result": content}, allow_nan=False) + "\n"
 
 
-def _csv(columns: Mapping[str, Sequence[Any] | np.ndarray]) -> str:
+def _array(value: Any) -> np.ndarray:
+    """Cells as an array of numbers or text, which needs no pickle: what is missing is NaN."""
+    import numpy as np
+
+    if isinstance(value, Sequence) and not isinstance(value, str) and None in value:
+        value = [np.nan if cell is None else cell for cell in value]
+    return np.asarray(value)
+
+
+def _csv(columns: Columns) -> str:
     """A table with titles; numbers with all digits that they have."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(_cells(column) for column in columns.values()), strict=True))
+    writer.writerow([title for title, _ in columns])
+    writer.writerows(zip(*(_cells(column) for _, column in columns), strict=True))
     return text.getvalue()
 
 

@@ -72,7 +72,8 @@ def pagerank(
     top: Annotated[
         int | None,
         typer.Option(
-            help=f"Print the best nodes. Default: {_SHOWN} where nothing is written.", rich_help_panel="Output"
+            help=f"Print the best nodes; local looks for no more. Default: {_SHOWN} where nothing is written.",
+            rich_help_panel="Output",
         ),
     ] = None,
     output: OutputPath = None,
@@ -116,7 +117,9 @@ def pagerank(
             columns = _walks(loaded, weights, p_halt, tol, walks, batches, seed, threads, talking, facts)
         columns = {"node": names.of(), **columns}
     shown = top or (_SHOWN if output is None else None)
-    result = Result("pagerank", columns, facts, summary=None if shown is None else lambda: _best(columns, shown))
+    result = Result(
+        "pagerank", list(columns.items()), facts, summary=None if shown is None else lambda: _best(columns, shown)
+    )
     deliver(result, output, talking)
 
 

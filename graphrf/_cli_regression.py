@@ -103,7 +103,7 @@ def fit(
         (name.replace("_", " "), f"{value:.6g}" if type(value) is float else str(value))
         for name, value in found.items()
     ]
-    deliver(Result("fit", {}, facts, found, lambda: aligned(("fitted", ""), rows, left=2)), None, talking)
+    deliver(Result("fit", (), facts, found, lambda: aligned(("fitted", ""), rows, left=2)), None, talking)
 
 
 def predict(
@@ -149,4 +149,4 @@ def predict(
         draws = gp.sample(chosen, n_samples=samples, seed=drawn)
         columns |= {f"sample_{number}": draw for number, draw in enumerate(draws, start=1)}
         facts["seed"] = drawn
-    deliver(Result("predict", columns, facts), output, talking)
+    deliver(Result("predict", list(columns.items()), facts), output, talking)

@@ -16,7 +16,7 @@ from graphrf import _checks
 from graphrf._files import atomic_write
 from graphrf._json_text import parsed
 from graphrf._memory import available_memory
-from graphrf._npz_files import read_arrays
+from graphrf._npz_files import read_arrays, write_arrays
 
 
 def write_record(
@@ -26,7 +26,7 @@ def write_record(
     # The table of contents of an archive has no checksum: what it loses can be missed only if it is known.
     text = json.dumps({**record, "arrays": list(arrays)}).encode()
     with atomic_write(_checks.path("path", path)) as file:
-        np.savez(file, allow_pickle=False, record=np.frombuffer(text, np.uint8), **arrays)
+        write_arrays(file, {"record": np.frombuffer(text, np.uint8), **arrays})
 
 
 def read_record(path: str | os.PathLike[str], format: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

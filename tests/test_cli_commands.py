@@ -341,3 +341,35 @@ def test_meshes_and_other_options_of_loaders(place):
     (place / "far.csv").write_text("w x y\n9 a b\n9 b c\n")
     assert columns(run("pagerank far.csv --columns x,y -o -"))["node"] == ["a", "b", "c"]
     assert columns(run("pagerank far.csv --columns 1,2 --header -o -"))["node"] == ["a", "b", "c"]
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def test_the_three_kinds_of_files_say_the_same(place):
+    for ending in ("csv", "npz", "json"):
+        run(f"pagerank roads.csv --p-halt 0.3 --quiet -o s.{ending}")
+    scores = power_iteration(grf.load_graph("roads.csv"), p_halt=0.3).scores
+    record = json.loads(Path("s.json").read_text())
+    assert record["result"] == {"node": list("abcdefg"), "score": scores.tolist()}
+    with np.load("s.npz") as file:  # without pickle
+        assert file["node"].tolist() == list("abcdefg")
+        assert np.array_equal(file["score"], scores)
+        assert json.loads(str(file["metadata"])) | {"result": 0} == record | {"result": 0}
+    assert np.array_equal(numbers(columns(Path("s.csv").read_text())["score"]), scores)
+
+
+def test_what_is_missing_and_what_repeats_is_written_too(place):
+    run("bench karate --sizes 4 --repeats 1 --seed 0 -o bench.npz")
+    with np.load("bench.npz") as file:
+        assert np.isnan(file["size"][-1])
+        assert np.isfinite(file["error"]).all()
+    titles = run("gram roads.csv --kernel diffusion --exact --rows a --cols b,b").splitlines()[0]
+    assert titles == "node,b,b"
+
+
+def test_an_output_replaces_what_was_there(place):
+    Path("s.csv").write_text("old")
+    run("pagerank roads.csv -o s.csv")
+    assert Path("s.csv").read_text().startswith("node,score\na,")
+    assert {path.name for path in place.iterdir()} == {"roads.csv", "observed.csv", "classes.csv", "s.csv"}

@@ -2,11 +2,13 @@
 
 python package_parts.py           # in an environment that graphrf was installed into, by checks/package.py
 
-One line of JSON a part: its name, and null where it works, else the text of the ImportError.
+One line of JSON a part: its name, and null where it works, else the text of the ImportError. A part turns to
+graphrf before it imports what an extra brings, so that graphrf is what says that it is missing.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import tempfile
@@ -52,9 +54,9 @@ def exact_gp() -> None:
 
 def gpytorch_kernel() -> None:
     """A module whose entries are those of the dense kernel, normalised, with gradients."""
+    kernel = grf.gp.GRFKernel(GRAPH, KERNEL).double()
     import torch
 
-    kernel = grf.gp.GRFKernel(GRAPH, KERNEL).double()
     matrix = kernel(torch.arange(144)).to_dense()
     dense = KERNEL.dense(GRAPH)
     np.testing.assert_allclose(matrix.detach().numpy(), dense / dense.diagonal().mean(), atol=1e-6)
@@ -77,11 +79,12 @@ def torch_pagerank() -> None:
 
 def botorch_model() -> None:
     """The posterior of the model is that of its regressor."""
+    model = grf.gp.GraphModel
     import torch
 
     gp = grf.GraphGPRegressor(GRAPH, kernel=KERNEL, optimize=False, noise=0.01, seed=0).fit(NODES, VALUES)
     nodes = torch.arange(10, dtype=torch.float64)[:, None]
-    mean = grf.gp.GraphModel(gp).posterior(nodes).mean.detach().numpy()
+    mean = model(gp).posterior(nodes).mean.detach().numpy()
     np.testing.assert_allclose(mean.ravel(), gp.predict(np.arange(10)), atol=1e-6)
 
 
@@ -107,9 +110,9 @@ def fourier_features() -> None:
 
 def attention() -> None:
     """Attention by random features approximates softmax attention."""
+    attend = grf.euclidean.PerformerAttention(8, 1024, seed=0)
     import torch
 
-    attend = grf.euclidean.PerformerAttention(8, 1024, seed=0)
     query, key, value = 0.5 * torch.randn(3, 1, 2, 20, 8, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         exact = torch.nn.functional.scaled_dot_product_attention(query, key, value)
@@ -118,10 +121,9 @@ def attention() -> None:
 
 def pyg_transform() -> None:
     """The return probabilities of a triangle's nodes are found on its data object."""
+    AddReturnProbabilities = importlib.import_module("graphrf.transforms").AddReturnProbabilities
     import torch
     from torch_geometric.data import Data
-
-    from graphrf.transforms import AddReturnProbabilities
 
     triangle = Data(edge_index=torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]]), num_nodes=3)
     found = AddReturnProbabilities(walk_length=3, seed=0)(triangle).return_probabilities

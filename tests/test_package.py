@@ -63,6 +63,9 @@ NEEDS = {
     "grf.pagerank(grf.from_edges([0], [1]), engine='torch')": "gp",
     "from graphrf.gp.geometric import MaternSeriesKernel as K; K(grf.from_edges([0], [1]))": "geometric",
     "grf.datasets.load('generated-torus')": "mesh",
+    "import graphrf.plot as p; p.plot_graph_signal([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "plot",
+    "import graphrf.plot as p; p.plot_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], [0])": "plot",
+    "import graphrf.plot as p; p.plot_front({'x': [(1, 2), (2, 1)]})": "plot",
 }
 
 

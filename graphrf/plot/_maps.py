@@ -49,8 +49,6 @@ def plot_graph_signal(
     -------
     matplotlib.axes.Axes
     """
-    from matplotlib.collections import LineCollection
-
     coordinates = np.asarray(coordinates, dtype=np.float64)
     edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
     values = np.asarray(values, dtype=np.float64)
@@ -61,6 +59,8 @@ def plot_graph_signal(
     low, high = limits if limits is not None else finite_range(values)
     x, y = coordinates.T
     ax = new_axes(ax, (6.0, 5.0))
+    from matplotlib.collections import LineCollection
+
     # Edges between two valued nodes carry the mean of the two, so that roads read as lines and not as beads.
     means = values[edges].mean(axis=1) if len(edges) else np.empty(0)
     known = np.isfinite(means)

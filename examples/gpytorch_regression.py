@@ -10,7 +10,7 @@ negative log predictive density per sensor, the share of speeds within the 95 % 
 log marginal likelihood per observation, and seconds; means over splits.
 
     python examples/gpytorch_regression.py
-    python examples/gpytorch_regression.py --splits 10 --steps 200 --out modulations.png
+    python examples/gpytorch_regression.py --splits 10 --steps 200 --out kernels.png
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ import torch  # isort: skip
 N_TRAIN = 250
 FIRST = grf.Diffusion(4.0)
 MODULATION_LENGTH = 32
+# Eigenvalues of the normalised Laplacian.
+FREQUENCIES = np.geomspace(1e-3, 2.0, 200)
 # Of the intervals whose coverage is drawn.
 LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 
@@ -44,7 +46,7 @@ class Outcome(NamedTuple):
     std: np.ndarray
     likelihood: float
     seconds: float
-    modulation: np.ndarray  # f_0 .. f_L of the trained kernel
+    spectrum: np.ndarray  # of the trained kernel at FREQUENCIES, 1 at the first
 
 
 class Regression(gpytorch.models.ExactGP):
@@ -78,8 +80,7 @@ def by_gpytorch(
     with torch.no_grad():
         predicted = model.likelihood(model(torch.from_numpy(test)[:, None]))
         mean, std = predicted.mean.numpy(), predicted.stddev.numpy()
-    modulation = kernel.kernel.modulation(MODULATION_LENGTH + 1)
-    return Outcome(mean, std, -loss.item(), time.perf_counter() - started, modulation)
+    return Outcome(mean, std, -loss.item(), time.perf_counter() - started, spectrum(kernel.kernel))
 
 
 def by_regressor(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.ndarray) -> Outcome:
@@ -88,8 +89,14 @@ def by_regressor(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.nd
     gp = grf.GraphGPRegressor(graph, kernel=FIRST, method="series", seed=0).fit(train, y)
     mean, std = gp.predict(test, return_std="observation")
     seconds = time.perf_counter() - started
-    modulation = gp.kernel_.modulation(MODULATION_LENGTH + 1)
-    return Outcome(mean, std, gp.log_marginal_likelihood_ / y.size, seconds, modulation)
+    return Outcome(mean, std, gp.log_marginal_likelihood_ / y.size, seconds, spectrum(gp.kernel_))
+
+
+def spectrum(kernel: grf.Kernel) -> np.ndarray:
+    """Eigenvalues of the kernel, (sum_k f_k (1 - x)^k)^2 at those x of the Laplacian; 1 at the first."""
+    modulation = kernel.modulation(kernel.truncation_length(1e-9) + 1)
+    root = np.polynomial.polynomial.polyval(1 - FREQUENCIES, modulation / modulation.sum())
+    return np.asarray((root / root[0]) ** 2)
 
 
 def fits(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.ndarray, steps: int) -> dict[str, Outcome]:
@@ -102,8 +109,8 @@ def fits(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.ndarray, s
     }
 
 
-def draw(coverage: dict[str, np.ndarray], modulations: dict[str, np.ndarray], path: str) -> None:
-    """How many speeds fall within intervals, over all splits, and the coefficients of the first split."""
+def draw(coverage: dict[str, np.ndarray], spectra: dict[str, np.ndarray], path: str) -> None:
+    """How many speeds fall within intervals, over all splits, and the kernels of the first split."""
     with figure(path, height=4.0) as sheet:
         left, right = sheet.subplots(1, 2)
         plot_reliability(
@@ -111,11 +118,14 @@ def draw(coverage: dict[str, np.ndarray], modulations: dict[str, np.ndarray], pa
             xlabel="probability of the interval", ylabel="share of test sensors within",
         )  # fmt: skip
         left.set_title("intervals of the predictions")
-        for number, (name, modulation) in enumerate(modulations.items()):
-            right.plot(modulation / modulation[0], marker="osD"[number], color=COLOURS[number], label=name)
-        right.set_title("the kernels, F = sum $f_k$ $W^k$")
-        right.set_xlabel("step $k$")
-        right.set_ylabel("$f_k$ / $f_0$")
+        for number, (name, values) in enumerate(spectra.items()):
+            right.plot(
+                FREQUENCIES, values, ("-", "--", ":")[number], color=COLOURS[number], linewidth=2, label=name
+            )
+        right.set_xscale("log")
+        right.set_title("trained kernels")
+        right.set_xlabel("eigenvalue of the normalised Laplacian")
+        right.set_ylabel("eigenvalue of the kernel / the largest")
         right.legend()
 
 
@@ -131,7 +141,7 @@ def main() -> None:
     sensors, speeds = np.asarray(data.target_nodes), np.asarray(data.targets, dtype=np.float64)
     scores: dict[str, list[tuple[float, ...]]] = {}
     coverage: dict[str, np.ndarray] = {}
-    modulations: dict[str, np.ndarray] = {}
+    spectra: dict[str, np.ndarray] = {}
     for split in range(options.splits):
         order = np.random.default_rng(split).permutation(sensors.size)
         train, test = order[:N_TRAIN], order[N_TRAIN:]
@@ -141,7 +151,7 @@ def main() -> None:
             mean, std = centre + spread * outcome.mean, spread * outcome.std
             within = np.array([metrics.coverage(speeds[test], mean, std, level=level) for level in LEVELS])
             coverage[name] = coverage.get(name, 0.0) + within / options.splits
-            modulations.setdefault(name, outcome.modulation)
+            spectra.setdefault(name, outcome.spectrum)
             scores.setdefault(name, []).append(
                 (
                     metrics.rmse(speeds[test], mean),
@@ -157,7 +167,7 @@ def main() -> None:
         error, density, inside, likelihood, seconds = np.mean(rows, axis=0)
         print(f"{name:22s} {error:7.2f} {density:7.3f} {inside:6.1f} {likelihood:8.4f} {seconds:8.1f}")
     if options.out:
-        draw(coverage, modulations, options.out)
+        draw(coverage, spectra, options.out)
 
 
 if __name__ == "__main__":

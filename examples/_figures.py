@@ -48,7 +48,7 @@ def _reduce(path: str) -> None:
     from PIL import Image
 
     with Image.open(path) as image:
-        reduced = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        reduced = image.convert("RGB").quantize(256, kmeans=2, dither=Image.Dither.NONE)
     reduced.save(path, optimize=True)
 
 

@@ -418,11 +418,11 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, features, monkeypatch):
     features.save(path)
     before = path.read_bytes()
 
-    def break_off(file, **arrays):
+    def break_off(file, array, **options):
         file.write(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(np, "savez", break_off)
+    monkeypatch.setattr(np.lib.format, "write_array", break_off)
     with pytest.raises(OSError, match="disk full"):
         features.save(path)
     assert path.read_bytes() == before

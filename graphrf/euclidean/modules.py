@@ -217,7 +217,7 @@ class LaplaceModule(_RandomFeatures):
 
     dtype: as for `FourierModule`.
 
-    Source: Choromanski et al. 2021, "Rethinking attention with Performers"; Reid et al. 2024,
+    Source: Choromanski et al. 2020, "Rethinking attention with Performers"; Reid et al. 2024,
     "Variance-reducing couplings for random features", Eq. 4.
 
     Examples

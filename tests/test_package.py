@@ -38,7 +38,10 @@ def test_dir_lists_the_public_names_and_nothing_else():
     assert listed == sorted(name for name in grf.__all__ if not name.startswith("_"))
     assert [name for name in dir(grf.gp) if not name.startswith("_")] == sorted(grf.gp.__all__)
     for name in listed:
-        assert getattr(grf, name).__doc__, name
+        try:
+            assert getattr(grf, name).__doc__, name
+        except ImportError as error:  # where nothing but the core is installed
+            assert "graphrf[" in str(error)  # noqa: PT017
 
 
 def test_importing_the_package_imports_nothing_heavy():

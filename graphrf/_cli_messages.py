@@ -24,7 +24,7 @@ _OPTIONS = {
     "memory_limit": "--memory-limit", "weight_is": "--weight-is", "max_train": "--max-train",
     "output_scale": "--output-scale", "n_walkers": "--walkers", "n_samples": "--samples", "max_iter": "--max-iter",
     "nu": "--smoothness", "on": "--mesh-on", "weights": "--mesh-weights", "solvers": "--solver",
-    "personalization": "--seeds", "source": "GRAPH", "graph": "GRAPH", "path": "-o",
+    "personalization": "--seeds", "source": "GRAPH", "graph": "GRAPH", "path": "-o", "folder": "GRAPH",
     **{
         name: f"--{name}"
         for name in (
@@ -37,15 +37,23 @@ _OPTIONS = {
 # Ways out that are Python, in the words of the command line.
 _PHRASES = {
     "`graph.to_undirected()` makes one (weights of both directions are added)": "--undirected makes one",
+    "use a smaller p_halt, Truncated(max_length), or the exact series (graphrf.apply_kernel, method='series')": (
+        "use a smaller --p-halt, --lengths truncated, or the exact series (graphrf gram --exact, graphrf fit "
+        "--method series)"
+    ),
+    "kernel.truncation_length(tol) gives a sufficient max_length": (
+        "without --max-length, and with this --kernel, `graphrf features` takes a sufficient one"
+    ),
+    ", and features.row_errors(kernel) what a larger budget would save": ", and a larger --budget may help too",
+    "(graphrf.apply_kernel, method='series')": "(graphrf gram --exact, graphrf fit --method series)",
+    "method='walks'": "--method walks",
+    "method='series'": "--method series",
     "directed=True": "--directed",
     "directed=False": "--undirected",
     "weight='length'": "--weight length",
     "graphrf.load_graph reads your own files": "your own files are given by their path",
     "named data sets are read by graphrf.datasets.load(name)": "`graphrf datasets` lists the named data sets",
     "; graph.index(...) turns names of nodes into positions": "",
-    "method='walks'": "--method walks",
-    "method='series'": "--method series",
-    "(graphrf.apply_kernel, method='series')": "(graphrf gram --exact, graphrf fit --method series)",
     "GraphGPRegressor.save": "`graphrf fit`",
     "Features.save": "`graphrf features`",
     "Coupling.save": "`graphrf couple`",
@@ -68,7 +76,9 @@ def plain_messages(places: Mapping[str, str] | None = None) -> Iterator[None]:
     except BrokenPipeError:
         _leave_quietly()
     except (ValueError, OSError, ImportError, MemoryError) as error:
-        text = " ".join(str(error).split()) or type(error).__name__
+        # Without the "[Errno 2] " that Python puts before a message of the library's own.
+        own = error.strerror if isinstance(error, OSError) and error.filename is None else None
+        text = " ".join((own or str(error)).split()) or type(error).__name__
         typer.echo(f"graphrf: {_in_options(text, places)}", err=True)
         spent = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
         raise typer.Exit(FAILED if spent else USAGE) from None

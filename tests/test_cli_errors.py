@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 
 import pytest
 from typer.testing import CliRunner
 
 import graphrf as grf
+from graphrf._cli_messages import plain_messages
 from graphrf.cli import app
 
 EDGES = "source,target,length\na,b,1\nb,c,2\nc,a,3\n"
@@ -50,6 +52,7 @@ BAD = [
     ("pagerank roads.csv --mesh-on faces", "`--mesh-on` has no use with roads.csv, which is no mesh"),
     ("pagerank karate --directed", "`--directed` has no use with 'karate', which is no file"),
     ("pagerank roads.csv --weight-is distance", "`--weight`"),
+    ("pagerank .", "`GRAPH` must hold a whole graph"),
     # outputs
     ("pagerank roads.csv -o scores.txt", "`-o` must end in .csv or .npz or .json"),
     ("pagerank roads.csv -o roads.csv", "`-o` must be another file than the input"),
@@ -164,6 +167,17 @@ def test_bad_input_is_told_in_the_words_of_the_command_line(line, message, place
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
+def test_warnings_speak_of_options(place):
+    grf.sample_features(grf.load_graph("roads.csv"), grf.RandomWalks(8, grf.IID(0.6)), seed=0).save("f.npz")
+    with pytest.warns(grf.HeavyTailWarning) as caught:
+        result = CliRunner().invoke(app, ["gram", "f.npz", "--kernel", "diffusion", "--lengthscale", "10"])
+    assert result.exit_code == 0
+    with plain_messages():
+        line = warnings.formatwarning(str(caught[0].message), UserWarning, "file.py", 3)
+    assert line.startswith("graphrf: warning: these walks end too early")
+    assert "--p-halt, --lengths truncated, or the exact series (graphrf gram --exact" in line
 
 
 def test_a_type_that_is_no_number_is_refused_by_the_parser(place):

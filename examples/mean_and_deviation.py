@@ -44,7 +44,7 @@ def draw(
     """Four views of a mesh; three maps of roads, of which nobody knows the truth between the sensors."""
     seen = filled(data.graph.n_nodes, nodes, values)
     mesh = data.extra
-    with figure(path, height=7.0 if "faces" in mesh else 3.7) as sheet:
+    with figure(path, height=7.0 if "faces" in mesh else 3.35) as sheet:
         if "faces" in mesh:
             plot_mesh_posterior(
                 mesh["vertices"], mesh["faces"], mean, std, truth=data.targets, observed=seen, figure=sheet,

@@ -41,9 +41,10 @@ _PHRASES = {
         "use a smaller --p-halt, --lengths truncated, or the exact series (graphrf gram --exact, graphrf fit "
         "--method series)"
     ),
-    "kernel.truncation_length(tol) gives a sufficient max_length": (
-        "without --max-length, and with this --kernel, `graphrf features` takes a sufficient one"
+    "kernel.truncation_length(tol) gives a sufficient length for Truncated(max_length)": (
+        "raise --max-length, or leave it out and name the --kernel, from which it then follows"
     ),
+    "kernel.truncation_length(tol) gives a sufficient max_length": "raise --max-length",
     ", and features.row_errors(kernel) what a larger budget would save": ", and a larger --budget may help too",
     "(graphrf.apply_kernel, method='series')": "(graphrf gram --exact, graphrf fit --method series)",
     "method='walks'": "--method walks",

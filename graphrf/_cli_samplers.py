@@ -48,7 +48,8 @@ class Sampling:
     max_length: Annotated[
         int | None,
         typer.Option(
-            help="Highest power, or length of truncated walks. Default with a `--kernel`: what its series needs.",
+            help="Highest power, or length of truncated walks. Default of exact, cut and truncated: what the "
+            "series of the `--kernel` needs.",
             rich_help_panel=PANEL,
         ),
     ] = None  # fmt: skip

@@ -18,7 +18,7 @@ NUMBER = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?")
 def sessions() -> list[tuple[str, str]]:
     """Commands of the page, each with the output that it shows."""
     blocks = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    steps = re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", "".join(blocks), re.MULTILINE)
+    steps = re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", "".join(blocks).replace("\\\n", " "), re.MULTILINE)
     assert len(steps) > 8
     return steps
 

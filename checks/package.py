@@ -338,7 +338,7 @@ def check_extras(work: Workplace, names: Sequence[str]) -> str:
 
 def check_suite(work: Workplace, options: Sequence[str]) -> str:
     """All tests and documentation against the installed wheel."""
-    with work.environment("suite", "all,test") as python:
+    with work.environment("suite", "all,test,docs") as python:
         where = run([python, "-c", "import graphrf; print(graphrf.__file__)"], cwd=work.empty).strip()
         targets = ["tests", Path(where).parent, "README.md", "docs"]
         return work.tests(python, targets, ["-n", "auto", "--doctest-modules", "--doctest-glob=*.md", *options])

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from graphrf._demo_parts import GramPart, InterpolationPart, PageRankPart, Part
 from graphrf.plot import (
     plot_error_against_walks,
+    plot_front,
     plot_map_posterior,
     plot_mesh_posterior,
     plot_pagerank,
@@ -32,7 +33,7 @@ def pictures(part: Part) -> list[Picture]:
     """The figures of a part."""
     with style():
         if isinstance(part, GramPart):
-            return [_errors(part), _permutation(part)]
+            return [_errors(part), _front(part), _permutation(part)]
         if isinstance(part, PageRankPart):
             return [_pagerank(part)]
         return [_mesh(part) if "faces" in part.data.extra else _map(part)]
@@ -60,6 +61,27 @@ def _errors(part: GramPart) -> Picture:
             f"Lines of error against walks on logarithmic axes, from {rows[0].n_walks} to {rows[-1].n_walks} "
             f"walks. Errors fall from left to right. {ends}."
         ),
+        figure=figure,
+    )
+
+
+def _front(part: GramPart) -> Picture:
+    figure = _figure(6.6, 4.8)
+    costs = {label: [[row.steps, row.error, row.stderr] for row in rows] for label, rows in part.curves.items()}
+    plot_front(
+        costs, ax=figure.add_subplot(), xlabel="steps of walks, or multiply-adds of powers, from each node",
+        ylabel="relative error of the Gram matrix",
+    )  # fmt: skip
+    ends = "; ".join(
+        f"{label}: {rows[-1].error:.3g} for {rows[-1].steps:.0f}" for label, rows in part.curves.items()
+    )
+    return Picture(
+        file="error_against_cost.png",
+        caption=(
+            "The same errors against what they cost. Grey: the least error of all for no more than each cost; a "
+            "method away from it is beaten by another."
+        ),
+        alt=f"Lines of error against operations on logarithmic axes, over their common front. {ends} operations.",
         figure=figure,
     )
 

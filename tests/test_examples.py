@@ -205,14 +205,17 @@ def test_observed_places_are_a_share_of_faces_or_the_sensors(example):
 
 @needs_data
 @pytest.mark.parametrize("name", ["mesh-teapot", "san-jose"])
-def test_mean_and_deviation_beats_a_constant_and_draws(name, tmp_path):
+def test_mean_and_deviation_beats_a_constant_and_draws(name, example, monkeypatch, capsys, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     require(name)
     picture = tmp_path / "posterior.png"
-    words = run("mean_and_deviation.py", "--data", name, "--share", "0.2", "--out", str(picture))[1]
-    error, constant, within = (float(words[words.index(word) + 1].strip(");")) for word in (
-        "RMSE", "constant:", "deviations",
-    ))  # fmt: skip
+    options = ["--data", name, "--share", "0.2", "--out", str(picture)]
+    monkeypatch.setattr(sys, "argv", ["mean_and_deviation.py", *options])
+    example("mean_and_deviation").main()
+    words = capsys.readouterr().out.splitlines()[1].split()
+    error, constant, within = (
+        float(words[words.index(word) + 1].strip(");")) for word in ("RMSE", "constant:", "deviations")
+    )
     assert error < 0.95 * constant
     assert 0.8 < within <= 1
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -180,6 +180,17 @@ def test_the_front_is_the_least_error_at_each_cost():
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
 
 
+def test_costs_are_said_in_plain_numbers_where_they_span_little():
+    few = plot.plot_front({"a": [[30, 0.3], [600, 0.02]]})
+    many = plot.plot_front({"a": [[30, 0.3], [60_000, 0.02]]})
+    rendered(few)
+    rendered(many)
+    assert {"50", "100", "200", "500"} <= {label.get_text() for label in few.get_xticklabels()}
+    assert "$\\mathdefault{10^{4}}$" in {label.get_text() for label in many.get_xticklabels()}
+    for ax in (few, many):
+        assert not any(label.get_text() for label in ax.get_xticklabels(minor=True))
+
+
 def test_more_methods_than_colours_are_told_apart_by_marks():
     ax = plot.plot_front({f"{number}": [[1, 1 + number]] for number in range(9)})
     looks = {(container.lines[0].get_color(), container.lines[0].get_marker()) for container in ax.containers}

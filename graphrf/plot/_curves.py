@@ -99,6 +99,9 @@ def plot_front(
     """
     lines = _curves("methods", methods)
     ax = new_axes(ax, (6.4, 4.4))
+
+    from matplotlib.ticker import NullFormatter
+
     every = np.concatenate([line[:, :2] for line in lines.values()])
     every = every[np.lexsort((every[:, 1], every[:, 0]))]
     least = np.minimum.accumulate(every[:, 1])
@@ -116,6 +119,11 @@ def plot_front(
     _draw(ax, {label: line[np.argsort(line[:, 0], kind="stable")] for label, line in lines.items()})
     ax.set_xscale("log")
     ax.set_yscale("log")
+    for axis, values in ((ax.xaxis, every[:, 0]), (ax.yaxis, every[:, 1])):
+        if values.max() < 1000 * values.min():
+            plain_log_labels(axis)
+        else:  # powers of ten alone
+            axis.set_minor_formatter(NullFormatter())
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     ax.grid(visible=False)

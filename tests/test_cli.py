@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import graphrf
 from graphrf import _data_files
-from graphrf._cli_messages import plain_messages
 from graphrf.cli import app
+from graphrf.cli.messages import plain_messages
 
 TINY = ["--walks", "8", "--repeats", "4", "--seed", "1"]
 # Elements of HTML that are never closed.

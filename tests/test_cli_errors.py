@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import graphrf as grf
-from graphrf._cli_messages import plain_messages
 from graphrf.cli import app
+from graphrf.cli.messages import plain_messages
 
 EDGES = "source,target,length\na,b,1\nb,c,2\nc,a,3\n"
 

@@ -11,16 +11,11 @@ from torch import Tensor
 from graphrf._device_record import row_index
 from graphrf.gp.torch_factor import TorchFactor, dense, modulation_gradient, paired, product
 
-try:
-    with warnings.catch_warnings():
-        # linear_operator calls torch.jit.script when it is first imported, which torch deprecates.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        from linear_operator import LinearOperator
-        from linear_operator.utils.getitem import _is_noop_index
-except ImportError as _error:
-    raise ImportError(
-        "FactorOperator needs linear_operator, which is not installed: pip install 'graphrf[gp]'"
-    ) from _error
+with warnings.catch_warnings():
+    # linear_operator calls torch.jit.script when it is first imported, which torch deprecates.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from linear_operator import LinearOperator
+    from linear_operator.utils.getitem import _is_noop_index
 
 # Single entries are read off the dense block of their rows and columns where they fill at least this share of it.
 _DENSE_SHARE = 0.25

@@ -454,8 +454,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         By Matheron's rule: draws from the prior, moved onto the observations by one solve with n_samples p
         right-hand sides. By Cholesky that is m^2 multiply-adds for each, by conjugate gradients one block of them.
         The series needs three products with F besides for each draw, whatever the nodes; walks one, since the rows
-        of the queried nodes are exact. Memory: 3 N n_samples p numbers. The law is exact for the covariance in use,
-        to the tolerance of the solve.
+        of the queried nodes are exact. Memory: 3 N n_samples p numbers. The law is exact for the covariance in
+        use, to the tolerance of the solve.
 
         Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
         """

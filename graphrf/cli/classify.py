@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from graphrf._cli_kernels import KernelChoice
-from graphrf._cli_nodes import NodeNames
-from graphrf._cli_observations import ObservationsFile, ObservedColumns
-from graphrf._cli_output import OutputPath, Result, check_output, deliver
-from graphrf._cli_reading import GraphSource, Reading, load
-from graphrf._cli_running import Seeding, Talking, Threads
+from graphrf.cli.kernels import KernelChoice
+from graphrf.cli.nodes import NodeNames
+from graphrf.cli.observations import ObservationsFile, ObservedColumns
+from graphrf.cli.output import OutputPath, Result, check_output, deliver
+from graphrf.cli.reading import GraphSource, Reading, load
+from graphrf.cli.running import Seeding, Talking, Threads
 
 EXAMPLES = (
     "graphrf classify karate clubs.csv -o probabilities.csv --seed 0",

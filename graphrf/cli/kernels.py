@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphrf._cli_unused import refuse_unused
+from graphrf.cli.unused import refuse_unused
 
 if TYPE_CHECKING:
     from graphrf.kernels import Kernel

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphrf._cli_nodes import NodeNames
-from graphrf._cli_output import OutputPath, Result, aligned, check_output, deliver
-from graphrf._cli_reading import GraphSource, Loaded, Reading, load
-from graphrf._cli_running import Seeding, Talking, Threads
-from graphrf._cli_unused import refuse_unused
+from graphrf.cli.nodes import NodeNames
+from graphrf.cli.output import OutputPath, Result, aligned, check_output, deliver
+from graphrf.cli.reading import GraphSource, Loaded, Reading, load
+from graphrf.cli.running import Seeding, Talking, Threads
+from graphrf.cli.unused import refuse_unused
 
 if TYPE_CHECKING:
     import numpy as np

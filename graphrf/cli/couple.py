@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from graphrf._cli_kernels import KernelChoice
-from graphrf._cli_output import Result, check_output, deliver
-from graphrf._cli_reading import GRAPH_HELP, Reading, load
-from graphrf._cli_running import Talking
-from graphrf._cli_unused import refuse_unused
+from graphrf.cli.kernels import KernelChoice
+from graphrf.cli.output import Result, check_output, deliver
+from graphrf.cli.reading import GRAPH_HELP, Reading, load
+from graphrf.cli.running import Talking
+from graphrf.cli.unused import refuse_unused
 
 PANEL = "Coupling"
 EXAMPLES = (

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from graphrf._cli_output import echo
+from graphrf.cli.output import echo
 
 EXAMPLES = ("graphrf datasets", "graphrf datasets cora")
 

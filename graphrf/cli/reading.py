@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphrf._cli_running import Talking
-from graphrf._cli_unused import refuse_unused
+from graphrf.cli.running import Talking
+from graphrf.cli.unused import refuse_unused
 
 if TYPE_CHECKING:
     from graphrf.graph import Graph

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphrf._cli_tables import NODE_TITLES, read_table
+from graphrf.cli.tables import NODE_TITLES, read_table
 
 if TYPE_CHECKING:
     import numpy as np

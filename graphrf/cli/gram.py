@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphrf._cli_kernels import KernelChoice
-from graphrf._cli_nodes import NodeNames
-from graphrf._cli_output import OutputPath, Result, check_output, deliver
-from graphrf._cli_reading import Loaded, Reading, load
-from graphrf._cli_running import Seeding, Talking, Threads
-from graphrf._cli_samplers import Sampling
-from graphrf._cli_unused import refuse_unused
+from graphrf.cli.kernels import KernelChoice
+from graphrf.cli.nodes import NodeNames
+from graphrf.cli.output import OutputPath, Result, check_output, deliver
+from graphrf.cli.reading import Loaded, Reading, load
+from graphrf.cli.running import Seeding, Talking, Threads
+from graphrf.cli.samplers import Sampling
+from graphrf.cli.unused import refuse_unused
 
 if TYPE_CHECKING:
     import numpy as np

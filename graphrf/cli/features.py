@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from graphrf._cli_kernels import KernelChoice
-from graphrf._cli_nodes import NodeNames
-from graphrf._cli_output import Result, check_output, deliver
-from graphrf._cli_reading import GraphSource, Reading, load
-from graphrf._cli_running import PANEL, Seeding, Talking, Threads
-from graphrf._cli_samplers import Sampling
+from graphrf.cli.kernels import KernelChoice
+from graphrf.cli.nodes import NodeNames
+from graphrf.cli.output import Result, check_output, deliver
+from graphrf.cli.reading import GraphSource, Reading, load
+from graphrf.cli.running import PANEL, Seeding, Talking, Threads
+from graphrf.cli.samplers import Sampling
 
 EXAMPLES = (
     "graphrf features roads.csv -o roads.npz --seed 0",

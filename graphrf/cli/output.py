@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphrf._cli_running import Talking
 from graphrf._version import __version__
+from graphrf.cli.running import Talking
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 import typer
 
-from graphrf._cli_messages import EXIT_CODES, plain_messages
+from graphrf.cli.messages import EXIT_CODES, plain_messages
 
 
 def add_command(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphrf._cli_nodes import NodeNames
-from graphrf._cli_tables import NODE_TITLES, TARGET_TITLES, TextTable, read_table
+from graphrf.cli.nodes import NodeNames
+from graphrf.cli.tables import NODE_TITLES, TARGET_TITLES, TextTable, read_table
 
 if TYPE_CHECKING:
     import numpy as np

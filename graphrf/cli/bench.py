@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphrf._cli_kernels import KernelChoice
-from graphrf._cli_output import OutputPath, Result, aligned, check_output, deliver
-from graphrf._cli_reading import GRAPH_HELP, Reading, load
-from graphrf._cli_running import Seeding, Talking
+from graphrf.cli.kernels import KernelChoice
+from graphrf.cli.output import OutputPath, Result, aligned, check_output, deliver
+from graphrf.cli.reading import GRAPH_HELP, Reading, load
+from graphrf.cli.running import Seeding, Talking
 
 if TYPE_CHECKING:
-    from graphrf._cli_measures import Measured
+    from graphrf.cli.measures import Measured
 
 PANEL = "Measuring"
 _LEGEND = """\
@@ -59,8 +59,8 @@ def bench(
     loaded.graph.require_undirected(f"the kernel {kernel!r}")
     seed = seeding.settled(talking)
 
-    from graphrf._cli_measures import measures
     from graphrf._progress import progress_bar
+    from graphrf.cli.measures import measures
 
     found: list[Measured] = []
     with progress_bar("samplers", talking.progress, unit="measured") as bar:

@@ -1,0 +1,66 @@
+"""The command line: the commands of `graphrf`, each in a file of its own."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from graphrf._version import __version__
+from graphrf.cli import (
+    bench,
+    classify,
+    couple,
+    datasets,
+    demo,
+    features,
+    gram,
+    pagerank,
+    regression,
+)
+from graphrf.cli.groups import add_command
+from graphrf.cli.messages import EXIT_CODES, INTERRUPTED
+
+app: typer.Typer = typer.Typer(
+    help="Graph random features, Gaussian processes on graphs and PageRank from coupled random walks.",
+    epilog=f"`graphrf COMMAND --help` has examples.\n\n{EXIT_CODES}",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"graphrf {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options before the command's name."""
+
+
+add_command(app, demo.demo, examples=demo.EXAMPLES)
+add_command(app, datasets.datasets, examples=datasets.EXAMPLES)
+add_command(app, features.features, examples=features.EXAMPLES)
+add_command(app, gram.gram, examples=gram.EXAMPLES, places={"nodes": "--rows"})
+add_command(app, regression.fit, examples=regression.FIT_EXAMPLES, places={"y": "OBSERVATIONS"})
+add_command(app, regression.predict, examples=regression.PREDICT_EXAMPLES, places={"path": "MODEL"})
+add_command(app, classify.classify, examples=classify.EXAMPLES, places={"labels": "OBSERVATIONS"})
+add_command(app, pagerank.pagerank, examples=pagerank.EXAMPLES)
+add_command(app, couple.couple, examples=couple.EXAMPLES)
+add_command(app, bench.bench, examples=bench.EXAMPLES)
+
+
+def main() -> None:
+    """Entry point of the `graphrf` command."""
+    try:
+        app()
+    except KeyboardInterrupt:  # before or after a command of ours
+        sys.exit(INTERRUPTED)

@@ -6,16 +6,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from botorch.models.model import Model
-from botorch.posteriors.gpytorch import GPyTorchPosterior
-from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
-from linear_operator import to_linear_operator
 from torch import Tensor
 
 from graphrf import _checks
 from graphrf.gp.kernel import node_ids
 from graphrf.gp.posterior import LARGEST_JOINT
 from graphrf.gp.regression import GraphGPRegressor
+
+try:
+    from botorch.models.model import Model
+    from botorch.posteriors.gpytorch import GPyTorchPosterior
+    from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
+    from linear_operator import to_linear_operator
+except ImportError as _error:
+    raise ImportError("GraphModel needs botorch, which is not installed: pip install 'graphrf[bo]'") from _error
 
 
 class GraphModel(Model):

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import gpytorch
 import numpy as np
 import torch
-from gpytorch.constraints import GreaterThan, Interval, Positive
-from gpytorch.priors import Prior
 from torch import Tensor
 
 from graphrf import _checks
@@ -21,6 +18,13 @@ from graphrf.gp.settings import trained_names
 from graphrf.gp.torch_factor import TorchFactor, paired
 from graphrf.graph import Graph
 from graphrf.kernels import Kernel, LearnedModulation
+
+try:
+    import gpytorch
+    from gpytorch.constraints import GreaterThan, Interval, Positive
+    from gpytorch.priors import Prior
+except ImportError as _error:
+    raise ImportError("GRFKernel needs gpytorch, which is not installed: pip install 'graphrf[gp]'") from _error
 
 # How far above an open lower bound a trained hyperparameter starts, as a share of the bound.
 _ABOVE_BOUND = 1e-3

@@ -7,17 +7,21 @@ import threading
 import warnings
 from dataclasses import dataclass
 
-import gpytorch
 import torch
-from linear_operator import settings
-from linear_operator.operators import DiagLinearOperator
-from linear_operator.utils.warnings import NumericalWarning
 from torch import Tensor
 
 from graphrf import _checks
 from graphrf.gp.kernel import GRFKernel
 from graphrf.gp.operator import FactorOperator
 from graphrf.gp.posterior import SolverWarning
+
+try:
+    import gpytorch
+    from linear_operator import settings
+    from linear_operator.operators import DiagLinearOperator
+    from linear_operator.utils.warnings import NumericalWarning
+except ImportError as _error:
+    raise ImportError("device_draws needs gpytorch, which is not installed: pip install 'graphrf[gp]'") from _error
 
 # Settings of linear_operator and filters of warnings are the process's: threads take turns.
 _one_solve = threading.Lock()

@@ -10,7 +10,7 @@ GRAPHRF_DATA_DIR ?= $(abspath ../shared/data)
 export GRAPHRF_DATA_DIR
 endif
 
-.PHONY: demo test test-full lint docs test-browser clean
+.PHONY: demo test test-full lint docs test-browser test-package clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -40,6 +40,10 @@ test-full: lint docs
 test-browser: docs demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	$(BIN)/python checks/browser.py --site out/site --report out/report.html --screenshots out/screenshots
+
+# What is released: built, and used in clean environments; about half an hour. `make test-package ARGS="--only build,core"`
+test-package: $(READY)
+	$(BIN)/python checks/package.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache out

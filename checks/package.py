@@ -351,8 +351,15 @@ def check_types(work: Workplace) -> str:
         return "left out: pyright is not on PATH (npm install pyright)"
     with work.environment("types", "all") as python:
         command = [pyright, "--pythonpath", python, "--verifytypes", "graphrf", "--ignoreexternal", "--outputjson"]
+        # pyright looks for the package where the first `python` on PATH has its own.
+        path = os.pathsep.join([str(python.parent), os.environ["PATH"]])
         done = subprocess.run(
-            [str(word) for word in command], cwd=work.empty, capture_output=True, text=True, check=False
+            [str(word) for word in command],
+            cwd=work.empty,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         answer = json.loads(done.stdout)["typeCompleteness"]
     lacking = {
@@ -366,6 +373,7 @@ def check_types(work: Workplace) -> str:
     if lacking:
         raise SystemExit(f"{len(lacking)} names lack types")
     counts = answer["exportedSymbolCounts"]
+    assert counts["withKnownType"], done.stdout[-2000:]
     return (
         f"no annotation is missing; {counts['withKnownType']} public names are known, {counts['withUnknownType']} "
         f"are not, of bases without types or compiled by numba (score {answer['completenessScore']:.1%})"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PANEL = "Kernel"
 # For each kernel the options that it takes beside --laplacian, with the library's names.
-KERNELS = {
+KERNELS: dict[str, tuple[str, dict[str, str]]] = {
     "diffusion": ("Diffusion", {"--lengthscale": "lengthscale"}),
     "matern": ("Matern", {"--lengthscale": "lengthscale", "--smoothness": "nu"}),
     "regularized-laplacian": ("RegularizedLaplacian", {"--lengthscale": "lengthscale", "--power": "power"}),

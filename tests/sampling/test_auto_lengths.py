@@ -291,6 +291,7 @@ def test_slow_kernels_are_cut_at_max_length(karate):
 
 def test_a_gaussian_process_takes_the_lengths_once(grid):
     """The regressor keeps the resolved sampler, and with many walks agrees with the exact series."""
+    pytest.importorskip("sklearn", reason="regressors need the extra `gp`")
     kernel = grf.Diffusion(lengthscale=2.0)
     rng = np.random.default_rng(0)
     nodes, y = rng.choice(grid.n_nodes, 40, replace=False), rng.standard_normal(40)

@@ -181,6 +181,8 @@ def test_the_error_falls_as_walks_to_the_power_minus_one_half(grid):
     ],
 )
 def test_bad_arguments_are_refused(weighted_graph, arguments, error, message):
+    if "device" in arguments:
+        pytest.importorskip("torch", reason="devices need the extra `gp`")
     with pytest.raises(error, match=message):
         grf.sample_features(**{"graph": weighted_graph, **arguments})
 

@@ -431,6 +431,7 @@ def test_directed_graphs_are_refused():
 
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
 def test_a_gaussian_process_takes_powers(grid):
+    pytest.importorskip("sklearn", reason="regressors need the extra `gp`")
     kernel = grf.Diffusion(1.5)
     rng = np.random.default_rng(0)
     nodes = rng.choice(144, 60, replace=False)

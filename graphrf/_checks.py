@@ -10,6 +10,7 @@ import math
 import numbers
 import operator
 import os
+import re
 import secrets
 from collections.abc import Iterable
 from typing import Any
@@ -18,6 +19,8 @@ import numpy as np
 
 # Integers that are written out in messages; Python refuses to write those of more than 4,300 digits.
 _MOST_BITS = 256
+# Of the representation that Python gives to objects without one of their own.
+_ADDRESS = re.compile(r"<.* at 0x[0-9a-fA-F]+>+", re.DOTALL)
 
 
 def integer(name: str, value: Any, *, low: int | None = None, high: int | None = None) -> int:
@@ -114,6 +117,10 @@ def describe(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() >= _MOST_BITS:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
+    if _ADDRESS.fullmatch(text):
+        kind = type(value)
+        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        return f"an object of type {module}{kind.__qualname__}"
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 

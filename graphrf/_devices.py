@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphrf import _checks
 
@@ -50,5 +50,15 @@ def torch_device(device: str | torch.device, purpose: str) -> torch.device:
     # the last two from a torch without that device
     except (RuntimeError, TypeError, AssertionError, ImportError) as error:
         raise ValueError(
-            f"`device` must be a torch device at hand that knows float64, such as 'cpu' or 'cuda', got {device!r}"
+            f"`device` must be a torch device at hand that knows float64, such as {_at_hand(torch, device)}, got "
+            f"{device!r}"
         ) from error
+
+
+def _at_hand(torch: Any, device: Any) -> str:
+    """The devices to take instead; where a CUDA device was asked for, how many this torch sees."""
+    n_cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    names = "'cpu' or 'cuda'" if n_cuda else "'cpu'"
+    if not str(device).startswith("cuda"):
+        return names
+    return f"{names} (this torch, {torch.__version__}, sees {n_cuda or 'no'} CUDA device{'s' * (n_cuda != 1)})"

@@ -26,6 +26,13 @@ _ROUNDING = 2.0**-21
 _LARGEST_SINGLE = 1e17
 
 
+# How to see the error of features whose bound is loose.
+_MEASURE = (
+    "to measure it, compare features.gram(kernel, rows=r, cols=r) with graphrf.series.kernel_block(graph, kernel, "
+    "r, r) for some nodes r"
+)
+
+
 class HeavyTailWarning(UserWarning):
     """The law of lengths ends walks too early for the kernel: estimates have a huge or infinite variance."""
 
@@ -102,12 +109,13 @@ def _words(features: Features, kernel: FeatureKernel, error: float, size: float)
     way_out = "kernel.truncation_length(tol) gives a sufficient length for Truncated(max_length)"
     if features._of_powers:
         way_out = "kernel.truncation_length(tol) gives a sufficient max_length"
-    if features._dropped is not None:
-        what += " and rows cut to a budget"
-        way_out += ", and features.row_errors(kernel) what a larger budget would save"
+    off = f"off by up to {error:.3g} in operator norm, K's own being at most {size:.3g}"
+    if features._dropped is None:
+        return f"{what} cut the series of {kernel!r}: the Gram matrix is {off}; {way_out}"
     return (
-        f"{what} cut the series of {kernel!r}: the Gram matrix is off by up to {error:.3g} (its bound is "
-        f"{size:.3g}); {way_out}"
+        f"a guaranteed bound, mostly well above the error: {what} and rows cut to a budget cut the series of "
+        f"{kernel!r}, and the Gram matrix is {off}; {_MEASURE}; to lower it, {way_out}, and "
+        "features.row_errors(kernel) what a larger budget would save"
     )
 
 

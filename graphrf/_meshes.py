@@ -20,6 +20,9 @@ MESH_SUFFIXES = (".stl", ".ply", ".off", ".obj")
 # Memory that the graph of a file takes for each of its bytes, measured as in `_graph_files`: up to 66, for OFF.
 _MESH = 100.0
 
+# Cotangent weights of this size are no edges: two angles of 180 degrees together but for 0.0001.
+_RIGHT = 1e-6
+
 
 def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Vertices (V, 3) and triangles (F, 3) of a Path, a trimesh.Trimesh or a pair of arrays, checked."""
@@ -187,8 +190,8 @@ def cotangent_weights(vertices: np.ndarray, faces: np.ndarray, pairs: np.ndarray
     if not len(pairs):
         return np.zeros(0)
     weights = np.asarray(total[pairs[:, 0], pairs[:, 1]]).ravel()
-    # Angles of exactly 90 degrees give rounding errors of either sign.
-    weights[np.abs(weights) < 1e-12] = 0.0
+    # Right angles give rounding errors of either sign; cotangents have no unit, and coordinates may be float32.
+    weights[np.abs(weights) < _RIGHT] = 0.0
     negative = weights < 0
     if negative.any():
         warnings.warn(

@@ -136,6 +136,11 @@ class Graph:
         data = self._adjacency.data
         return any(bool((chunk != data[0]).any()) for chunk in _graph_folder.chunks(data))
 
+    @property
+    def _common_weight(self) -> float | None:
+        """The weight of every edge; None if they differ, or without edges."""
+        return None if self.is_weighted or not self._adjacency.nnz else float(self._adjacency.data[0])
+
     @cached_property
     def _digest(self) -> str:
         """SHA-256 of the adjacency matrix, by which files know a graph again."""
@@ -436,7 +441,8 @@ class Graph:
 
     def __repr__(self) -> str:
         kind = "directed" if self._directed else "undirected"
-        weights = "weighted" if self.is_weighted else "unweighted"
+        equal = "unweighted" if self._common_weight in (None, 1.0) else "equal weights"
+        weights = "weighted" if self.is_weighted else equal
         return f"Graph({self.n_nodes} nodes, {self.n_edges} edges, {kind}, {weights})"
 
     def _repr_html_(self) -> str:
@@ -445,13 +451,13 @@ class Graph:
         if self._names is not None:
             more = ", ..." if self.n_nodes > 3 else ""
             names = ", ".join(_html.short_name(name) for name in self._names[:3]) + more
-        adjacency = self._adjacency
+        adjacency, common = self._adjacency, self._common_weight
         size = _html.memory(sum(array.nbytes for array in (adjacency.indptr, adjacency.indices, adjacency.data)))
         rows = [
             ("nodes", self.n_nodes),
             ("edges", self.n_edges),
             ("kind", "directed" if self._directed else "undirected"),
-            ("weights", "different" if self.is_weighted else "all alike"),
+            ("weights", "different" if self.is_weighted else None if common is None else f"all {common:.4g}"),
             ("names", names),
             ("memory", size if self._remade_by is None else f"{size}, on disk"),
             ("folder", None if self._remade_by is None else self._remade_by[1][0]),
@@ -475,7 +481,7 @@ def require_graph(graph: Any) -> Graph:
     """`graph`, once it is known to be a `Graph`: the check at the door of all that takes one."""
     if not isinstance(graph, Graph):
         raise TypeError(
-            f"`graph` must be a graphrf.Graph, got {_checks.describe(graph)}; graphrf.load_graph makes one"
+            f"`graph` must be a graphrf.Graph, got {_checks.describe(graph)}; graphrf.load_graph(...) makes one"
         )
     return graph
 

@@ -180,6 +180,18 @@ def test_warnings_speak_of_options(place):
     assert "--p-halt, --lengths truncated, or the exact series (graphrf gram --exact" in line
 
 
+def test_the_warning_of_cut_rows_speaks_of_options(place):
+    features = grf.sample_features(grf.load_graph("roads.csv"), grf.CutPowers(1, 3))
+    with pytest.warns(grf.TruncationWarning) as caught:
+        features.matrix(grf.Diffusion(3.0))
+    with plain_messages():
+        line = warnings.formatwarning(str(caught[0].message), UserWarning, "file.py", 3)
+    assert "compare `graphrf gram` with and without --exact for some --rows" in line
+    assert "raise --max-length, and a larger --budget may help too" in line
+    assert "features." not in line
+    assert "kernel." not in line
+
+
 def test_a_type_that_is_no_number_is_refused_by_the_parser(place):
     result = CliRunner().invoke(app, ["pagerank", "roads.csv", "--top", "many"])
     assert result.exit_code == 2

@@ -125,8 +125,8 @@ def test_arguments_of_the_wrong_kind_are_refused_by_name(make, message):
 
 
 def test_what_needs_a_graph_says_so_where_it_gets_something_else():
-    with pytest.raises(TypeError, match=r"`graph` must be a graphrf.Graph, got Graph .*load_graph makes one"):
-        grf.Diffusion().dense(nx.karate_club_graph())
+    with pytest.raises(TypeError, match=r"`graph` must be a graphrf.Graph, got str 'cora'; graphrf.load_graph\("):
+        grf.Diffusion().dense("cora")
 
 
 def test_positions_of_named_graphs_name_their_argument_and_the_way_from_names():
@@ -219,3 +219,19 @@ def test_copies_share_the_graph_and_pickles_rebuild_it(weighted_graph):
 def test_repr_says_what_the_graph_is(weighted_graph, plain_graph):
     assert repr(weighted_graph) == "Graph(8 nodes, 7 edges, undirected, weighted)"
     assert repr(plain_graph) == "Graph(8 nodes, 7 edges, undirected, unweighted)"
+    assert repr(grf.Graph(2 * plain_graph.adjacency)) == "Graph(8 nodes, 7 edges, undirected, equal weights)"
+    assert repr(grf.Graph(np.zeros((3, 3)))) == "Graph(3 nodes, 0 edges, undirected, unweighted)"
+
+
+def test_graphs_of_other_libraries_are_refused_by_type_and_with_the_way_out():
+    everywhere = [
+        lambda graph: grf.sample_features(graph),
+        lambda graph: grf.pagerank(graph),
+        lambda graph: grf.pagerank.power_iteration(graph),
+        lambda graph: grf.apply_kernel(graph, grf.Diffusion(1.0), np.ones(34)),
+        lambda graph: grf.Diffusion(1.0).dense(graph),
+    ]
+    for call in everywhere:
+        with pytest.raises(TypeError, match=r"of type networkx\.classes\.graph\.Graph; graphrf\.load") as error:
+            call(nx.karate_club_graph())
+        assert "0x" not in str(error.value)

@@ -464,7 +464,12 @@ def test_a_function_may_make_the_chunks_from_any_integers(tmp_path):
         ([([0], [1]), ([0], [1], [1.0])], {}, ValueError, "weights in all chunks or in none, but chunk 1 is diff"),
         ([([0, 0], [1, 1], [1e308, 1e308])], {}, ValueError, "overflow float64; divide its weights"),
         ((np.array([0, 1]), np.array([1, 2])), {}, TypeError, "chunk 0 an array .* list of one chunk"),
-        (iter([([0], [1])]), {}, TypeError, "gone through twice, got list_iterator .*pass the function"),
+        (
+            iter([([0], [1])]),
+            {},
+            TypeError,
+            "gone through twice, got .* list_iterator; pass the function",
+        ),
         ((chunk for chunk in [([0], [1])]), {}, TypeError, "pass the function that makes a generator"),
         (3, {}, TypeError, "`edges` must be a function .* got int 3"),
         (lambda: 3, {}, TypeError, "`edges` must return an iterable of chunks of edges, got int 3"),

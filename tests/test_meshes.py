@@ -78,6 +78,12 @@ def test_negative_cotangents_are_clipped_with_a_warning():
 def test_a_right_angle_is_no_edge_and_no_warning():
     graph = from_mesh((CORNERS, HALVES), on="vertices", weights="cotangent")
     np.testing.assert_allclose(dense(graph)[0], [0, 0.25, 0, 1.0])
+    # In float32, as in STL, a turned square has no exact right angle.
+    rng = np.random.default_rng(0)
+    for turn in np.linalg.qr(rng.normal(size=(20, 3, 3)))[0]:
+        turned = (np.asarray(CORNERS) @ turn + rng.normal(size=3)).astype(np.float32)
+        graph = from_mesh((turned, HALVES), on="vertices", weights="cotangent")
+        assert graph.n_edges == 4
 
 
 def test_repeated_and_degenerate_faces_are_legal():

@@ -45,6 +45,8 @@ _PHRASES = {
         "raise --max-length, or leave it out and name the --kernel, from which it then follows"
     ),
     "kernel.truncation_length(tol) gives a sufficient max_length": "raise --max-length",
+    "compare features.gram(kernel, rows=r, cols=r) with graphrf.series.kernel_block(graph, kernel, r, r) for some "
+    "nodes r": "compare `graphrf gram` with and without --exact for some --rows",
     ", and features.row_errors(kernel) what a larger budget would save": ", and a larger --budget may help too",
     "(graphrf.apply_kernel, method='series')": "(graphrf gram --exact, graphrf fit --method series)",
     "method='walks'": "--method walks",

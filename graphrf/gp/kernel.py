@@ -317,5 +317,5 @@ def _source(source: Any, kernel: Kernel) -> Source:
         return SeriesSource(source, kernel)
     raise TypeError(
         "`source` must be Features (Phi Phi^T of their nodes) or a Graph (the exact series), got "
-        f"{_checks.describe(source)}"
+        f"{_checks.describe(source)}; graphrf.load_graph(...) makes a Graph"
     )

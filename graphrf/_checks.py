@@ -114,6 +114,8 @@ def describe(value: Any) -> str:
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"a {type(value).__name__} of shape {tuple(value.shape)} and dtype {value.dtype}"
+    if hasattr(value, "shape") and hasattr(value, "columns"):
+        return f"a {type(value).__name__} of shape {tuple(value.shape)}"
     if isinstance(value, int) and value.bit_length() >= _MOST_BITS:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)

@@ -239,7 +239,7 @@ class Graph:
         elif array.dtype.kind not in "iu":
             raise TypeError(
                 f"`{argument}` must be integer positions or string names, got {_checks.describe(array)}; "
-                "use graph.index(...) for other names, np.flatnonzero(mask) for a mask"
+                f"{_other_nodes(array)}use graph.index(...) for other names, np.flatnonzero(mask) for a mask"
             )
         bad = (array < 0) | (array >= self.n_nodes)
         if bad.any():
@@ -484,6 +484,16 @@ def require_graph(graph: Any) -> Graph:
             f"`graph` must be a graphrf.Graph, got {_checks.describe(graph)}; graphrf.load_graph(...) makes one"
         )
     return graph
+
+
+def _other_nodes(array: np.ndarray) -> str:
+    """The first entry of an array of objects that is no string, or what to do with integers among them."""
+    if array.dtype.kind != "O":
+        return ""
+    position, entry = next((i, node) for i, node in enumerate(array) if not isinstance(node, str))
+    if isinstance(entry, int | np.integer):
+        return "pass integers as an array of dtype int; "
+    return f"entry {position} is {_checks.describe(entry)}; "
 
 
 def _validated(adjacency: Any, directed: bool) -> sp.csr_array:

@@ -134,7 +134,8 @@ def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"`y` must have shape ({n},) or ({n}, p): {error}") from None
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"`y` must be real numbers, got {_checks.describe(array)}")
+        way_out = "; numpy.asarray(y, float) makes numbers of those that are" if array.dtype.kind == "O" else ""
+        raise TypeError(f"`y` must be real numbers, got {_checks.describe(array)}{way_out}")
     if n == 0:
         raise ValueError("`nodes` must hold at least one node, got none")
     if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:

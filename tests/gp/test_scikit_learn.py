@@ -89,6 +89,50 @@ def test_nodes_may_be_given_by_name(signal):
         by_name.predict(["n9"])
 
 
+class _Column:
+    """What a column of a pandas data frame is to others: an array on demand, indexed by labels of its own."""
+
+    def __init__(self, values):
+        self._values = np.asarray(values)
+        self.shape, self.dtype = self._values.shape, self._values.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self._values, dtype=dtype)
+
+    def __len__(self):
+        return len(self._values)
+
+    def __getitem__(self, label):
+        raise KeyError(label)
+
+
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+@pytest.mark.parametrize("form", [lambda values: values, _Column])
+def test_nodes_and_names_may_be_columns_of_a_table(grid, signal, shape, form):
+    named = grf.Graph(grid.adjacency, nodes=[f"n{i}" for i in range(144)])
+    names = np.array([f"n{i}" for i in NODES])
+    y = _noisy(signal)
+    settings = {"kernel": grf.Diffusion(3.0), "optimize": False, "output_scale": 1.0, "noise": 0.01}
+    plain = grf.GraphGPRegressor(grid, **settings).fit(NODES, y).predict()
+    for graph, nodes in ((grid, NODES), (named, names), (named, names.astype(object))):
+        gp = grf.GraphGPRegressor(graph, **settings).fit(form(nodes.reshape(shape)), form(y.reshape(shape)))
+        np.testing.assert_array_equal(gp.predict().ravel(), plain)
+        np.testing.assert_array_equal(gp.predict(form(nodes.reshape(shape))).ravel(), plain[NODES])
+
+
+def test_tables_with_holes_or_of_objects_are_refused_in_words(grid, signal):
+    y = _noisy(signal)
+    gp = grf.GraphGPRegressor(grid, seed=0)
+    with pytest.raises(TypeError, match=r"entry 1 is float nan; use graph\.index"):
+        gp.fit(_Column(np.array(["n1", np.nan], dtype=object)), y[:2])
+    with pytest.raises(TypeError, match="pass integers as an array of dtype int"):
+        gp.fit(NODES.astype(object), y)
+    with pytest.raises(TypeError, match=r"`y` must be real numbers, got .*asarray\(y, float\) makes numbers"):
+        gp.fit(NODES, y.astype(object))
+    with pytest.raises(ValueError, match=r"`nodes` must have shape \(n,\) or \(n, 1\), got \(48, 2\)"):
+        gp.fit(np.column_stack([NODES, NODES]), y)
+
+
 # -- little or no information --------------------------------------------------------------------
 
 

@@ -255,7 +255,7 @@ def test_two_million_nodes_do_not_stop_at_the_uniform_vector() -> None:
 def test_threads_do_not_change_a_bit() -> None:
     rng = np.random.default_rng(1)
     n = 60_000
-    matrix = sp.random_array((n, n), density=4 / n, rng=rng, format="csr")
+    matrix = sp.csr_array((rng.random(4 * n), rng.integers(n, size=(2, 4 * n))), shape=(n, n))
     weighted = grf.Graph(matrix, directed=True)
     unit = grf.Graph(matrix + matrix.T > 0)
     starts = np.ones((3, n))

@@ -149,7 +149,7 @@ def cost_of_power_iteration(graph: grf.Graph, exact: np.ndarray, p_halt: float) 
     rows = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it has not converged is what is asked
-        for n in (1, 2, 4, 8, 16, 32):
+        for n in (1, 2, 4, 8, 16, 32, 64):
             found = power_iteration(graph, p_halt=p_halt, max_iter=n)
             rows.append((n * graph.adjacency.nnz, np.abs(found.scores - exact).sum()))
     return np.array(rows)

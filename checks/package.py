@@ -3,6 +3,7 @@
 python checks/package.py                          # all parts; about half an hour
 python checks/package.py --only build,core        # some parts
 python checks/package.py --only extras --extras gp,mesh
+python checks/package.py --only core --python python3.13
 python checks/package.py --only suite -- -n 4     # options for pytest after --
 
 build   sdist from the tracked files, wheel from the unpacked sdist; their contents and metadata
@@ -134,8 +135,9 @@ def must_be_equal(what: str, found: set[str], wanted: set[str]) -> None:
 class Workplace:
     """A temporary folder with the distributions, and environments that have the wheel."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, interpreter: str) -> None:
         self.folder = folder
+        self.interpreter = interpreter
         self.empty = folder / "empty"
         self.empty.mkdir()
         self.sdist, self.wheel = self._built()
@@ -160,7 +162,7 @@ class Workplace:
     ) -> Iterator[Path]:
         """The interpreter of a new environment with the wheel, removed afterwards."""
         place = self.folder / f"env-{name}"
-        run([sys.executable, "-m", "venv", place], cwd=self.empty)
+        run([self.interpreter, "-m", "venv", place], cwd=self.empty)
         python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
         constraints = self.folder / f"constraints-{name}.txt"
         lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
@@ -394,6 +396,7 @@ def main() -> None:
         "--only", default="build,core,lowest,extras,suite,types", help="parts, with commas between"
     )
     parser.add_argument("--extras", default=",".join(BROUGHT), help="those that the part `extras` looks at")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter of the environments")
     parser.add_argument("pytest", nargs="*", help="options of pytest for the part `suite`, after --")
     given = parser.parse_args()
     parts = given.only.split(",")
@@ -401,7 +404,7 @@ def main() -> None:
         parser.error(f"--only takes {', '.join(checks)}, not {', '.join(unknown)}")
     must_be_equal("extras that are tried", set(BROUGHT), set(PROJECT["optional-dependencies"]) - OTHER_EXTRAS)
     with tempfile.TemporaryDirectory(prefix="graphrf-package-") as folder:
-        work = Workplace(Path(folder))
+        work = Workplace(Path(folder), given.python)
         for part in parts:
             started = time.monotonic()
             print(f"{part}: {checks[part](work)} ({time.monotonic() - started:.0f} s)", flush=True)

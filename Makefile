@@ -13,6 +13,7 @@ endif
 .PHONY: demo test test-full lint docs test-browser test-package clean
 
 $(READY): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV): some minutes the first time, for torch is large"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gp,bo,distributed,mesh,plot,pyg,test,docs]'
 	touch $@

@@ -49,6 +49,8 @@ _PHRASES = {
     "nodes r": "compare `graphrf gram` with and without --exact for some --rows",
     ", and features.row_errors(kernel) what a larger budget would save": ", and a larger --budget may help too",
     "(graphrf.apply_kernel, method='series')": "(graphrf gram --exact, graphrf fit --method series)",
+    "fix the lengthscale (optimize=False)": "fix it (--lengthscale and --no-optimize)",
+    "kernel='diffusion'": "--kernel diffusion",
     "method='walks'": "--method walks",
     "method='series'": "--method series",
     "directed=True": "--directed",

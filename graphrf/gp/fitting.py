@@ -35,7 +35,6 @@ _SCOUTS = 250
 # Nats that rows of twice the length, or of twice the entries, must gain.
 _WORTH_MORE = 1.0
 
-
 Result = TypeVar("Result", bound="Found")
 
 
@@ -208,12 +207,31 @@ class _Attempt(NamedTuple):
 
 def train_by_series(place: Place, task: Task) -> Trained:
     """Train a regression on the exact K."""
-    return search_by_series(place, lambda *given: _train(place, task, *given))
+    trained = search_by_series(place, lambda *given: _train(place, task, *given))
+    _warn_of_ends(trained)
+    return trained
 
 
 def train_by_samples(place: Place, task: Task, sampler: Any) -> tuple[Trained, Any]:
     """Train a regression on sampled rows; beside the result the sampler of the posterior's rows."""
-    return search_by_samples(place, sampler, lambda *given: _train(place, task, *given))
+    trained, own = search_by_samples(place, sampler, lambda *given: _train(place, task, *given))
+    if trained.kernel.hyperparameters.get("lengthscale", 0.0) > 0.98 * training.LARGEST_LENGTHSCALE * place.unit:
+        _warn_of_ends(trained)  # below, the end is that of the rows: it was said, or longer rows gained nothing
+    return trained, own
+
+
+def _warn_of_ends(trained: Trained) -> None:
+    """Warn of the longest lengthscale. The other ends are answers: no noise, or nothing but mean and noise."""
+    if trained.ends.get("lengthscale") != "largest":
+        return
+    warnings.warn(
+        f"training ended with the lengthscale at {trained.kernel.hyperparameters['lengthscale']:.3g}, the largest "
+        "that it looks at, so that the data do not tell it: y is smoother than the kernel, or has a trend. "
+        "Predictions may be good all the same, but the lengthscale says nothing: compare a smoother kernel "
+        "(kernel='diffusion'), or fix the lengthscale (optimize=False)",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def _train(

@@ -252,8 +252,11 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         SolverWarning
             If conjugate gradients stop before their tolerance.
         UserWarning
-            If y is constant (about the mean), so that no variance can be learned, or walks are too short for the
-            lengthscale that the data ask for.
+            If y is constant (about the mean), so that no variance can be learned, walks are too short for the
+            lengthscale that the data ask for, or the lengthscale ends at the largest that training looks at: 100
+            (combinatorial: over the root of the weights' geometric mean), or what the series affords. At the
+            smallest, 0.1, or with the least output scale, 0.001 of y's variance, nothing but mean and noise was
+            found; at the least noise, 1e-6 of it, none.
 
         Notes
         -----

@@ -31,6 +31,8 @@ _MAX_STEPS = 40
 # Where the optimiser stops: at so small a share of the likelihood gained by a step, or so few nats a unit of the
 # parameters' logarithms. Hyperparameters are known to a nat.
 _FLAT, _LEVEL = 1e-7, 1e-3
+# So near a bound of the search, mostly in logarithms, a hyperparameter is at it.
+_AT_END = 1e-6
 # What the optimiser is told where the covariance cannot be factored.
 _IMPOSSIBLE = 1e25
 
@@ -64,6 +66,8 @@ class Trained(NamedTuple):
         Whether the optimiser says so.
     point : ndarray
         The parameters as the search has them.
+    ends : dict
+        Of each hyperparameter that ended where the search does: "smallest" or "largest".
     """
 
     kernel: Kernel
@@ -72,6 +76,7 @@ class Trained(NamedTuple):
     value: float
     converged: bool
     point: np.ndarray
+    ends: dict[str, str]
 
 
 def train(
@@ -149,7 +154,7 @@ class _Search:
             )
         kernel, scale, noise = self._model(best)
         divisor, _ = self.divisor(kernel, (), [block.gram(kernel, ()) for block in self.blocks])
-        return Trained(kernel, scale / divisor, noise, value, converged, best)
+        return Trained(kernel, scale / divisor, noise, value, converged, best, self._ends(best, box))
 
     def _from(self, start: np.ndarray) -> np.ndarray:
         """A start of another search, with its noise or a larger one: near none the likelihood is flat in it."""
@@ -168,6 +173,17 @@ class _Search:
             if fixed is None:
                 box.append((math.log(low * self.unit), math.log(high * self.unit)))
         return box
+
+    def _ends(self, best: np.ndarray, box: list[tuple[float, float]]) -> dict[str, str]:
+        """See `Trained`."""
+        names = [*self.parameters.names]
+        names += ["output_scale"] if self.output_scale is None else []
+        names += ["noise"] if self.noise is None else []
+        found = {}
+        for name, value, (low, high) in zip(names, best, box, strict=True):
+            if high > low and min(value - low, high - value) < _AT_END:
+                found[name] = "smallest" if value - low < high - value else "largest"
+        return found
 
     def _model(self, vector: np.ndarray) -> tuple[Kernel, float, float]:
         """Kernel, output scale and noise of a vector of parameters."""

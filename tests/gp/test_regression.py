@@ -323,6 +323,17 @@ def test_walks_too_short_for_the_data_are_reported(big_grid):
     assert gp.kernel_.truncation_length(1e-3) <= 4
 
 
+def test_a_lengthscale_that_ends_at_the_largest_that_training_looks_at_is_reported():
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(30, 30)))
+    nodes = np.random.default_rng(0).choice(900, 60, replace=False)
+    ramp = np.arange(900) // 30 / 29
+    with pytest.warns(UserWarning, match="training ended with the lengthscale at 100, the largest") as caught:
+        gp = grf.GraphGPRegressor(graph, kernel="matern", method="series", seed=0).fit(nodes, ramp[nodes])
+    assert [warning.filename for warning in caught] == [__file__]
+    assert gp.kernel_.hyperparameters["lengthscale"] == pytest.approx(100.0)
+    grf.GraphGPRegressor(graph, kernel=gp.kernel_, optimize=False, method="series", seed=0).fit(nodes, ramp[nodes])
+
+
 def test_walks_that_end_too_early_for_the_kernel_are_reported(big_grid):
     _, nodes, y = _draw(big_grid, KERNEL, 50, seed=12)
     early = grf.RandomWalks(n_walks=16, lengths=grf.IID(0.5))

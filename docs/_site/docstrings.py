@@ -31,6 +31,8 @@ def _as_markdown(text, own):
 
 def _display(indent, latex):
     latex = " ".join(line.strip() for line in latex.splitlines())
+    if "&" in latex or r"\\" in latex:  # as Sphinx does
+        latex = rf"\begin{{align*}} {latex} \end{{align*}}"
     return f"{indent}$$\n{indent}{latex}\n{indent}$$"
 
 

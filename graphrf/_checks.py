@@ -6,6 +6,7 @@ Kind is a `TypeError`, value a `ValueError`.
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 import operator
@@ -91,8 +92,20 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
         error = ValueError if isinstance(value, str) else TypeError
         among = "one of " if len(options) > 1 else ""
         came = repr(value) if isinstance(value, str) else describe(value)
-        raise error(f"`{name}` must be {among}{', '.join(map(repr, options))}, got {came}")
+        near = f"; {like}" if isinstance(value, str) and (like := did_you_mean(value, options)) else ""
+        raise error(f"`{name}` must be {among}{', '.join(map(repr, options))}, got {came}{near}")
     return value
+
+
+def did_you_mean(unknown: str, known: Iterable[str]) -> str:
+    """A question that offers the words most like an unknown one; empty if none is."""
+    near = difflib.get_close_matches(unknown, list(known), n=3, cutoff=0.6)
+    return f"did you mean {', '.join(map(repr, near))}?" if near else ""
+
+
+def not_a_kernel(value: Any) -> str:
+    """What is said of a `kernel` that is none."""
+    return f"`kernel` must be a graphrf kernel such as Diffusion(lengthscale=2.0), got {describe(value)}"
 
 
 def finite(name: str, array: np.ndarray) -> np.ndarray:

@@ -54,7 +54,7 @@ def modulation(features: Features, kernel: FeatureKernel) -> np.ndarray:
     """f_0 .. f_L of a kernel, L the features' largest length; TypeError or ValueError if it is not theirs."""
     for needed in ("laplacian", "modulation", "modulation_tail"):
         if not hasattr(kernel, needed):
-            raise TypeError(f"`kernel` must be a graphrf kernel, got {_checks.describe(kernel)}")
+            raise TypeError(_checks.not_a_kernel(kernel))
     if kernel.laplacian != features.laplacian:
         raise ValueError(
             f"`kernel` must be of the {features.laplacian} Laplacian, whose "

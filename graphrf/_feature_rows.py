@@ -25,7 +25,7 @@ def row_numbers(argument: str, wanted: Any, nodes: np.ndarray) -> np.ndarray:
     if wanted.dtype.kind not in "iu" or wanted.ndim > 1:
         raise TypeError(
             f"`{argument}` must be integer node positions of shape (n,), got {_checks.describe(wanted)}; "
-            "graph.index(...) turns names into positions"
+            "features hold no names: graph.index([...]) turns names into positions"
         )
     wanted = np.atleast_1d(wanted).astype(np.int64)
     order = np.argsort(nodes, kind="stable")

@@ -322,7 +322,5 @@ def _nullity(graph: Graph) -> int:
 def require_kernel(kernel: Any) -> Kernel:
     """`kernel`, once it is known to be a `Kernel`: the check at the door of all that takes one."""
     if not isinstance(kernel, Kernel):
-        raise TypeError(
-            f"`kernel` must be a graphrf kernel such as Diffusion(lengthscale=2.0), got {_checks.describe(kernel)}"
-        )
+        raise TypeError(_checks.not_a_kernel(kernel))
     return kernel

@@ -9,7 +9,6 @@ graphrf; each has its own licence, on its card (`describe`).
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -298,8 +297,8 @@ def _entry(name: Any) -> dict[str, Any]:
     if not isinstance(name, str):
         raise TypeError(f"`name` must be the name of a data set, got {_checks.describe(name)}")
     if name not in known:
-        near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.6)
-        hint = f"did you mean {', '.join(map(repr, near))}? " if near else ""
+        near = _checks.did_you_mean(name.lower(), known)
+        hint = f"{near} " if near else ""
         raise ValueError(
             f"`name` must be one of graphrf.datasets.names(), which `graphrf datasets` lists, got {name!r}; {hint}"
             "graphrf.load_graph reads your own files"

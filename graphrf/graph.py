@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import os
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +18,10 @@ from graphrf._threads import cached_property
 
 LAPLACIANS = ("normalized", "combinatorial")
 
+# Names like an unknown one are looked for among at most so many, which takes up to half a second, and not if it is
+# longer.
+_MOST_COMPARED = 10_000
+_LONGEST_COMPARED = 60
 # Float node ids are exact only below 2**24 (float32's mantissa), so larger ones are refused.
 _LARGEST_FLOAT_ID = 2**24
 # Degrees below this, or above its inverse, lose digits or overflow where they are multiplied.
@@ -159,6 +165,11 @@ class Graph:
         return self._names is not None
 
     @cached_property
+    def _has_integer_names(self) -> bool:
+        """Whether some name is an integer; that takes a look at every name."""
+        return self._names is not None and any(is_integer(name) for name in self._names)
+
+    @cached_property
     def _positions_by_name(self) -> dict[Hashable, int]:
         return {name: position for position, name in enumerate(self.nodes)}
 
@@ -181,7 +192,7 @@ class Graph:
         """
         single = isinstance(names, str | bytes | tuple) or not isinstance(names, Iterable)
         found = self._found([names] if single else list(names), "names")  # type: ignore[arg-type]
-        return int(found[0]) if single else found
+        return _Position(found[0]) if single else found
 
     def _found(self, names: Sequence[Any], argument: str) -> np.ndarray:
         """Positions of `names`, shape (n,), int64."""
@@ -189,12 +200,19 @@ class Graph:
         try:
             return np.fromiter((table[name] for name in names), dtype=np.int64, count=len(names))
         except KeyError as error:
-            sample = ", ".join(repr(name) for name in self.nodes[:3])
             raise ValueError(
-                f"`{argument}` must be nodes of the graph, got {error.args[0]!r}; names here look like {sample}"
+                f"`{argument}` must be nodes of the graph, got {error.args[0]!r}; {self._hint(error.args[0])}"
             ) from None
         except TypeError as error:
             raise TypeError(f"`{argument}` must be hashable names of nodes: {error}") from None
+
+    def _hint(self, unknown: Hashable) -> str:
+        """Names like the unknown one, or the first names of the graph."""
+        if isinstance(unknown, str) and len(unknown) <= _LONGEST_COMPARED and self.n_nodes <= _MOST_COMPARED:
+            words = [name for name in self.nodes if isinstance(name, str)]
+            if like := _checks.did_you_mean(unknown, words):
+                return like
+        return f"names here look like {', '.join(repr(name) for name in self.nodes[:3])}"
 
     def positions(self, nodes: Any = None, *, argument: str = "nodes") -> np.ndarray:
         """Positions of nodes given by position or by string name: what every `nodes=` argument goes through.
@@ -202,14 +220,23 @@ class Graph:
         Parameters
         ----------
         nodes : None, array_like of int with shape (n,) or (n, 1), or sequence of str
-            None stands for all nodes. Integral floats below 2^24 are accepted, since float32 holds them
-            exactly. For names that are not strings use `graph.index` first.
+            None stands for all nodes. Integers are positions, also where names are integers: for names that are
+            not strings use `graph.index` first. Integral floats below 2^24 are accepted, since float32 holds
+            them exactly.
         argument : str
             The name that error messages give to the argument.
 
         Returns
         -------
         ndarray of int64, shape (n,)
+
+        Warns
+        -----
+        UserWarning
+            If Python's integers, or a column of pandas, are valid both ways: all of them are names too, and not
+            all names of the nodes at these positions. What `graph.index` returned, and integers of numpy and
+            torch, are taken as positions without a word: so come the results of `np.flatnonzero`, `argmax` and
+            `rng.permutation`.
         """
         if nodes is None:
             return np.arange(self.n_nodes, dtype=np.int64)
@@ -247,7 +274,24 @@ class Graph:
             raise ValueError(
                 f"`{argument}` must be positions in [0, {self.n_nodes - 1}], got {int(array[bad][0])}{way_out}"
             )
+        if self._ambiguous(nodes, array):
+            warnings.warn(
+                f"`{argument}`: integers are positions, though this graph has integer names too: "
+                "graph.index([...]) turns names into positions; positions in a numpy array are taken without this "
+                "warning",
+                UserWarning,
+                stacklevel=3,
+            )
         return array.astype(np.int64)
+
+    def _ambiguous(self, nodes: Any, array: np.ndarray) -> bool:
+        """Whether the integers in `array`, made from `nodes`, are names as well, and of other nodes."""
+        given = nodes if isinstance(nodes, list | tuple) else [nodes]
+        computed = all(isinstance(node, _Position | np.integer | np.ndarray) for node in given)
+        if computed or hasattr(nodes, "numpy") or not self._has_integer_names:
+            return False
+        named = [self._positions_by_name.get(position) for position in array.tolist()]
+        return None not in named and named != array.tolist()
 
     # -- matrices --------------------------------------------------------------------------------
 
@@ -475,6 +519,15 @@ class Graph:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._remade_by or (Graph, (self._adjacency, self._names, self._directed))
+
+
+class _Position(int):
+    """What `Graph.index` found: an integer that is known to be a position."""
+
+
+def is_integer(node: Any) -> bool:
+    """Whether a node's name is an integer."""
+    return isinstance(node, numbers.Integral) and not isinstance(node, bool)
 
 
 def require_graph(graph: Any) -> Graph:

@@ -167,10 +167,11 @@ def load_graph(
         return source
     if hasattr(source, "vertices") and hasattr(source, "faces"):
         return _from_plain_mesh(source, weight, weight_is, directed)
+    columns_of = 'graphrf.from_edges(df["a"], df["b"]) takes two of its columns'
     raise TypeError(
         "`source` must be a path, a networkx graph, a scipy.sparse or NumPy matrix, a PyG Data, "
         f"a trimesh.Trimesh or a Graph, got {_checks.describe(source)}; "
-        "graphrf.from_edges takes arrays of edges"
+        f"{columns_of if hasattr(source, 'columns') else 'graphrf.from_edges takes arrays of edges'}"
     )
 
 

@@ -280,8 +280,15 @@ def test_truncation_is_warned_about_when_it_matters(karate, recwarn):
 def test_kernels_of_the_other_laplacian_are_refused(features, karate):
     with pytest.raises(ValueError, match="of the normalized Laplacian, whose walks these are"):
         features.matrix(grf.Diffusion(1.0, laplacian="combinatorial"))
-    with pytest.raises(TypeError, match="graphrf kernel"):
+    with pytest.raises(
+        TypeError, match=r"graphrf kernel such as Diffusion\(lengthscale=2.0\), got str 'diffusion'"
+    ):
         features.matrix("diffusion")
+
+
+def test_names_are_refused_where_only_positions_are_known(features):
+    with pytest.raises(TypeError, match=r"`rows` must be .* positions .*: graph.index\(\[...\]\) turns names"):
+        features.gram(grf.Diffusion(1.0), rows=["Valjean"])
 
 
 def test_factor_is_linear_in_the_modulation_and_follows_its_protocol(weighted_graph, features):

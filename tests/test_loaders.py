@@ -343,6 +343,12 @@ def test_unknown_sources_are_refused_with_the_list_of_known_ones(source):
         load_graph(source)
 
 
+def test_a_table_of_edges_is_refused_with_the_way_in_and_not_printed():
+    table = types.SimpleNamespace(columns=["a", "b"], shape=(2, 2))
+    with pytest.raises(TypeError, match=r'of shape \(2, 2\); graphrf.from_edges\(df\["a"\], df\["b"\]\)'):
+        load_graph(table)
+
+
 # -- files: round trips --------------------------------------------------------------------------------
 
 WEIGHTED = np.array([[0.0, 2.0, 0.5], [2.0, 0.0, 0.0], [0.5, 0.0, 1.5]])

@@ -268,6 +268,10 @@ def test_pagerank_of_zero_is_left_out_of_the_logarithms():
         ),
         (lambda: plot.plot_mesh(VERTICES, FACES * 1.0, np.ones(4)), "`faces` must be integers"),
         (lambda: plot.plot_pagerank([0.5, 0.5], {"a": [1.0]}), r"must have shape \(2,\) each.*'a'"),
+        (
+            lambda: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.ones(4), observed=[0, 2]),
+            r"`observed` must have one value an entry of `mean`, shape \(4,\), NaN where nothing was observed",
+        ),
         (lambda: plot.plot_graph_signal([[0.0]], [], [1.0]), r"`coordinates` must have shape \(N, 2\)"),
         (lambda: plot.plot_graph_signal([[0.0, 1.0]], [[0, 0]], [1.0, 2.0]), "one entry a node"),
     ],

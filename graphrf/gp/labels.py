@@ -43,6 +43,8 @@ class Labels(NamedTuple):
 def checked_labels(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The classes that occur among the labels of `n` nodes, sorted, and the place of each label among them."""
     array = np.asarray(labels)
+    if array.ndim and array.dtype.kind in "US" and any(isinstance(label, float) for label in labels):
+        array = np.array(labels, dtype=object)  # among words numpy makes the word "nan" of what is missing
     if n == 0:
         raise ValueError("`nodes` must hold at least one node, got none")
     if array.shape == (n, 1):
@@ -52,10 +54,18 @@ def checked_labels(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     if array.dtype.kind == "O":
         kinds = sorted({type(label).__name__ for label in array if not isinstance(label, str)})
         if kinds:
-            raise TypeError(f"`labels` must be strings or integers, got objects of type {', '.join(kinds)}")
+            way_out = "; leave nodes without a label out" if {"float", "NoneType"} & set(kinds) else ""
+            raise TypeError(
+                f"`labels` must be strings or integers, got objects of type {', '.join(kinds)}{way_out}"
+            )
         array = array.astype(str)
     elif array.dtype.kind == "f":
-        if not np.array_equal(_checks.finite("labels", array), np.floor(array)):
+        if not np.isfinite(array).all():
+            raise ValueError(
+                f"`labels` must be finite, got {array[~np.isfinite(array)][0]} at position "
+                f"{int(np.argmin(np.isfinite(array)))}; leave nodes without a label out"
+            )
+        if not np.array_equal(array, np.floor(array)):
             raise ValueError(
                 "`labels` must be strings or integers, got fractions: GraphGPRegressor is for real values"
             )

@@ -165,7 +165,7 @@ def log_loss(labels: Any, probabilities: Any) -> float:
     Parameters
     ----------
     labels : array_like of int, shape (n,)
-        Columns of `probabilities`.
+        Columns of `probabilities`: `np.searchsorted(gp.classes_, labels)` for the labels of a classifier.
     probabilities : array_like, shape (n, C)
         Rows sum to 1. A true class of probability 0 gives infinity.
 
@@ -242,7 +242,10 @@ def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray
     p = _checks.finite("probabilities", np.asarray(probabilities, dtype=np.float64))
     codes = np.asarray(labels)
     if codes.dtype.kind not in "biu":
-        raise TypeError(f"`labels` must be columns of `probabilities`, integers, got {_checks.describe(codes)}")
+        raise TypeError(
+            f"`labels` must be columns of `probabilities`, integers, got {_checks.describe(codes)}; "
+            "np.searchsorted(gp.classes_, labels) gives those of a classifier's labels"
+        )
     if codes.ndim != 1 or not codes.size or p.ndim != 2 or p.shape[0] != codes.size:
         raise ValueError(
             f"`probabilities` must have shape (n, C) for the n > 0 `labels`, got {p.shape} and {codes.shape}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +11,7 @@ import scipy.sparse as sp
 
 from graphrf import _checks
 from graphrf._threads import cached_property
-from graphrf.graph import Graph, require_graph
+from graphrf.graph import Graph, is_integer, require_graph
 
 # Below this a round or a push moves so little that queries would take hours.
 SMALLEST_HALT = 1e-6
@@ -200,24 +198,10 @@ def _entries(graph: Graph, given: Mapping[Any, Any], name: str) -> tuple[np.ndar
 
 def _positions(graph: Graph, keys: list[Any], argument: str) -> np.ndarray:
     """Keys are names; integers are positions where no name of the graph is an integer."""
-    integers = all(_is_integer(key) for key in keys)
-    if graph.has_names and not (integers and not _has_integer_names(graph)):
+    integers = all(is_integer(key) for key in keys)
+    if graph.has_names and not (integers and not graph._has_integer_names):
         try:
             return np.asarray(graph.index(keys), dtype=np.int64)
         except ValueError as error:
             raise ValueError(str(error).replace("`names`", f"keys of `{argument}`")) from None
     return graph.positions(keys, argument=f"keys of {argument}")
-
-
-def _is_integer(node: Any) -> bool:
-    return isinstance(node, numbers.Integral) and not isinstance(node, bool)
-
-
-# Asked for every one of thousands of mappings, and answered by looking at every name.
-_integer_names: weakref.WeakKeyDictionary[Graph, bool] = weakref.WeakKeyDictionary()
-
-
-def _has_integer_names(graph: Graph) -> bool:
-    if graph not in _integer_names:
-        _integer_names[graph] = any(_is_integer(node) for node in graph.nodes)
-    return _integer_names[graph]

@@ -127,6 +127,11 @@ def _panels(
 ) -> Figure | SubFigure:
     given = (("truth", truth), ("observed", observed), ("posterior mean", mean))
     values = {title: np.asarray(some, dtype=np.float64) for title, some in given if some is not None}
+    if observed is not None and values["observed"].shape != np.shape(mean):
+        raise ValueError(
+            f"`observed` must have one value an entry of `mean`, shape {np.shape(mean)}, NaN where nothing was "
+            f"observed, got {values['observed'].shape}"
+        )
     spread = np.asarray(deviation, dtype=np.float64)
     limits = _limits(np.concatenate([some.ravel() for some in values.values()]))
     columns = 2 if len(values) == 3 else len(values) + 1

@@ -186,8 +186,9 @@ def test_contradicting_labels_at_one_node_are_legal(thirds):
         ([0, 1], ["a", "a"], ValueError, "at least two classes, got 'a' only"),
         ([0, 1], ["a"], ValueError, r"`labels` must have shape \(2,\)"),
         ([0, 1], [0.5, 1.0], ValueError, "got fractions"),
-        ([0, 1], [0.0, np.nan], ValueError, "`labels` must be finite"),
-        ([0, 1], [None, "a"], TypeError, "got objects of type NoneType"),
+        ([0, 1], [0.0, np.nan], ValueError, "`labels` must be finite, got nan at position 1; leave nodes without"),
+        ([0, 1], [None, "a"], TypeError, "got objects of type NoneType; leave nodes without a label out"),
+        ([0, 1], ["a", np.nan], TypeError, "got objects of type float; leave nodes without a label out"),
         ([0, 1], [1j, 2j], TypeError, "`labels` must be strings or integers"),
         ([0, 144], [0, 1], ValueError, r"`nodes` must be positions in \[0, 143\]"),
         ([], [], ValueError, "`nodes` must hold at least one node"),
@@ -289,10 +290,22 @@ def test_metrics_of_classifiers_are_their_formulas():
     assert metrics.log_loss([0], [[0.0, 1.0]]) == np.inf
 
 
+def test_the_loss_of_word_labels_is_that_of_their_columns(thirds):
+    words = np.array(["a", "c", "b"])[np.arange(0, 144, 8) // 48]
+    gp = grf.GraphGPClassifier(thirds[0], optimize=False, output_scale=1.0, seed=0).fit(
+        np.arange(0, 144, 8), words
+    )
+    proba = gp.predict_proba(np.arange(0, 144, 8))
+    by_hand = -np.mean(
+        [np.log(row[gp.classes_.tolist().index(word)]) for row, word in zip(proba, words, strict=True)]
+    )
+    assert metrics.log_loss(np.searchsorted(gp.classes_, words), proba) == pytest.approx(by_hand)
+
+
 @pytest.mark.parametrize(
     ("labels", "proba", "error", "message"),
     [
-        (["a"], [[1.0, 0.0]], TypeError, "`labels` must be columns"),
+        (["a"], [[1.0, 0.0]], TypeError, r"`labels` must be columns.*np.searchsorted\(gp.classes_, labels\)"),
         ([0, 1], [[1.0, 0.0]], ValueError, "`probabilities` must have shape"),
         ([2], [[1.0, 0.0]], ValueError, r"`labels` must be in \[0, 1\]"),
         ([0], [[0.9, 0.0]], ValueError, "rows that sum to 1"),

@@ -207,6 +207,11 @@ def test_bad_observations_are_refused(grid, nodes, y, error, message):
         ({"noise": -1.0}, ValueError, "`noise` must be greater than 0"),
         ({"output_scale": 0}, ValueError, "`output_scale` must be greater than 0"),
         ({"kernel": "gaussian"}, ValueError, "`kernel` must be one of 'diffusion'"),
+        (
+            {"kernel": "difusion"},
+            ValueError,
+            r"`kernel` must be one of .*got 'difusion'; did you mean 'diffusion'\?",
+        ),
         ({"kernel": 3}, TypeError, "`kernel` must be a graphrf kernel"),
         ({"method": "magic"}, ValueError, "`method` must be one of"),
         ({"mean": "linear"}, ValueError, "`mean` must be one of"),

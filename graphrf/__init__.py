@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from graphrf import distributed as distributed
     from graphrf import euclidean as euclidean
     from graphrf import gp as gp
+    from graphrf import plot as plot
     from graphrf.features import Features as Features
     from graphrf.features import HeavyTailWarning as HeavyTailWarning
     from graphrf.features import TruncationWarning as TruncationWarning
@@ -108,7 +109,7 @@ _HOME = {
     "write_graph": "mapped",
 }
 # `pagerank` is a package that can be called, in place of the function in it.
-_ROOMS = ("datasets", "distributed", "euclidean", "gp", "pagerank")
+_ROOMS = ("datasets", "distributed", "euclidean", "gp", "pagerank", "plot")
 
 __all__ = ["__version__", *sorted(_HOME), *_ROOMS]
 

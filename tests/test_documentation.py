@@ -12,7 +12,7 @@ import graphrf
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-ROOMS = ("datasets", "distributed", "euclidean", "gp", "pagerank")
+ROOMS = ("datasets", "distributed", "euclidean", "gp", "pagerank", "plot")
 # Modules, constants, and names that the reference shows in another room.
 ELSEWHERE = {
     "__version__", *ROOMS, "gp.metrics", "euclidean.theory", "plot.COLOURS", "plot.DEVIATIONS", "plot.VALUES",
@@ -30,7 +30,7 @@ def shown() -> list[str]:
 def public() -> set[str]:
     """The dotted names of all that the packages of users list in `__all__`, where their extras are installed."""
     names = set(graphrf.__all__)
-    for room in (*ROOMS, "gp.metrics", "gp.geometric", "plot", "transforms"):
+    for room in (*ROOMS, "gp.metrics", "gp.geometric", "transforms"):
         try:
             module = importlib.import_module(f"graphrf.{room}")
         except ImportError:  # an extra that is not installed

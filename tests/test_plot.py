@@ -58,7 +58,7 @@ def test_figures_are_drawn_into_given_axes():
 def test_pyplot_and_the_backend_are_left_alone(tmp_path):
     code = (
         "import sys, matplotlib; before = matplotlib.rcParams._get_backend_or_none()\n"
-        "import numpy as np; from graphrf import plot; from graphrf.lengths import SigmaCoupled\n"
+        "import numpy as np, graphrf; plot = graphrf.plot; from graphrf.lengths import SigmaCoupled\n"
         "assert 'torch' not in sys.modules\n"
         "plot.plot_error_against_walks({'a': [[4, .4], [16, .2]]}).figure.savefig(sys.argv[1])\n"
         "plot.plot_mesh(np.eye(3), [[0, 1, 2]], [1.0]).figure.savefig(sys.argv[1])\n"

@@ -424,7 +424,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         return self._shaped(mean), self._shaped(np.broadcast_to(std[:, None], mean.shape).copy())
 
     def sample(self, nodes: Any = None, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
-        """Joint draws of the noise-free function from the posterior, at any number of nodes.
+        """Joint draws of the noise-free function from the posterior: three of them by `sample(n_samples=3)`.
 
         A draw is one function on the whole graph, fixed by the seed and the draw's number: it is the same (to
         rounding) whatever nodes are asked for, and however many draws. Thompson sampling chooses a batch of b
@@ -433,6 +433,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         nodes : nodes, as in `fit`; default all
+            The first argument: `sample(3)` is one draw at node 3, `sample(n_samples=3)` three draws at all nodes.
         n_samples : int
         seed : int in [0, 2^63), optional
             None draws one.

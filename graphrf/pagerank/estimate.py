@@ -72,7 +72,7 @@ def pagerank(
         Directed or not, weighted or not; self-loops are followed. From a node without edges the chain jumps
         to v, as in networkx.
     p_halt : float in (0, 1)
-        Probability of ending before each step; at least 0.0006, pooled 1e-6.
+        Probability of ending before each step, 1 - alpha of networkx; at least 0.0006, pooled 1e-6.
     n_walks : int
         Walks for every node that v gives weight to: M = n_walks |{j: v_j > 0}| in all, dealt to these nodes
         in proportion to v (n_walks each if v is uniform there). The error falls as 1/sqrt(M), pooled
@@ -90,10 +90,10 @@ def pagerank(
         learned for end points (Eq. 82) or, for visits, for Gram matrices, which vary less; a Coupling brings its
         own.
     personalization : mapping of nodes to values, or array_like of shape (N,), or several of them, optional
-        The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names; positions
-        if the graph has no names or none that is an integer. Default: uniform. Several vectors are a sequence
-        of mappings, or an array or sparse matrix of shape (n, N); the results have a row for each. For single
-        nodes of a large graph see `local_pagerank`.
+        The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names, integers too
+        (unlike `nodes` and `seeds` elsewhere); positions if the graph has no names or none that is an integer.
+        Default: uniform. Several vectors are a sequence of mappings, or an array or sparse matrix of shape (n, N);
+        the results have a row for each. For single nodes of a large graph see `local_pagerank`.
     tol : float > 0, optional
         The L1 error to reach: batches are run, the first of `n_walks` walks each, until the error that they
         state (`l1_error`) is at most `tol`, for each vector. Gives up with a warning after a million walks for

@@ -161,12 +161,13 @@ def local_pagerank(
         Directed or not, weighted or not; self-loops are followed. From a node without edges the chain jumps
         to the seed, as in networkx with all personalisation on the seed.
     seeds : position or name, or array_like of n_seeds of them
-        The seed nodes, as `Graph.positions` takes them: integers are positions even where names are integers.
-        May repeat. Not to be confused with `seed`.
+        The seed nodes, as `Graph.positions` takes them: integers are positions even where names are integers,
+        unlike keys of `personalization`: `graph.index([...])` turns names into positions. May repeat. Not to be
+        confused with `seed`.
     k : int, optional
         Return the `k` best nodes of each seed. Default: every node touched, N at most.
     p_halt : float in (0, 1)
-        Probability of halting before each step; at least 1e-6.
+        Probability of halting before each step, 1 - alpha of networkx; at least 1e-6.
     epsilon : float in (0, 0.5], optional
         Relative error of the guarantee; default 0.5. Typical errors are a small part of it, see `stderr`. The
         number of walks grows as 1 / epsilon^2.

@@ -59,11 +59,12 @@ def power_iteration(
     graph : Graph
         Directed or not, weighted or not; self-loops are followed.
     p_halt : float in (0, 1)
-        Probability of a jump to v before every step.
+        Probability of a jump to v before every step: 1 - alpha of networkx.
     personalization : mapping of nodes to values, or array_like of shape (N,), optional
-        The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names; positions
-        if the graph has no names or none that is an integer. Default: uniform. **Several** vectors are an
-        array or a scipy sparse matrix of shape (n, N), or a sequence of n mappings.
+        The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names, integers too
+        (unlike `nodes` and `seeds` elsewhere); positions if the graph has no names or none that is an integer.
+        Default: uniform. **Several** vectors are an array or a scipy sparse matrix of shape (n, N), or a sequence
+        of n mappings.
     dangling : mapping of nodes to values, or array_like of shape (N,), optional
         The vector u, up to a factor: where the chain jumps to from a node without edges. Default: v. As in
         networkx.

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
+from graphrf._chebyshev import polynomial
 from graphrf._expansion import chebyshev_step, doubled_matrix
 from graphrf._feature_loops import add_pairs
 from graphrf._feature_rows import dense_product
@@ -67,9 +68,10 @@ def spectral_derivatives(kernel: Kernel, names: Sequence[str], x: np.ndarray, sc
     """
     if not names:
         return np.zeros((x.size, 0))
+    gap = 1 - x
     jacobian = jacobian_columns(kernel, names, series_length(kernel, scale, 1e-10) + 1, scale)
-    slopes = np.polynomial.polynomial.polyval(x, jacobian).T
-    return 2.0 * kernel.root_spectrum(scale * (1 - x), scale)[:, None] * np.atleast_2d(slopes)
+    slopes = np.stack([polynomial(column)(gap) for column in jacobian.T], axis=1)
+    return 2.0 * kernel.root_spectrum(scale * gap, scale)[:, None] * slopes
 
 
 class SeriesGram:
@@ -114,10 +116,10 @@ class SeriesGram:
 
     def degree(self, kernel: Kernel) -> int:
         """The degree that the kernel's matrix needs; above `max_degree` its series is cut there."""
-        return self._coefficients(kernel, ())[0].shape[0] - 1
+        return self._coefficients(kernel, ()).shape[0] - 1
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
-        coefficients = self._coefficients(kernel, names)[0][: self._max_degree + 1]
+        coefficients = self._coefficients(kernel, names)[: self._max_degree + 1]
         self._grow(coefficients.shape[0])
         packed = np.zeros((coefficients.shape[1], self._triangle[0].size))
         for start, chunk in zip(range(0, coefficients.shape[0], _TABLE_CHUNK), self._chunks, strict=False):
@@ -126,21 +128,23 @@ class SeriesGram:
         matrices = [self._unpacked(values) for values in packed]
         return matrices[0], matrices[1:]
 
-    def _coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, int]:
+    def _coefficients(self, kernel: Kernel, names: Sequence[str]) -> np.ndarray:
         """Chebyshev coefficients of g and of its derivatives, shape (degree + 1, 1 + len(names))."""
         n = 64
         while True:
             angles = np.pi * np.arange(n + 1) / n
             gap = (1 - self._low) * np.sin(0.5 * angles) ** 2  # 1 - x, exact near x = 1
             values = kernel.spectrum(self._scale * gap, self._scale)[:, None]
-            values = np.hstack([values, spectral_derivatives(kernel, names, 1 - gap, self._scale)])
-            c = scipy.fft.dct(values, type=1, axis=0) / n
-            c[[0, -1]] *= 0.5
-            small = np.abs(c[:, 0]) <= _TOLERANCE * np.abs(values[:, 0]).max()
+            c = _cosine_coefficients(values)
+            small = np.abs(c[:, 0]) <= _TOLERANCE * np.abs(values).max()
             size = int(np.flatnonzero(~small)[-1]) + 1 if not small.all() else 1
             if size <= n // 2 or n // 2 > self._max_degree:
-                return c[:size], n
+                break
             n *= 2
+        if names:  # once: derivatives are what costs, and do not decide the degree
+            slopes = spectral_derivatives(kernel, names, 1 - gap, self._scale)
+            c = np.hstack([c, _cosine_coefficients(slopes)])
+        return c[:size]
 
     def _start(self, n_degrees: int) -> None:
         """Begin the table anew, on the part of the graph that so many degrees reach.
@@ -191,6 +195,13 @@ class SeriesGram:
         matrix[self._triangle] = values
         matrix.T[self._triangle] = values
         return matrix
+
+
+def _cosine_coefficients(values: np.ndarray) -> np.ndarray:
+    """Chebyshev coefficients of the functions whose values at Chebyshev points are the columns."""
+    c = scipy.fft.dct(values, type=1, axis=0) / (values.shape[0] - 1)
+    c[[0, -1]] *= 0.5
+    return np.asarray(c)
 
 
 class FactorGram:

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
+from graphrf import _chebyshev
 from graphrf.gp.gram import FactorGram, SeriesGram, product, spectral_derivatives
 from graphrf.matching.spectrum import density_of_states
 from graphrf.series import SeriesFactor, kernel_block
@@ -52,6 +53,57 @@ def test_series_gram_grows_for_longer_lengthscales_and_keeps_what_it_had(grid):
     for lengthscale in (1.0, 20.0, 1.0, 5.0):
         kernel = grf.Diffusion(lengthscale)
         np.testing.assert_allclose(gram(kernel, ())[0], kernel.dense(grid)[np.ix_(nodes, nodes)], atol=1e-8)
+
+
+LONG = [
+    grf.Diffusion(40.0),
+    grf.Diffusion(8.0, laplacian="combinatorial"),
+    grf.RegularizedLaplacian(30.0),
+    grf.RegularizedLaplacian(8.0, laplacian="combinatorial"),
+    grf.Matern(nu=1.5, lengthscale=40.0),
+    grf.Matern(nu=1.5, lengthscale=8.0, laplacian="combinatorial"),
+]
+
+
+@pytest.mark.parametrize("kernel", LONG, ids=repr)
+def test_derivatives_of_long_kernels_are_those_of_the_dense_kernel(kernel):
+    # a weighted path of 30 nodes, another of 3, and an isolated node
+    tail = np.array([*range(29), 30, 31])
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, tail.size)
+    graph = grf.from_edges(tail, tail + 1, weights, n_nodes=34)
+    nodes = np.array([0, 4, 17, 29, 31, 33])
+    gram = SeriesGram(graph, kernel.laplacian, nodes, max_degree=1_000)
+    matrix, changes = gram(kernel, list(kernel.hyperparameters))
+    block = np.ix_(nodes, nodes)
+    expected = kernel.dense(graph)[block]
+    largest = expected.max()
+    np.testing.assert_allclose(matrix, expected, atol=1e-7 * largest)
+    for (name, value), change in zip(kernel.hyperparameters.items(), changes, strict=True):
+        expected = _differences(kernel, graph, name, 1e-5 * value)[block]
+        np.testing.assert_allclose(value * change, value * expected, atol=1e-6 * largest)
+        assert np.abs(value * expected).max() > 1e-3 * largest
+
+
+def test_a_long_kernels_derivatives_are_evaluated_as_often_as_a_short_ones(grid, monkeypatch):
+    points = []
+
+    def counted(f):
+        evaluate = _chebyshev.polynomial(f)
+
+        def evaluate_and_count(gap):
+            points.append(gap.size)
+            return evaluate(gap)
+
+        return evaluate_and_count
+
+    monkeypatch.setattr("graphrf.gp.gram.polynomial", counted)
+    gram = SeriesGram(grid, "normalized", np.arange(5), max_degree=1_000)
+    for lengthscale in (1.0, 60.0):
+        points.clear()
+        kernel = grf.Matern(nu=1.5, lengthscale=lengthscale)
+        gram(kernel, ["lengthscale"])
+        assert len(points) == 1
+        assert points[0] <= max(65, 4 * gram.degree(kernel) + 1)
 
 
 def test_degree_says_what_fits(grid):

@@ -107,13 +107,17 @@ class GramPart:
 
 @dataclass(frozen=True)
 class InterpolationRow:
-    """How well one method predicts the values that it was not shown."""
+    """How well one method predicts the values that it was not shown.
+
+    `fitted_noise` is the deviation of the noise that training found; None where nothing was trained, as `seconds`.
+    """
 
     method: str
     rmse: float
     coverage: float
     deviation: float
     seconds: float | None
+    fitted_noise: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +131,7 @@ class InterpolationPart:
     noise : deviation of the noise that was added to the observations, 0 if they are measurements
     predictive : whether deviations include the noise of a measurement
     sampler : the walks
+    notes : sentences, what training warned of
     hyperparameters : of the Gaussian process by sampled rows
     observed, truth, mean, deviation : ndarray, shape (N,)
         NaN where not known; `mean` and `deviation` of the Gaussian process by sampled rows.
@@ -142,6 +147,7 @@ class InterpolationPart:
     predictive: bool
     sampler: str
     rows: tuple[InterpolationRow, ...]
+    notes: tuple[str, ...]
     hyperparameters: dict[str, float]
     observed: np.ndarray = field(repr=False)
     truth: np.ndarray = field(repr=False)

@@ -5,7 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from graphrf._demo_parts import COMPRESSED, GramPart, GramRow, InterpolationPart, PageRankPart, PageRankRow, Part
+from graphrf._demo_parts import (
+    COMPRESSED,
+    GramPart,
+    GramRow,
+    InterpolationPart,
+    InterpolationRow,
+    PageRankPart,
+    PageRankRow,
+    Part,
+)
+
+# Intervals for 95 % that hold less are called too narrow.
+_HONEST = 0.93
 
 
 @dataclass(frozen=True)
@@ -116,7 +128,7 @@ def _interpolation(part: InterpolationPart) -> Section:
     unit = f" ({part.unit})" if part.unit else ""
     noisy = f", with noise of deviation {part.noise:g} added" if part.noise else ""
     best = min(part.rows, key=lambda row: row.rmse)
-    constant, walks, series = part.rows
+    constant, walks, series, *others = part.rows
     question = (
         f"What is the {part.signal} where nobody looked? {part.n_observed:,} of the {part.source.n_nodes:,} "
         f"nodes of {part.source.name!r} are observed{noisy}; a Gaussian process on the graph predicts "
@@ -152,8 +164,30 @@ def _interpolation(part: InterpolationPart) -> Section:
         ),
         n_words=1,
         best=part.rows.index(best),
-        findings=(finding,),
+        findings=(
+            finding,
+            *(f"{row.method}: {constant.rmse / row.rmse:.1f} times." for row in others),
+            *_narrow(part, best),
+            *part.notes,
+        ),
     )
+
+
+def _narrow(part: InterpolationPart, best: InterpolationRow) -> list[str]:
+    """Why the best row's intervals are too narrow, where training took part of the signal for noise."""
+    if best.fitted_noise is None or best.fitted_noise <= part.noise or not part.noise:
+        return []
+    if best.coverage >= _HONEST:
+        return []
+    taken = best.fitted_noise**2 - part.noise**2
+    sentence = (
+        f"The intervals of the best row are too narrow: they hold {best.coverage:.3f} of the true values, not "
+        f"0.95. Training found noise of deviation {best.fitted_noise:.3g}, more than the {part.noise:g} that was "
+        "added: what varies from node to node faster than the kernel can follow is noise to it, and the "
+        "deviations, those of the function without noise, leave it out. With it the expected error is "
+        f"{math.hypot(best.deviation, math.sqrt(taken)):.3g}, beside an RMSE of {best.rmse:.3g}."
+    )
+    return [sentence]
 
 
 def _pagerank(part: PageRankPart) -> Section:
@@ -209,4 +243,4 @@ def _error(row: GramRow | PageRankRow) -> str:
 
 
 def _seconds(value: float) -> str:
-    return f"{value:.1f} s" if value >= 1 else f"{1000 * value:.2g} ms"
+    return f"{value:.1f} s" if value >= 1 else f"{float(f'{1000 * value:.2g}'):g} ms"

@@ -131,6 +131,7 @@ class InterpolationPart:
     noise : deviation of the noise that was added to the observations, 0 if they are measurements
     predictive : whether deviations include the noise of a measurement
     sampler : the walks
+    rows : the mean, sampled rows, the exact series, and on roads that of the combinatorial Laplacian
     notes : sentences, what training warned of
     hyperparameters : of the Gaussian process by sampled rows
     observed, truth, mean, deviation : ndarray, shape (N,)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -107,13 +107,12 @@ def _mesh_data(name: str) -> Dataset:
     return data
 
 
-def _twisted_torus() -> Dataset:
+def _twisted_torus(around: int = 48, across: int = 24) -> Dataset:
     """A torus whose tube is wavy along a spiral, with the height components of its normals as the signal.
 
     A plain torus or ball has normals so smooth that the best lengthscale is far longer than walks are good for;
     the waves give the signal the detail of a real surface. No library and no file is needed to make it.
     """
-    around, across = 48, 24
     u, v = np.meshgrid(np.arange(around), np.arange(across), indexing="ij")
     along, about = 2 * np.pi * u / around, 2 * np.pi * v / across
     tube = 0.9 * (1 + 0.25 * np.sin(5 * along + 3 * about))
@@ -291,10 +290,8 @@ def interpolate_traffic(data: Dataset, settings: Settings, *, progress: bool = F
     seen = np.random.default_rng(settings.seed).permutation(data.target_nodes)[:_TRAFFIC_OBSERVED]
     observed = np.full(graph.n_nodes, np.nan)
     observed[seen] = truth[seen]
-    # Weights are inverse lengths, whose unit the normalised Laplacian drops; walks are slow with the other one.
-    also = ("series", "exact series, combinatorial Laplacian", Diffusion(laplacian="combinatorial"))
     return _interpolated(
-        data, settings, observed, truth, also=[also], signal="traffic speed", unit="mph", noise=0.0,
+        data, settings, observed, truth, signal="traffic speed", unit="mph", noise=0.0, combinatorial=True,
         progress=progress,
     )  # fmt: skip
 
@@ -305,15 +302,16 @@ def _interpolated(
     observed: np.ndarray,
     truth: np.ndarray,
     *,
-    also: Sequence[tuple[str, str, Kernel]] = (),
     signal: str,
     unit: str,
     noise: float,
+    combinatorial: bool = False,
     progress: bool,
 ) -> InterpolationPart:
     """Gaussian processes by sampled rows and by the exact series, beside the mean of the observations.
 
-    `also` are more of them: method, words and kernel.
+    `combinatorial` adds the series of the combinatorial Laplacian, which suits weights that are inverse lengths;
+    its walks are slow.
     """
     from graphrf.gp.regression import GraphGPRegressor  # imports scikit-learn, which takes a second
 
@@ -326,7 +324,9 @@ def _interpolated(
     constant = np.full(hidden.size, y.mean()), np.full(hidden.size, y.std(ddof=1))
     rows = [_interpolation_row("mean of the observations", truth[hidden], *constant)]
     notes: list[str] = []
-    cases = [("walks", "sampled rows", Diffusion()), ("series", "exact series", Diffusion()), *also]
+    cases = [("walks", "sampled rows", Diffusion()), ("series", "exact series", Diffusion())]
+    if combinatorial:
+        cases.append(("series", "combinatorial series", Diffusion(laplacian="combinatorial")))
     with _bar(data.name, len(cases), progress) as bar:
         fitted = []
         for method, words, kernel in cases:

@@ -30,8 +30,13 @@ def invoke(*arguments: str):
 @pytest.fixture(scope="module")
 def demo_run(tmp_path_factory):
     """One run of the demo at tiny settings: the folder, and what was printed."""
+    from graphrf import demo
+
     folder = tmp_path_factory.mktemp("demo") / "made" / "out"
-    result = invoke("demo", *TINY, "--out", str(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        torus = demo._twisted_torus(32, 16)
+        patch.setattr(demo, "_twisted_torus", lambda: torus)
+        result = invoke("demo", *TINY, "--out", str(folder))
     assert result.exit_code == 0, result.output
     return folder, result
 

@@ -233,6 +233,16 @@ def test_classify_is_the_classifier(place):
     assert table["class"] == gp.predict().tolist()
 
 
+def test_probabilities_that_say_nothing_of_a_node_are_remarked_on(place):
+    (place / "triangle.csv").write_text("a,b\nb,c\nc,a\n")
+    (place / "two.csv").write_text("node,class\na,x\nb,y\n")
+    little = CliRunner().invoke(app, ["classify", "triangle.csv", "two.csv", "--seed", "0"])
+    assert little.exit_code == 0
+    assert "the graph and these labels tell hardly more" in little.stderr
+    much = CliRunner().invoke(app, ["classify", "roads.csv", "classes.csv", "--seed", "1"])
+    assert "hardly" not in much.stderr
+
+
 # -- PageRank ------------------------------------------------------------------------------------------------
 
 
@@ -341,6 +351,32 @@ def test_meshes_and_other_options_of_loaders(place):
     (place / "far.csv").write_text("w x y\n9 a b\n9 b c\n")
     assert columns(run("pagerank far.csv --columns x,y -o -"))["node"] == ["a", "b", "c"]
     assert columns(run("pagerank far.csv --columns 1,2 --header -o -"))["node"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("title", "options", "remarked"),
+    [
+        ("length", "", True),
+        ("travel_time", "", True),
+        ("roadLength", "", True),
+        ("KM", "", True),
+        ("times_seen", "", False),
+        ("strength", "", False),
+        ("length", "--weight-is distance", False),
+        ("length", "--weight-is similarity", False),
+        ("length", "--quiet", False),
+    ],
+)
+def test_lengths_that_are_taken_as_similarities_are_remarked_on(place, title, options, remarked):
+    (place / "w.csv").write_text(f"a,b,{title}\nx,y,2\ny,z,5\n")
+    result = CliRunner().invoke(app, ["pagerank", "w.csv", "--weight", title, *options.split()])
+    assert result.exit_code == 0
+    assert ("`--weight-is distance`" in result.stderr) is remarked
+
+
+def test_kernels_may_be_written_with_underscores(place):
+    line = "gram roads.csv --exact --kernel regularized-laplacian"
+    assert run(line) == run(line.replace("regularized-", "regularized_"))
 
 
 # -- files ---------------------------------------------------------------------------------------------------

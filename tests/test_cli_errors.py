@@ -63,6 +63,8 @@ BAD = [
     ("couple -o -", "`-o` must end in .json"),
     # features
     ("features roads.csv -o f.npz --sampler cats", "`--sampler` must be one of compressed, walks, cut, exact"),
+    ("features roads.csv -o f.npz --sampler compresed", "got 'compresed'; did you mean 'compressed'?"),
+    ("features roads.csv -o f.npz --sampler walks --lengths antitetic", "did you mean 'antithetic'?"),
     ("features roads.csv -o f.npz --walks 8", "`--walks` has no use with `--sampler compressed`"),
     ("features roads.csv -o f.npz --sampler walks --budget 8", "`--budget` has no use with `--sampler walks`"),
     ("features roads.csv -o f.npz --sampler cut --max-length 3", "`--budget` is needed"),
@@ -76,7 +78,7 @@ BAD = [
     ),
     ("features roads.csv -o f.npz --lengths auto", "`--kernel` is needed"),
     ("features roads.csv -o f.npz --lengths iid", "`--lengths` must be auto"),
-    ("features roads.csv -o f.npz --lengthscale 2", "`--lengthscale` has no use with no `--kernel`"),
+    ("features roads.csv -o f.npz --lengthscale 2", "`--lengthscale` needs `--kernel`"),
     ("features roads.csv -o f.npz --sampler walks --walks 7 --lengths sigma", "`--walks` must be a multiple of 2"),
     ("features roads.csv -o f.npz --sampler walks --p-halt 2", "`--p-halt` must be in"),
     ("features roads.csv -o f.npz --budget 0", "`--budget` must be"),
@@ -90,6 +92,10 @@ BAD = [
     # gram
     ("gram roads.csv", "`--kernel` is needed"),
     ("gram roads.csv --kernel gauss", "`--kernel` must be one of diffusion, matern"),
+    (
+        "gram roads.csv --kernel regularised_Laplacian",
+        "got 'regularised_Laplacian'; did you mean 'regularized-laplacian'?",
+    ),
     ("gram roads.csv --kernel diffusion --power 2", "`--power` has no use with `--kernel diffusion`"),
     ("gram roads.csv --kernel diffusion --lengthscale -1", "`--lengthscale` must be greater than 0"),
     ("gram roads.csv --kernel diffusion --exact --walks 3", "`--walks` has no use with `--exact`"),
@@ -131,6 +137,7 @@ BAD = [
     ("predict m0.npz -o m0.npz", "`-o` must be another file than the input"),
     # PageRank
     ("pagerank roads.csv --method magic", "`--method` must be one of power, walks, local"),
+    ("pagerank roads.csv --method wlks", "got 'wlks'; did you mean 'walks'?"),
     ("pagerank roads.csv --walks 8", "`--walks` has no use with `--method power`"),
     ("pagerank roads.csv --method local", "`--seeds` are needed"),
     ("pagerank roads.csv --method local --seeds a --tol 1", "`--tol` has no use with `--method local`"),
@@ -141,10 +148,11 @@ BAD = [
     ("pagerank roads.csv --top 3 -o -", "`--top` prints a table"),
     ("pagerank roads.csv --seeds z", "no node of the graph is named 'z'"),
     # couple and bench
+    ("couple --header --directed", "`--directed`, `--header` need a GRAPH"),
     ("couple --order 1", "`--order` must be"),
     ("couple --solver magic", "`--solver` must be one of"),
     ("couple --objective pagerank --kernel diffusion", "`--kernel`"),
-    ("couple --header", "`--header` has no use with no GRAPH"),
+    ("couple --header", "`--header` needs a GRAPH"),
     ("bench roads.csv --sizes 3", "`--sizes` must be even numbers"),
     ("bench roads.csv --rows 0", "`--rows` must be at least 1"),
     ("bench roads.csv --directed", "--undirected makes one"),
@@ -190,6 +198,11 @@ def test_the_warning_of_cut_rows_speaks_of_options(place):
     assert "raise --max-length, and a larger --budget may help too" in line
     assert "features." not in line
     assert "kernel." not in line
+
+
+def test_options_that_nothing_uses_are_refused_without_an_empty_list(place):
+    stderr = CliRunner().invoke(app, ["pagerank", "karate", "--directed"]).stderr
+    assert stderr == "graphrf: `--directed` has no use with 'karate', which is no file\n"
 
 
 def test_a_type_that_is_no_number_is_refused_by_the_parser(place):

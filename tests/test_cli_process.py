@@ -73,11 +73,8 @@ def test_help_says_what_a_command_does_and_its_exit_codes(command):
     assert sentence.strip().endswith(".")
 
 
-def test_json_is_all_that_is_printed(tmp_path):
-    done = subprocess.run(
-        [*RUN, "pagerank", "karate", "--method", "walks", "--json"],
-        capture_output=True, text=True, timeout=120, cwd=tmp_path,
-    )  # fmt: skip
+def test_json_is_all_that_is_printed():
+    done = CliRunner().invoke(app, ["pagerank", "karate", "--method", "walks", "--json"])
     record = json.loads(done.stdout)
     assert record["graph"] == {
         "source": "data set karate", "nodes": 34, "edges": 78, "directed": False, "weighted": False,
@@ -87,11 +84,11 @@ def test_json_is_all_that_is_printed(tmp_path):
     assert "\r" not in done.stderr  # no progress where nobody looks
 
 
-def test_quiet_leaves_errors_alone(tmp_path):
-    quiet = subprocess.run([*RUN, "pagerank", "karate", "-q"], capture_output=True, text=True, timeout=120)
-    assert (quiet.returncode, quiet.stderr) == (0, "")
-    wrong = subprocess.run([*RUN, "pagerank", "karat", "-q"], capture_output=True, text=True, timeout=120)
-    assert (wrong.returncode, wrong.stdout) == (2, "")
+def test_quiet_leaves_errors_alone():
+    quiet = CliRunner().invoke(app, ["pagerank", "karate", "-q"])
+    assert (quiet.exit_code, quiet.stderr) == (0, "")
+    wrong = CliRunner().invoke(app, ["pagerank", "karat", "-q"])
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
     assert "karate" in wrong.stderr
 
 
@@ -114,6 +111,8 @@ def test_an_interrupt_is_exit_code_130_and_leaves_no_file(tmp_path):
     process = subprocess.Popen(
         [*RUN, "bench", "generated-torus", "--sizes", "2", "--repeats", "100000", "--seed", "0", "-o", str(out)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # Where the tests run in the background of a shell, interrupts are ignored, which processes inherit.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert process.stderr is not None
     assert "generated-torus" in process.stderr.readline()
@@ -125,14 +124,15 @@ def test_an_interrupt_is_exit_code_130_and_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_data_set_that_cannot_be_fetched_says_where_to_put_it(tmp_path):
-    proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
-    environment = {**os.environ, **proxies, "NO_PROXY": "", "no_proxy": "", "GRAPHRF_CACHE_DIR": str(tmp_path)}
-    environment.pop("GRAPHRF_DATA_DIR", None)
-    done = subprocess.run(
-        [*RUN, "pagerank", "cora"], capture_output=True, text=True, timeout=120, env=environment, cwd=tmp_path
-    )
-    assert done.returncode == 2
+def test_a_data_set_that_cannot_be_fetched_says_where_to_put_it(tmp_path, monkeypatch):
+    for variable in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    for variable in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setenv("GRAPHRF_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("GRAPHRF_DATA_DIR", raising=False)
+    done = CliRunner().invoke(app, ["pagerank", "cora"])
+    assert done.exit_code == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert "GRAPHRF_DATA_DIR" in done.stderr

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,9 @@ import pytest
 from graphrf import _demo_words, datasets, demo, report
 from graphrf._demo_parts import GramPart, GramRow, InterpolationPart, PageRankPart, Settings
 from graphrf._demo_words import _compared
+from graphrf.kernels import Diffusion, RegularizedLaplacian
+from graphrf.sampling.powers import CompressedPowers
+from graphrf.sampling.sample import sample_features
 
 SETTINGS = Settings(n_walks=8, repeats=12, seed=3)
 
@@ -67,13 +72,89 @@ def test_same_seed_gives_the_same_numbers_and_another_seed_others(karate, ranks)
 
 
 def test_rows_of_a_large_matrix_stand_for_the_whole(karate, kernel, monkeypatch):
+    chosen, rng = RegularizedLaplacian(1.0, 2), np.random.default_rng(3)
+    whole = demo._Truth(karate.graph, chosen, rng)
     monkeypatch.setattr(demo, "_LARGEST_DENSE", 10)
     monkeypatch.setattr(demo, "_SAMPLED_ROWS", 20)
-    sampled = demo.estimate_kernel(karate, SETTINGS)
-    assert (kernel.compared_rows, sampled.compared_rows) == (34, 20)
-    for whole, part in zip(kernel.rows, sampled.rows, strict=True):
-        assert part.error == pytest.approx(whole.error, rel=0.25)
-        assert part.steps == whole.steps
+    part = demo._Truth(karate.graph, chosen, rng)
+    assert kernel.compared_rows == whole.rows.size == 34
+    assert part.rows.size == 20
+    np.testing.assert_allclose(part.values, whole.values[part.rows], atol=1e-9)
+    for seed in range(4):
+        features = sample_features(karate.graph, seed=seed)
+        assert part.error(features) == pytest.approx(whole.error(features), rel=0.25)
+
+
+class _Clock:
+    """Time that passes in calls that are watched: 100 seconds in the first of them, which compiles, then one."""
+
+    def __init__(self, monkeypatch):
+        self.now, self.calls = 0.0, []
+        monkeypatch.setattr(demo, "time", SimpleNamespace(perf_counter=lambda: self.now))
+
+    def watched(self, call):
+        def timed(*arguments, **options):
+            self.now += 1.0 if call in self.calls else 100.0
+            self.calls.append(call)
+            return call(*arguments, **options)
+
+        return timed
+
+
+def test_compilation_is_no_part_of_the_exact_methods_times(karate, monkeypatch):
+    clock = _Clock(monkeypatch)
+    monkeypatch.setattr(demo, "power_iteration", clock.watched(demo.power_iteration))
+    few = dataclasses.replace(SETTINGS, n_walks=4, repeats=2)
+    assert demo.estimate_pagerank(karate, few).exact_seconds == 1
+    monkeypatch.setattr(demo, "_LARGEST_DENSE", 10)
+    monkeypatch.setattr(demo, "_SAMPLED_ROWS", 20)
+    monkeypatch.setattr(demo, "kernel_block", clock.watched(demo.kernel_block))
+    assert demo._Truth(karate.graph, RegularizedLaplacian(1.0, 2), np.random.default_rng(0)).seconds == 1
+
+
+def test_training_is_warmed_and_what_it_warns_of_is_told_without_options(monkeypatch):
+    from graphrf.gp import regression
+
+    clock = _Clock(monkeypatch)
+    made = []
+
+    class Regressor:
+        sampler_ = CompressedPowers(32, 8)
+        kernel_, output_scale_, noise_, mean_ = Diffusion(), 1.0, 0.04, 0.0
+
+        def __init__(self, graph, *, kernel, method, seed):
+            self.n_nodes = graph.n_nodes
+            self.learned = clock.watched(f"{method}, {kernel.laplacian}".upper)
+            made.append((method, kernel.laplacian))
+
+        def fit(self, nodes, y):
+            self.learned()
+            hint = "; pass a longer `sampler` or method='series'"
+            warnings.warn(
+                f"the lengthscale stopped at {len(y)}, the longest that {self.sampler_!r} can serve: the data ask "
+                f"for more{hint}",
+                stacklevel=2,
+            )
+            return self
+
+        def predict(self, nodes, return_std):
+            return np.zeros(self.n_nodes), np.full(self.n_nodes, 0.1)
+
+    monkeypatch.setattr(regression, "GraphGPRegressor", Regressor)
+    part = demo.interpolate_mesh(demo._twisted_torus(12, 6), SETTINGS)
+    assert made == [("walks", "normalized"), ("series", "normalized")]
+    assert [row.seconds for row in part.rows] == [None, 1, 1]
+    assert [row.fitted_noise for row in part.rows] == [None, 0.2, 0.2]
+    assert part.notes == tuple(
+        f"Gaussian process, {words}: the lengthscale stopped at 29, the longest that these rows can serve."
+        for words in ("sampled rows", "exact series")
+    )
+    text = " ".join(report.as_text(part).split())
+    assert all(note in text for note in part.notes)
+    assert "`" not in text
+    # Noise of 0.2 where 0.1 was added: deviations of 0.1 leave out sqrt(0.2^2 - 0.1^2).
+    assert "Training found noise of deviation 0.2, more than the 0.1 that was added" in text
+    assert "With it the expected error is 0.2," in text
 
 
 def test_pagerank_is_exact_up_to_the_stated_error(ranks):
@@ -110,9 +191,12 @@ def test_speeds_are_predicted_at_sensors_that_were_not_shown():
         pytest.skip(f"San Jose is not at hand: {error}")
     part = demo.interpolate_traffic(data, SETTINGS)
     assert (part.n_observed, part.n_predicted, part.unit) == (250, 75, "mph")
-    constant, walks, series = part.rows
+    constant, walks, series, combinatorial = part.rows
     assert walks.rmse < constant.rmse
-    assert series.rmse < constant.rmse
+    assert combinatorial.rmse < series.rmse < constant.rmse
+    text = report.as_text(part)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "With the combinatorial one" in text
     assert all(0.7 < row.coverage <= 1 for row in part.rows)
     hidden = np.isfinite(part.truth) & np.isnan(part.observed)
     assert np.sqrt(np.mean((part.mean - part.truth)[hidden] ** 2)) == pytest.approx(walks.rmse)
@@ -212,6 +296,18 @@ def test_command_gives_the_settings_again():
     assert report.command(settings) == (
         "graphrf demo --dataset cora --mesh 'a mesh' --traffic --walks 8 --repeats 3 --p-halt 0.3 --seed 5"
     )
+
+
+def test_short_times_are_plain_numbers():
+    times = {
+        0.00071: "0.71 ms",
+        0.0271: "27 ms",
+        0.0996: "100 ms",
+        0.8849: "880 ms",
+        1.04: "1.0 s",
+        83.2: "83.2 s",
+    }
+    assert {seconds: _demo_words._seconds(seconds) for seconds in times} == times
 
 
 def test_every_kind_of_part_has_a_name_in_json():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,11 @@ from graphrf.cli.output import OutputPath, Result, check_output, deliver
 from graphrf.cli.reading import GraphSource, Reading, load
 from graphrf.cli.running import Seeding, Talking, Threads
 
+if TYPE_CHECKING:
+    import numpy as np
+
+# So near the shares of the classes, probabilities say nothing of a node.
+_LITTLE = 0.05
 EXAMPLES = (
     "graphrf classify karate clubs.csv -o probabilities.csv --seed 0",
     "graphrf classify karate clubs.csv --predictive integrated --nodes 8,9 --seed 0",
@@ -71,6 +76,8 @@ def classify(
         n_threads=threads.threads,
     ).fit(positions, np.array(labels))
     probabilities = gp.predict_proba(chosen)
+    if chosen is None:
+        _remark_on_little(gp.classes_, np.array(labels), probabilities, talking)
     best = gp.classes_[probabilities.argmax(axis=1)]
     shares = dict(zip(gp.classes_.tolist(), probabilities.T, strict=True))
     facts: dict[str, Any] = {
@@ -89,3 +96,16 @@ def classify(
         output,
         talking,
     )
+
+
+def _remark_on_little(
+    classes: np.ndarray, labels: np.ndarray, probabilities: np.ndarray, talking: Talking
+) -> None:
+    """Say it where the probabilities of all nodes are near what the labels say without a graph."""
+    shares = (labels[:, None] == classes).mean(axis=0)
+    furthest = float(abs(probabilities - shares).max())
+    if furthest < _LITTLE:
+        talking.remark(
+            f"every probability is within {furthest:.2g} of its class's share of the labels: the graph and these "
+            "labels tell hardly more than that"
+        )

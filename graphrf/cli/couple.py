@@ -10,7 +10,7 @@ from graphrf.cli.kernels import KernelChoice
 from graphrf.cli.output import Result, check_output, deliver
 from graphrf.cli.reading import GRAPH_HELP, Reading, load
 from graphrf.cli.running import Talking
-from graphrf.cli.unused import refuse_unused
+from graphrf.cli.unused import refuse_without
 
 PANEL = "Coupling"
 EXAMPLES = (
@@ -62,7 +62,7 @@ def couple(
         from dataclasses import asdict
 
         given = {f"--{name.replace('_', '-')}": value for name, value in asdict(reading).items()}
-        refuse_unused(given, (), "no GRAPH")
+        refuse_without(given, "a GRAPH")
     loaded = None if graph is None else load(graph, reading, talking)
 
     from graphrf.matching.learn import learn_coupling

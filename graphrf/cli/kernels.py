@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphrf.cli.unused import refuse_unused
+from graphrf.cli.choices import require_known
+from graphrf.cli.unused import refuse_unused, refuse_without
 
 if TYPE_CHECKING:
     from graphrf.kernels import Kernel
@@ -47,7 +48,7 @@ class KernelChoice:
     def optional(self) -> Kernel | None:
         """The kernel; None, and no hyperparameters, where none is named."""
         if self.kernel is None:
-            refuse_unused(self._given, (), "no `--kernel`")
+            refuse_without(self._given, "`--kernel`")
             return None
         return self.made(self.kernel)
 
@@ -61,8 +62,7 @@ class KernelChoice:
     def made(self, default: str) -> Kernel:
         """The kernel, `default` where none is named."""
         name = (self.kernel or default).lower().replace("_", "-")
-        if name not in KERNELS:
-            raise ValueError(f"`--kernel` must be one of {', '.join(KERNELS)}, got {self.kernel!r}")
+        require_known("--kernel", name, KERNELS, given=self.kernel)
         class_name, takes = KERNELS[name]
         given = self._given
         refuse_unused(given, takes, f"`--kernel {name}`")

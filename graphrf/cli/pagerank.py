@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from graphrf.cli.choices import require_known
 from graphrf.cli.nodes import NodeNames
 from graphrf.cli.output import OutputPath, Result, aligned, check_output, deliver
 from graphrf.cli.reading import GraphSource, Loaded, Reading, load
@@ -84,8 +85,7 @@ def pagerank(
         "--seeds": seeds, "--tol": tol, "--max-iter": max_iter, "--walks": walks, "--batches": batches,
         "--seed": seeding.seed,
     }  # fmt: skip
-    if method not in _TAKES:
-        raise ValueError(f"`--method` must be one of {', '.join(_TAKES)}, got {method!r}")
+    require_known("--method", method, _TAKES)
     refuse_unused(given, _TAKES[method], f"`--method {method}`")
     if method == "local" and seeds is None:
         raise ValueError("`--seeds` are needed with `--method local`: the nodes that are asked about")

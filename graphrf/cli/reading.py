@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,10 @@ PANEL = "Reading the graph"
 GRAPH_HELP = (
     "An edge list, GML, GraphML, MatrixMarket, npz or mesh file, a graph's folder, or the name of a data set "
     "(`graphrf datasets`). A file of that name wins."
+)
+_DISTANCES = frozenset(
+    ("length", "lengths", "distance", "distances", "dist", "cost", "costs", "time", "duration", "km")
+    + ("kilometres", "kilometers", "mile", "miles", "metre", "metres", "meter", "meters", "minutes", "seconds")
 )
 GraphSource = Annotated[str, typer.Argument(metavar="GRAPH", help=GRAPH_HELP, show_default=False)]
 
@@ -94,6 +99,11 @@ def load(source: str, reading: Reading, talking: Talking) -> Loaded:
         also = "" if kind == "folder" or not _is_dataset(source) else ", not the data set of that name"
         loaded = Loaded(graph, f"{kind} {source}")
         talking.remark(f"{graph!r} from the {loaded.source}{also}")
+        if reading.weight is not None and reading.weight_is is None and _sounds_like_distance(reading.weight):
+            talking.remark(
+                f"the weights in {reading.weight!r} are taken as similarities: large means near here. Lengths "
+                "want `--weight-is distance`; `--weight-is similarity` ends this remark"
+            )
         return loaded
     refuse_unused(given, (), f"{source!r}, which is no file")
     graph = _of_dataset(source)
@@ -125,6 +135,12 @@ def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph
     return graph, "file"
 
 
+def _sounds_like_distance(title: str) -> bool:
+    """Whether a word of a title says that large weights mean far."""
+    words = re.findall("[A-Z]?[a-z]+|[A-Z]+", title)
+    return not _DISTANCES.isdisjoint(word.lower() for word in words)
+
+
 def column(text: str) -> str | int:
     """A column by its title, or, where it is a number, by position from 0."""
     return int(text) if text.isascii() and text.isdigit() else text
@@ -147,13 +163,12 @@ def _of_dataset(name: str) -> Graph:
     from graphrf import datasets
 
     if name not in datasets.names():
-        import difflib
+        from graphrf._checks import did_you_mean
 
-        near = difflib.get_close_matches(name.lower(), datasets.names(), n=3, cutoff=0.6)
-        hint = f"did you mean {', '.join(map(repr, near))}? " if near else ""
+        like = did_you_mean(name.lower(), datasets.names())
         raise FileNotFoundError(
-            f"GRAPH must be a file, a graph's folder or a data set, got {name!r}, which is none; {hint}"
-            "`graphrf datasets` lists the data sets"
+            f"GRAPH must be a file, a graph's folder or a data set, got {name!r}, which is none; "
+            f"{f'{like} ' if like else ''}`graphrf datasets` lists the data sets"
         )
     graph = datasets.load(name).graph
     if graph is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from graphrf.cli.choices import require_known
 from graphrf.cli.unused import refuse_unused
 
 if TYPE_CHECKING:
@@ -83,8 +84,7 @@ class Sampling:
         from graphrf.sampling.powers import CompressedPowers, CutPowers, ExactPowers
 
         name = self._name
-        if name not in _TAKES:
-            raise ValueError(f"`--sampler` must be one of {', '.join(_TAKES)}, got {name!r}")
+        require_known("--sampler", name, _TAKES)
         given = {
             "--budget": self.budget, "--walks": self.walks, "--lengths": self.lengths, "--p-halt": self.p_halt,
             "--max-length": self.max_length, "--directions": self.directions,
@@ -131,9 +131,7 @@ class Sampling:
             refuse_unused(given, (), "`--lengths auto`")
             return self._auto(kernel)
         if not Path(law).is_file():
-            raise ValueError(
-                f"`--lengths` must be one of {', '.join(_LENGTHS)} or a file of `graphrf couple`, got {law!r}"
-            )
+            require_known("--lengths", law, _LENGTHS, also=" or a file of `graphrf couple`")
         try:
             coupling = lengths.Coupling.load(law)
         except ValueError as error:

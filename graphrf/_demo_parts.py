@@ -91,6 +91,7 @@ class GramPart:
     curves : the laws of the figure at several numbers of walks, by label
     compared_rows : rows of the matrix that were compared
     exact_seconds : time of computing these exactly
+    too_short : whether walks end so early that estimates have a huge variance
     """
 
     source: Source
@@ -102,6 +103,7 @@ class GramPart:
     curves: dict[str, tuple[GramRow, ...]]
     compared_rows: int
     exact_seconds: float
+    too_short: bool
     coupling: Coupling = field(repr=False)
 
 

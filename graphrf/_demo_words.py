@@ -16,6 +16,10 @@ from graphrf._demo_parts import (
     Part,
 )
 
+_TOO_SHORT = (
+    "Walks that end with probability {:g} before every step are too short for this kernel: all but the truncated "
+    "ones have a huge variance. A smaller --p-halt makes them longer."
+)
 # Intervals for 95 % that hold less are called too narrow.
 _HONEST = 0.93
 
@@ -120,7 +124,7 @@ def _kernel(part: GramPart) -> Section:
         ),
         n_words=2,
         best=part.rows.index(best),
-        findings=(finding, coupled),
+        findings=(finding, coupled, *([_TOO_SHORT.format(part.p_halt)] if part.too_short else [])),
     )
 
 

@@ -29,7 +29,7 @@ from graphrf._demo_parts import (
 )
 from graphrf._progress import progress_bar
 from graphrf.datasets import Dataset
-from graphrf.features import Features
+from graphrf.features import Features, HeavyTailWarning
 from graphrf.gp.metrics import coverage, rmse
 from graphrf.graph import Graph
 from graphrf.kernels import Diffusion, Kernel, RegularizedLaplacian
@@ -210,9 +210,12 @@ def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False
 
     truth = _Truth(graph, kernel, np.random.default_rng(settings.seed))
     done: dict[tuple[str, str, int], GramRow] = {}
-    with progress_bar(
-        "kernel", None if progress else False, total=len(tasks) * settings.repeats, leave=False
-    ) as bar:
+    bar_of = None if progress else False
+    with (
+        progress_bar("kernel", bar_of, total=len(tasks) * settings.repeats, leave=False) as bar,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", HeavyTailWarning)  # told by the part
         for task in tasks:
             done[task] = _gram_row(task, graph, truth, sampler_of(*task), settings, bar.update)
     return GramPart(
@@ -225,8 +228,20 @@ def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False
         curves={label: tuple(done[(*case, n)] for n in walks) for label, case in in_figure.items()},
         compared_rows=truth.rows.size,
         exact_seconds=truth.seconds,
+        too_short=_too_short(graph, kernel, sampler_of("independent", "independent", m)),
         coupling=SigmaCoupled(settings.p_halt).coupling,
     )
+
+
+def _too_short(graph: Graph, kernel: Kernel, sampler: RandomWalks | CompressedPowers) -> bool:
+    """Whether walks end so early that estimates of the kernel have a huge variance."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HeavyTailWarning)
+        try:
+            sample_features(graph, sampler, nodes=[0], seed=0).matrix(kernel)
+        except HeavyTailWarning:
+            return True
+    return False
 
 
 def _gram_row(

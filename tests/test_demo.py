@@ -51,6 +51,13 @@ def test_stratified_walks_beat_independent_ones_and_the_table_holds_every_case(k
     assert all(1 < row.nonzeros < 34 for row in kernel.rows)
 
 
+def test_walks_that_end_too_early_are_told_in_the_report_alone(karate, kernel):
+    few = dataclasses.replace(SETTINGS, n_walks=4, repeats=2, p_halt=0.8)
+    early = demo.estimate_kernel(karate, few)  # a warning would be an error here
+    assert "too short for this kernel" in report.as_text(early)
+    assert "too short" not in report.as_text(kernel)
+
+
 def test_curves_fall_with_walks_and_share_the_table_s_numbers(kernel):
     for label, rows in kernel.curves.items():
         errors = [row.error for row in rows]

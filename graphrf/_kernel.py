@@ -35,7 +35,8 @@ class Kernel:
 
     A kernel of your own supplies `hyperparameters` and, for a checked scale s, `_taylor(n, s)`,
     `_modulation(n, s)`, `_jacobian(n, s)`, `_tail(length, s)`, `_spectrum(eigenvalues, s)` and
-    `_root_spectrum(eigenvalues, s)`; all else follows. The series must have sum |f_k| finite.
+    `_root_spectrum(eigenvalues, s)`; all else follows. The series must have sum |f_k| finite. `_log_slopes`
+    spares training long sums of powers.
 
     Coefficients depend on the scale s. For the normalized Laplacian it is 1 and may be left out; for the
     combinatorial one it depends on the graph: pass `scale=graph.laplacian_scale("combinatorial")`.
@@ -70,6 +71,13 @@ class Kernel:
 
     def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         raise NotImplementedError
+
+    def _log_slopes(self, eigenvalues: np.ndarray) -> np.ndarray | None:
+        """d log g / d(hyperparameter), shape (len(eigenvalues), number of hyperparameters), finite.
+
+        None: not in closed form; derivatives are then sums of the series of `_jacobian`.
+        """
+        return None
 
     def _nth_root(self, n: int) -> Kernel:
         """R with R^n = K, n > 1."""

@@ -95,6 +95,9 @@ class Diffusion(Kernel):
     def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         return np.asarray(np.exp(-0.25 * self.lengthscale**2 * eigenvalues))
 
+    def _log_slopes(self, eigenvalues: np.ndarray) -> np.ndarray:
+        return -self.lengthscale * eigenvalues[:, None]
+
     def _nth_root(self, n: int) -> Diffusion:
         return self.replace(lengthscale=self.lengthscale / math.sqrt(n))
 
@@ -179,6 +182,11 @@ class RegularizedLaplacian(_InversePower):
     def _coefficients(self) -> tuple[float, float, float]:
         return 1.0, self.lengthscale**2, self.power
 
+    def _log_slopes(self, eigenvalues: np.ndarray) -> np.ndarray:
+        odds = self.lengthscale**2 * eigenvalues
+        in_lengthscale = (-2 * self.power / self.lengthscale) * (odds / (1 + odds))
+        return np.stack([in_lengthscale, -np.log1p(odds)], axis=1)
+
     def _nth_root(self, n: int) -> RegularizedLaplacian:
         return self.replace(power=self.power / n)
 
@@ -233,6 +241,11 @@ class Matern(_InversePower):
     @property
     def _coefficients(self) -> tuple[float, float, float]:
         return 2 * self.nu / self.lengthscale**2, 1.0, self.nu
+
+    def _log_slopes(self, eigenvalues: np.ndarray) -> np.ndarray:
+        kappa, _, nu = self._coefficients
+        share = kappa / (kappa + eigenvalues)
+        return np.stack([-np.log(kappa + eigenvalues) - share, (2 * nu / self.lengthscale) * share], axis=1)
 
     def _nth_root(self, n: int) -> Matern:
         return self.replace(nu=self.nu / n, lengthscale=self.lengthscale / math.sqrt(n))

@@ -26,8 +26,8 @@ from graphrf.kernels import Kernel
 
 # Chebyshev terms below this share of the largest value are left out of K[S, S].
 _TOLERANCE = 1e-9
-# Terms of the modulation that enter derivatives and, at most, the factor of the series: reached only by
-# kernels whose series decays slowly, where the rest is far below statistical error.
+# Terms of the modulation that enter derivatives without a closed form and, at most, the factor of the series:
+# reached only by kernels whose series decays slowly, where the rest is far below statistical error.
 LONGEST_SERIES = 20_000
 _TABLE_CHUNK = 32
 _BLOCK_COLUMNS = 16
@@ -61,17 +61,30 @@ def jacobian_columns(kernel: Kernel, names: Sequence[str], n: int, scale: float)
     return kernel.modulation_jacobian(n, scale)[:, [order.index(name) for name in names]]
 
 
+def root_derivatives(kernel: Kernel, names: Sequence[str], gap: np.ndarray, scale: float) -> np.ndarray:
+    r"""dF/d(hyperparameter) at 1 less eigenvalues of W, shape (len(gap), len(names)).
+
+    F d log g / 2 where the kernel has that in closed form, else the sum of (df_k / dtheta) x^k, whose terms beyond
+    `LONGEST_SERIES` are left out.
+    """
+    if not names:
+        return np.zeros((gap.size, 0))
+    slopes = kernel._log_slopes(scale * gap)
+    if slopes is not None:
+        order = list(kernel.hyperparameters)
+        half = 0.5 * kernel.root_spectrum(scale * gap, scale)
+        return np.asarray(half[:, None] * slopes[:, [order.index(name) for name in names]])
+    jacobian = jacobian_columns(kernel, names, series_length(kernel, scale, 1e-11) + 1, scale)
+    return np.stack([polynomial(column)(gap) for column in jacobian.T], axis=1)
+
+
 def spectral_derivatives(kernel: Kernel, names: Sequence[str], x: np.ndarray, scale: float) -> np.ndarray:
     r"""dg/d(hyperparameter) at eigenvalues x of W, shape (len(x), len(names)), for K = g(W).
 
-    g = F^2, so dg = 2 F dF with dF(x) = sum_k (df_k / dtheta) x^k.
+    g = F^2, so dg = 2 F dF.
     """
-    if not names:
-        return np.zeros((x.size, 0))
     gap = 1 - x
-    jacobian = jacobian_columns(kernel, names, series_length(kernel, scale, 1e-10) + 1, scale)
-    slopes = np.stack([polynomial(column)(gap) for column in jacobian.T], axis=1)
-    return 2.0 * kernel.root_spectrum(scale * gap, scale)[:, None] * slopes
+    return 2.0 * kernel.root_spectrum(scale * gap, scale)[:, None] * root_derivatives(kernel, names, gap, scale)
 
 
 class SeriesGram:
@@ -141,7 +154,7 @@ class SeriesGram:
             if size <= n // 2 or n // 2 > self._max_degree:
                 break
             n *= 2
-        if names:  # once: derivatives are what costs, and do not decide the degree
+        if names:  # once: derivatives do not decide the degree
             slopes = spectral_derivatives(kernel, names, 1 - gap, self._scale)
             c = np.hstack([c, _cosine_coefficients(slopes)])
         return c[:size]

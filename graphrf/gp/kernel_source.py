@@ -13,14 +13,13 @@ import torch
 from torch import Tensor
 
 from graphrf import _feature_bounds
-from graphrf._chebyshev import polynomial
 from graphrf._device_record import row_numbers as device_row_numbers
 from graphrf._feature_bounds import TruncationWarning
 from graphrf._feature_rows import row_numbers
 from graphrf.factor import Factor
 from graphrf.features import Features
 from graphrf.gp.device_factors import DeviceFeatures, DeviceSeries
-from graphrf.gp.gram import jacobian_columns, series_length
+from graphrf.gp.gram import jacobian_columns, root_derivatives
 from graphrf.gp.step_squares import step_squares
 from graphrf.gp.torch_factor import HostFactor, TorchFactor
 from graphrf.graph import Graph
@@ -239,24 +238,21 @@ class SeriesSource:
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Chebyshev coefficients of F and its derivatives, by values at Chebyshev points; cut below 1e-12."""
-        derivatives = []
-        if names:
-            jacobian = jacobian_columns(kernel, names, series_length(kernel, self.scale, 1e-11) + 1, self.scale)
-            derivatives = [polynomial(column) for column in jacobian.T]
         n = 64
         while True:
             gap = (1 - self._low) * np.sin(0.5 * np.pi * np.arange(n + 1) / n) ** 2  # 1 - x, exact near x = 1
-            values = [kernel.root_spectrum(self.scale * gap, self.scale), *(slope(gap) for slope in derivatives)]
-            c = scipy.fft.dct(np.transpose(values), type=1, axis=0) / n
+            root = kernel.root_spectrum(self.scale * gap, self.scale)[:, None]
+            values = np.hstack([root, root_derivatives(kernel, names, gap, self.scale)])
+            c = scipy.fft.dct(values, type=1, axis=0) / n
             c[[0, -1]] *= 0.5
-            needed = (np.abs(c) > _CHEBYSHEV_TOL * np.abs(values).max(axis=1)).any(axis=1)
+            needed = (np.abs(c) > _CHEBYSHEV_TOL * np.abs(values).max(axis=0)).any(axis=1)
             size = int(np.flatnonzero(needed)[-1]) + 1 if needed.any() else 1
             # only the lower half is trusted: the function's higher terms are folded back onto the upper one
             if size <= n // 2 or n // 2 > _LARGEST_DEGREE:
                 break
             n *= 2
         if size > _LARGEST_DEGREE + 1:
-            lost = float(np.abs(c[_LARGEST_DEGREE + 1 :, 0]).sum()) / float(np.abs(values[0]).max())
+            lost = float(np.abs(c[_LARGEST_DEGREE + 1 :, 0]).sum()) / float(np.abs(values[:, 0]).max())
             if lost > _MUCH and not self._warned:
                 self._warned = True
                 warnings.warn(

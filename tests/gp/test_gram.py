@@ -8,7 +8,15 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf import _chebyshev
-from graphrf.gp.gram import FactorGram, SeriesGram, product, spectral_derivatives
+from graphrf.gp.gram import (
+    FactorGram,
+    SeriesGram,
+    jacobian_columns,
+    product,
+    root_derivatives,
+    series_length,
+    spectral_derivatives,
+)
 from graphrf.matching.spectrum import density_of_states
 from graphrf.series import SeriesFactor, kernel_block
 
@@ -60,7 +68,7 @@ LONG = [
     grf.Diffusion(8.0, laplacian="combinatorial"),
     grf.RegularizedLaplacian(30.0),
     grf.RegularizedLaplacian(8.0, laplacian="combinatorial"),
-    grf.Matern(nu=1.5, lengthscale=40.0),
+    grf.Matern(nu=1.5, lengthscale=60.0),
     grf.Matern(nu=1.5, lengthscale=8.0, laplacian="combinatorial"),
 ]
 
@@ -80,30 +88,54 @@ def test_derivatives_of_long_kernels_are_those_of_the_dense_kernel(kernel):
     np.testing.assert_allclose(matrix, expected, atol=1e-7 * largest)
     for (name, value), change in zip(kernel.hyperparameters.items(), changes, strict=True):
         expected = _differences(kernel, graph, name, 1e-5 * value)[block]
-        np.testing.assert_allclose(value * change, value * expected, atol=1e-6 * largest)
+        np.testing.assert_allclose(value * change, value * expected, rtol=1e-6, atol=1e-6 * largest)
         assert np.abs(value * expected).max() > 1e-3 * largest
 
 
-def test_a_long_kernels_derivatives_are_evaluated_as_often_as_a_short_ones(grid, monkeypatch):
-    points = []
+CLOSED = [kernel for kernel in KERNELS if kernel._log_slopes(np.ones(1)) is not None]
 
-    def counted(f):
-        evaluate = _chebyshev.polynomial(f)
 
-        def evaluate_and_count(gap):
-            points.append(gap.size)
-            return evaluate(gap)
+@pytest.mark.parametrize("kernel", CLOSED, ids=repr)
+def test_closed_forms_of_derivatives_are_the_sums_of_powers(kernel):
+    scale = 1.0 if kernel.laplacian == "normalized" else 6.0
+    gap = np.linspace(0.0, 2.0 if kernel.laplacian == "normalized" else 1.0, 50)
+    names = list(kernel.hyperparameters)
+    jacobian = jacobian_columns(kernel, names, series_length(kernel, scale, 1e-11) + 1, scale)
+    expected = np.polynomial.polynomial.polyval(1 - gap, jacobian).T
+    got = root_derivatives(kernel, names, gap, scale)
+    np.testing.assert_allclose(got, expected, atol=1e-7 * np.abs(expected).max())
+    np.testing.assert_array_equal(root_derivatives(kernel, names[::-1], gap, scale), got[:, ::-1])
 
-        return evaluate_and_count
 
-    monkeypatch.setattr("graphrf.gp.gram.polynomial", counted)
+@pytest.mark.parametrize(
+    "kernel", [grf.RegularizedLaplacian(100.0), grf.Matern(nu=1.5, lengthscale=100.0)], ids=repr
+)
+def test_derivatives_at_the_longest_lengthscale_hold_every_term(kernel):
+    gap = np.array([0.0, 1e-4, 1e-3, 0.1, 2.0])
+    names = list(kernel.hyperparameters)
+    for name, slopes in zip(names, spectral_derivatives(kernel, names, 1 - gap, 1.0).T, strict=True):
+        step = 1e-5 * kernel.hyperparameters[name]
+        up, down = (
+            kernel.replace(**{name: kernel.hyperparameters[name] + h}).spectrum(gap) for h in (step, -step)
+        )
+        expected = (up - down) / (2 * step)
+        np.testing.assert_allclose(slopes, expected, atol=1e-7 * np.abs(expected).max())
+    # a sum of as many powers as there used to be is off by a hundredth and more
+    cut = np.polynomial.polynomial.polyval(1 - gap, kernel.modulation_jacobian(20_001)).T
+    whole = root_derivatives(kernel, names, gap, 1.0)
+    assert (np.abs(cut - whole).max(axis=0) > 0.01 * np.abs(whole).max(axis=0)).any()
+
+
+def test_long_kernels_take_no_sums_of_powers(grid, monkeypatch):
+    sums = []
+    monkeypatch.setattr("graphrf.gp.gram.polynomial", lambda f: sums.append(f.size) or _chebyshev.polynomial(f))
     gram = SeriesGram(grid, "normalized", np.arange(5), max_degree=1_000)
-    for lengthscale in (1.0, 60.0):
-        points.clear()
-        kernel = grf.Matern(nu=1.5, lengthscale=lengthscale)
-        gram(kernel, ["lengthscale"])
-        assert len(points) == 1
-        assert points[0] <= max(65, 4 * gram.degree(kernel) + 1)
+    for kernel in LONG:
+        if kernel.laplacian == "normalized":
+            gram(kernel, ["lengthscale"])
+    assert not sums
+    gram(grf.PStepRandomWalk(alpha=2.5, steps=3), ["alpha"])  # which has no closed form: once an evaluation
+    assert len(sums) == 1
 
 
 def test_degree_says_what_fits(grid):

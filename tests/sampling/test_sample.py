@@ -307,7 +307,7 @@ def test_the_loop_is_compiled_once_for_all_graphs_and_laws(weighted_graph, plain
     turned = grf.Coupling(np.asfortranarray([[1, 0], [0, 1]]))
     grf.sample_features(karate, grf.RandomWalks(3, grf.SigmaCoupled(0.2, turned)), nodes=[0], seed=0)
     # Another test walks on indices of 64 bits, perhaps in this process: one more, and meant.
-    assert sum(str(signature[0].dtype) == "int32" for signature in walk_block.signatures) == 1
+    assert sum(str(signature[1].dtype) == "int32" for signature in walk_block.signatures) == 1
 
 
 def test_a_drawn_seed_is_recorded_and_repeats_the_result(weighted_graph):

@@ -40,7 +40,7 @@ test-full: lint docs
 # The site and the demo's report in a real browser: Chromium, on the PATH or in CHROMIUM.
 test-browser: docs demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
-	$(BIN)/python -m pytest tests/test_browser_check.py
+	$(BIN)/python -m pytest tests/package/test_browser_check.py
 	$(BIN)/python checks/browser.py --site out/site --report out/report.html --screenshots out/screenshots
 
 # What is released: built, and used in clean environments; about half an hour. `make test-package ARGS="--only build,core"`

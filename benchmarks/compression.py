@@ -51,8 +51,8 @@ from _machine import header
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 import graphrf as grf
-from graphrf.sampling import powers, prepared_powers
-from graphrf.series import kernel_block
+from graphrf.kernels.series import kernel_block
+from graphrf.sampling.powers import powers, prepared
 
 GRAPHS = ("eu-core", "cora", "mesh-idler-riser", "san-jose")
 KERNELS = {
@@ -78,12 +78,12 @@ def random(walk: sp.csr_matrix, symmetric_mode: bool) -> np.ndarray:
 
 # What is changed: a module, the name in it, and its other value.
 CHANGES: dict[str, tuple[Any, str, Any]] = {
-    "size 0": (prepared_powers, "LEVEL", 0.0),
-    "size .5": (prepared_powers, "LEVEL", 0.5),
+    "size 0": (prepared, "LEVEL", 0.0),
+    "size .5": (prepared, "LEVEL", 0.5),
     "2 picks": (powers, "PICKS", 2),
     "whole": (powers, "PICKS", 0),
-    "degrees": (prepared_powers, "reverse_cuthill_mckee", by_degree),
-    "random": (prepared_powers, "reverse_cuthill_mckee", random),
+    "degrees": (prepared, "reverse_cuthill_mckee", by_degree),
+    "random": (prepared, "reverse_cuthill_mckee", random),
 }
 NAMES = (*CHANGES, "falling", "walks")
 
@@ -94,12 +94,12 @@ def changed(name: str) -> Iterator[None]:
     module, attribute, value = CHANGES[name]
     shipped = getattr(module, attribute)
     setattr(module, attribute, value)
-    prepared_powers._relabelled.clear()
+    prepared._relabelled.clear()
     try:
         yield
     finally:
         setattr(module, attribute, shipped)
-        prepared_powers._relabelled.clear()
+        prepared._relabelled.clear()
 
 
 class Measured(NamedTuple):

@@ -22,10 +22,10 @@ import numpy as np
 from _machine import header
 
 import graphrf as grf
-from graphrf.lengths import Survival
 from graphrf.matching.learn import erdos_renyi
 from graphrf.matching.quadratic import QuadraticCost, local_search
 from graphrf.matching.quantiles import tile_modulations, tile_spectra
+from graphrf.sampling.walks.lengths import Survival
 
 GRAPHS = ("karate", "dolphins", "football")
 KERNELS = (

@@ -26,7 +26,7 @@ from walks import grid, random_graph
 import graphrf as grf
 from graphrf.gp import GRFKernel, device_draws
 from graphrf.pagerank import pagerank, power_iteration
-from graphrf.sampling.torch_walks import DeviceWalks
+from graphrf.sampling.walks.walks_torch import DeviceWalks
 
 PARTS = ("walks", "features", "products", "pagerank", "gp", "large")
 # Of a step that walks cannot do without: two numbers of `indptr` and a neighbour, each from a sector of 32 bytes

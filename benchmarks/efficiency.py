@@ -32,7 +32,7 @@ import scipy.sparse as sp
 from _machine import header
 
 import graphrf as grf
-from graphrf.series import SeriesFactor, kernel_block
+from graphrf.kernels.series import SeriesFactor, kernel_block
 
 GRAPHS = {
     "san-jose": "road and mesh",

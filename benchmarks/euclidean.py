@@ -22,10 +22,10 @@ import numpy as np
 from _machine import header
 from sklearn.kernel_approximation import RBFSampler
 
-from graphrf._threads import thread_count
+from graphrf._base.threads import thread_count
 from graphrf.euclidean.feature_map import in_blocks
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
-from graphrf.euclidean.frequencies import draw_frequencies
+from graphrf.euclidean.frequencies.draw import draw_frequencies
 from graphrf.euclidean.kernels import stationary_kernel
 
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from _machine import header, timed
 
 import graphrf as grf
-from graphrf import _matrix_files
+from graphrf.graph import matrix_files
 
 
 def main() -> None:
@@ -39,10 +39,10 @@ def main() -> None:
         np.savez(plain, **arrays)
         cases = {
             "MatrixMarket, against scipy": (
-                lambda: _matrix_files.read_matrix_market(market),
+                lambda: matrix_files.read_matrix_market(market),
                 lambda: scipy.io.mmread(market),
             ),
-            "npz of scipy, against scipy": (lambda: _matrix_files.read_npz(npz), lambda: sp.load_npz(npz)),
+            "npz of scipy, against scipy": (lambda: matrix_files.read_npz(npz), lambda: sp.load_npz(npz)),
             "features loaded, against numpy.load": (
                 lambda: grf.load_features(ours),
                 lambda: [np.load(plain)[name] for name in arrays],

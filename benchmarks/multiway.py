@@ -23,11 +23,11 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 import graphrf as grf
-from graphrf.lengths import Survival
+from graphrf.kernels.spectrum import density_of_states
 from graphrf.matching.multiway import multiway_cost, solve_multiway
 from graphrf.matching.quantiles import tile_modulations, tile_spectra
-from graphrf.matching.spectrum import density_of_states
-from graphrf.sampling.walks import draw_lengths
+from graphrf.sampling.walks.lengths import Survival
+from graphrf.sampling.walks.loops import draw_lengths
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 P_HALTS = (0.1, 0.3)
@@ -47,7 +47,7 @@ def spectra_of(graph: grf.Graph, p_halt: float, order: int) -> tuple[np.ndarray,
     return tile_spectra(coefficients, points), weights
 
 
-def laws(graph: grf.Graph, p_halt: float, n_walkers: int) -> dict[str, grf.lengths.LengthLaw]:
+def laws(graph: grf.Graph, p_halt: float, n_walkers: int) -> dict[str, grf.LengthLaw]:
     made = {"iid": grf.IID(p_halt), "sigma": grf.SigmaCoupled(p_halt), "stratified": grf.Stratified(p_halt)}
     for name, order in (("multiway 30", 30), ("multiway 4m", 4 * n_walkers)):
         spectra, weights = spectra_of(graph, p_halt, order)

@@ -145,7 +145,7 @@ def three(values: list[float], digits: int) -> str:
 
 def choices() -> None:
     """Nanoseconds a step of the loops alone, on one thread, by the number of sources that advance together."""
-    import graphrf.sampling.random_walks as module
+    import graphrf.sampling.walks.random_walks as module
 
     together = (1, 4, 16, 64, 256)
     print(f"{TITLE} {'sources that advance together: ns a step (median of 5, in turn)':>8}")

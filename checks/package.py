@@ -88,8 +88,8 @@ CORE_TESTS = (
     "tests/sampling",
     "tests/pagerank",
     "tests/matching",
-    "tests/test_features.py",
-    "tests/test_package.py",
+    "tests/features",
+    "tests/package/test_package.py",
 )
 NOT_OF_THE_CORE = ("torch", "sklearn", "gpytorch", "botorch", "matplotlib", "trimesh", "dask", "torch_geometric")
 
@@ -215,7 +215,7 @@ def check_build(work: Workplace) -> str:
         (info,) = {name.split("/")[0] for name in packed if ".dist-info/" in name}
         metadata = archive.read(f"{info}/METADATA")
     wanted = {name for name in files if name.startswith("graphrf/")}
-    for name in ("py.typed", "registry.json", "permutations.json"):
+    for name in ("py.typed", "datasets/registry.json", "sampling/walks/permutations.json"):
         assert f"graphrf/{name}" in wanted, name
     extra = {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt")}
     must_be_equal("the wheel", packed, wanted | extra | {f"{info}/licenses/LICENSE"})

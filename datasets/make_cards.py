@@ -2,7 +2,7 @@
 
     python datasets/make_cards.py
 
-Run it after a change of `graphrf/registry.json`; a test compares the cards with the registry. The data
+Run it after a change of `graphrf/datasets/registry.json`; a test compares the cards with the registry. The data
 themselves are third parties' and never stored here.
 """
 

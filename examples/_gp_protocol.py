@@ -14,8 +14,8 @@ from scipy.optimize import minimize
 
 import graphrf as grf
 from graphrf.gp import ExactGraphGP, metrics
+from graphrf.kernels.series import kernel_block
 from graphrf.plot import COLOURS
-from graphrf.series import kernel_block
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,7 +23,7 @@ import numpy as np
 from _figures import doublings, figure, legend_below, look
 from _options import add_figure_option
 
-from graphrf.euclidean.frequencies import draw_frequencies
+from graphrf.euclidean.frequencies.draw import draw_frequencies
 
 N_KEYS = DIMENSION = 16
 FREQUENCIES = (4, 8, 16, 32, 64, 128)

@@ -34,10 +34,10 @@ from _figures import figure
 from _options import add_figure_option
 
 import graphrf as grf
-from graphrf.gp.pathwise import posterior_draws
-from graphrf.gp.solvers import CholeskySolver
+from graphrf.gp.inference.pathwise import posterior_draws
+from graphrf.gp.inference.solvers import CholeskySolver
+from graphrf.kernels.series import SeriesFactor
 from graphrf.plot import COLOURS, VALUES
-from graphrf.series import SeriesFactor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

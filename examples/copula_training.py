@@ -23,8 +23,8 @@ from _options import add_figure_option
 from _uci import fit_for, load, split
 from scipy.special import ndtri
 
-from graphrf.euclidean.copula import GaussianCopula, learn_copula
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
+from graphrf.euclidean.frequencies.copula import GaussianCopula, learn_copula
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.plot import COLOURS
 

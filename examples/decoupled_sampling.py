@@ -26,11 +26,11 @@ from _figures import GREY, doublings, figure, legend_below, look
 from _options import add_figure_option
 from scipy.stats import spearmanr
 
-from graphrf.euclidean.divergences import gaussian_kl, gaussian_w2
 from graphrf.euclidean.features import FourierFeatures
+from graphrf.euclidean.gp.divergences import gaussian_kl, gaussian_w2
+from graphrf.euclidean.gp.moments import Moments, decoupled_moments, exact_moments, weight_space_moments
+from graphrf.euclidean.gp.pathwise import FunctionDraws, decoupled_draws, weight_space_draws
 from graphrf.euclidean.kernels import stationary_kernel
-from graphrf.euclidean.pathwise import FunctionDraws, decoupled_draws, weight_space_draws
-from graphrf.euclidean.pathwise_moments import Moments, decoupled_moments, exact_moments, weight_space_moments
 from graphrf.euclidean.quadrature_features import QuadratureFeatures
 from graphrf.plot import COLOURS
 

@@ -37,9 +37,9 @@ from scipy.special import logsumexp
 from torch import Tensor, nn
 
 from graphrf import datasets
-from graphrf.euclidean.gp import SparseSpectrumGPRegressor
+from graphrf.euclidean.gp.sparse_spectrum import SparseSpectrumGPRegressor
+from graphrf.euclidean.gp.weight_space import PrimalPosterior, Sums, block_sums, evidence_by_sums
 from graphrf.euclidean.modules import FourierModule
-from graphrf.euclidean.weight_space import PrimalPosterior, Sums, block_sums, evidence_by_sums
 from graphrf.plot import COLOURS
 
 SETS = {"concrete": "uci-concrete", "airfoil": "uci-airfoil"}

@@ -25,7 +25,7 @@ from gram_error import mean_and_error
 from scipy import linalg, special
 from simplex_classification import accuracy, cell, choose_sigma, load, test_split
 
-from graphrf.euclidean.directions import simplex
+from graphrf.euclidean.frequencies.directions import simplex
 from graphrf.plot import COLOURS
 
 #: Table 3: independent, orthogonal, fast orthogonal, simplex, fast simplex.

@@ -39,8 +39,8 @@ from sklearn import datasets as sklearn_datasets
 
 import graphrf as grf
 from graphrf.euclidean.features import FourierFeatures
+from graphrf.euclidean.frequencies.quadrature import MAX_DIMENSION
 from graphrf.euclidean.kernels import stationary_kernel
-from graphrf.euclidean.quadrature import MAX_DIMENSION
 from graphrf.euclidean.quadrature_features import QuadratureFeatures
 from graphrf.plot import COLOURS
 

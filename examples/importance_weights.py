@@ -26,7 +26,7 @@ from _options import add_figure_option
 from scipy import special
 from scipy.stats import qmc
 
-from graphrf.euclidean.frequencies import draw_frequencies
+from graphrf.euclidean.frequencies.draw import draw_frequencies
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
 from graphrf.plot import COLOURS
 

@@ -5,7 +5,7 @@ algorithm. "gram": order 30, the 2-regularised Laplacian kernel, Eq. 56 averaged
 order 10, Eq. 82 summed over all nodes. A permutation and its inverse tie, as do tiles that hold the same lengths,
 and rounding decides: a file made anew may hold others of the same cost.
 
-    python examples/learn_permutations.py graphrf/permutations.json
+    python examples/learn_permutations.py graphrf/sampling/walks/permutations.json
     python examples/learn_permutations.py permutations.json --out permutations.png
 """
 

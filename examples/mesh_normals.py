@@ -31,7 +31,7 @@ from _options import add_figure_option
 
 import graphrf as grf
 from graphrf.gp import ExactGraphGP, metrics
-from graphrf.series import kernel_block, mean_variance
+from graphrf.kernels.series import kernel_block, mean_variance
 
 MESHES = ("teapot", "fuze", "sphere", "idler-riser", "busted", "torus")
 WALKS = (16, 32, 64)

@@ -24,7 +24,7 @@ from scipy import special
 from scipy.stats import qmc
 
 from graphrf.euclidean import draw_frequencies, stationary_kernel
-from graphrf.euclidean.directions import haar
+from graphrf.euclidean.frequencies.directions import haar
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,11 +26,11 @@ from _options import add_figure_option
 from gram_error import mean_and_error, ratio_and_error
 
 import graphrf as grf
-from graphrf.lengths import shipped_coupling
 from graphrf.matching.linear import solve_linear
 from graphrf.matching.pagerank_cost import pagerank_cost
 from graphrf.pagerank import power_iteration
 from graphrf.plot import COLOURS
+from graphrf.sampling.walks.coupling import shipped_coupling
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,8 +20,8 @@ from _figures import figure, legend_below
 from _options import add_figure_option
 from decoupled_sampling import APPROACHES, KERNEL, Problem, draws, exact_draws, law, make_features, make_problem
 
-from graphrf.euclidean.divergences import gaussian_w2
-from graphrf.euclidean.pathwise_moments import Moments, exact_moments
+from graphrf.euclidean.gp.divergences import gaussian_w2
+from graphrf.euclidean.gp.moments import Moments, exact_moments
 from graphrf.plot import COLOURS
 
 LENGTHSCALE, OBSERVATIONS, POINTS = 1 / 16, 64, 256

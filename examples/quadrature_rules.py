@@ -21,8 +21,8 @@ from _figures import figure, legend_below
 from _options import add_figure_option
 
 from graphrf.euclidean.filon import filon_kernel
+from graphrf.euclidean.frequencies.quadrature import gauss_legendre, simpson, spectral_rule
 from graphrf.euclidean.kernels import stationary_kernel
-from graphrf.euclidean.quadrature import gauss_legendre, simpson, spectral_rule
 from graphrf.plot import COLOURS
 
 LENGTHSCALE = 0.2

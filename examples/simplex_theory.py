@@ -21,7 +21,7 @@ from _figures import figure, legend_below, look
 from _options import add_figure_option
 from scipy.optimize import minimize
 
-from graphrf.euclidean.directions import haar, simplex, simplex_plus
+from graphrf.euclidean.frequencies.directions import haar, simplex, simplex_plus
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.euclidean.theory import ensemble_conformity, laplace_mse, pair_norm_density, rf_conformity
 from graphrf.plot import COLOURS

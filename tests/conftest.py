@@ -10,15 +10,10 @@ import pytest
 from hypothesis import settings
 
 import graphrf as grf
-from tests.false_alarms import (  # noqa: F401 (the hooks act from here)
+from tests.support.false_alarms import (
     night,
-    pytest_configure,
-    pytest_report_header,
-    pytest_sessionfinish,
-    pytest_terminal_summary,
-    pytest_testnodedown,
 )
-from tests.small_graphs import two_components
+from tests.support.small_graphs import two_components
 
 # `make test` looks at the same few hundred inputs each time, a night at those of its seed; `make test-full` at
 # 100,000 new ones.

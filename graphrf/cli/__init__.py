@@ -7,20 +7,11 @@ from typing import Annotated
 
 import typer
 
-from graphrf._version import __version__
-from graphrf.cli import (
-    bench,
-    classify,
-    couple,
-    datasets,
-    demo,
-    features,
-    gram,
-    pagerank,
-    regression,
-)
-from graphrf.cli.groups import add_command
-from graphrf.cli.messages import EXIT_CODES, INTERRUPTED
+from graphrf._base.version import __version__
+from graphrf.cli import bench, classify, couple, datasets, features, gram, pagerank, regression
+from graphrf.cli.demo import command
+from graphrf.cli.options.groups import add_command
+from graphrf.cli.options.messages import EXIT_CODES, INTERRUPTED
 
 app: typer.Typer = typer.Typer(
     help="Graph random features, Gaussian processes on graphs and PageRank from coupled random walks.",
@@ -46,7 +37,7 @@ def _options(
     """Options before the command's name."""
 
 
-add_command(app, demo.demo, examples=demo.EXAMPLES)
+add_command(app, command.demo, examples=command.EXAMPLES)
 add_command(app, datasets.datasets, examples=datasets.EXAMPLES)
 add_command(app, features.features, examples=features.EXAMPLES)
 add_command(app, gram.gram, examples=gram.EXAMPLES, places={"nodes": "--rows"})

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphrf.cli.kernels import KernelChoice
-from graphrf.cli.output import OutputPath, Result, aligned, check_output, deliver
-from graphrf.cli.reading import GRAPH_HELP, Reading, load
-from graphrf.cli.running import Seeding, Talking
+from graphrf.cli.options.kernels import KernelChoice
+from graphrf.cli.options.output import OutputPath, Result, aligned, check_output, deliver
+from graphrf.cli.options.reading import GRAPH_HELP, Reading, load
+from graphrf.cli.options.running import Seeding, Talking
 
 if TYPE_CHECKING:
     from graphrf.cli.measures import Measured
@@ -59,7 +59,7 @@ def bench(
     loaded.graph.require_undirected(f"the kernel {kernel!r}")
     seed = seeding.settled(talking)
 
-    from graphrf._progress import progress_bar
+    from graphrf._base.progress import progress_bar
     from graphrf.cli.measures import measures
 
     found: list[Measured] = []

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from graphrf.cli.kernels import KernelChoice
-from graphrf.cli.output import Result, check_output, deliver
-from graphrf.cli.reading import GRAPH_HELP, Reading, load
-from graphrf.cli.running import Talking
-from graphrf.cli.unused import refuse_without
+from graphrf.cli.options.kernels import KernelChoice
+from graphrf.cli.options.output import Result, check_output, deliver
+from graphrf.cli.options.reading import GRAPH_HELP, Reading, load
+from graphrf.cli.options.running import Talking
+from graphrf.cli.options.unused import refuse_without
 
 PANEL = "Coupling"
 EXAMPLES = (

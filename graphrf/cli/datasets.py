@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from graphrf.cli.output import echo
+from graphrf.cli.options.output import echo
 
 EXAMPLES = ("graphrf datasets", "graphrf datasets cora")
 
@@ -18,13 +18,13 @@ def datasets(
     if name is None:
         echo(_table())
         return
-    from graphrf.datasets import describe
+    from graphrf.datasets.sets import describe
 
     echo(describe(name))
 
 
 def _table() -> str:
-    from graphrf.datasets import catalog
+    from graphrf.datasets.sets import catalog
 
     cells = [("name", "kind", "nodes", "edges", "found", "licence")]
     for entry in catalog():

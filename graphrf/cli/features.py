@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from graphrf.cli.kernels import KernelChoice
-from graphrf.cli.nodes import NodeNames
-from graphrf.cli.output import Result, check_output, deliver
-from graphrf.cli.reading import GraphSource, Reading, load
-from graphrf.cli.running import PANEL, Seeding, Talking, Threads
-from graphrf.cli.samplers import Sampling
+from graphrf.cli.options.kernels import KernelChoice
+from graphrf.cli.options.nodes import NodeNames
+from graphrf.cli.options.output import Result, check_output, deliver
+from graphrf.cli.options.reading import GraphSource, Reading, load
+from graphrf.cli.options.running import PANEL, Seeding, Talking, Threads
+from graphrf.cli.options.samplers import Sampling
 
 EXAMPLES = (
     "graphrf features roads.csv -o roads.npz --seed 0",
@@ -96,7 +96,7 @@ def _folder(output: str) -> Path | None:
     is_folder = path.is_dir() or output.endswith(("/", os.sep)) or not path.suffix
     if not is_folder or path.is_file():
         return None
-    from graphrf._files import require_writable
+    from graphrf._base.files.whole import require_writable
 
     if output == "-":
         raise ValueError("`-o` must be a file or a folder: features are not text")

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphrf.cli.kernels import KernelChoice
-from graphrf.cli.nodes import NodeNames
-from graphrf.cli.output import OutputPath, Result, check_output, deliver
-from graphrf.cli.reading import Loaded, Reading, load
-from graphrf.cli.running import Seeding, Talking, Threads
-from graphrf.cli.samplers import Sampling
-from graphrf.cli.unused import refuse_unused
+from graphrf.cli.options.kernels import KernelChoice
+from graphrf.cli.options.nodes import NodeNames
+from graphrf.cli.options.output import OutputPath, Result, check_output, deliver
+from graphrf.cli.options.reading import Loaded, Reading, load
+from graphrf.cli.options.running import Seeding, Talking, Threads
+from graphrf.cli.options.samplers import Sampling
+from graphrf.cli.options.unused import refuse_unused
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from graphrf.kernels import Kernel
+    from graphrf.kernels.kernel import Kernel
 
 EXAMPLES = (
     "graphrf gram karate --kernel diffusion --lengthscale 2 -o K.csv --seed 0",
@@ -96,7 +96,7 @@ def _of_graph(
     """The block of a graph's kernel, exact or from rows that are sampled for it."""
     import numpy as np
 
-    from graphrf._memory import require_memory
+    from graphrf._base.memory import require_memory
 
     rows, cols = at
     require_memory(
@@ -106,7 +106,7 @@ def _of_graph(
     )
     if exact:
         _refuse_sampling(sampling, seeding, "`--exact`")
-        from graphrf.series import kernel_block
+        from graphrf.kernels.series import kernel_block
 
         block = kernel_block(loaded.graph, kernel, rows, cols, n_threads=threads.threads)
         return block, {"graph": loaded.facts}
@@ -142,7 +142,7 @@ def _of_features(
     """The block of features that were sampled before; their nodes are positions."""
     from dataclasses import asdict
 
-    from graphrf.features import load_features
+    from graphrf.features.features import load_features
 
     what = f"the features {source}"
     if exact:

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from graphrf.graph import Graph
-from graphrf.kernels import Kernel
-from graphrf.lengths import SigmaCoupled
-from graphrf.sampling.auto_lengths import AutoLengths
-from graphrf.sampling.powers import CompressedPowers, CutPowers, ExactPowers
-from graphrf.sampling.random_walks import RandomWalks
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.series import SeriesFactor, apply_kernel, kernel_block
+from graphrf.sampling.powers.powers import CompressedPowers, CutPowers, ExactPowers
 from graphrf.sampling.sample import sample_features
-from graphrf.series import SeriesFactor, apply_kernel, kernel_block
+from graphrf.sampling.walks.auto_lengths import AutoLengths
+from graphrf.sampling.walks.lengths import SigmaCoupled
+from graphrf.sampling.walks.random_walks import RandomWalks
 
 # What powers and series may leave out of sum |f_k|.
 TAIL = 1e-3

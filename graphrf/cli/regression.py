@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphrf.cli.kernels import KernelChoice
-from graphrf.cli.nodes import NodeNames
-from graphrf.cli.observations import ObservationsFile, ObservedColumns
-from graphrf.cli.output import OutputPath, Result, aligned, check_output, deliver
-from graphrf.cli.reading import GraphSource, Reading, load
-from graphrf.cli.running import Seeding, Talking, Threads
+from graphrf.cli.options.kernels import KernelChoice
+from graphrf.cli.options.nodes import NodeNames
+from graphrf.cli.options.observations import ObservationsFile, ObservedColumns
+from graphrf.cli.options.output import OutputPath, Result, aligned, check_output, deliver
+from graphrf.cli.options.reading import GraphSource, Reading, load
+from graphrf.cli.options.running import Seeding, Talking, Threads
 
 if TYPE_CHECKING:
     from graphrf.gp.regression import GraphGPRegressor

@@ -9,16 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from distributed import get_worker
 
-from graphrf._block_folder import Rows, node_array, read_rows, write_rows
-from graphrf._feature_factor import FeatureFactor
-from graphrf._feature_files import OF_POWERS, RECORD
-from graphrf._threads import ordered_map
+from graphrf._base.threads import ordered_map
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.sums import Node, Sums
-from graphrf.features import Features
+from graphrf.features.factor import FeatureFactor
+from graphrf.features.features import Features
+from graphrf.features.files import OF_POWERS, RECORD
+from graphrf.features.folder import Rows, node_array, read_rows, write_rows
 from graphrf.sampling.block_sizes import block_rows
 from graphrf.sampling.contract import Prepared
-from graphrf.sampling.record import Block, Joined
+from graphrf.sampling.joined import Block, Joined
 
 # Mapped pages of the graph are let go of beyond this share of a worker's memory, which they count against.
 _MAPPED_SHARE = 0.25
@@ -215,6 +215,6 @@ def values(block: RowBlock, f: np.ndarray) -> sp.csr_array:
 
 def step_products(block: RowBlock) -> np.ndarray:
     """<P_k, P_l>, the block's part of it."""
-    from graphrf.gp.step_squares import step_squares
+    from graphrf.features.step_squares import step_squares
 
     return step_squares(block.features) * block.nodes.size

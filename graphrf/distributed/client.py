@@ -16,7 +16,7 @@ import dask.config
 from distributed import Client, Future, default_client, wait
 from distributed.comm import CommClosedError
 
-from graphrf import _checks
+from graphrf._base import checks
 
 Result = TypeVar("Result")
 
@@ -56,7 +56,7 @@ def require_client(client: Any) -> Client:
                 f"`client` must be given, because there is no current Dask client; {_WAY_OUT}"
             ) from None
     if not isinstance(client, Client):
-        raise TypeError(f"`client` must be a dask.distributed.Client, got {_checks.describe(client)}; {_WAY_OUT}")
+        raise TypeError(f"`client` must be a dask.distributed.Client, got {checks.describe(client)}; {_WAY_OUT}")
     if client.asynchronous:
         raise ValueError("`client` must be synchronous, got one made with asynchronous=True")
     if client.status != "running":
@@ -229,7 +229,7 @@ def arrays_folder(client: Client, folder: str | os.PathLike[str] | None) -> str 
     if folder is None:
         usual = tempfile.gettempdir()
         return usual if seen_by_all(client, usual) else None
-    path = _checks.path("shared_folder", folder)
+    path = checks.path("shared_folder", folder)
     if not seen_by_all(client, path):
         raise ValueError(
             f"`shared_folder` must be a folder that this process can write to and all workers see, got {path!r}; "

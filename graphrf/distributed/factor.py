@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from distributed import Future
 
-from graphrf import _checks
-from graphrf._feature_factor import FeatureFactor, checked_columns
+from graphrf._base import checks
 from graphrf.distributed import blocks
-from graphrf.distributed.placement import Blocks, Group, MadeBlocks
+from graphrf.distributed.blocks import Group
+from graphrf.distributed.placement import Blocks, MadeBlocks
 from graphrf.distributed.sums import summed
-from graphrf.features import Features
-from graphrf.sampling.record import Block, Joined
+from graphrf.features.factor import FeatureFactor, checked_columns
+from graphrf.features.features import Features
+from graphrf.sampling.joined import Block, Joined
 
 # Bytes of N x p numbers that pass at once; every block makes as many of F^T y.
 _PANEL_BYTES = 2**26
@@ -23,7 +24,7 @@ _FEW_BYTES = 2**26
 
 
 class DistributedFactor:
-    r"""F(f) = sum_k f_k P_k with rows on the workers of a cluster; see `graphrf.factor.Factor`.
+    r"""F(f) = sum_k f_k P_k with rows on the workers of a cluster; see `graphrf.kernels.factor.Factor`.
 
     It has no `matrix`: rows stay where they are. `gram_apply` is F F^T x without the N x p numbers between the two
     products passing through this process.
@@ -135,7 +136,7 @@ class DistributedFactor:
         rows = np.asarray(rows)
         n = self.shape[0]
         if rows.size and (rows.dtype.kind not in "iu" or int(rows.min()) < 0 or int(rows.max()) >= n):
-            raise ValueError(f"`rows` must be numbers of rows in [0, {n - 1}], got {_checks.describe(rows)}")
+            raise ValueError(f"`rows` must be numbers of rows in [0, {n - 1}], got {checks.describe(rows)}")
         rows = rows.astype(np.int64)
         if rows.size * self._row_bytes <= _FEW_BYTES:
             return self._fetched(rows).factor()

@@ -12,12 +12,9 @@ import psutil
 import scipy.sparse as sp
 from distributed import Client
 
-from graphrf import _checks, _feature_bounds, _html
-from graphrf._block_folder import BlockFolder, Rows
-from graphrf._feature_bounds import FeatureKernel
-from graphrf._feature_factor import checked_columns
-from graphrf._memory import available_memory, limit_words
-from graphrf._threads import cached_property
+from graphrf._base import checks, html
+from graphrf._base.memory import available_memory, limit_words
+from graphrf._base.threads import cached_property
 from graphrf.distributed import blocks
 from graphrf.distributed.blocks import Facts, File
 from graphrf.distributed.client import arrays_folder, require_client, workers
@@ -25,7 +22,11 @@ from graphrf.distributed.factor import DistributedFactor
 from graphrf.distributed.files import begin
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import Blocks, MadeBlocks
-from graphrf.features import Features
+from graphrf.features import bounds
+from graphrf.features.bounds import FeatureKernel
+from graphrf.features.factor import checked_columns
+from graphrf.features.features import Features
+from graphrf.features.folder import BlockFolder, Rows
 
 
 class WorkerMemory(NamedTuple):
@@ -173,9 +174,9 @@ class DistributedFeatures:
             *self._frame._settings_shown(),
             ("multiply-adds" if self._frame._of_powers else "steps", self.n_steps if known else None),
             ("non-zeros", self.nnz if known else None),
-            ("memory on all workers", _html.memory(self.nbytes) if known else None),
+            ("memory on all workers", html.memory(self.nbytes) if known else None),
         ]
-        return _html.table("DistributedFeatures", rows)
+        return html.table("DistributedFeatures", rows)
 
     def __copy__(self) -> DistributedFeatures:
         return self
@@ -237,7 +238,7 @@ class DistributedFeatures:
         HeavyTailWarning, TruncationWarning
             As `graphrf.Features.matrix`, but that what `CutPowers` drop is not looked at.
         """
-        f = _feature_bounds.served_modulation(self._frame, kernel)
+        f = bounds.served_modulation(self._frame, kernel)
         wide = self.nnz >= 2**31
         self._check_fits("the matrix", 2 * self.nnz * (self.dtype.itemsize + (8 if wide else 4)), memory_limit)
         parts = self._held.gathered(blocks.values, f=f)
@@ -280,7 +281,7 @@ class DistributedFeatures:
         -----
         See `DistributedFactor` for cost and traffic.
         """
-        f = _feature_bounds.served_modulation(self._frame, kernel)
+        f = bounds.served_modulation(self._frame, kernel)
         checked_columns("v", v, self.shape[0], self.dtype)
         return self.factor().gram_apply(f, v)
 
@@ -317,7 +318,7 @@ class DistributedFeatures:
         self._held.some(missing).gathered(blocks.write, [File(folder.file(number), key) for number in missing])
 
     def _check_fits(self, what: str, needed: int, limit: int | None) -> None:
-        given = None if limit is None else _checks.integer("memory_limit", limit, low=1)
+        given = None if limit is None else checks.integer("memory_limit", limit, low=1)
         limit = available_memory() if given is None else given
         if limit is not None and needed > limit:
             raise MemoryError(
@@ -369,7 +370,7 @@ def load_features(
     >>> folder.cleanup()
     """
     client = require_client(client)
-    _checks.flag("progress", progress)
+    checks.flag("progress", progress)
     folder = BlockFolder(path)
     state, nodes, rows, key = folder.frame()
     frame = Features(**state)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from distributed import Client
 
-from graphrf._block_folder import BlockFolder
 from graphrf.distributed.client import seen_by_all
-from graphrf.features import Features
+from graphrf.features.features import Features
+from graphrf.features.folder import BlockFolder
 
 
 def begin(

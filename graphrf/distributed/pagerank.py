@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from distributed import Client, Future, as_completed
 
-from graphrf import _checks
+from graphrf._base import checks
 from graphrf.distributed.blocks import mapped_allowance
 from graphrf.distributed.client import arrays_folder, require_client, warn_of_mapped, workers
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import Blocks
-from graphrf.graph import Graph
+from graphrf.graph.graph import Graph
 from graphrf.pagerank.local import LocalPageRankResult, Rows, assembled, rows_of, seed_tasks, what_is_asked
-from graphrf.sampling.transitions import graph_transitions
+from graphrf.sampling.walks.transitions import graph_transitions
 
 # Seeds in a task, times those of a thread: Dask takes about a millisecond for a task, and pushes from a seed a
 # twentieth of one. Rows of all nodes touched may be megabytes each, and a task's have to fit a worker.
@@ -109,7 +109,7 @@ def local_pagerank(
         graph, seeds, k=k, p_halt=p_halt, epsilon=epsilon, delta=delta, failure=failure, max_residual=max_residual,
         seed=seed,
     )  # fmt: skip
-    _checks.flag("progress", progress)
+    checks.flag("progress", progress)
     mapped = arrays_folder(client, shared_folder)
     n_threads = sum(worker.threads for worker in workers(client))
     tasks = seed_tasks(asked, n_threads, times=_TIMES_OF_ALL if k is None else _TIMES_OF_BEST)

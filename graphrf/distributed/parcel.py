@@ -23,7 +23,7 @@ import numpy as np
 import psutil
 from distributed import Client, Future
 
-from graphrf._files import version
+from graphrf._base.files.whole import version
 
 # Arrays of so many bytes are mapped; smaller ones travel with the parcel.
 _LARGE = 4096

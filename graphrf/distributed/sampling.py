@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from distributed import Client
 
-from graphrf import _checks
-from graphrf._block_folder import BlockFolder, cut, identity_of, no_rows
-from graphrf._memory import limit_words
+from graphrf._base import checks
+from graphrf._base.memory import limit_words
 from graphrf.distributed.blocks import Drawing, File, drawn
 from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
 from graphrf.distributed.features import DistributedFeatures
 from graphrf.distributed.files import begin
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import MadeBlocks
-from graphrf.graph import Graph, require_graph
+from graphrf.features.folder import BlockFolder, cut, identity_of, no_rows
+from graphrf.graph.graph import Graph, require_graph
 from graphrf.sampling.block_sizes import block_rows, file_rows
 from graphrf.sampling.contract import Prepared, Sampler
-from graphrf.sampling.powers import CompressedPowers
+from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.sample import checked_dtype, expected_bytes, expected_size, few_features, require_sampler
 
 # Dask begins to write to disk at this share of a worker's memory.
@@ -128,17 +128,17 @@ def sample_features(
     require_graph(graph)
     sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
     plain = checked_dtype(dtype)
-    _checks.flag("progress", progress)
+    checks.flag("progress", progress)
     chosen = None if nodes is None else graph.positions(nodes)
     sources = np.arange(graph.n_nodes) if chosen is None else chosen
     if not sources.size:
         raise ValueError("`nodes` must hold at least one node, got none")
     if block_size is not None:
-        block_size = _checks.integer("block_size", block_size, low=1)
+        block_size = checks.integer("block_size", block_size, low=1)
     if memory_limit is not None:
-        memory_limit = _checks.integer("memory_limit", memory_limit, low=1)
+        memory_limit = checks.integer("memory_limit", memory_limit, low=1)
     folder = None if path is None else BlockFolder(path)
-    seed = folder.seed() if seed is None and folder is not None and folder.is_known else _checks.seed(seed)
+    seed = folder.seed() if seed is None and folder is not None and folder.is_known else checks.seed(seed)
     mapped = arrays_folder(client, shared_folder)
 
     prepared = sampler.prepare(graph, seed)
@@ -216,8 +216,8 @@ def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
         raise TypeError(f"`options` must be among {', '.join(_OPTIONS)}, got {', '.join(sorted(unknown))}")
     for name in ("block_size", "memory_limit"):
         if options.get(name) is not None:
-            _checks.integer(name, options[name], low=1)
-    _checks.flag("progress", options.get("progress", False))
+            checks.integer(name, options[name], low=1)
+    checks.flag("progress", options.get("progress", False))
     return ClusterSampling(require_client(client), options)
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphrf import _checks
-from graphrf.euclidean.frequencies import draw_frequencies
+from graphrf._base import checks
+from graphrf.euclidean.frequencies.draw import draw_frequencies
+from graphrf.euclidean.frequencies.norms import NormCoupling
 from graphrf.euclidean.linear_attention import linear_attention
-from graphrf.euclidean.norms import NormCoupling
 
 
 def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
     Examples
     --------
     >>> import torch
-    >>> from graphrf.euclidean.frequencies import draw_frequencies
+    >>> from graphrf.euclidean.frequencies.draw import draw_frequencies
     >>> w = torch.tensor(draw_frequencies(4096, 2, seed=0).matrix)
     >>> q, k = torch.tensor([[0.3, -0.2]]).double(), torch.tensor([[0.5, 0.4]]).double()
     >>> estimate = softmax_features(q, w) @ softmax_features(k, w).T
@@ -58,7 +58,7 @@ def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
     """
     dimension = _check_frequencies(frequencies).shape[1]
     if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError(f"`x` must be a floating-point tensor, got {_checks.describe(x)}")
+        raise TypeError(f"`x` must be a floating-point tensor, got {checks.describe(x)}")
     if x.ndim == 0 or x.shape[-1] != dimension:
         raise ValueError(f"`x` must have shape (..., {dimension}), got {tuple(x.shape)}")
     with torch.autocast(x.device.type, enabled=False):
@@ -119,7 +119,7 @@ def attention_weights(
     with torch.autocast(query.device.type, enabled=False):
         log_query, log_key = _log_pair(query, key, frequencies, attn_mask, scale)
     scores = (log_query[..., :, None, :] + log_key[..., None, :, :]).logsumexp(-1)
-    if _checks.flag("is_causal", is_causal):
+    if checks.flag("is_causal", is_causal):
         later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
         scores = scores.masked_fill(later, -torch.inf)
     empty = (scores == -torch.inf).all(-1, keepdim=True)
@@ -211,20 +211,20 @@ class PerformerAttention(nn.Module):
         seed: int | None = None,
     ) -> None:
         super().__init__()
-        self.head_dim: int = _checks.integer("head_dim", head_dim, low=1)
+        self.head_dim: int = checks.integer("head_dim", head_dim, low=1)
         if n_frequencies is None:
             n_frequencies = self.head_dim * max(round(math.log(self.head_dim)), 1)
-            n_frequencies += n_frequencies % 2 if _checks.flag("antithetic", antithetic) else 0
-        self.n_frequencies: int = _checks.integer("n_frequencies", n_frequencies, low=1)
-        if _checks.flag("antithetic", antithetic) and self.n_frequencies % 2:
+            n_frequencies += n_frequencies % 2 if checks.flag("antithetic", antithetic) else 0
+        self.n_frequencies: int = checks.integer("n_frequencies", n_frequencies, low=1)
+        if checks.flag("antithetic", antithetic) and self.n_frequencies % 2:
             raise ValueError(
                 f"`n_frequencies` must be even with antithetic=True, got {n_frequencies}: they come in pairs"
             )
         if redraw_every is not None:
-            redraw_every = _checks.integer("redraw_every", redraw_every, low=1)
+            redraw_every = checks.integer("redraw_every", redraw_every, low=1)
         self.directions, self.norms, self.antithetic = directions, norms, antithetic
         self.redraw_every = redraw_every
-        self.seed: int = _checks.seed(seed)
+        self.seed: int = checks.seed(seed)
         self.n_draws: int = 0
         self.register_buffer("frequencies", torch.empty(self.n_frequencies, self.head_dim))
         self.redraw()
@@ -290,12 +290,12 @@ class PerformerAttention(nn.Module):
                 f"`dropout_p` must be 0, got {dropout_p}: the weights are never formed; "
                 "apply dropout to the values or to the output"
             )
-        is_causal = _checks.flag("is_causal", is_causal)
+        is_causal = checks.flag("is_causal", is_causal)
         scale = _check_inputs(query, key, self.head_dim, attn_mask, scale)
         _check_points("value", value, None)
         if value.shape[-2] != key.shape[-2]:
             raise ValueError(
-                f"`value` must have the length of `key`, {key.shape[-2]}, got {_checks.describe(value)}"
+                f"`value` must have the length of `key`, {key.shape[-2]}, got {checks.describe(value)}"
             )
         masks = {} if attn_mask is None else {"attn_mask": torch.atleast_2d(attn_mask)}
         _check_leading(query=query, key=key, value=value, **masks)
@@ -354,7 +354,7 @@ def _check_inputs(query: Any, key: Any, dimension: int, attn_mask: Any, scale: A
     if attn_mask is not None:
         n_keys = key.shape[-2]
         if not isinstance(attn_mask, Tensor) or attn_mask.dtype != torch.bool:
-            raise TypeError(f"`attn_mask` must be a boolean tensor, got {_checks.describe(attn_mask)}")
+            raise TypeError(f"`attn_mask` must be a boolean tensor, got {checks.describe(attn_mask)}")
         if attn_mask.shape[-1:] != (n_keys,) or attn_mask.shape[-2:-1] not in ((), (1,)):
             raise ValueError(
                 f"`attn_mask` must be a padding mask of shape ({n_keys},) or (..., 1, {n_keys}), the same for all "
@@ -362,12 +362,12 @@ def _check_inputs(query: Any, key: Any, dimension: int, attn_mask: Any, scale: A
                 "and a causal mask as is_causal=True"
             )
         _check_leading(attn_mask=torch.atleast_2d(attn_mask), query=query, key=key)
-    return 1 / math.sqrt(dimension) if scale is None else _checks.number("scale", scale, low=0, include_low=False)
+    return 1 / math.sqrt(dimension) if scale is None else checks.number("scale", scale, low=0, include_low=False)
 
 
 def _check_points(name: str, x: Any, dimension: int | None) -> None:
     if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError(f"`{name}` must be a floating-point tensor, got {_checks.describe(x)}")
+        raise TypeError(f"`{name}` must be a floating-point tensor, got {checks.describe(x)}")
     if x.ndim < 2 or (dimension is not None and x.shape[-1] != dimension) or 0 in x.shape:
         wanted = "d_v" if dimension is None else dimension
         raise ValueError(
@@ -385,7 +385,7 @@ def _check_leading(**tensors: Tensor) -> None:
 
 def _check_frequencies(frequencies: Any) -> Tensor:
     if not isinstance(frequencies, Tensor) or not frequencies.is_floating_point():
-        raise TypeError(f"`frequencies` must be a floating-point tensor, got {_checks.describe(frequencies)}")
+        raise TypeError(f"`frequencies` must be a floating-point tensor, got {checks.describe(frequencies)}")
     if frequencies.ndim != 2 or 0 in frequencies.shape:
         raise ValueError(f"`frequencies` must have shape (m, d), got {tuple(frequencies.shape)}")
     return frequencies

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from graphrf import _checks
+from graphrf._base import checks
 from graphrf.euclidean.cosines import cos_rows, cos_sin_rows
 from graphrf.euclidean.feature_map import FeatureMap
-from graphrf.euclidean.frequencies import Frequencies, draw_frequencies
+from graphrf.euclidean.frequencies.draw import Frequencies, draw_frequencies
+from graphrf.euclidean.frequencies.norms import NormCoupling
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
-from graphrf.euclidean.norms import NormCoupling
 
 READOUTS = ("paired", "phased")
 
@@ -114,10 +114,10 @@ class FourierFeatures(FeatureMap):
         return n if self._phased else 2 * n
 
     def _prepare(self, dimension: int) -> None:
-        self._phased = _checks.choice("readout", self.readout, READOUTS) == "phased"
-        n = _checks.integer("n_frequencies", self.n_frequencies, low=1)
+        self._phased = checks.choice("readout", self.readout, READOUTS) == "phased"
+        n = checks.integer("n_frequencies", self.n_frequencies, low=1)
         self.lengthscale_ = lengthscales(self.lengthscale, dimension)
-        self.seed_ = _checks.seed(self.seed)
+        self.seed_ = checks.seed(self.seed)
         self.kernel_ = stationary_kernel(self.kernel)
         self.frequencies_ = draw_frequencies(
             n, dimension, kernel=self.kernel_, directions=self.directions, norms=self.norms, seed=self.seed_
@@ -236,13 +236,13 @@ class LaplaceFeatures(FeatureMap):
         return n
 
     def _prepare(self, dimension: int) -> None:
-        n = _checks.integer("n_frequencies", self.n_frequencies, low=1)
-        if _checks.flag("antithetic", self.antithetic) and n % 2:
+        n = checks.integer("n_frequencies", self.n_frequencies, low=1)
+        if checks.flag("antithetic", self.antithetic) and n % 2:
             raise ValueError(
                 f"`n_frequencies` must be even with antithetic=True, got {n}: each comes with its negative"
             )
         self.lengthscale_ = lengthscales(self.lengthscale, dimension)
-        self.seed_ = _checks.seed(self.seed)
+        self.seed_ = checks.seed(self.seed)
         self.kernel_ = stationary_kernel("gaussian")
         self.frequencies_ = draw_frequencies(
             n,

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from graphrf import _checks
+from graphrf._base import checks
+from graphrf.euclidean.frequencies.quadrature import spectral_cutoff
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
-from graphrf.euclidean.quadrature import spectral_cutoff
 
 # Taylor series of alpha, beta and gamma / theta^3 in theta^2. The closed forms lose three powers of theta to
 # cancellation; below 1/2 these terms are exact to rounding, and above it the closed forms keep 13 digits.
@@ -119,11 +119,11 @@ def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
     """
     g = np.asarray(values, dtype=np.float64)
     if g.ndim != 1 or g.size < 3 or g.size % 2 == 0:
-        raise ValueError(f"`values` must hold an odd number of values, at least 3, got {_checks.describe(g)}")
-    _checks.finite("values", g)
-    low = _checks.number("low", low)
-    high = _checks.number("high", high, low=low, include_low=False)
-    t = _checks.finite("t", np.asarray(t, dtype=np.float64))
+        raise ValueError(f"`values` must hold an odd number of values, at least 3, got {checks.describe(g)}")
+    checks.finite("values", g)
+    low = checks.number("low", low)
+    high = checks.number("high", high, low=low, include_low=False)
+    t = checks.finite("t", np.asarray(t, dtype=np.float64))
     nodes = np.linspace(low, high, g.size)
     h = (high - low) / (g.size - 1)
     f = g * np.cos(t[..., None] * nodes)
@@ -197,14 +197,14 @@ def filon_kernel(
     >>> filon_kernel([0.0, 0.5, 1.0], 257, max_frequency=6.0, lengthscale=0.5).round(5)
     array([1.     , 0.60653, 0.13534])
     """
-    n_nodes = _checks.integer("n_nodes", n_nodes, low=3)
+    n_nodes = checks.integer("n_nodes", n_nodes, low=3)
     if n_nodes % 2 == 0:
         raise ValueError(f"`n_nodes` must be odd for Filon's rule, got {n_nodes}: take {n_nodes + 1}")
     spectrum = stationary_kernel(kernel)
-    lengthscale = _checks.number("lengthscale", lengthscale, low=0, include_low=False)
+    lengthscale = checks.number("lengthscale", lengthscale, low=0, include_low=False)
     if max_frequency is None:
         max_frequency = spectral_cutoff(spectrum)
-    end = _checks.number("max_frequency", max_frequency, low=0, include_low=False)
+    end = checks.number("max_frequency", max_frequency, low=0, include_low=False)
     density = spectrum.spectral_density(np.linspace(-end, end, n_nodes)[:, None])
     at_zero = float(filon(density, -end, end, 0.0))
     if abs(at_zero - 1) > 0.01:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from graphrf import _checks
+from graphrf._base import checks
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
 
 try:
@@ -200,7 +200,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         ):
             raise TypeError(
                 f"`features` must be a transformer with `fit` and `transform`, such as LaplaceFeatures(), or None "
-                f"for the exact kernel, got {_checks.describe(self.features)}"
+                f"for the exact kernel, got {checks.describe(self.features)}"
             )
         if not (
             isinstance(self.kernel, str) and self.kernel == "gaussian" and np.array_equal(self.lengthscale, 1.0)
@@ -224,14 +224,14 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         with np.errstate(over="ignore", invalid="ignore"):
             sums = sum(self._indicators(part).T @ self._features(block) for block, part in blocks)
             total = _dense(sums) + getattr(self, "class_sums_", 0.0)
-        self.class_sums_ = _checks.finite("sums of features.transform(X)", total)
+        self.class_sums_ = checks.finite("sums of features.transform(X)", total)
 
     def _mass(self, x: np.ndarray) -> np.ndarray:
         """Estimated sums of k(x, x_i) over the points of each class, shape (n, C)."""
         if hasattr(self, "class_sums_"):
             with np.errstate(over="ignore", invalid="ignore"):
                 mass = np.asarray(self._features(x) @ self.class_sums_.T)
-            return _checks.finite("sums of features.transform(X)", mass)
+            return checks.finite("sums of features.transform(X)", mass)
         x = x.astype(np.float64, copy=False)
         weights = stationary_kernel(self.kernel).gram(x, self.X_, lengthscale=self.lengthscale)
         lost = ~weights.any(axis=1)

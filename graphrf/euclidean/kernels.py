@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 from scipy.spatial.distance import cdist
 
-from graphrf import _checks
+from graphrf._base import checks
 
 KERNELS = ("gaussian", "matern12", "matern32", "matern52", "laplace")
 
@@ -107,7 +107,7 @@ class StationaryKernel:
         a = points("x", x)
         b = a if y is None else points("y", y)
         if a.shape[1] != b.shape[1]:
-            raise ValueError(f"`y` must have {a.shape[1]} columns as `x` has, got {_checks.describe(b)}")
+            raise ValueError(f"`y` must have {a.shape[1]} columns as `x` has, got {checks.describe(b)}")
         scale = lengthscales(lengthscale, a.shape[1])
         return self(cdist(a / scale, b / scale))
 
@@ -171,7 +171,7 @@ def stationary_kernel(kernel: str | StationaryKernel) -> StationaryKernel:
     """
     if isinstance(kernel, StationaryKernel):
         return kernel
-    name = _checks.choice("kernel", kernel, KERNELS)
+    name = checks.choice("kernel", kernel, KERNELS)
     return StationaryKernel(name, _NU[name])
 
 
@@ -179,23 +179,23 @@ def points(name: str, value: Any) -> np.ndarray:
     """`value` as finite float64 points, one a row."""
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"`{name}` must hold numbers, got {_checks.describe(value)}")
+        raise TypeError(f"`{name}` must hold numbers, got {checks.describe(value)}")
     array = array.astype(np.float64, copy=False)
     if array.ndim != 2 or array.shape[1] == 0:
-        raise ValueError(f"`{name}` must have shape (n, d), one point a row, got {_checks.describe(value)}")
-    return _checks.finite(name, array)
+        raise ValueError(f"`{name}` must have shape (n, d), one point a row, got {checks.describe(value)}")
+    return checks.finite(name, array)
 
 
 def lengthscales(value: Any, dimension: int) -> np.ndarray:
     """`value` as positive lengthscales: a number, or one for each of the `dimension` coordinates."""
     array = np.asarray(value)
     if array.dtype.kind not in "fiu":
-        raise TypeError(f"`lengthscale` must be a number or {dimension} of them, got {_checks.describe(value)}")
+        raise TypeError(f"`lengthscale` must be a number or {dimension} of them, got {checks.describe(value)}")
     array = array.astype(np.float64)
     if array.shape not in ((), (1,), (dimension,)):
         raise ValueError(
             f"`lengthscale` must be one number or one for each of the {dimension} coordinates, "
-            f"got {_checks.describe(array)}"
+            f"got {checks.describe(array)}"
         )
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise ValueError(f"`lengthscale` must be finite and greater than 0, got {value}")

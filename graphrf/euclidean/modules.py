@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphrf import _checks
+from graphrf._base import checks
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
+from graphrf.euclidean.frequencies.norms import NormCoupling
 from graphrf.euclidean.kernels import StationaryKernel
-from graphrf.euclidean.norms import NormCoupling
 from graphrf.euclidean.paired import paired
 
 
@@ -30,15 +30,15 @@ class _RandomFeatures(nn.Module):
         """Take over frequencies and lengthscale of fitted features."""
         if not isinstance(features, self._transformer):
             raise TypeError(
-                f"`features` must be fitted {self._transformer.__name__}, got {_checks.describe(features)}"
+                f"`features` must be fitted {self._transformer.__name__}, got {checks.describe(features)}"
             )
         if not hasattr(features, "frequencies_"):
-            raise ValueError(f"`features` must be fitted, got {_checks.describe(features)}: call fit(X) first")
+            raise ValueError(f"`features` must be fitted, got {checks.describe(features)}: call fit(X) first")
         nn.Module.__init__(self)
         dtype = torch.get_default_dtype()
         matrix = torch.tensor(features.frequencies_.matrix, dtype=dtype)
         self.log_lengthscale = nn.Parameter(torch.tensor(np.log(features.lengthscale_), dtype=dtype))
-        if _checks.flag("train_frequencies", train_frequencies):
+        if checks.flag("train_frequencies", train_frequencies):
             self.frequencies = nn.Parameter(matrix)
         else:
             self.register_buffer("frequencies", matrix)
@@ -51,7 +51,7 @@ class _RandomFeatures(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Features of points x (..., d), shape (..., D), of the module's dtype."""
         if not isinstance(x, Tensor):
-            raise TypeError(f"`x` must be a torch tensor, got {_checks.describe(x)}")
+            raise TypeError(f"`x` must be a torch tensor, got {checks.describe(x)}")
         d, dtype = self.frequencies.shape[1], self.frequencies.dtype
         if x.ndim == 0 or x.shape[-1] != d:
             raise ValueError(f"`x` must have shape (..., {d}), got {tuple(x.shape)}")
@@ -262,4 +262,4 @@ class LaplaceModule(_RandomFeatures):
 
 def _fitted(features: Any, dimension: int) -> Any:
     """Features drawn for points of a dimension: `fit` looks at nothing else."""
-    return features.fit(np.zeros((1, _checks.integer("dimension", dimension, low=1))))
+    return features.fit(np.zeros((1, checks.integer("dimension", dimension, low=1))))

@@ -9,9 +9,9 @@ import numpy as np
 
 from graphrf.euclidean.cosines import cos_sin_rows
 from graphrf.euclidean.feature_map import FeatureMap
-from graphrf.euclidean.frequencies import DenseFrequencies
+from graphrf.euclidean.frequencies.draw import DenseFrequencies
+from graphrf.euclidean.frequencies.quadrature import Rule, spectral_rule, step
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
-from graphrf.euclidean.quadrature import Rule, spectral_rule, step
 from graphrf.euclidean.tensors import is_tensor
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from graphrf import _checks
+from graphrf._base import checks
 from graphrf.euclidean import pair_means
+from graphrf.euclidean.frequencies.norms import NORMS
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
-from graphrf.euclidean.norms import NORMS
 
 DIRECTIONS = ("iid", "orthogonal", "simplex")
 
@@ -59,7 +59,7 @@ def rf_conformity(v: Any, dimension: int, *, directions: str | float = "orthogon
     [2.7183, 2.5796, 2.1818]
     """
     v = _nonnegative("v", v)
-    cosine = _cosine(directions, _checks.integer("dimension", dimension, low=1))
+    cosine = _cosine(directions, checks.integer("dimension", dimension, low=1))
     _check_angle(cosine, dimension)
     logs = [pair_means.laplace_pair(value, dimension, cosine, "independent") for value in v.ravel()]
     with np.errstate(over="ignore"):
@@ -98,13 +98,13 @@ def ensemble_conformity(v: Any, frequencies: Any) -> float:
     >>> round(ensemble_conformity(1.0, 2 * np.eye(3)), 4)
     2.9804
     """
-    v = _checks.number("v", v, low=0)
+    v = checks.number("v", v, low=0)
     w = np.asarray(frequencies, dtype=np.float64)
     if w.ndim != 2 or w.shape[0] < 2 or w.shape[1] < 2:
         raise ValueError(
-            f"`frequencies` must have shape (m, d), m and d at least 2, got {_checks.describe(frequencies)}"
+            f"`frequencies` must have shape (m, d), m and d at least 2, got {checks.describe(frequencies)}"
         )
-    _checks.finite("frequencies", w)
+    checks.finite("frequencies", w)
     gram = w @ w.T
     first, second = np.triu_indices(len(w), 1)
     square = np.maximum(gram[first, first] + gram[second, second] + 2 * gram[first, second], 0.0)
@@ -150,7 +150,7 @@ def pair_norm_density(r: Any, dimension: int, *, directions: str | float = "orth
     array([0.0722, 0.3664])
     """
     r = _nonnegative("r", r)
-    cosine = _cosine(directions, _checks.integer("dimension", dimension, low=1))
+    cosine = _cosine(directions, checks.integer("dimension", dimension, low=1))
     _check_angle(cosine, dimension)
     if cosine == -1:
         raise ValueError("`directions` must not be antiparallel (cosine -1, the simplex of d = 2)")
@@ -218,12 +218,12 @@ def laplace_mse(
     """
     a, b = (np.atleast_1d(_real(name, value)) for name, value in (("x", x), ("y", y)))
     if a.shape[-1] != b.shape[-1]:
-        raise ValueError(f"`y` must have {a.shape[-1]} coordinates as `x` has, got {_checks.describe(b)}")
+        raise ValueError(f"`y` must have {a.shape[-1]} coordinates as `x` has, got {checks.describe(b)}")
     d = a.shape[-1]
     scale = lengthscales(lengthscale, d)
-    cosine = _cosine(_checks.choice("directions", directions, DIRECTIONS), d)
+    cosine = _cosine(checks.choice("directions", directions, DIRECTIONS), d)
     pairs = _block_pairs(
-        "n_frequencies", n_frequencies, d, norms, 2 if _checks.flag("antithetic", antithetic) else 1
+        "n_frequencies", n_frequencies, d, norms, 2 if checks.flag("antithetic", antithetic) else 1
     )
     v = np.linalg.norm((a + b) / scale, axis=-1)
     log_scale = 2 * v * v - 2 * np.sum((a / scale) ** 2, axis=-1) - 2 * np.sum((b / scale) ** 2, axis=-1)
@@ -293,11 +293,11 @@ def fourier_mse(
     '2.4974e-02'
     """
     z = _nonnegative("distance", distance)
-    d = _checks.integer("dimension", dimension, low=1)
+    d = checks.integer("dimension", dimension, low=1)
     chosen = stationary_kernel(kernel)
-    cosine = _cosine(_checks.choice("directions", directions, DIRECTIONS), d)
+    cosine = _cosine(checks.choice("directions", directions, DIRECTIONS), d)
     pairs = _block_pairs("n_frequencies", n_frequencies, d, norms, 1)
-    extra = 0.5 / n_frequencies if _checks.choice("readout", readout, ("paired", "phased")) == "phased" else 0.0
+    extra = 0.5 / n_frequencies if checks.choice("readout", readout, ("paired", "phased")) == "phased" else 0.0
     values = [_fourier_variance(value, d, cosine, pairs, chosen) for value in z.ravel()]
     return np.reshape(values, z.shape) + extra
 
@@ -307,11 +307,11 @@ _Pairs = tuple[int, dict[str, int]]
 
 def _block_pairs(name: str, n_frequencies: int, dimension: int, norms: str, copies: int) -> _Pairs:
     """Frequencies that are no one's negative, and their ordered pairs within blocks by the coupling of norms."""
-    m = _checks.integer(name, n_frequencies, low=1)
+    m = checks.integer(name, n_frequencies, low=1)
     if m % copies:
         raise ValueError(f"`{name}` must be even with `antithetic`, got {m}")
     m //= copies
-    norms = _checks.choice("norms", norms, NORMS)
+    norms = checks.choice("norms", norms, NORMS)
     count = {"independent": 0, "opposite": 0, "equal": 0}
     for size, blocks in ((dimension, m // dimension), (m % dimension, 1)):
         ordered = size * (size - 1)
@@ -355,8 +355,8 @@ def _fourier_variance(z: float, d: int, cosine: float | None, pairs: _Pairs, ker
 def _cosine(directions: str | float, dimension: int) -> float | None:
     """The cosine between two directions of a block; None if they are independent."""
     if not isinstance(directions, str):
-        return _checks.number("directions", directions, low=-1, high=1)
-    name = _checks.choice("directions", directions, DIRECTIONS)
+        return checks.number("directions", directions, low=-1, high=1)
+    name = checks.choice("directions", directions, DIRECTIONS)
     if name == "iid":
         return None
     if name == "orthogonal":
@@ -382,5 +382,5 @@ def _nonnegative(name: str, value: Any) -> np.ndarray:
 def _real(name: str, value: Any) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind not in "fiu" or array.size == 0:
-        raise TypeError(f"`{name}` must hold numbers, got {_checks.describe(value)}")
-    return _checks.finite(name, array.astype(np.float64))
+        raise TypeError(f"`{name}` must hold numbers, got {checks.describe(value)}")
+    return checks.finite(name, array.astype(np.float64))

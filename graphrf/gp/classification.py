@@ -10,20 +10,20 @@ import numpy as np
 from scipy.special import ndtri, softmax
 from scipy.stats import qmc
 
-from graphrf import _checks
-from graphrf.gp import training
-from graphrf.gp.covariance import SampledRows, SeriesRows
-from graphrf.gp.evidence_search import Found, search
-from graphrf.gp.fitting import Place, linear_algebra, search_by_samples, search_by_series
-from graphrf.gp.gram import Gram, series_length
-from graphrf.gp.labels import Labels, checked_labels
-from graphrf.gp.laplace import Curvature, find_mode
-from graphrf.gp.latent_prior import LatentPrior
+from graphrf._base import checks
+from graphrf.gp.inference.covariance import SampledRows, SeriesRows
+from graphrf.gp.inference.labels import Labels, checked_labels
+from graphrf.gp.inference.laplace import Curvature, find_mode
+from graphrf.gp.inference.latent_prior import LatentPrior
+from graphrf.gp.inference.posterior import SolverWarning
 from graphrf.gp.method_choice import SERIES_BUDGET, affordable_training, choose_method, choose_solver
-from graphrf.gp.posterior import SolverWarning
 from graphrf.gp.settings import check_latent_scale, checked_prior
-from graphrf.graph import Graph
-from graphrf.kernels import Kernel
+from graphrf.gp.training import likelihood_search
+from graphrf.gp.training.evidence_search import Found, search
+from graphrf.gp.training.fitting import Place, linear_algebra, search_by_samples, search_by_series
+from graphrf.gp.training.gram import Gram, series_length
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
 from graphrf.sampling.contract import Sampler
 
 try:
@@ -54,7 +54,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     independent latent functions that share the node kernel K and the output scale sigma^2, with means b_c, the
     logarithms of the classes' shares among the labels. The posterior is Laplace's approximation
-    (`graphrf.gp.laplace`).
+    (`graphrf.gp.inference.laplace`).
     Hyperparameters maximise its marginal likelihood on at most `max_train` labelled nodes; the posterior uses all
     labels.
 
@@ -214,7 +214,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
             delattr(self, name)  # so that a fit that fails leaves nothing of the one before
         kernel, names = checked_prior(self)
         check_latent_scale(self.output_scale)
-        _checks.choice("predictive", self.predictive, PREDICTIVES)
+        checks.choice("predictive", self.predictive, PREDICTIVES)
         positions = self.graph.positions(nodes)
         classes, codes = checked_labels(labels, positions.size)
         known = Labels.of(positions, codes, classes.size)
@@ -227,7 +227,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
             )
         self.classes_ = classes
         self.class_bias_ = known.bias
-        self.seed_ = _checks.seed(self.seed)
+        self.seed_ = checks.seed(self.seed)
         self._scale = kernel.check_graph(self.graph)
         self.n_observations_ = positions.size
         self.n_observed_nodes_ = n_observed
@@ -282,8 +282,11 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         longest: float,
         start: np.ndarray | None = None,
     ) -> Found:
-        unit = training.lengthscale_unit(self.graph, kernel.laplacian)
-        bounds = {name: training.hyperparameter_range(kernel, name, self._scale, longest, unit) for name in names}
+        unit = likelihood_search.lengthscale_unit(self.graph, kernel.laplacian)
+        bounds = {
+            name: likelihood_search.hyperparameter_range(kernel, name, self._scale, longest, unit)
+            for name in names
+        }
         with linear_algebra(labels.nodes.size, self.n_threads):
             return search(
                 gram, labels, kernel,

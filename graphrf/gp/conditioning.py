@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphrf._memory import require_memory
-from graphrf.gp import walk_choice
-from graphrf.gp.covariance import Covariance, Rows, SampledRows, SeriesRows
-from graphrf.gp.fitting import linear_algebra
-from graphrf.gp.gram import series_length
+from graphrf._base.memory import require_memory
+from graphrf.gp.inference.covariance import Covariance, Rows, SampledRows, SeriesRows
+from graphrf.gp.inference.observations import Observations
+from graphrf.gp.inference.posterior import Posterior, RootRows
+from graphrf.gp.inference.solvers import ConjugateGradients, Gradients, nystrom_preconditioner
+from graphrf.gp.inference.spectral_solver import SpectralGradients, evenly_observed
 from graphrf.gp.method_choice import choose_solver
-from graphrf.gp.observations import Observations
-from graphrf.gp.posterior import Posterior, RootRows
 from graphrf.gp.progress import CountedRows, Step
-from graphrf.gp.solvers import ConjugateGradients, Gradients, nystrom_preconditioner
-from graphrf.gp.spectral_solver import SpectralGradients, evenly_observed
-from graphrf.graph import Graph
-from graphrf.kernels import Kernel
+from graphrf.gp.training import sampler_choice
+from graphrf.gp.training.fitting import linear_algebra
+from graphrf.gp.training.gram import series_length
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.series import mean_variance
 from graphrf.sampling.sample import sample_features
-from graphrf.series import mean_variance
 
 # What the cut of the series should lose of sum |f_k|; what it may lose of it unsaid, and at all.
 _SERIES_TAIL = 1e-11
@@ -146,7 +146,7 @@ def condition(
             noise=given.noise, basis=basis, gradients=gradients if solver == "cg" else None,
         )  # fmt: skip
     posterior.coefficients[:1] += given.offset
-    return posterior, walk_choice.truncation_error(given.kernel, length, scale) / given.mean_variance
+    return posterior, sampler_choice.truncation_error(given.kernel, length, scale) / given.mean_variance
 
 
 def _check_share(kernel: Kernel, length: int, scale: float) -> None:

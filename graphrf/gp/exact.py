@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from graphrf import _checks, _html
-from graphrf._kernel import cleaned_eigenvalues, require_kernel
-from graphrf._memory import require_memory
-from graphrf.gp.rounding import positive_semidefinite
+from graphrf._base import checks, html
+from graphrf._base.memory import require_memory
+from graphrf.gp.inference.rounding import positive_semidefinite
 from graphrf.gp.settings import KERNELS, checked_targets
-from graphrf.gp.training import lengthscale_unit
-from graphrf.graph import Graph, require_graph
-from graphrf.kernels import Kernel
+from graphrf.gp.training.likelihood_search import lengthscale_unit
+from graphrf.graph.graph import Graph, require_graph
+from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
 
 LARGEST_EXACT = 12_000
 
@@ -116,17 +115,17 @@ class ExactGraphGP:
                 "limit"
             )
         if isinstance(kernel, str):
-            kernel = KERNELS[_checks.choice("kernel", kernel, KERNELS)]()
+            kernel = KERNELS[checks.choice("kernel", kernel, KERNELS)]()
         for name, value in (("output_scale", output_scale), ("noise", noise)):
             if value is not None:
-                _checks.number(name, value, low=0, include_low=False)
+                checks.number(name, value, low=0, include_low=False)
         self.graph = graph
         self.kernel: Kernel = require_kernel(kernel)
-        self.normalize: bool = _checks.flag("normalize", normalize)
-        self.mean: str = _checks.choice("mean", mean, ("constant", "zero"))
+        self.normalize: bool = checks.flag("normalize", normalize)
+        self.mean: str = checks.choice("mean", mean, ("constant", "zero"))
         self.output_scale = output_scale
         self.noise = noise
-        self.optimize: bool = _checks.flag("optimize", optimize)
+        self.optimize: bool = checks.flag("optimize", optimize)
         self._scale = self.kernel.check_graph(graph)
         self._eigen: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -219,7 +218,7 @@ class ExactGraphGP:
                 ("log marginal likelihood", self.log_marginal_likelihood_),
                 ("observations", f"{self._counts.sum():.0f} at {self._counts.size} nodes"),
             ]
-        return _html.table("ExactGraphGP", rows)
+        return html.table("ExactGraphGP", rows)
 
     # -- observations ------------------------------------------------------------------------------
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from graphrf import _checks
-from graphrf._kernel import Kernel
-from graphrf.graph import LAPLACIANS, Graph, require_graph
-from graphrf.kernels import Diffusion, Matern
-from graphrf.matching.spectrum import density_of_states
-from graphrf.series import kernel_block
+from graphrf._base import checks
+from graphrf.graph.graph import LAPLACIANS, Graph, require_graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.named import Diffusion, Matern
+from graphrf.kernels.series import kernel_block
+from graphrf.kernels.spectrum import density_of_states
 
 _missing: ImportError | None = None
 try:
@@ -113,12 +113,12 @@ class MaternSeriesKernel(BaseGeometricKernel):
                 f"release 1.0.1 needs numpy < 2.4). What failed: {_missing}"
             ) from _missing
         require_graph(graph).require_undirected("a Matérn kernel")
-        laplacian = _checks.choice("laplacian", laplacian, LAPLACIANS)
+        laplacian = checks.choice("laplacian", laplacian, LAPLACIANS)
         super().__init__(NodeSpace(graph, laplacian))
         self.graph = graph
         self.laplacian = laplacian
-        self.normalize: bool = _checks.flag("normalize", normalize)
-        self.seed: int = _checks.seed(seed)
+        self.normalize: bool = checks.flag("normalize", normalize)
+        self.seed: int = checks.seed(seed)
         self._density: tuple[np.ndarray, np.ndarray] | None = None
 
     def init_params(self) -> dict[str, np.ndarray]:
@@ -184,7 +184,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
             value = params[name]
             if not (_is_torch(value) or isinstance(value, np.ndarray)):
                 raise TypeError(
-                    f"`params[{name!r}]` must be a NumPy array or a torch tensor, got {_checks.describe(value)}"
+                    f"`params[{name!r}]` must be a NumPy array or a torch tensor, got {checks.describe(value)}"
                 )
             if math.prod(value.shape) != 1:
                 raise ValueError(f"`params[{name!r}]` must have shape (1,), got {tuple(value.shape)}")
@@ -232,7 +232,7 @@ class SeriesFeatureMap(FeatureMap):
         kernel = self.kernel
         rows = kernel._positions("X", X)
         # Their sampler passes None unless told otherwise.
-        normalize = kernel.normalize if normalize is None else _checks.flag("normalize", normalize)
+        normalize = kernel.normalize if normalize is None else checks.flag("normalize", normalize)
         return None, kernel._evaluate(params, lambda root: kernel._block(root, rows, None), normalize, share=2)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphrf.gp.blocks import BLOCK, neighbourhood
-from graphrf.gp.posterior import LARGEST_CHOLESKY
-from graphrf.gp.walk_choice import FIRST_LENGTH, SMALLEST_BUDGET
-from graphrf.graph import Graph
+from graphrf.gp.inference.posterior import LARGEST_CHOLESKY
+from graphrf.gp.training.blocks import BLOCK, neighbourhood
+from graphrf.gp.training.sampler_choice import FIRST_LENGTH, SMALLEST_BUDGET
+from graphrf.graph.graph import Graph
 
 # Multiply-adds of exact sparse products up to which the series is taken whatever walks would cost (some two
 # minutes on two cores), by how much walks must be cheaper beyond, and the products that a vector and a solve by

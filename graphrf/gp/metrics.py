@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular, svdvals
 from scipy.special import ndtri
 
-from graphrf import _checks, _html
+from graphrf._base import checks, html
 
 
 def rmse(y: Any, mean: Any) -> float:
@@ -53,7 +53,7 @@ def coverage(y: Any, mean: Any, std: Any, *, level: float = 0.95) -> float:
     >>> metrics.coverage([0.0, 1.0, 3.0, 0.5], [0.0] * 4, [1.0] * 4)
     0.75
     """
-    level = _checks.number("level", level, low=0, high=1, include_low=False, include_high=False)
+    level = checks.number("level", level, low=0, high=1, include_low=False, include_high=False)
     y, mean, std = _arrays(y, mean=mean, std=std)
     _positive(std)
     return float(np.mean(np.abs(y - mean) <= ndtri(0.5 + 0.5 * level) * std))
@@ -97,7 +97,7 @@ def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
     0.4431
     """
     means = [
-        _checks.finite(name, np.asarray(m, dtype=np.float64)) for name, m in (("mean0", mean0), ("mean1", mean1))
+        checks.finite(name, np.asarray(m, dtype=np.float64)) for name, m in (("mean0", mean0), ("mean1", mean1))
     ]
     size = means[0].size
     for name, array in zip(("mean0", "mean1"), means, strict=True):
@@ -116,7 +116,7 @@ def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
 
 
 def _covariance(name: str, value: Any, size: int) -> np.ndarray:
-    array = _checks.finite(name, np.asarray(value, dtype=np.float64))
+    array = checks.finite(name, np.asarray(value, dtype=np.float64))
     if array.shape != (size, size):
         raise ValueError(f"`{name}` must have shape {(size, size)}, as the means, got {array.shape}")
     if np.abs(array - array.T).max() > 1e-8 * np.abs(array).max():
@@ -139,12 +139,12 @@ def _singular(name: str) -> str:
 
 
 def _arrays(y: Any, **others: Any) -> list[np.ndarray]:
-    truth = _checks.finite("y", np.asarray(y, dtype=np.float64))
+    truth = checks.finite("y", np.asarray(y, dtype=np.float64))
     if truth.size == 0:
         raise ValueError("`y` must hold at least one value, got none")
     result = [truth]
     for name, value in others.items():
-        array = _checks.finite(name, np.asarray(value, dtype=np.float64))
+        array = checks.finite(name, np.asarray(value, dtype=np.float64))
         if array.shape != truth.shape:
             raise ValueError(f"`{name}` must have the shape of `y`, {truth.shape}, got {array.shape}")
         result.append(array)
@@ -197,7 +197,7 @@ class Reliability(NamedTuple):
 
     def _repr_html_(self) -> str:
         """A table of the bins for notebooks."""
-        return _html.table("Reliability", zip(*self, strict=True), ("confidence", "accuracy", "predictions"))
+        return html.table("Reliability", zip(*self, strict=True), ("confidence", "accuracy", "predictions"))
 
 
 def reliability(labels: Any, probabilities: Any, *, n_bins: int = 15) -> Reliability:
@@ -211,7 +211,7 @@ def reliability(labels: Any, probabilities: Any, *, n_bins: int = 15) -> Reliabi
     >>> metrics.reliability([0, 1], [[0.9, 0.1], [0.9, 0.1]]).accuracy
     array([0.5])
     """
-    n_bins = _checks.integer("n_bins", n_bins, low=1)
+    n_bins = checks.integer("n_bins", n_bins, low=1)
     labels, probabilities = _classified(labels, probabilities)
     sure = probabilities.max(axis=1)
     right = probabilities.argmax(axis=1) == labels
@@ -239,11 +239,11 @@ def expected_calibration_error(labels: Any, probabilities: Any, *, n_bins: int =
 
 
 def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray]:
-    p = _checks.finite("probabilities", np.asarray(probabilities, dtype=np.float64))
+    p = checks.finite("probabilities", np.asarray(probabilities, dtype=np.float64))
     codes = np.asarray(labels)
     if codes.dtype.kind not in "biu":
         raise TypeError(
-            f"`labels` must be columns of `probabilities`, integers, got {_checks.describe(codes)}; "
+            f"`labels` must be columns of `probabilities`, integers, got {checks.describe(codes)}; "
             "np.searchsorted(gp.classes_, labels) gives those of a classifier's labels"
         )
     if codes.ndim != 1 or not codes.size or p.ndim != 2 or p.shape[0] != codes.size:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphrf._progress import progress_bar
+from graphrf._base.progress import progress_bar
 
 Step = Callable[[], object]
 """Called once for every step; no step is shown where it is None."""

@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from graphrf import _checks
-from graphrf._memory import require_memory
-from graphrf.gp.blocks import training_blocks
+from graphrf._base import checks
+from graphrf._base.memory import require_memory
 from graphrf.gp.conditioning import Conditions, condition, normaliser
-from graphrf.gp.fitting import Place, Task, linear_algebra, train_by_samples, train_by_series
+from graphrf.gp.inference.mean_function import MeanFunction
+from graphrf.gp.inference.observations import Observations
+from graphrf.gp.inference.posterior import LARGEST_JOINT
 from graphrf.gp.method_choice import affordable_training, choose_deviations, choose_method, reached_share
-from graphrf.gp.observations import Observations
-from graphrf.gp.posterior import LARGEST_JOINT
 from graphrf.gp.progress import node_bar, step_bar
 from graphrf.gp.saved import Saved
 from graphrf.gp.settings import checked_settings, checked_targets
-from graphrf.gp.trend import MeanFunction
-from graphrf.graph import Graph
-from graphrf.kernels import Kernel
+from graphrf.gp.training.blocks import training_blocks
+from graphrf.gp.training.fitting import Place, Task, linear_algebra, train_by_samples, train_by_series
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.series import kernel_block
 from graphrf.sampling.contract import Sampler
-from graphrf.series import kernel_block
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -64,7 +64,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     sample_features : callable, optional
         Draws the rows of the observed nodes for the posterior: called as `graphrf.sample_features` (the default)
         with graph, sampler, `nodes`, `seed`, `n_threads` and `dtype`, it returns something whose
-        `factor(n_threads=)` is a `graphrf.factor.Factor` that may live elsewhere, as on a cluster. For "walks",
+        `factor(n_threads=)` is a `graphrf.kernels.Factor` that may live elsewhere, as on a cluster. For "walks",
         which "auto" then takes, and conjugate gradients: training, Cholesky and queried nodes draw their rows
         here. It is not written by `save`.
     normalize : bool
@@ -272,7 +272,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         distinct = np.unique(positions)
         mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct)
         values, offset = mean.centred(values)
-        seed = _checks.seed(self.seed)
+        seed = checks.seed(self.seed)
         share = reached_share(self.graph, distinct, self.max_train)
         method = self._choose_method(distinct.size, share)
 
@@ -392,9 +392,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             )
         if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
             raise ValueError(
-                f"`return_std` must be True, False or 'observation', got {_checks.describe(return_std)}"
+                f"`return_std` must be True, False or 'observation', got {checks.describe(return_std)}"
             )
-        _checks.flag("return_cov", return_cov)
+        checks.flag("return_cov", return_cov)
         positions = self.graph.positions(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         if return_cov:
@@ -450,8 +450,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Warns
         -----
         SolverWarning
-            If conjugate gradients stop before their tolerance; `graphrf.gp.pathwise.posterior_draws` bounds what
-            that does to draws.
+            If conjugate gradients stop before their tolerance; `posterior_draws` bounds what that does to draws.
 
         Notes
         -----
@@ -464,8 +463,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
         """
         self._check_fitted()
-        n_samples = _checks.integer("n_samples", n_samples, low=1)
-        rng = np.random.default_rng(_checks.seed(seed))
+        n_samples = checks.integer("n_samples", n_samples, low=1)
+        rng = np.random.default_rng(checks.seed(seed))
         positions = self.graph.positions(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         self._check_draws(n_samples)

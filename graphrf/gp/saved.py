@@ -12,30 +12,23 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf import _checks
-from graphrf._coupling import Coupling
-from graphrf._graph_folder import decoded_name, encoded_name
-from graphrf._kernel import require_kernel
-from graphrf._record_files import read_record, whole_file, write_record
+from graphrf._base import checks
+from graphrf._base.files.arrays import read_record, whole_file, write_record
 from graphrf.gp.conditioning import Conditions
-from graphrf.gp.observations import Observations
+from graphrf.gp.inference.mean_function import MeanFunction
+from graphrf.gp.inference.observations import Observations
 from graphrf.gp.settings import checked_settings
-from graphrf.gp.trend import MeanFunction
-from graphrf.graph import Graph, require_graph
-from graphrf.kernels import (
-    Diffusion,
-    InverseCosine,
-    LearnedModulation,
-    Matern,
-    PowerSeries,
-    PStepRandomWalk,
-    RegularizedLaplacian,
-)
-from graphrf.lengths import IID, Antithetic, SigmaCoupled, Stratified, Survival, Truncated
-from graphrf.sampling.auto_lengths import AutoLengths
-from graphrf.sampling.powers import CompressedPowers, CutPowers, ExactPowers
-from graphrf.sampling.random_walks import RandomWalks
+from graphrf.graph.folder import decoded_name, encoded_name
+from graphrf.graph.graph import Graph, require_graph
+from graphrf.kernels.given import LearnedModulation, PowerSeries
+from graphrf.kernels.kernel import require_kernel
+from graphrf.kernels.named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
+from graphrf.sampling.powers.powers import CompressedPowers, CutPowers, ExactPowers
 from graphrf.sampling.sample import require_sampler
+from graphrf.sampling.walks.auto_lengths import AutoLengths
+from graphrf.sampling.walks.coupling import Coupling
+from graphrf.sampling.walks.lengths import IID, Antithetic, SigmaCoupled, Stratified, Survival, Truncated
+from graphrf.sampling.walks.random_walks import RandomWalks
 
 _FORMAT = "graphrf regressor 1"
 _WRITER = "GraphGPRegressor.save"
@@ -89,7 +82,7 @@ class Saved:
         True
         """
         self._check_fitted()
-        with_graph = _checks.flag("graph", graph)
+        with_graph = checks.flag("graph", graph)
         settings = {name: value for name, value in self.get_params(deep=False).items() if name not in _UNWRITTEN}
         _write(path, settings, self._given, self.graph, with_graph)
 
@@ -150,7 +143,7 @@ def _read(
 
     FileNotFoundError or ValueError unless the file is there and whole, and `graph` (if given) that of the fit.
     """
-    path = _checks.path("path", path)
+    path = checks.path("path", path)
     if graph is not None:
         require_graph(graph)
     with whole_file(path, _WRITER):
@@ -173,7 +166,7 @@ def _read(
         raise ValueError(f"`graph` must be the graph that {path!r} was fitted on, got another one, {graph!r}")
     with whole_file(path, _WRITER):
         if settings.get("seed") is not None:
-            _checks.seed(settings["seed"])
+            checks.seed(settings["seed"])
         regressor = make(graph, **settings)
         checked_settings(regressor)
         nodes, counts, means, within = _observed(arrays, record["within"], graph.n_nodes)
@@ -208,8 +201,8 @@ def _graph(arrays: Mapping[str, np.ndarray], names: Any) -> Graph:
 def _real(name: str, array: np.ndarray, n_axes: int) -> np.ndarray:
     """An array of a file, once it is known to hold finite float64 numbers whose squares do, too."""
     if array.dtype != np.float64 or array.ndim != n_axes:
-        raise ValueError(f"`{name}` must be float64 with {n_axes} axes, got {_checks.describe(array)}")
-    if array.size and float(np.abs(_checks.finite(name, array)).max()) > _LARGEST:
+        raise ValueError(f"`{name}` must be float64 with {n_axes} axes, got {checks.describe(array)}")
+    if array.size and float(np.abs(checks.finite(name, array)).max()) > _LARGEST:
         raise ValueError(f"`{name}` must be at most {_LARGEST:g}, whose squares leave float64")
     return array
 
@@ -231,17 +224,17 @@ def _observed(
         raise ValueError(f"`nodes` must increase from 0 to {n_nodes - 1} at most")
     if (counts < 1).any() or (counts != np.floor(counts)).any():
         raise ValueError("`counts` must be whole numbers from 1 on")
-    return nodes, counts, means, _checks.number("within", within, low=0)
+    return nodes, counts, means, checks.number("within", within, low=0)
 
 
 def _check_fitted(regressor: Any, given: Conditions) -> None:
     """Raise unless what a fit finds is what it can find, and suits the regressor's settings."""
     for name in ("single", "trained"):
-        _checks.flag(name, getattr(given, name))
+        checks.flag(name, getattr(given, name))
     for name in ("output_scale", "noise", "mean_variance"):
-        _checks.number(name, getattr(given, name), low=0, include_low=False)
-    _checks.seed(_checks.integer("seed", given.seed))
-    _checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
+        checks.number(name, getattr(given, name), low=0, include_low=False)
+    checks.seed(checks.integer("seed", given.seed))
+    checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
     if given.single and given.observations.n_outputs != 1:
         raise ValueError("`single` must not be said of several outputs")
     if given.sampler is None:
@@ -263,7 +256,7 @@ def _encoded(name: str, value: Any) -> Any:
     if _CLASSES.get(type(value).__name__) is not type(value):
         raise TypeError(
             f"`{name}` must be made of graphrf's own kernels, samplers and laws to be saved, got "
-            f"{_checks.describe(value)}; save its arguments yourself, and fit again"
+            f"{checks.describe(value)}; save its arguments yourself, and fit again"
         )
     arguments: dict[str, Any]
     if isinstance(value, Decimal):
@@ -286,7 +279,7 @@ def _decoded(value: Any) -> Any:
     """What `_encoded` was given. Only the classes of `_CLASSES` are made, with all their arguments at hand."""
     if isinstance(value, dict):
         if set(value) != {"class", "arguments"} or value["class"] not in _CLASSES:
-            raise ValueError(f"it names no class of graphrf: {_checks.describe(value)}")
+            raise ValueError(f"it names no class of graphrf: {checks.describe(value)}")
         made = _CLASSES[value["class"]]
         arguments = {name: _decoded(part) for name, part in value["arguments"].items()}
         if made in (Decimal, Fraction):
@@ -306,5 +299,5 @@ def _exact_number(made: Callable[[str], Any], text: Any) -> Any:
     """A Decimal or Fraction that float64 holds, too: 1e999999999 as a fraction would fill the memory."""
     exponent = Decimal(str(text).partition("/")[0]).adjusted()
     if not isinstance(text, str) or not -400 <= exponent <= 400:
-        raise ValueError(f"it holds a number beyond float64, {_checks.describe(text)}")
+        raise ValueError(f"it holds a number beyond float64, {checks.describe(text)}")
     return made(text)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphrf import _checks
-from graphrf._threads import thread_count
-from graphrf.graph import require_graph
-from graphrf.kernels import Diffusion, Kernel, Matern, RegularizedLaplacian
+from graphrf._base import checks
+from graphrf._base.threads import thread_count
+from graphrf.graph.graph import require_graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.named import Diffusion, Matern, RegularizedLaplacian
 from graphrf.sampling.sample import require_sampler
 
 KERNELS: dict[str, type[Kernel]] = {
@@ -38,13 +39,13 @@ def checked_settings(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
     scikit-learn wants estimators to keep what they are given, so `fit` checks it and not `__init__`.
     """
     result = checked_prior(gp)
-    _checks.choice("solver", gp.solver, SOLVERS)
-    _checks.choice("deviations", gp.deviations, DEVIATIONS)
+    checks.choice("solver", gp.solver, SOLVERS)
+    checks.choice("deviations", gp.deviations, DEVIATIONS)
     _check_drawing(gp.sample_features, gp.method)
     _check_variance("noise", gp.noise)
-    _checks.flag("progress", gp.progress)
-    _checks.number("tol", gp.tol, low=1e-14, high=1, include_high=False)
-    _checks.integer("max_iterations", gp.max_iterations, low=1)
+    checks.flag("progress", gp.progress)
+    checks.number("tol", gp.tol, low=1e-14, high=1, include_high=False)
+    checks.integer("max_iterations", gp.max_iterations, low=1)
     return result
 
 
@@ -53,18 +54,18 @@ def checked_prior(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
     require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
     kernel = gp.kernel
     if isinstance(kernel, str):
-        kernel = KERNELS[_checks.choice("kernel", kernel, KERNELS)]()
+        kernel = KERNELS[checks.choice("kernel", kernel, KERNELS)]()
     elif not isinstance(kernel, Kernel):
         raise TypeError(
             f"`kernel` must be a graphrf kernel or one of {', '.join(map(repr, KERNELS))}, got "
-            f"{_checks.describe(kernel)}"
+            f"{checks.describe(kernel)}"
         )
-    _checks.choice("method", gp.method, METHODS)
+    checks.choice("method", gp.method, METHODS)
     if gp.sampler is not None:
         _check_sampler(gp.sampler, gp.method, kernel)
     _check_variance("output_scale", gp.output_scale)
-    _checks.flag("normalize", gp.normalize)
-    _checks.integer("max_train", gp.max_train, low=1)
+    checks.flag("normalize", gp.normalize)
+    checks.integer("max_train", gp.max_train, low=1)
     thread_count(gp.n_threads)
     return kernel, trained_names(gp.optimize, kernel)
 
@@ -72,7 +73,7 @@ def checked_prior(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
 def _check_variance(name: str, value: Any) -> None:
     if value is None:
         return
-    variance = _checks.number(name, value, low=0, include_low=False)
+    variance = checks.number(name, value, low=0, include_low=False)
     if not _SMALLEST <= variance <= _LARGEST:
         raise ValueError(
             f"`{name}` must be in [{_SMALLEST:g}, {_LARGEST:g}], got {variance:g}; change the units of y"
@@ -104,7 +105,7 @@ def _check_drawing(sample_features: Any, method: str) -> None:
     if not callable(sample_features):
         raise TypeError(
             "`sample_features` must be a callable with the arguments of graphrf.sample_features, or None, got "
-            f"{_checks.describe(sample_features)}"
+            f"{checks.describe(sample_features)}"
         )
     if method == "series":
         raise ValueError("`sample_features` is for method='walks'; the series draws nothing")
@@ -117,7 +118,7 @@ def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
     if isinstance(optimize, str) or not isinstance(optimize, Sequence):
         raise TypeError(
             "`optimize` must be True, False or a sequence of hyperparameter names, got "
-            f"{_checks.describe(optimize)}"
+            f"{checks.describe(optimize)}"
         )
     for name in optimize:
         if name not in own:
@@ -135,14 +136,14 @@ def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
         raise ValueError(f"`y` must have shape ({n},) or ({n}, p): {error}") from None
     if array.dtype.kind not in "biuf":
         way_out = "; numpy.asarray(y, float) makes numbers of those that are" if array.dtype.kind == "O" else ""
-        raise TypeError(f"`y` must be real numbers, got {_checks.describe(array)}{way_out}")
+        raise TypeError(f"`y` must be real numbers, got {checks.describe(array)}{way_out}")
     if n == 0:
         raise ValueError("`nodes` must hold at least one node, got none")
     if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
         raise ValueError(
             f"`y` must have shape ({n},) or ({n}, p), one value for each node of `nodes`, got {array.shape}"
         )
-    values = _checks.finite("y", array.astype(np.float64))
+    values = checks.finite("y", array.astype(np.float64))
     largest = float(np.abs(values).max())
     if largest and not _SMALLEST <= largest <= _LARGEST:
         raise ValueError(

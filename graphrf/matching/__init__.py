@@ -1,5 +1,17 @@
 """Quantile matching: optimal-transport couplings of walk lengths."""
 
-from graphrf.matching.learn import learn_coupling
+from __future__ import annotations
 
-__all__ = ["learn_coupling"]
+from typing import TYPE_CHECKING
+
+from graphrf._base import lazy
+
+if TYPE_CHECKING:
+    from graphrf.matching.learn import learn_coupling as learn_coupling
+
+__getattr__, __dir__, __all__ = lazy.attach(
+    __name__,
+    {
+        "learn": "learn_coupling",
+    },
+)

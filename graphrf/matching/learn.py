@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphrf import _checks
-from graphrf._kernel import require_kernel
-from graphrf.graph import Graph
-from graphrf.kernels import Kernel, RegularizedLaplacian
-from graphrf.lengths import Coupling, Survival
+from graphrf._base import checks
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel, require_kernel
+from graphrf.kernels.named import RegularizedLaplacian
+from graphrf.kernels.spectrum import density_of_states
 from graphrf.matching.exhaustive import LARGEST_ORDER, solve_exhaustive
 from graphrf.matching.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
 from graphrf.matching.multiway import multiway_cost, solve_multiway
@@ -18,7 +18,8 @@ from graphrf.matching.pagerank_cost import pagerank_cost
 from graphrf.matching.projection import projected_form, projection_candidates
 from graphrf.matching.quadratic import QuadraticCost, local_search, pair_form, spectral_form
 from graphrf.matching.quantiles import tile_modulations, tile_products, tile_spectra
-from graphrf.matching.spectrum import density_of_states
+from graphrf.sampling.walks.coupling import Coupling
+from graphrf.sampling.walks.lengths import Survival
 
 SOLVERS = ("linear", "quadratic", "projection", "exhaustive")
 OBJECTIVES = ("gram", "pagerank")
@@ -139,13 +140,13 @@ def learn_coupling(
     >>> grf.learn_coupling(p_halt=0.3, order=8, n_walkers=4).permutations.shape
     (3, 8)
     """
-    order = _checks.integer("order", order, low=2, high=1_000)
-    _checks.choice("solver", solver, SOLVERS)
-    _checks.choice("objective", objective, OBJECTIVES)
-    n_walkers = _checks.integer("n_walkers", n_walkers, low=2, high=64)
-    pairs = None if pairs is None else _checks.integer("pairs", pairs, low=1)
-    projections = None if projections is None else _checks.integer("projections", projections, low=1)
-    seed = 0 if seed is None else _checks.integer("seed", seed, low=0)
+    order = checks.integer("order", order, low=2, high=1_000)
+    checks.choice("solver", solver, SOLVERS)
+    checks.choice("objective", objective, OBJECTIVES)
+    n_walkers = checks.integer("n_walkers", n_walkers, low=2, high=64)
+    pairs = None if pairs is None else checks.integer("pairs", pairs, low=1)
+    projections = None if projections is None else checks.integer("projections", projections, low=1)
+    seed = 0 if seed is None else checks.integer("seed", seed, low=0)
     _check_together(order, solver, objective, n_walkers, kernel, pairs, projections)
     survival = p_halt if isinstance(p_halt, Survival) else Survival.geometric(p_halt)
     rng = np.random.default_rng(seed)

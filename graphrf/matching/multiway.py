@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphrf import _checks
+from graphrf._base import checks
 from graphrf.matching.linear import fourth_powers, solve_linear
 
 # A smaller relative gain is rounding: sweeping for it might never end.
@@ -113,8 +113,8 @@ def solve_multiway(
     >>> multiway_cost(spectra, weights, permutations)    # every sum is 0 + 1 + 2
     243.0
     """
-    n_walkers = _checks.integer("n_walkers", n_walkers, low=2)
-    restarts = _checks.integer("restarts", restarts, low=0) if n_walkers > 2 else 0
+    n_walkers = checks.integer("n_walkers", n_walkers, low=2)
+    restarts = checks.integer("restarts", restarts, low=0) if n_walkers > 2 else 0
     order = spectra.shape[0]
     tiles = _greedy(spectra, weights, n_walkers)
     least = _descend(tiles, spectra, weights)

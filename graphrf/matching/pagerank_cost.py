@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf import _checks
-from graphrf.graph import Graph, require_graph
-from graphrf.lengths import Survival
+from graphrf._base import checks
+from graphrf.graph.graph import Graph, require_graph
 from graphrf.matching.quantiles import tile_survival
+from graphrf.sampling.walks.lengths import Survival
 
 # Up to so many nodes every source is used; beyond, as many as so many multiply-adds allow, but never fewer than
 # the least.
@@ -76,7 +76,7 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
            [0. , 2.5]])
     """
     require_graph(graph)
-    order = _checks.integer("order", order, low=1)
+    order = checks.integer("order", order, low=1)
     probability = -np.diff(tile_survival(survival, order), append=0.0)
     n_nodes = graph.n_nodes
     adjacency = graph.adjacency

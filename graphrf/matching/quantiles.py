@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf.lengths import Survival
+from graphrf.sampling.walks.lengths import Survival
 
 _BLOCK_FLOATS = 2**24
 

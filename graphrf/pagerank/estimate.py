@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphrf import _checks
-from graphrf._coupling import shipped_coupling
-from graphrf._devices import engine_device
-from graphrf._progress import progress_bar
-from graphrf._threads import ordered_map, thread_count
-from graphrf.graph import Graph, require_graph
-from graphrf.lengths import IID, Antithetic, Coupling, LengthLaw, SigmaCoupled, Stratified
-from graphrf.pagerank.batches import BatchMean
+from graphrf._base import checks
+from graphrf._base.devices import engine_device
+from graphrf._base.progress import progress_bar
+from graphrf._base.threads import ordered_map, thread_count
+from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.problem import each, pose, walks_halt
 from graphrf.pagerank.result import PageRankResult, expected_l1_error
-from graphrf.pagerank.runs import Walks
-from graphrf.pagerank.stages import FEWEST_STRATIFIED, Estimate, refinements
-from graphrf.sampling.transitions import graph_transitions
+from graphrf.pagerank.walks.batches import BatchMean
+from graphrf.pagerank.walks.runs import Walks
+from graphrf.pagerank.walks.stages import FEWEST_STRATIFIED, Estimate, refinements
+from graphrf.sampling.walks.coupling import Coupling, shipped_coupling
+from graphrf.sampling.walks.lengths import IID, Antithetic, LengthLaw, SigmaCoupled, Stratified
+from graphrf.sampling.walks.transitions import graph_transitions
 
 if TYPE_CHECKING:
     import torch
 
-    from graphrf.sampling.torch_transitions import DeviceTransitions
+    from graphrf.sampling.walks.transitions_torch import DeviceTransitions
 
 ESTIMATORS = ("endpoints", "visits")
 COUPLINGS = ("iid", "antithetic", "sigma", "stratified", "pooled")
@@ -173,31 +173,31 @@ def pagerank(
     """
     p_halt = walks_halt(p_halt)
     require_graph(graph)
-    n_walks = _checks.integer("n_walks", n_walks, low=1, high=2**31 - 1 if tol is None else _MAX_WALKS // 4)
+    n_walks = checks.integer("n_walks", n_walks, low=1, high=2**31 - 1 if tol is None else _MAX_WALKS // 4)
     law = _law(coupling, p_halt, estimator, n_walks)
     groups = n_walks // (law.group if law is not None else 1)
     if tol is not None:
-        tol = _checks.number("tol", tol, low=0, include_low=False)
+        tol = checks.number("tol", tol, low=0, include_low=False)
         if n_batches is not None:
             raise ValueError(f"`n_batches` must be None where `tol` is given, got {n_batches}: `tol` decides it")
     elif n_batches is None:
         n_batches = _default_batches(law, groups)
     else:
-        n_batches = _checks.integer("n_batches", n_batches, low=1)
+        n_batches = checks.integer("n_batches", n_batches, low=1)
         if n_batches > groups:
             raise ValueError(
                 f"`n_batches` must be at most {groups}, the number of groups of coupled walks of a node, "
                 f"got {n_batches}; raise `n_walks`"
             )
     if exact_steps is not None:
-        exact_steps = _checks.integer("exact_steps", exact_steps, low=0, high=_MOST_EXACT)
+        exact_steps = checks.integer("exact_steps", exact_steps, low=0, high=_MOST_EXACT)
     elif tol is not None and tol < 1:
         exact_steps = min(math.ceil(0.5 * math.log(tol) / math.log1p(-p_halt)), _MOST_EXACT)
     else:
         exact_steps = 0
-    seed = _checks.seed(seed)
+    seed = checks.seed(seed)
     threads = thread_count(n_threads)
-    _checks.flag("progress", progress)
+    checks.flag("progress", progress)
     on = _on_device(graph, coupling, engine, device)
 
     several = each(graph, personalization)
@@ -283,14 +283,14 @@ def refine(
     0.49
     """
     require_graph(graph)
-    n_walks = _checks.integer("n_walks", n_walks, low=1, high=_MAX_WALKS // 4)
+    n_walks = checks.integer("n_walks", n_walks, low=1, high=_MAX_WALKS // 4)
     p_halt = walks_halt(p_halt)
     law = _law(coupling, p_halt, estimator, n_walks)
     if each(graph, personalization) is not None:
         raise ValueError(
             "`personalization` must be a single vector here, got several; use pagerank(tol=...) for them"
         )
-    seed = _checks.seed(seed)
+    seed = checks.seed(seed)
     threads = thread_count(n_threads)
     on = _on_device(graph, coupling, engine, device)
     walks = Walks(pose(graph, p_halt, personalization), law, estimator, seed, threads, on=on)
@@ -305,9 +305,9 @@ def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> Lengt
     if not isinstance(coupling, str):
         raise TypeError(
             f"`coupling` must be a Coupling or one of {', '.join(map(repr, COUPLINGS))}, "
-            f"got {_checks.describe(coupling)}"
+            f"got {checks.describe(coupling)}"
         )
-    _checks.choice("coupling", coupling, COUPLINGS)
+    checks.choice("coupling", coupling, COUPLINGS)
     if coupling == "pooled":
         if estimator == "endpoints":
             raise ValueError(
@@ -324,7 +324,7 @@ def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> Lengt
 
 
 def _law(coupling: str | Coupling, p_halt: float, estimator: str, n_walks: int) -> LengthLaw | None:
-    _checks.choice("estimator", estimator, ESTIMATORS)
+    checks.choice("estimator", estimator, ESTIMATORS)
     law = length_law(coupling, p_halt, estimator)
     if law is not None:
         law.check_walks(n_walks)
@@ -339,12 +339,12 @@ def _on_device(
     if place is None:
         return None
     if coupling != "pooled":
-        came = repr(coupling) if isinstance(coupling, str) else _checks.describe(coupling)
+        came = repr(coupling) if isinstance(coupling, str) else checks.describe(coupling)
         raise ValueError(
             f"`coupling` must be 'pooled' for engine='torch', got {came}; "
             "other walks are made by engine='numba' with device='cpu'"
         )
-    from graphrf.sampling.torch_transitions import on_device  # torch is an extra
+    from graphrf.sampling.walks.transitions_torch import on_device  # torch is an extra
 
     return on_device(graph_transitions(graph), place)
 

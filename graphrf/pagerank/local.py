@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf import _checks, _graph_folder, _html
-from graphrf._progress import progress_bar
-from graphrf._threads import ordered_map, thread_count
-from graphrf.graph import Graph, require_graph
+from graphrf._base import checks, html
+from graphrf._base.progress import progress_bar
+from graphrf._base.threads import ordered_map, thread_count
+from graphrf.graph import folder
+from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.problem import walks_halt
 from graphrf.pagerank.push import Query, local_rows
-from graphrf.sampling.transitions import Transitions, graph_transitions
+from graphrf.sampling.walks.transitions import Transitions, graph_transitions
 
 _EPSILON = 0.5
 _DELTA = 1e-4
@@ -89,7 +90,7 @@ class LocalPageRankResult:
         """Positions and scores of the `k` best nodes, shape (n_seeds, k) each; missing ones are -1 and 0."""
         if k is None:
             k = 10 if self.k is None else self.k
-        k = min(_checks.integer("k", k, low=0), self.scores.shape[1])
+        k = min(checks.integer("k", k, low=0), self.scores.shape[1])
         positions = np.full((self.seeds.size, k), -1, dtype=np.int64)
         values = np.zeros((self.seeds.size, k))
         for row in range(self.seeds.size):
@@ -112,11 +113,11 @@ class LocalPageRankResult:
         for row in range(min(self.seeds.size, 5)):
             for entry in self._best_entries(row, 10 if self.seeds.size == 1 else 3):
                 names = (self.nodes[int(node)] for node in (self.seeds[row], self.scores.indices[entry]))
-                rows.append([*map(_html.short_name, names), float(self.scores.data[entry])])
+                rows.append([*map(html.short_name, names), float(self.scores.data[entry])])
                 if self.stderr is not None:
                     rows[-1].append(float(self.stderr.data[entry]))
         header = ["seed", "node", "score", *([] if self.stderr is None else ["standard error"])]
-        return _html.table(f"LocalPageRankResult: {self._facts()}", rows, header)
+        return html.table(f"LocalPageRankResult: {self._facts()}", rows, header)
 
     def _facts(self) -> str:
         how = (
@@ -126,7 +127,7 @@ class LocalPageRankResult:
         )
         touched = self.touched.mean() if self.touched.size else 0
         return (
-            f"{_html.count(self.seeds.size, 'seed')}, {self.scores.shape[1]} nodes, p_halt={self.p_halt:g}, "
+            f"{html.count(self.seeds.size, 'seed')}, {self.scores.shape[1]} nodes, p_halt={self.p_halt:g}, "
             f"{how}, {touched:.0f} nodes touched a seed"
         )
 
@@ -253,7 +254,7 @@ def local_pagerank(
         seed=seed,
     )  # fmt: skip
     n_threads = thread_count(n_threads)
-    _checks.flag("progress", progress)
+    checks.flag("progress", progress)
     tasks = seed_tasks(asked, n_threads)
     walk_arrays = graph_transitions(graph)
     blocks = ordered_map(lambda task: rows_of(walk_arrays, task, asked.query, asked.key), tasks, n_threads)
@@ -300,9 +301,9 @@ def what_is_asked(
     require_graph(graph)
     p_halt = walks_halt(p_halt)
     positions, single = _seed_nodes(graph, seeds)
-    best = 0 if k is None else min(_checks.integer("k", k, low=1), graph.n_nodes)
+    best = 0 if k is None else min(checks.integer("k", k, low=1), graph.n_nodes)
     if max_residual is not None:
-        limit = _checks.number("max_residual", max_residual, low=0, include_low=False)
+        limit = checks.number("max_residual", max_residual, low=0, include_low=False)
         for name, value in (("epsilon", epsilon), ("delta", delta), ("failure", failure), ("seed", seed)):
             if value is not None:
                 raise ValueError(
@@ -310,13 +311,13 @@ def what_is_asked(
                     "leave one of the two out"
                 )
         return Asked(graph, positions, single, Query(p_halt, best, limit, 1.0, 1.0, 1.0, 1.0), None)
-    seed = _checks.seed(seed)
+    seed = checks.seed(seed)
     epsilon = _EPSILON if epsilon is None else epsilon
-    epsilon = _checks.number("epsilon", epsilon, low=0, high=0.5, include_low=False)
+    epsilon = checks.number("epsilon", epsilon, low=0, high=0.5, include_low=False)
     delta = max(1 / max(2, graph.n_nodes), _DELTA) if delta is None else delta
-    delta = _checks.number("delta", delta, low=0, high=1, include_low=False, include_high=False)
+    delta = checks.number("delta", delta, low=0, high=1, include_low=False, include_high=False)
     failure = _FAILURE if failure is None else failure
-    failure = _checks.number("failure", failure, low=0, high=0.25, include_low=False)
+    failure = checks.number("failure", failure, low=0, high=0.25, include_low=False)
     query = Query(p_halt, best, 0.0, epsilon, delta, failure, visit_spread(p_halt, _largest_loop(graph)))
     return Asked(graph, positions, single, query, seed)
 
@@ -354,7 +355,7 @@ def _largest_loop(graph: Graph) -> float:
         return 0.0
     if graph not in _known_loops:
         largest = 0.0
-        for first, counts, piece in _graph_folder.row_pieces(adjacency.indptr):
+        for first, counts, piece in folder.row_pieces(adjacency.indptr):
             rows = np.repeat(np.arange(first, first + counts.size), counts)
             at = np.flatnonzero(adjacency.indices[piece] == rows)
             largest = max(largest, float((adjacency.data[piece][at] / graph.degrees[rows[at]]).max(initial=0.0)))

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf import _checks
-from graphrf._memory import require_memory
-from graphrf._threads import thread_count
-from graphrf.graph import Graph, require_graph
+from graphrf._base import checks
+from graphrf._base.memory import require_memory
+from graphrf._base.threads import thread_count
+from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.pace import Pace
 from graphrf.pagerank.problem import Problem, distribution, each, pose
 from graphrf.pagerank.result import ITERATION_ROUNDING, PowerIterationResult, iteration_bound
@@ -164,14 +164,14 @@ def iterate(
     count = 1 if vectors is None else len(vectors)
     problems = [pose(graph, p_halt, personalization if vectors is None else vectors[0], dangling)]
     guesses = _guesses(graph, start, count)
-    tol = _checks.number("tol", tol, low=0, include_low=False)
+    tol = checks.number("tol", tol, low=0, include_low=False)
     p = problems[0].p_halt
     nats = math.log(2) - math.log(min(tol, 1.0)) - math.log(p)
     contractions = math.ceil(min(-nats / math.log1p(-p), 2.0**62))  # p below 1e-305 would make it infinite
     if max_iter is None:
         limit = min(contractions if graph.directed else 2 * contractions, _MOST_ITERATIONS)
     else:
-        limit = _checks.integer("max_iter", max_iter, low=1)
+        limit = checks.integer("max_iter", max_iter, low=1)
     threads = thread_count(n_threads)
 
     matrix = _matrix(graph, several=count > 1)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf import _checks
-from graphrf._threads import cached_property
-from graphrf.graph import Graph, is_integer, require_graph
+from graphrf._base import checks
+from graphrf._base.threads import cached_property
+from graphrf.graph.graph import Graph, is_integer, require_graph
 
 # Below this a round or a push moves so little that queries would take hours.
 SMALLEST_HALT = 1e-6
@@ -54,7 +54,7 @@ class Problem:
 
 def walks_halt(p_halt: float) -> float:
     """The checked `p_halt` of walks or pushes, whose cost is in proportion to its inverse; not cut off."""
-    p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
+    p_halt = checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
     if p_halt < SMALLEST_HALT:
         raise ValueError(
             f"`p_halt` must be at least {SMALLEST_HALT:g}, got {p_halt:g}: walks would take {1 / p_halt:.0e} "
@@ -66,7 +66,7 @@ def walks_halt(p_halt: float) -> float:
 def pose(graph: Graph, p_halt: float, personalization: Any, dangling: Any = None) -> Problem:
     """The checked question of one vector; `personalization` may be an element of what `each` returns."""
     require_graph(graph)
-    p_halt = _checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
+    p_halt = checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
     if personalization is None:
         start = np.full(graph.n_nodes, 1.0 / graph.n_nodes)
     else:
@@ -120,7 +120,7 @@ def _sparse_rows(graph: Graph, matrix: Any, name: str) -> list[_Entries]:
     if matrix.dtype.kind not in "biuf" or matrix.ndim != 2:
         raise TypeError(
             f"`{name}` must be a mapping, an array or a real sparse matrix of shape (n, {graph.n_nodes}), "
-            f"got {_checks.describe(matrix)}"
+            f"got {checks.describe(matrix)}"
         )
     _check_rows(graph, matrix.shape, name)
     rows = sp.csr_array(matrix, dtype=np.float64)
@@ -168,14 +168,14 @@ def _numeric(graph: Graph, given: Any, name: str) -> np.ndarray:
     if values.dtype.kind not in "biuf":
         raise TypeError(
             f"`{name}` must be a mapping of nodes to values or an array of shape ({graph.n_nodes},), "
-            f"got {_checks.describe(given)}"
+            f"got {checks.describe(given)}"
         )
     return values
 
 
 def _check_values(values: np.ndarray, name: str, positions: np.ndarray | None = None) -> None:
     """Entries of a vector are finite, not negative, not all zero; `positions` says where they are."""
-    _checks.finite(name, values)
+    checks.finite(name, values)
     if (values < 0).any():
         worst = int(values.argmin())
         place = worst if positions is None else int(positions[worst])
@@ -186,9 +186,7 @@ def _check_values(values: np.ndarray, name: str, positions: np.ndarray | None = 
 
 def _entries(graph: Graph, given: Mapping[Any, Any], name: str) -> tuple[np.ndarray, np.ndarray]:
     """Positions and values of a mapping. Keys are nodes."""
-    values = np.array(
-        [_checks.number(f"{name}[{key!r}]", value) for key, value in given.items()], dtype=np.float64
-    )
+    values = np.array([checks.number(f"{name}[{key!r}]", value) for key, value in given.items()], dtype=np.float64)
     positions = _positions(graph, list(given), name)
     if np.unique(positions).size != positions.size:
         raise ValueError(f"`{name}` must name every node once")

@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit, uint64
 
 from graphrf.pagerank.touched import FEWEST_ROWS, append, begin, clear, grown, new_table, place_of
-from graphrf.sampling.philox import Use, philox, unit
-from graphrf.sampling.walks import neighbour
+from graphrf.sampling.walks.loops import neighbour
+from graphrf.sampling.walks.philox import Use, philox, unit
 
 # Independent batches of walks behind each standard error.
 N_BATCHES = 16
@@ -69,7 +69,7 @@ def local_rows(indptr, indices, cumulative, seeds, query, key):  # type: ignore[
 
     Parameters
     ----------
-    indptr, indices, cumulative : the walk arrays (`graphrf.sampling.transitions`); an empty row is dangling
+    indptr, indices, cumulative : the walk arrays (`graphrf.sampling.walks.transitions`); an empty row is dangling
     seeds : int64, shape (n,)
     query : Query
     key : uint64

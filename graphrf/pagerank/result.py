@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from graphrf import _checks, _html
-from graphrf.lengths import Coupling
+from graphrf._base import checks, html
+from graphrf.sampling.walks.coupling import Coupling
 
 # What rounding adds to an iteration of power iteration, in L1 norm; changes below it are rounding alone.
 ITERATION_ROUNDING = 2.0**-50
@@ -49,7 +49,7 @@ class Ranking:
 
         A list of pairs (name, score); a list of such lists for several personalisation vectors.
         """
-        k = min(_checks.integer("k", k, low=0), self.scores.shape[-1])
+        k = min(checks.integer("k", k, low=0), self.scores.shape[-1])
         if self.scores.ndim == 2:
             return [self._top(row, k) for row in self.scores]
         return self._top(self.scores, k)
@@ -64,7 +64,7 @@ class Ranking:
     def _repr_html_(self) -> str:
         """A table of the top nodes for notebooks, with standard errors where there are any."""
         header, rows = self._top_shown()
-        return _html.table(f"{type(self).__name__}: {self._facts()}", rows, header)
+        return html.table(f"{type(self).__name__}: {self._facts()}", rows, header)
 
     def _top_shown(self) -> tuple[list[str], list[list[Any]]]:
         """Header and rows of that table: ten nodes, or the first three of each of the first five vectors."""
@@ -74,7 +74,7 @@ class Ranking:
         for number, scores in enumerate(self.scores[None] if single else self.scores[:5]):
             for position in _largest(scores, 10 if single else 3).tolist():
                 row: list[Any] = [] if single else [str(number)]
-                row += [_html.short_name(self.nodes[position]), float(scores[position])]
+                row += [html.short_name(self.nodes[position]), float(scores[position])]
                 rows.append(row if errors is None else [*row, float(np.atleast_2d(errors)[number, position])])
         header = [] if single else ["vector"]
         return [*header, "node", "score", *([] if errors is None else ["standard error"])], rows

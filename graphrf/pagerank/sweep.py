@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
-from graphrf._series_loops import step_rows
+from graphrf.kernels.loops import step_rows
 
 # The change is summed within blocks of so many rows, then over the blocks, so that no thread alters the sum.
 BLOCK_ROWS = 2048

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphrf import _checks
+from graphrf._base import checks
 from graphrf.plot._style import UNOBSERVED, VALUES, beyond, colour_bar, finite_range, new_axes
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def plot_mesh(
     if vertices.ndim != 2 or vertices.shape[1] != 3:
         raise ValueError(f"`vertices` must have shape (V, 3), got {vertices.shape}")
     if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
-        raise ValueError(f"`faces` must be integers of shape (F, 3), got {_checks.describe(faces)}")
+        raise ValueError(f"`faces` must be integers of shape (F, 3), got {checks.describe(faces)}")
     if values.shape != (len(faces),):
         raise ValueError(f"`values` must have one entry a face, shape ({len(faces)},), got {values.shape}")
     if ax is not None and ax.name != "rectilinear":

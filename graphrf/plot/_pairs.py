@@ -13,7 +13,7 @@ from graphrf.plot._style import COLOURS, GREY, GRID, MARKERS, new_axes, open_fra
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from graphrf.lengths import Coupling
+    from graphrf.sampling.walks.coupling import Coupling
 
 
 def plot_permutation(coupling: Coupling, *, ax: Axes | None = None) -> Axes:

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from graphrf.graph import Graph
-from graphrf.lengths import Survival
-from graphrf.sampling.record import Block
+from graphrf.graph.graph import Graph
+from graphrf.sampling.joined import Block
+from graphrf.sampling.walks.lengths import Survival
 
 
 class Sampler(Protocol):

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphrf import _checks
-from graphrf._memory import available_memory
+from graphrf._base import checks
+from graphrf._base.memory import available_memory
 from graphrf.sampling.contract import Prepared
-from graphrf.sampling.prepared_powers import PreparedPowers
-from graphrf.sampling.random_walks import PreparedWalks
-from graphrf.sampling.record import SLACK, SPARE, Block
-from graphrf.sampling.torch_powers import DevicePowers
-from graphrf.sampling.torch_record import DeviceBlock, host_block
-from graphrf.sampling.torch_walks import DeviceWalks
+from graphrf.sampling.device_blocks import DeviceBlock, host_block
+from graphrf.sampling.joined import SLACK, SPARE, Block
+from graphrf.sampling.powers.powers_torch import DevicePowers
+from graphrf.sampling.powers.prepared import PreparedPowers
+from graphrf.sampling.walks.random_walks import PreparedWalks
+from graphrf.sampling.walks.walks_torch import DeviceWalks
 
 # Beyond the tensors that live together: what allocators leave between them.
 _ROOM = 1.3
@@ -59,7 +59,7 @@ class OnDevice:
         else:
             raise TypeError(
                 "`sampler` must be RandomWalks, CompressedPowers, CutPowers or ExactPowers for engine='torch', "
-                f"got {_checks.describe(prepared.sampler)}; others are sampled with engine='numba', device='cpu'"
+                f"got {checks.describe(prepared.sampler)}; others are sampled with engine='numba', device='cpu'"
             )
 
     def __getattr__(self, name: str) -> Any:
@@ -97,7 +97,7 @@ def device_memory(device: torch.device) -> int | None:
 
 
 class DeviceJoined:
-    """One record on a device from blocks that arrive in order: `graphrf.sampling.record.Joined` in tensors.
+    """One record on a device from blocks that arrive in order: `graphrf.sampling.joined.Joined` in tensors.
 
     Columns are made once, a little larger than expected. Unlike a host's untouched pages, what they are too large
     by is memory in use: they are copied in the end where that is more than `_WASTE` of them.

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from graphrf._block_folder import BlockFolder, Rows, cut, identity_of, node_array, write_rows
-from graphrf._threads import ordered_map
-from graphrf.features import Features
-from graphrf.graph import Graph
+from graphrf._base.threads import ordered_map
+from graphrf.features.features import Features
+from graphrf.features.folder import BlockFolder, Rows, cut, identity_of, node_array, write_rows
+from graphrf.graph.graph import Graph
 from graphrf.sampling.block_sizes import block_rows
 from graphrf.sampling.contract import Prepared
-from graphrf.sampling.record import Joined
+from graphrf.sampling.joined import Joined
 
 
 def begun(

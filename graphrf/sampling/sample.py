@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphrf import _checks
-from graphrf._block_folder import BlockFolder
-from graphrf._devices import engine_device
-from graphrf._memory import available_memory, limit_words
-from graphrf._progress import progress_bar
-from graphrf._threads import ordered_map, thread_count
-from graphrf.features import Features
-from graphrf.graph import Graph, require_graph
+from graphrf._base import checks
+from graphrf._base.devices import engine_device
+from graphrf._base.memory import available_memory, limit_words
+from graphrf._base.progress import progress_bar
+from graphrf._base.threads import ordered_map, thread_count
+from graphrf.features.features import Features
+from graphrf.features.folder import BlockFolder
+from graphrf.graph.graph import Graph, require_graph
 from graphrf.sampling.block_sizes import block_rows, file_rows
 from graphrf.sampling.contract import Prepared, Sampler
 from graphrf.sampling.into_folder import begun, draw_missing
-from graphrf.sampling.powers import CompressedPowers
-from graphrf.sampling.record import Joined, record_bytes
+from graphrf.sampling.joined import Joined, record_bytes
+from graphrf.sampling.powers.powers import CompressedPowers
 
 if TYPE_CHECKING:
     import torch
@@ -148,7 +148,7 @@ def sample_features(
     sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
     place = engine_device(engine, device, "sample_features with engine='torch'")
     dtype = checked_dtype(dtype)
-    _checks.flag("progress", progress)
+    checks.flag("progress", progress)
     sources = graph.positions(nodes)
     if sources.size == 0:
         raise ValueError("`nodes` must hold at least one node, got none")
@@ -159,9 +159,9 @@ def sample_features(
             "`device` out, and move the features there (Features.to)"
         )
     any_seed = seed is None
-    seed = folder.seed() if any_seed and folder is not None and folder.is_known else _checks.seed(seed)
+    seed = folder.seed() if any_seed and folder is not None and folder.is_known else checks.seed(seed)
     threads = thread_count(n_threads)
-    limit = None if memory_limit is None else _checks.integer("memory_limit", memory_limit, low=1)
+    limit = None if memory_limit is None else checks.integer("memory_limit", memory_limit, low=1)
     prepared: Any = sampler.prepare(graph, seed)
     joined: Any
     if place is None:
@@ -268,7 +268,7 @@ def require_sampler(sampler: Any) -> Sampler:
     if isinstance(sampler, type) or not hasattr(sampler, "prepare"):
         raise TypeError(
             "`sampler` must be a sampler such as CompressedPowers(32) or RandomWalks(32), got "
-            f"{_checks.describe(sampler)}"
+            f"{checks.describe(sampler)}"
         )
     found: Sampler = sampler
     return found
@@ -279,8 +279,8 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     try:
         name = str(dtype) if dtype is None else np.dtype(dtype).name  # numpy takes None for float64
     except TypeError:
-        raise TypeError(f"`dtype` must be 'float32' or 'float64', got {_checks.describe(dtype)}") from None
-    return np.dtype(_checks.choice("dtype", name, ("float32", "float64")))
+        raise TypeError(f"`dtype` must be 'float32' or 'float64', got {checks.describe(dtype)}") from None
+    return np.dtype(checks.choice("dtype", name, ("float32", "float64")))
 
 
 def expected_size(prepared: Prepared, sources: np.ndarray, block_rows: int) -> tuple[int, int]:

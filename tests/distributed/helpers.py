@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf._feature_files import ARRAYS, OF_POWERS, RECORD, SETTINGS
+from graphrf.features.files import ARRAYS, OF_POWERS, RECORD, SETTINGS
 
 # Arrays that loops read are read-only.
 WRITTEN_ONCE = ("nodes", *RECORD, *OF_POWERS)

@@ -10,8 +10,8 @@ from distributed import Client, LocalCluster
 
 import graphrf as grf
 from graphrf.distributed import DistributedFactor, factor
-from graphrf.factor import Factor, GramFactor
-from graphrf.gp.step_squares import step_squares
+from graphrf.features.step_squares import step_squares
+from graphrf.kernels.factor import Factor, GramFactor
 from tests.distributed.helpers import require_same, weighted
 
 GRAPH = weighted()

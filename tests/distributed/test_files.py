@@ -19,9 +19,9 @@ import pytest
 from distributed import Client
 
 import graphrf as grf
-from graphrf._block_folder import BlockFolder, read_rows, write_rows
-from graphrf._files import exclusive_write
+from graphrf._base.files.whole import exclusive_write
 from graphrf.distributed import files, load_features, sample_features
+from graphrf.features.folder import BlockFolder, read_rows, write_rows
 from tests.distributed.helpers import Told, require_same, weighted
 
 GRAPH = weighted()

@@ -18,7 +18,7 @@ from graphrf.distributed import pagerank as on_cluster
 from graphrf.distributed.parcel import Parcel
 from graphrf.pagerank import LocalPageRankResult, local_pagerank
 from graphrf.pagerank.push import local_rows
-from graphrf.sampling.transitions import graph_transitions
+from graphrf.sampling.walks.transitions import graph_transitions
 from tests.pagerank.oracles import directed_graph, lopsided_graph
 
 

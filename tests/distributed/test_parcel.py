@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf._files import version
+from graphrf._base.files.whole import version
 from graphrf.distributed import parcel
 from graphrf.distributed.parcel import Parcel
 from tests.distributed.helpers import require_same, weighted

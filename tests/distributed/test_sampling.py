@@ -9,7 +9,7 @@ from distributed import Client, LocalCluster
 import graphrf as grf
 from graphrf.distributed import parcel
 from graphrf.sampling.block_sizes import file_rows
-from graphrf.sampling.walks import walk_block
+from graphrf.sampling.walks.loops import walk_block
 from tests.distributed.helpers import require_same, require_same_matrix, weighted
 
 pytestmark = pytest.mark.filterwarnings("ignore::graphrf.HeavyTailWarning", "ignore::graphrf.TruncationWarning")
@@ -103,7 +103,7 @@ def test_loops_are_compiled_once_for_all_ways(cluster_client, way, graph):
 
 
 def _n_signatures():
-    from graphrf.sampling.walks import walk_block
+    from graphrf.sampling.walks.loops import walk_block
 
     return len(walk_block.signatures)
 

@@ -10,8 +10,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention as exact_attention
 
 from graphrf.euclidean.attention import PerformerAttention, attention_weights, softmax_features
-from graphrf.euclidean.frequencies import draw_frequencies
-from tests.sequential import assert_unbiased
+from graphrf.euclidean.frequencies.draw import draw_frequencies
+from tests.support.sequential import assert_unbiased
 
 SCHEMES = [
     {"directions": "iid", "norms": "iid"},

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from graphrf.euclidean.filon import filon, filon_coefficients, filon_kernel
+from graphrf.euclidean.frequencies.quadrature import simpson
 from graphrf.euclidean.kernels import KERNELS, stationary_kernel
-from graphrf.euclidean.quadrature import simpson
 
 # theta = h t from the series through its border into many oscillations within one interval.
 TIMES = np.array([0.0, 1e-8, 1e-3, 0.1, 0.49, 0.51, 1.0, 3.0, 10.0, 47.0])

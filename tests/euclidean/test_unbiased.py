@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from graphrf.euclidean.directions import haar, simplex
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
-from graphrf.euclidean.frequencies import draw_frequencies
+from graphrf.euclidean.frequencies.directions import haar, simplex
+from graphrf.euclidean.frequencies.draw import draw_frequencies
+from graphrf.euclidean.frequencies.norms import NORMS
 from graphrf.euclidean.kernels import KERNELS, stationary_kernel
-from graphrf.euclidean.norms import NORMS
 from graphrf.euclidean.theory import fourier_mse, laplace_mse
 
 D = 4

@@ -85,8 +85,8 @@ def edges() -> Writer:
 
 
 def report() -> Writer:
-    from graphrf import report as pages
-    from graphrf._demo_parts import Settings
+    from graphrf.cli.demo import report as pages
+    from graphrf.cli.demo.parts import Settings
 
     def save(which: int, path: Path) -> None:
         pages.write([], Settings(seed=which), path.parent, seconds=1.0, with_figures=False)
@@ -97,7 +97,7 @@ def report() -> Writer:
 
 def data_set() -> Writer:
     """A file of a data set, fetched from a server of this process into a cache from which it was removed."""
-    from graphrf import _data_files
+    from graphrf.datasets import files
 
     content = bytes(range(256)) * 1000
 
@@ -126,11 +126,11 @@ def data_set() -> Writer:
     }
 
     def save(which: int, path: Path) -> None:
-        _data_files._verified.clear()
+        files._verified.clear()
         _remove(path)
         os.environ["GRAPHRF_CACHE_DIR"] = str(path.parent)
-        _data_files.registry = lambda: {"files": {path.name: entry}}
-        if _data_files.find(path.name).read_bytes() != content:
+        files.registry = lambda: {"files": {path.name: entry}}
+        if files.find(path.name).read_bytes() != content:
             raise AssertionError("another content")
 
     return Writer(save, lambda path: path.read_bytes(), may_miss=True)
@@ -138,7 +138,7 @@ def data_set() -> Writer:
 
 def first() -> Writer:
     """A file that is written once, by the first of many."""
-    from graphrf._files import exclusive_write
+    from graphrf._base.files.whole import exclusive_write
 
     def save(which: int, path: Path) -> None:
         _remove(path)

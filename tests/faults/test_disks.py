@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import graphrf as grf
-from graphrf._files import atomic_write, exclusive_write
+from graphrf._base.files.whole import atomic_write, exclusive_write
 from tests.faults import saving
 from tests.faults.places import in_memory, mounted, plain_user, read_only
 
@@ -32,10 +32,10 @@ def named(request) -> tuple[str, saving.Writer]:
         pytest.skip("torch is not installed")
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "data_set":
-            from graphrf import _data_files
+            from graphrf.datasets import files
 
-            patch.setattr(_data_files, "registry", _data_files.registry)
-            patch.setattr(_data_files, "_verified", set())
+            patch.setattr(files, "registry", files.registry)
+            patch.setattr(files, "_verified", set())
             patch.setenv("GRAPHRF_CACHE_DIR", "-")
             patch.delenv("GRAPHRF_DATA_DIR", raising=False)
             patch.setenv("NO_PROXY", "127.0.0.1")

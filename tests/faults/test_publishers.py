@@ -22,8 +22,8 @@ from pathlib import Path
 
 import pytest
 
-from graphrf import _data_files
-from tests.bounds import within
+from graphrf.datasets import files as _data_files
+from tests.support.bounds import within
 
 CONTENT = bytes(range(256)) * 40
 TABLE = b"id,name,type\n" + b"1,a,b\n" * 50
@@ -470,7 +470,7 @@ def test_what_was_fetched_before_a_connection_was_cut_is_kept(files, publisher, 
 
 FETCH = """
 import sys
-from graphrf import _data_files
+from graphrf.datasets import files as _data_files
 _data_files.registry = lambda: {"files": {"folder/file": {
     "sha256": sys.argv[2], "stored": "identity", "licence": "-", "url": sys.argv[1]}}}
 for turn in range(int(sys.argv[3])):

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf._block_folder import BlockFolder, read_rows, write_rows
+from graphrf.features.folder import BlockFolder, read_rows, write_rows
 from graphrf.sampling import into_folder
 from tests.distributed.helpers import Told, require_same, weighted
 
@@ -206,7 +206,7 @@ def test_what_does_not_fit_is_refused_before_the_folder_is_made(folder, monkeypa
         grf.sample_features(GRAPH, WALKS, path=folder, memory_limit=100_000)
     assert not folder.exists()
     grf.sample_features(GRAPH, WALKS, seed=3, path=folder)
-    monkeypatch.setattr("graphrf._block_folder.available_memory", lambda: 100_000)
+    monkeypatch.setattr("graphrf.features.folder.available_memory", lambda: 100_000)
     monkeypatch.setattr(BlockFolder, "read", lambda *_: pytest.fail("read"))
     with pytest.raises(MemoryError, match=r"the features in .* need about .* GiB, but 9.31e-05 GiB are available"):
         grf.load_features(folder)

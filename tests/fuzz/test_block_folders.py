@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphrf as grf
-from graphrf._block_folder import BlockFolder, read_folder
-from graphrf._feature_files import fits
-from tests.bounds import within
+from graphrf.features.files import fits
+from graphrf.features.folder import BlockFolder, read_folder
 from tests.fuzz.test_records import _archive
-from tests.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
+from tests.support.bounds import within
+from tests.support.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
 
 SEEDS = st.integers(0, 2**63 - 1)
 SECONDS, MEGABYTES = 20, 256

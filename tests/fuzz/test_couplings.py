@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphrf as grf
-from graphrf.lengths import shipped_coupling
-from tests.bounds import within
-from tests.mutations import json_text, mutated_bytes, mutated_json
+from graphrf.sampling.walks.coupling import shipped_coupling
+from tests.support.bounds import within
+from tests.support.mutations import json_text, mutated_bytes, mutated_json
 
 SEEDS = st.integers(0, 2**63 - 1)
 SECONDS, MEGABYTES = 20, 512
@@ -157,7 +157,7 @@ def test_what_would_be_too_long_to_load_is_not_saved(tmp_path, monkeypatch):
     coupling = grf.Coupling([[1, 0]], p_halt=0.1)
     coupling.save(tmp_path / "c.json")
     size = (tmp_path / "c.json").stat().st_size
-    monkeypatch.setattr("graphrf._coupling._MOST_BYTES", size)
+    monkeypatch.setattr("graphrf.sampling.walks.coupling._MOST_BYTES", size)
     coupling.save(tmp_path / "c.json")
     assert grf.Coupling.load(tmp_path / "c.json") == coupling
     with pytest.raises(ValueError, match=f"at most {size:,} bytes as JSON, got {size + 3:,}; lower its"):

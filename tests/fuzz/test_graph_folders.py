@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphrf as grf
-from graphrf import _graph_folder
-from tests.bounds import within
-from tests.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
+from graphrf.graph import folder as _graph_folder
+from tests.support.bounds import within
+from tests.support.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
 
 SEEDS = st.integers(0, 2**63 - 1)
 SECONDS, MEGABYTES = 20, 512

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphrf as grf
-from graphrf.features import Features
-from tests.bounds import within
-from tests.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
+from graphrf.features.features import Features
+from tests.support.bounds import within
+from tests.support.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
 
 SEEDS = st.integers(0, 2**63 - 1)
 KERNELS = {name: grf.Diffusion(1.0, laplacian=name) for name in ("normalized", "combinatorial")}
@@ -186,10 +186,10 @@ def test_an_array_that_the_table_of_contents_loses_is_missed(saved_features, tmp
 def test_features_that_memory_has_no_room_for_are_refused_unread(saved_features, tmp_path, monkeypatch):
     features, content, *_ = saved_features[0]
     (tmp_path / "f.npz").write_bytes(content)
-    monkeypatch.setattr("graphrf._record_files.available_memory", lambda: 1000)
+    monkeypatch.setattr("graphrf._base.files.arrays.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"f\.npz.* takes more memory than there is .*; free some"):
         grf.load_features(tmp_path / "f.npz")
-    monkeypatch.setattr("graphrf._record_files.available_memory", lambda: None)
+    monkeypatch.setattr("graphrf._base.files.arrays.available_memory", lambda: None)
     _require_same(grf.load_features(tmp_path / "f.npz"), features)
 
 

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrf import _data_files, _registry, datasets
-from graphrf._registry import parsed_registry
-from tests.bounds import within
-from tests.mutations import json_text, mutated_bytes, mutated_json
+from graphrf.datasets import files, sets
+from graphrf.datasets import registry as _registry
+from graphrf.datasets.registry import parsed_registry
+from tests.support.bounds import within
+from tests.support.mutations import json_text, mutated_bytes, mutated_json
 
 SEEDS = st.integers(0, 2**63 - 1)
 SECONDS, MEGABYTES = 20, 512
-SHIPPED = resources.files("graphrf").joinpath("registry.json").read_text(encoding="utf-8")
+SHIPPED = resources.files("graphrf.datasets").joinpath("registry.json").read_text(encoding="utf-8")
 
 
 def _part() -> dict:
@@ -51,7 +52,7 @@ def _require_safe(registry) -> None:
             assert urlsplit(entry["url"]).username is None
         assert "size" not in entry or 0 < entry["size"] <= 2**30
     for entry in registry["datasets"].values():
-        assert entry["reader"] in datasets._READERS
+        assert entry["reader"] in sets._READERS
         assert all("sha256" in registry["files"][key] for key in entry["files"])
         assert isinstance(entry["description"], str)
 
@@ -80,10 +81,10 @@ def test_registries_with_other_bytes_are_refused_or_safe(seed):
 
 
 def test_the_shipped_registry_passes_whole():
-    assert parsed_registry(SHIPPED) == json.loads(SHIPPED) == _data_files.registry()
+    assert parsed_registry(SHIPPED) == json.loads(SHIPPED) == files.registry()
     assert not _refused(json.dumps(PART))
-    assert set(_registry._READERS) == set(datasets._READERS)
-    assert set(_registry._KINDS) == set(datasets.KINDS)
+    assert set(_registry._READERS) == set(sets._READERS)
+    assert set(_registry._KINDS) == set(sets.KINDS)
 
 
 FILE, SET = "graphs/karate.gml", "karate-gml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import graphrf as grf
-from graphrf.gp.step_squares import step_squares
+from graphrf.features.step_squares import step_squares
 
 
 class Travels(list):

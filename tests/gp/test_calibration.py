@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.pathwise import posterior_draws
-from tests.sequential import assert_unbiased
-from tests.small_graphs import grid_path_and_node
+from graphrf.gp.inference.pathwise import posterior_draws
+from tests.support.sequential import assert_unbiased
+from tests.support.small_graphs import grid_path_and_node
 
 KERNEL = grf.Diffusion(2.0)
 WALKS = grf.RandomWalks(n_walks=8, lengths=grf.Truncated(12))
@@ -112,7 +112,7 @@ def test_draws_that_forget_the_noise_are_found(graph, observed, sampler, monkeyp
     def forgetful(rows, noise, residual, solve, *, n_samples, rng):
         return posterior_draws(rows, 0.0 * noise, residual, solve, n_samples=n_samples, rng=rng)
 
-    monkeypatch.setattr("graphrf.gp.posterior.posterior_draws", forgetful)
+    monkeypatch.setattr("graphrf.gp.inference.posterior.posterior_draws", forgetful)
     trial = Trial(graph, observed, sampler)
     with pytest.raises(AssertionError, match="biased: projection 1"):
         assert_unbiased(lambda round_, n: trial.statistics(round_, n)[:, :2], TRUTH[:2], n0=N_TRUTHS)

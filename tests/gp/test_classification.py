@@ -10,11 +10,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import graphrf as grf
 from graphrf.gp import metrics
 from graphrf.gp.classification import integrated_softmax
-from graphrf.gp.evidence_search import _Search
-from graphrf.gp.gram import FactorGram, SeriesGram
-from graphrf.gp.labels import Labels
-from graphrf.gp.laplace import Curvature, find_mode
-from graphrf.gp.parameters import Parameters
+from graphrf.gp.inference.labels import Labels
+from graphrf.gp.inference.laplace import Curvature, find_mode
+from graphrf.gp.training.evidence_search import _Search
+from graphrf.gp.training.gram import FactorGram, SeriesGram
+from graphrf.gp.training.parameters import Parameters
 
 FIXED = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 5.0, "seed": 0}
 

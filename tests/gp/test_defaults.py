@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from tests.real_data import needs_data
+from tests.support.real_data import needs_data
 
 pytestmark = needs_data
 

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.covariance import _OTHER_SEED
+from graphrf.gp.inference.covariance import _OTHER_SEED
+from graphrf.gp.inference.posterior import SolverWarning
+from graphrf.gp.inference.solvers import ConjugateGradients
+from graphrf.gp.inference.spectral_solver import SpectralGradients
 from graphrf.gp.method_choice import (
     affordable_training,
     choose_deviations,
@@ -15,9 +18,6 @@ from graphrf.gp.method_choice import (
     choose_solver,
     reached_share,
 )
-from graphrf.gp.posterior import SolverWarning
-from graphrf.gp.solvers import ConjugateGradients
-from graphrf.gp.spectral_solver import SpectralGradients
 
 KERNEL = grf.Diffusion(3.0)
 FIXED = {"deviations": "exact", "optimize": False, "output_scale": 2.0, "noise": 0.05, "seed": 0}

@@ -10,11 +10,11 @@ import pytest
 from sklearn.base import clone
 
 import graphrf as grf
-from graphrf.factor import Factor, GramFactor
-from graphrf.gp import covariance as covariance_module
-from graphrf.gp.covariance import Covariance
-from graphrf.gp.posterior import RootRows
+from graphrf.gp.inference import covariance as covariance_module
+from graphrf.gp.inference.covariance import Covariance
+from graphrf.gp.inference.posterior import RootRows
 from graphrf.gp.progress import CountedRows
+from graphrf.kernels.factor import Factor, GramFactor
 from tests.gp.remote import Elsewhere, PlainFactor, RemoteFactor, Travels
 
 KERNEL = grf.Diffusion(1.5)

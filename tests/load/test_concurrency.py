@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf import _threads
-from graphrf._foreign_files import foreign
+from graphrf._base import threads
+from graphrf._base.files.foreign import foreign
 from graphrf.pagerank import local_pagerank, power_iteration
-from tests.interleaving import interleaved_results
-from tests.real_data import needs_data
+from tests.support.interleaving import interleaved_results
+from tests.support.real_data import needs_data
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
@@ -137,7 +137,7 @@ def test_contexts_of_blas_threads_that_overlap_leave_blas_as_it_was():
 
     with threadpool_limits(2, user_api="blas"):
         before = blas()
-        one, other = _threads.blas_threads(1), _threads.blas_threads(2)
+        one, other = threads.blas_threads(1), threads.blas_threads(2)
         one.__enter__()
         other.__enter__()
         assert set(blas()) == {1}  # the least that was asked for
@@ -151,7 +151,7 @@ def test_joint_covariances_are_made_with_the_threads_of_blas_that_were_chosen(mo
     pytest.importorskip("torch")
     from threadpoolctl import threadpool_limits
 
-    from graphrf.gp.posterior import Posterior
+    from graphrf.gp.inference.posterior import Posterior
 
     graph = grf.from_edges(np.arange(9), np.arange(1, 10))
     options = {"method": "series", "optimize": False, "output_scale": 1.0, "noise": 0.1}
@@ -172,14 +172,14 @@ def test_the_last_thread_to_leave_restores_blas_whichever_lowered_it():
     inside, leave = threading.Barrier(2, timeout=30), threading.Event()
 
     def stay():
-        with _threads.blas_threads(1):
+        with threads.blas_threads(1):
             inside.wait()
             leave.wait(30)
 
     with threadpool_limits(2, user_api="blas"):
         before = blas()
         with ThreadPoolExecutor(1) as pool:
-            with _threads.blas_threads(1):
+            with threads.blas_threads(1):
                 stayed = pool.submit(stay)
                 inside.wait()
             assert set(blas()) == {1}
@@ -203,11 +203,11 @@ def test_libraries_with_a_number_for_each_thread_are_lowered_in_every_thread(mon
             self._own.number = number
 
     library = Library()
-    monkeypatch.setattr(_threads, "_blas_libraries", lambda: [library])
+    monkeypatch.setattr(threads, "_blas_libraries", lambda: [library])
     barrier = threading.Barrier(3, timeout=30)
 
     def number(_):
-        with _threads.blas_threads(1):
+        with threads.blas_threads(1):
             barrier.wait()
             inside = library.num_threads
         return inside, library.num_threads
@@ -218,7 +218,7 @@ def test_libraries_with_a_number_for_each_thread_are_lowered_in_every_thread(mon
 
 def test_torch_tensors_made_by_several_threads_leave_the_filters_of_warnings_alone():
     torch = pytest.importorskip("torch")
-    from graphrf import _feature_tensor
+    from graphrf.features import tensor as _feature_tensor
 
     graph = grf.from_edges([0, 1], [1, 2])
     features = grf.sample_features(graph, grf.RandomWalks(4), seed=0)
@@ -237,7 +237,7 @@ def test_torch_tensors_made_by_several_threads_leave_the_filters_of_warnings_alo
 
 def test_memory_that_is_shared_with_torch_outlives_its_array():
     torch = pytest.importorskip("torch")
-    from graphrf._device_record import shared
+    from graphrf.features.device_record import shared
 
     array = np.arange(5, dtype=np.uint16)
     array.setflags(write=False)
@@ -252,7 +252,7 @@ def test_memory_that_is_shared_with_torch_outlives_its_array():
 
 def test_threads_that_draw_on_a_device_take_turns_with_settings_and_filters(monkeypatch):
     torch = pytest.importorskip("torch")
-    from graphrf.gp import torch_draws
+    from graphrf.gp.torch import draws as torch_draws
 
     inside, most = [], []
 
@@ -370,7 +370,7 @@ import json, os, threading, time
 import numba
 from numba.core.compiler_lock import global_compiler_lock
 import graphrf as grf
-from graphrf import _threads
+from graphrf._base import threads as _threads
 inside, leave = threading.Event(), threading.Event()
 def compile_long():
     with global_compiler_lock:
@@ -393,7 +393,7 @@ print(json.dumps(os.waitpid(child, 0)[1]))
 def test_a_child_forked_while_another_thread_computes_a_cached_property_computes_its_own():
     code = """
 import json, os, threading
-from graphrf._threads import cached_property
+from graphrf._base.threads import cached_property
 inside, leave = threading.Event(), threading.Event()
 class Holder:
     def __init__(self, slow): self.slow = slow
@@ -423,7 +423,7 @@ def test_a_child_forked_while_other_threads_have_lowered_blas_has_what_was_there
     code = """
 import json, os, threading
 from threadpoolctl import threadpool_limits, threadpool_info
-from graphrf import _threads
+from graphrf._base import threads as _threads
 def blas(): return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
 import scipy.linalg
 inside, leave = threading.Event(), threading.Event()
@@ -565,9 +565,9 @@ def test_an_error_in_one_task_ends_the_map_and_its_threads():
         return number
 
     with pytest.raises(RuntimeError, match="the fourth"):
-        list(_threads.ordered_map(task, range(1000), 4))
+        list(threads.ordered_map(task, range(1000), 4))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("graphrf")]
-    assert list(_threads.ordered_map(lambda number: number, range(5), 4)) == list(range(5))
+    assert list(threads.ordered_map(lambda number: number, range(5), 4)) == list(range(5))
 
 
 @linux

@@ -8,10 +8,10 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf._feature_loops import fill_values
+from graphrf.features.loops import fill_values
+from graphrf.kernels.series import kernel_block
 from graphrf.pagerank import power_iteration
-from graphrf.sampling.transitions import Transitions
-from graphrf.series import kernel_block
+from graphrf.sampling.walks.transitions import Transitions
 
 KERNEL = grf.Diffusion(1.0)
 BEYOND = 2**31 + 10

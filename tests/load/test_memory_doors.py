@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf import _memory
+from graphrf._base import memory
 from graphrf.gp import ExactGraphGP
+from graphrf.kernels.series import kernel_block
 from graphrf.pagerank import power_iteration
-from graphrf.series import kernel_block
-from tests.bounds import within
+from tests.support.bounds import within
 
 MILLION = 10**6
 KERNEL = grf.Diffusion(1.0)
@@ -77,31 +77,31 @@ DOORS = {
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 def test_what_does_not_fit_is_refused_with_what_it_needs_and_a_way_out(path, features, door, monkeypatch):
-    monkeypatch.setattr(_memory, "available_memory", lambda: 2**20)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
     with pytest.raises(MemoryError, match=r"GiB of memory, and .* GiB are left; \w+"):
         door(path, features)
 
 
 def test_the_walk_matrix_of_powers_that_does_not_fit_is_refused(monkeypatch):
     graph = _path(300_000)
-    monkeypatch.setattr(_memory, "available_memory", lambda: 2**20)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
     with pytest.raises(MemoryError, match="take RandomWalks"):
         grf.sample_features(graph, grf.CompressedPowers(2))
 
 
 def test_a_feature_matrix_that_does_not_fit_is_refused(path, monkeypatch):
     features = grf.sample_features(_path(20_000), grf.RandomWalks(256), seed=0)
-    monkeypatch.setattr(_memory, "_SMALL", 1)
-    monkeypatch.setattr(_memory, "available_memory", lambda: 2 * features.nnz)
+    monkeypatch.setattr(memory, "_SMALL", 1)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2 * features.nnz)
     with pytest.raises(MemoryError, match=r"Features\.take"):
         features.matrix(KERNEL)
 
 
 def test_a_torch_matrix_that_does_not_fit_is_refused(features, monkeypatch):
     pytest.importorskip("torch")
-    monkeypatch.setattr(_memory, "_SMALL", 1)
+    monkeypatch.setattr(memory, "_SMALL", 1)
     # Room for the values, but not for indices that can be written to.
-    monkeypatch.setattr(_memory, "available_memory", lambda: 5 * features.nnz)
+    monkeypatch.setattr(memory, "available_memory", lambda: 5 * features.nnz)
     features.matrix(KERNEL)
     with pytest.raises(MemoryError, match=r"Features\.take"):
         features.torch(KERNEL)
@@ -110,7 +110,7 @@ def test_a_torch_matrix_that_does_not_fit_is_refused(features, monkeypatch):
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
 def test_a_copy_of_the_adjacency_that_walks_need_and_does_not_fit_is_refused(laplacian, monkeypatch):
     graph = grf.from_edges(np.arange(599_999), np.arange(1, 600_000), n_nodes=600_001)  # one is isolated
-    monkeypatch.setattr(_memory, "available_memory", lambda: 2**20)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
     with pytest.raises(MemoryError, match="copy of the adjacency"):
         grf.sample_features(graph, grf.RandomWalks(2, laplacian=laplacian), nodes=[0])
 
@@ -118,7 +118,7 @@ def test_a_copy_of_the_adjacency_that_walks_need_and_does_not_fit_is_refused(lap
 def test_a_refusal_says_whether_the_caller_or_the_machine_sets_the_bound(path, tmp_path, monkeypatch):
     (tmp_path / "edges.txt").write_text("0 1\n")
     monkeypatch.setattr("graphrf.sampling.sample.available_memory", lambda: 10)
-    monkeypatch.setattr("graphrf._foreign_files.available_memory", lambda: 10)
+    monkeypatch.setattr("graphrf._base.files.foreign.available_memory", lambda: 10)
     calls = [
         lambda **bound: grf.sample_features(path, grf.RandomWalks(2), **bound),
         lambda **bound: grf.load_graph(tmp_path / "edges.txt", **bound),
@@ -133,12 +133,12 @@ def test_a_refusal_says_whether_the_caller_or_the_machine_sets_the_bound(path, t
 def test_rows_of_a_product_that_are_dense_but_do_not_fit_are_multiplied_as_sparse_ones(path, monkeypatch):
     product = grf.sample_product(grf.from_edges(*np.triu_indices(60, 1)), grf.RandomWalks(64), seed=0)
     gram = product.gram(KERNEL)
-    monkeypatch.setattr("graphrf.products.available_memory", lambda: 1)
+    monkeypatch.setattr("graphrf.sampling.products.available_memory", lambda: 1)
     assert np.allclose(product.gram(KERNEL), gram, rtol=1e-5)
 
 
 def test_several_vectors_of_pagerank_that_do_not_fit_are_refused(path, monkeypatch):
-    monkeypatch.setattr(_memory, "available_memory", lambda: 2**20)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
     with pytest.raises(MemoryError, match="fewer vectors"):
         power_iteration(path, personalization=np.ones((1_000, 3_000)))
 
@@ -170,7 +170,7 @@ def test_dense_matrices_of_a_million_nodes_are_refused_at_once():
 def test_a_dense_gram_is_the_same_in_blocks_of_rows(features, monkeypatch):
     whole = features.matrix(KERNEL)
     expected = (whole @ whole.T).toarray()
-    monkeypatch.setattr("graphrf._feature_rows._PRODUCT_BLOCK", 70_000)  # 24 rows
+    monkeypatch.setattr("graphrf.features.rows._PRODUCT_BLOCK", 70_000)  # 24 rows
     gram = features.gram(KERNEL)
     assert (gram == expected).all()
     assert (gram == gram.T).all()

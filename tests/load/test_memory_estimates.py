@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.sampling.record import Block, Joined
+from graphrf.sampling.joined import Block, Joined
 
 linux = pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="peaks of memory are read from /proc"

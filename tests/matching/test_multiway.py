@@ -8,15 +8,15 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import graphrf as grf
-from graphrf.lengths import Survival
+from graphrf.kernels.spectrum import density_of_states
 from graphrf.matching import multiway
 from graphrf.matching.learn import erdos_renyi
 from graphrf.matching.linear import fourth_powers, solve_linear, spectral_cost
 from graphrf.matching.multiway import multiway_cost, solve_multiway
 from graphrf.matching.quantiles import tile_modulations, tile_spectra
-from graphrf.matching.spectrum import density_of_states
-from graphrf.sampling import walks
-from tests.sequential import assert_unbiased
+from graphrf.sampling.walks import loops
+from graphrf.sampling.walks.lengths import Survival
+from tests.support.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 KERNELS = [KERNEL, grf.Diffusion(1.5)]
@@ -159,16 +159,16 @@ def integrated_survival(monkeypatch, permutations, survival):
     n_walkers, order = permutations.shape[0] + 1, permutations.shape[1]
     cuts = np.unique(np.r_[0.0, (survival.table * order) % 1.0, 1.0])
     state = SimpleNamespace(x=0.0, word=np.uint64(0))
-    monkeypatch.setattr(walks, "philox", lambda *counter: (np.uint64(0), np.uint64(0), state.word, np.uint64(0)))
-    monkeypatch.setattr(walks, "unit", lambda *words: state.x)
-    monkeypatch.setattr(walks, "uint64", np.uint64)
+    monkeypatch.setattr(loops, "philox", lambda *counter: (np.uint64(0), np.uint64(0), state.word, np.uint64(0)))
+    monkeypatch.setattr(loops, "unit", lambda *words: state.x)
+    monkeypatch.setattr(loops, "uint64", np.uint64)
     lengths = np.empty(n_walkers, np.int64)
     reached = np.zeros((n_walkers, survival.table.size))
     for tile in range(order):
         state.word = np.uint64(-((-tile << 32) // order))  # the least word that falls into the tile
         for low, high in itertools.pairwise(cuts):
             state.x = (low + high) / 2
-            walks.draw_lengths.py_func(
+            loops.draw_lengths.py_func(
                 np.uint64(0), int(grf.SigmaCoupled.rule), survival.table, permutations, np.uint64(0), lengths
             )
             for walker, length in enumerate(lengths):

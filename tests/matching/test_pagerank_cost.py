@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.lengths import Survival
 from graphrf.matching import pagerank_cost as module
 from graphrf.matching.linear import solve_linear
 from graphrf.matching.pagerank_cost import pagerank_cost
 from graphrf.pagerank.estimate import length_law
 from graphrf.pagerank.problem import pose
-from graphrf.pagerank.runs import batch_measures
+from graphrf.pagerank.walks.runs import batch_measures
+from graphrf.sampling.walks.lengths import Survival
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix
-from tests.sequential import assert_unbiased
+from tests.support.sequential import assert_unbiased
 
 SURVIVALS = [Survival.geometric(0.3), Survival([1.0, 1.0, 0.55, 0.25, 0.25, 0.1])]
 GRAPHS = [directed_graph, lopsided_graph]

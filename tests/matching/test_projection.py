@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.lengths import Survival
+from graphrf.kernels.spectrum import density_of_states
 from graphrf.matching.exhaustive import solve_exhaustive
 from graphrf.matching.learn import erdos_renyi
 from graphrf.matching.projection import projected_form, projection_candidates
 from graphrf.matching.quadratic import spectral_form
 from graphrf.matching.quantiles import tile_modulations, tile_spectra
-from graphrf.matching.spectrum import density_of_states
-from tests.sequential import assert_unbiased
+from graphrf.sampling.walks.lengths import Survival
+from tests.support.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.sampling.transitions import graph_transitions
+from graphrf.sampling.walks.transitions import graph_transitions
 from tests.numerics.extremes import DECADES, graphs, mpmath
 
 GRAPHS = dict(graphs())

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.posterior import SolverWarning
-from graphrf.gp.solvers import nystrom_preconditioner
+from graphrf.gp.inference.posterior import SolverWarning
+from graphrf.gp.inference.solvers import nystrom_preconditioner
 from tests.numerics.extremes import graphs
 
 GRAPHS = dict(graphs())

@@ -14,15 +14,15 @@ from scipy import stats
 
 import graphrf as grf
 import graphrf.pagerank
-from graphrf._coupling import shipped_coupling
 from graphrf.pagerank import PageRankResult, pagerank, power_iteration, refine
 from graphrf.pagerank.estimate import length_law
 from graphrf.pagerank.problem import pose
 from graphrf.pagerank.result import expected_l1_error
-from graphrf.pagerank.runs import batch_measures
+from graphrf.pagerank.walks.runs import batch_measures
+from graphrf.sampling.walks.coupling import shipped_coupling
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph, transition_matrix
 from tests.pagerank.test_unbiased import IDS, SCHEMES
-from tests.sequential import assert_unbiased
+from tests.support.sequential import assert_unbiased
 
 
 def squared_errors(graph: grf.Graph, truth: np.ndarray, runs: int, **options) -> np.ndarray:
@@ -85,7 +85,7 @@ def test_a_drawn_seed_reproduces_the_result() -> None:
 def test_threads_do_not_change_a_bit(
     monkeypatch: pytest.MonkeyPatch, estimator: str, coupling: str | grf.Coupling, karate: grf.Graph
 ) -> None:
-    monkeypatch.setattr("graphrf.pagerank.runs._TASK_WALKS", 50)  # so that there are many blocks
+    monkeypatch.setattr("graphrf.pagerank.walks.runs._TASK_WALKS", 50)  # so that there are many blocks
     weights = np.arange(34.0)
     results = [
         pagerank(

@@ -10,9 +10,9 @@ import pytest
 import graphrf as grf
 from graphrf.pagerank import push, touched
 from graphrf.pagerank.local import visit_spread
-from graphrf.sampling.transitions import transitions
+from graphrf.sampling.walks.transitions import transitions
 from tests.pagerank.oracles import directed_graph, lopsided_graph, transition_matrix
-from tests.sequential import assert_unbiased
+from tests.support.sequential import assert_unbiased
 
 KEY = np.uint64(7)
 

@@ -17,9 +17,9 @@ import pytest
 import graphrf as grf
 from graphrf.pagerank.estimate import length_law
 from graphrf.pagerank.problem import Problem, pose
-from graphrf.pagerank.runs import Walks, batch_measures
+from graphrf.pagerank.walks.runs import Walks, batch_measures
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix
-from tests.sequential import assert_unbiased
+from tests.support.sequential import assert_unbiased
 
 THREE = grf.Coupling(np.array([[4, 3, 2, 1, 0], [2, 4, 0, 1, 3]]))
 SCHEMES = [

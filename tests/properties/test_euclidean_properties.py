@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 from graphrf.euclidean import FourierFeatures, LaplaceFeatures
-from tests.graph_strategies import seeds
+from tests.support.graph_strategies import seeds
 
 dimensions = st.integers(1, 5)
 MAPS = [FourierFeatures, LaplaceFeatures]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphrf as grf
-from tests.graph_strategies import edge_lists, graphs, seeds
+from tests.support.graph_strategies import edge_lists, graphs, seeds
 
 either = st.booleans().flatmap(lambda directed: graphs(directed=directed))
 SAMPLERS = [grf.RandomWalks(4), grf.ExactPowers(3), grf.CutPowers(3, 4), grf.CompressedPowers(3, 4)]

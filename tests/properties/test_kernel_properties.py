@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import graphrf as grf
-from graphrf.series import kernel_block
-from tests.graph_strategies import (
+from graphrf.kernels.series import kernel_block
+from tests.support.graph_strategies import (
     COMBINATORIAL,
     KERNELS,
     graphs,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import graphrf as grf
 from graphrf.pagerank import local_pagerank, power_iteration
-from tests.graph_strategies import graphs, permutations, relabelled, seeds, union
+from tests.support.graph_strategies import graphs, permutations, relabelled, seeds, union
 
 either = st.booleans().flatmap(lambda directed: graphs(directed=directed))
 ESTIMATORS = [("visits", "pooled"), ("visits", "iid"), ("visits", "stratified"), ("endpoints", "antithetic")]

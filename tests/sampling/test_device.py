@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.features import Features
+from graphrf.features.features import Features
 from graphrf.sampling.sample import sample_features
 
 torch = pytest.importorskip("torch")
 
-from tests.simulated_device import SimulatedDevice  # noqa: E402
+from tests.support.simulated_device import SimulatedDevice  # noqa: E402
 
 SAMPLERS = {
     "independent": grf.RandomWalks(6, grf.IID(0.2), directions="independent"),

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.lengths import LONGEST_WALK
-from graphrf.sampling import record
-from graphrf.sampling.random_walks import PreparedWalks
-from graphrf.sampling.walks import draw_lengths, walk_block
-from tests.sequential import assert_unbiased
+from graphrf.sampling import joined
+from graphrf.sampling.walks.lengths import LONGEST_WALK
+from graphrf.sampling.walks.loops import draw_lengths, walk_block
+from graphrf.sampling.walks.random_walks import PreparedWalks
+from tests.support.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 REVERSED = grf.Coupling(np.arange(10)[::-1])
@@ -233,7 +233,7 @@ def test_the_memory_asked_for_is_that_of_merged_visits():
 def test_the_memory_of_a_record_is_what_is_foreseen(weighted_graph):
     features = grf.sample_features(weighted_graph, grf.RandomWalks(), nodes=[0, 3, 3], seed=0)
     visits = features._steps.size
-    assert features.nbytes == record.record_bytes(3, features.nnz, visits)
+    assert features.nbytes == joined.record_bytes(3, features.nnz, visits)
     assert features.nbytes == 4 * visits + 6 * features.nnz + 20 * 3 + 12
 
 
@@ -252,8 +252,8 @@ def test_a_block_takes_no_more_than_the_memory_that_is_foreseen_for_it(grid, dir
 def test_buffers_that_are_too_small_grow_and_change_nothing(grid, directions, monkeypatch):
     sampler = grf.RandomWalks(6, grf.IID(0.1), directions=directions)
     expected = grf.sample_features(grid, sampler, seed=3)
-    monkeypatch.setattr(record, "SPARE", 0.0)
-    monkeypatch.setattr(record, "SLACK", 1)
+    monkeypatch.setattr(joined, "SPARE", 0.0)
+    monkeypatch.setattr(joined, "SLACK", 1)
     monkeypatch.setattr(PreparedWalks, "_capacity", lambda self, n_rows: 1)
     assert _same(expected, grf.sample_features(grid, sampler, seed=3))
 

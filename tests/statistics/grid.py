@@ -24,11 +24,11 @@ import numpy as np
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf._feature_bounds import HEAVY
-from graphrf.features import Features
-from graphrf.lengths import LengthLaw
-from tests.sequential import assert_unbiased, skewness
-from tests.small_graphs import two_components
+from graphrf.features.bounds import HEAVY
+from graphrf.features.features import Features
+from graphrf.sampling.walks.lengths import LengthLaw
+from tests.support.sequential import assert_unbiased, skewness
+from tests.support.small_graphs import two_components
 
 LAPLACIANS = ("normalized", "combinatorial")
 DIRECTIONS = ("independent", "stratified")

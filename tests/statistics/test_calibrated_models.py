@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from tests.sequential import assert_unbiased
-from tests.small_graphs import grid_path_and_node
+from tests.support.sequential import assert_unbiased
+from tests.support.small_graphs import grid_path_and_node
 
 pytest.importorskip("torch", reason="the models need the extra `gp`")
 

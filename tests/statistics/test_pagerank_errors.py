@@ -12,7 +12,7 @@ import graphrf as grf
 from graphrf.pagerank import local_pagerank, pagerank
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph
 from tests.pagerank.test_unbiased import IDS, SCHEMES
-from tests.sequential import assert_rates, assert_unbiased
+from tests.support.sequential import assert_rates, assert_unbiased
 
 P_HALT = 0.15
 GRAPHS = {"weighted": lopsided_graph, "dangling": directed_graph}

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.kernels import Kernel
-from graphrf.lengths import LengthLaw
-from graphrf.sampling import random_walks
-from graphrf.sampling.random_walks import LengthChoice
-from graphrf.sampling.transitions import transitions
-from tests.sequential import assert_unbiased
+from graphrf.kernels.kernel import Kernel
+from graphrf.sampling.walks import random_walks
+from graphrf.sampling.walks.lengths import LengthLaw
+from graphrf.sampling.walks.random_walks import LengthChoice
+from graphrf.sampling.walks.transitions import transitions
 from tests.statistics.grid import (
     DIRECTIONS,
     FALLING,
@@ -35,6 +34,7 @@ from tests.statistics.grid import (
     samplers,
     subclasses,
 )
+from tests.support.sequential import assert_unbiased
 
 pytestmark = pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
 

@@ -1,0 +1,64 @@
+"""Which engine runs on which device: checks at the door, and torch imported only where it is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphrf._base import checks
+
+if TYPE_CHECKING:
+    import torch
+
+ENGINES = ("numba", "torch")
+
+
+def engine_device(engine: str | None, device: str | torch.device, purpose: str) -> torch.device | None:
+    """The device on which torch is to work; None if numba does, on the CPU: to tell, torch is not imported.
+
+    None for the engine stands for numba on the CPU, and for torch on any other device. `purpose` begins the
+    message of the ImportError where torch is missing: "PageRank by engine='torch'".
+    """
+    if engine is not None:
+        checks.choice("engine", engine, ENGINES)
+    if engine != "torch" and isinstance(device, str) and device == "cpu":
+        return None
+    place = torch_device(device, purpose)
+    if engine != "torch" and place.type == "cpu":
+        return None
+    if engine == "numba":
+        raise ValueError(
+            f"`engine` must be 'torch', or None, for device={str(place)!r}, got 'numba', which runs on the CPU"
+        )
+    return place
+
+
+def torch_device(device: str | torch.device, purpose: str) -> torch.device:
+    """A device that torch has at hand and that knows float64, with its number.
+
+    Raises ImportError if torch is missing, ValueError if there is no such device.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"{purpose} needs torch: pip install 'graphrf[gp]'") from error
+    try:
+        if not isinstance(device, (str, torch.device)):
+            raise TypeError("torch would take None for the CPU, and numbers for GPUs")
+        probe = torch.zeros(1, dtype=torch.float64, device=device)
+        probe.cpu()  # "meta" holds no numbers
+        return probe.device
+    # the last two from a torch without that device
+    except (RuntimeError, TypeError, AssertionError, ImportError) as error:
+        raise ValueError(
+            f"`device` must be a torch device at hand that knows float64, such as {_at_hand(torch, device)}, got "
+            f"{device!r}"
+        ) from error
+
+
+def _at_hand(torch: Any, device: Any) -> str:
+    """The devices to take instead; where a CUDA device was asked for, how many this torch sees."""
+    n_cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    names = "'cpu' or 'cuda'" if n_cuda else "'cpu'"
+    if not str(device).startswith("cuda"):
+        return names
+    return f"{names} (this torch, {torch.__version__}, sees {n_cuda or 'no'} CUDA device{'s' * (n_cuda != 1)})"

@@ -1,0 +1,255 @@
+"""Writing a file whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from graphrf._base import checks
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+# File systems allow 255 bytes in a name; a temporary name has 23 more than what it stands for.
+_LONGEST_STEM = 200
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str], argument: str = "path") -> Iterator[IO[bytes]]:
+    """A binary file that takes the place of `path` when the block ends well, and vanishes when it does not.
+
+    The bytes go to a temporary file in the same folder, reach the disk, and are renamed over `path`, so a process
+    killed at any moment leaves either the old file or the new one. A killed process leaves its temporary file,
+    which the next writer of the same path removes. A link is replaced, not followed; the permissions of a file
+    that is replaced are kept.
+
+    ValueError, with the name of the argument, where `path` cannot be a file's; OSError, with it, the path and a
+    way out, where the disk or the permissions are at fault.
+    """
+    target = file_path(path, argument)
+    try:
+        temporary, handle = _begun(target)
+    except OSError as error:
+        raise cannot_write(error, target, argument) from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if fcntl is None:
+                file.close()  # Windows renames no open files
+            os.replace(temporary, target)
+        sync_folder(target.parent)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        # An error without a file is one of writing; what the block has done with other files is not told anew.
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            raise cannot_write(error, target, argument) from error
+        raise
+
+
+def exclusive_write(path: str | os.PathLike[str], content: bytes, argument: str = "path") -> bool:
+    """Write a file that was not there, whole or not at all; False, and nothing is written, if there was one.
+
+    Of several processes that do so at once one succeeds. On a file system without hard links others may see half
+    the file for a moment, and a process that is killed may leave half of it. Errors are those of `atomic_write`.
+    """
+    target = file_path(path, argument)
+    try:
+        temporary, handle = _begun(target)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                _write_through(file, content)
+                try:
+                    os.link(temporary, target)
+                    sync_folder(target.parent)
+                    return True
+                except FileExistsError:
+                    return False
+                except OSError:  # no hard links here
+                    pass
+        finally:
+            temporary.unlink(missing_ok=True)
+        try:
+            only = target.open("xb")
+        except FileExistsError:
+            return False
+        try:
+            with only:
+                _write_through(only, content)
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise cannot_write(error, target, argument) from error
+    return True
+
+
+def version(path: str | os.PathLike[str]) -> tuple[int, int, int]:
+    """What tells a file from one that takes its place: inode, size, and when it was written, in nanoseconds."""
+    facts = os.stat(path)
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder reach the disk.
+
+    Without it a power cut may bring the old name back, or none, after the writer was told that all is done. On
+    ext4 it makes a small save no slower. Where folders cannot be opened or synced, the system decides.
+    """
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# -- paths that cannot be written ----------------------------------------------------------------------------
+
+
+def file_path(path: Any, argument: str) -> Path:
+    """The path of a plain file or of nothing yet; for others TypeError or ValueError, with the argument's name."""
+    text = checks.path(argument, path)
+    name = re.split(r"[/\\]" if os.name == "nt" else "/", text)[-1]
+    try:
+        usable = name not in ("", ".", "..") and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        usable = False
+    if not usable:
+        raise ValueError(f"`{argument}` must be the path of a file, got {text!r}")
+    target = Path(text)
+    for place in (target, *target.parents):
+        try:
+            mode = place.stat().st_mode
+        except OSError:
+            continue  # not there, or not to be seen: writing will tell
+        if place == target:
+            # Renaming over a device or a pipe would put a plain file in its place.
+            if not stat.S_ISREG(mode):
+                kind = "a folder" if stat.S_ISDIR(mode) else "no plain file"
+                raise ValueError(f"`{argument}` must be the path of a file, got {text!r}, which is {kind}")
+        elif not stat.S_ISDIR(mode):
+            raise ValueError(
+                f"`{argument}` must be the path of a file, got {text!r}, which is below the file {str(place)!r}"
+            )
+    return target
+
+
+# A disk, a quota or the size that a process may give to a file is used up.
+FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+
+_ROOM = "make room there, or choose another place"
+_RIGHTS = "choose a place that can be written to, or change its permissions"
+_WAYS_OUT = {
+    **dict.fromkeys(FULL, _ROOM),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
+    errno.ENAMETOOLONG: "choose a shorter one",
+}
+
+
+def cannot_write(error: OSError, place: str | os.PathLike[str], argument: str) -> OSError:
+    """The same error, which names the argument and the place, and says what to do."""
+    text = str(place)
+    shown = repr(text) if len(text) <= 500 else f"{text[:60]!r}... of {len(text):,} characters"
+    return OSError(
+        error.errno,
+        f"`{argument}` must be one that can be written to, got {shown} ({error.strerror or error}); "
+        f"{_WAYS_OUT.get(error.errno or 0, 'choose another place')}; what was there before is unchanged",
+    )
+
+
+def require_writable(folder: Path, argument: str) -> None:
+    """OSError, with the name of the argument, unless files can be written there, or the folder can be made."""
+    try:
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        raise cannot_write(error, folder, argument) from error
+
+
+# -- temporary files -----------------------------------------------------------------------------------------
+
+
+def _begun(target: Path) -> tuple[Path, int]:
+    """A new temporary file beside `target`, and its handle, locked as long as its writer lives."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(target)
+    try:
+        old_mode = stat.S_IMODE(target.stat().st_mode)
+    except FileNotFoundError:
+        old_mode = None
+    while True:
+        temporary = target.parent / f".{_stem(target)}.{secrets.token_hex(8)}.part"
+        # The system applies the umask: to ask for it in a process with threads is to change it for a moment.
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        handle = os.open(temporary, flags, 0o666 if old_mode is None else 0o600)
+        try:
+            # Another writer may take it for a leftover before it is locked.
+            if _lock(handle) and temporary.exists():
+                if old_mode is not None:
+                    with suppress(OSError):  # disks without permissions
+                        os.chmod(temporary, old_mode)
+                return temporary, handle
+            os.close(handle)
+        except BaseException:
+            with suppress(OSError):
+                os.close(handle)
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _lock(handle: int) -> bool:
+    """Whether nobody else holds a file's lock; where there are no locks, nobody does."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _stem(target: Path) -> str:
+    name = os.fsencode(target.name)
+    return target.name if len(name) <= _LONGEST_STEM else hashlib.sha256(name).hexdigest()
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove the temporary files for `target` whose writers are dead: their locks ended with them.
+
+    Where there are no locks (Windows, some network disks) they stay.
+    """
+    if fcntl is None:
+        return
+    leftover = re.compile(re.escape(f".{_stem(target)}.") + r"[0-9a-f]{16}\.part")
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            if not leftover.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+                continue
+            with suppress(OSError):  # held by its writer, or gone
+                handle = os.open(entry.path, os.O_RDWR)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(entry.path)
+                finally:
+                    os.close(handle)
+
+
+def _write_through(file: IO[bytes], content: bytes) -> None:
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())

@@ -1,0 +1,72 @@
+"""Names of a package that are loaded when they are first used, and libraries that an extra brings."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+# The libraries that the core lacks, and the extras that bring each.
+EXTRAS = {
+    "torch": ("gp", "euclidean", "pyg"),
+    "sklearn": ("gp", "euclidean"),
+    "threadpoolctl": ("gp", "euclidean"),
+    "gpytorch": ("gp",),
+    "linear_operator": ("gp",),
+    "botorch": ("bo",),
+    "dask": ("distributed",),
+    "distributed": ("distributed",),
+    "torch_geometric": ("pyg",),
+    "geometric_kernels": ("geometric",),
+    "lab": ("geometric",),
+    "matplotlib": ("plot",),
+    "trimesh": ("mesh",),
+}
+
+
+def attach(
+    package: str, homes: Mapping[str, str], extra: str | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are first used.
+
+    Parameters
+    ----------
+    package : str
+        Name of the package, its `__name__`.
+    homes : mapping of str to str
+        Module below the package -> the names that it defines, with spaces between them; a module without names
+        is public itself.
+    extra : str, optional
+        The extra to name where several bring the library that is missing; the first of `EXTRAS` if None.
+    """
+    home = {name: module for module, names in homes.items() for name in names.split() or [module]}
+
+    def load(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            module = importlib.import_module(f"{package}.{home[name]}")
+        except ModuleNotFoundError as error:
+            raise missing(error, name, extra) from error
+        value = module if name == home[name] else getattr(module, name)
+        if not isinstance(value, ModuleType):
+            setattr(sys.modules[package], name, value)
+        return value
+
+    public = sorted(home)
+
+    def listed() -> list[str]:
+        return sorted({*public, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
+
+    return load, listed, public
+
+
+def missing(error: ModuleNotFoundError, what: str, extra: str | None = None) -> ImportError:
+    """The error that says what needs the missing library and which extra brings it; any other as it is."""
+    library = (error.name or "").partition(".")[0]
+    if library not in EXTRAS:
+        return error
+    named = extra if extra in EXTRAS[library] else EXTRAS[library][0]
+    return ImportError(f"{what} needs {library}, which is not installed: pip install 'graphrf[{named}]'")

@@ -1,0 +1,1 @@
+"""`graphrf demo`: a report with pictures of what the library does."""

@@ -1,0 +1,52 @@
+"""`graphrf demo`: a tour of what the library does, as a report."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = (
+    "graphrf demo --no-figures",
+    "graphrf demo --walks 8 --repeats 4 --seed 1 --out tour",
+)
+
+
+def demo(
+    dataset: Annotated[str, typer.Option(help="Graph for the kernel and PageRank.")] = "karate",
+    mesh: Annotated[str, typer.Option(help="Mesh that carries the signal.")] = "twisted-torus",
+    traffic: Annotated[bool, typer.Option("--traffic", help="Also interpolate speeds in San Jose.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the report, the figures and results.json.")] = Path("out"),
+    walks: Annotated[int, typer.Option(help="Random walks from every node.")] = 16,
+    repeats: Annotated[int, typer.Option(help="Repetitions that errors are averaged over.")] = 20,
+    p_halt: Annotated[float, typer.Option(help="Chance that a walk ends before each step.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    figures: Annotated[bool, typer.Option(help="Draw figures (needs matplotlib).")] = True,
+) -> None:
+    """Estimate a graph kernel, a signal on a mesh and PageRank by random walks, beside the exact answers."""
+    started = time.perf_counter()
+    if out.exists() and not out.is_dir():
+        raise NotADirectoryError(f"`--out` must be a folder, got {out}, which is a file")
+    from graphrf._base.files.whole import require_writable
+
+    if figures:
+        import graphrf.plot
+
+        graphrf.plot.require_matplotlib()
+    from graphrf.cli.demo import report
+    from graphrf.cli.demo.parts import Settings
+    from graphrf.cli.demo.run import run
+
+    settings = Settings(dataset, mesh, traffic, walks, repeats, seed, p_halt)
+    # Now, and not after minutes whose results would be lost.
+    require_writable(out, "--out")
+    parts = []
+    for part in run(settings, progress=True):
+        parts.append(part)
+        typer.echo(report.as_text(part))
+    seconds = time.perf_counter() - started
+    written = report.write(parts, settings, out, seconds=seconds, with_figures=figures)
+    typer.echo(f"Report with {len(written) - 2} figures: {written[0]}")
+    typer.echo(f"Numbers: {written[1]}")

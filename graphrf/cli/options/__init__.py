@@ -1,0 +1,1 @@
+"""What the commands share: options, how they are read, refused and printed."""

@@ -1,0 +1,58 @@
+"""Commands whose parameters come in groups: each field of a dataclass becomes an option."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_type_hints
+
+import typer
+
+from graphrf.cli.options.messages import EXIT_CODES, plain_messages
+
+
+def add_command(
+    app: typer.Typer,
+    run: Callable[..., None],
+    *,
+    examples: Sequence[str],
+    name: str | None = None,
+    places: Mapping[str, str] | None = None,
+) -> None:
+    """Register `run` as a command; what it raises for bad input is told in one line.
+
+    Parameters of `run` that are dataclasses are replaced by their fields, so that commands share options. `places`
+    says how messages name arguments in this command.
+    """
+    hints = get_type_hints(run, include_extras=True)
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(run).parameters.values():
+        hint = hints[parameter.name]
+        if dataclasses.is_dataclass(hint):
+            groups[parameter.name] = hint
+            own = get_type_hints(hint, include_extras=True)
+            parameters += [_keyword(field.name, field.default, own) for field in dataclasses.fields(hint)]
+        else:
+            parameters.append(_keyword(parameter.name, parameter.default, hints))
+
+    def command(**values: Any) -> None:
+        with plain_messages(places):
+            gathered = {
+                name: group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
+                for name, group in groups.items()
+            }
+            run(**values, **gathered)
+
+    command.__name__ = name or run.__name__
+    command.__doc__ = run.__doc__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    shown = "\n".join(f"  $ {example}" for example in examples)
+    app.command(command.__name__, epilog=f"Examples\n\n{shown}\n\n{EXIT_CODES}")(command)
+
+
+def _keyword(name: str, default: Any, hints: Mapping[str, Any]) -> inspect.Parameter:
+    default = inspect.Parameter.empty if default is dataclasses.MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])

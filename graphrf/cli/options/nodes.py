@@ -1,0 +1,75 @@
+"""Nodes as text: names in files and on the command line, positions in arrays, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphrf.cli.options.tables import NODE_TITLES, read_table
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class NodeNames:
+    """What the nodes of a graph, or of features, are called in text.
+
+    A node is called by its name where the graph has names, else by its position from 0.
+    """
+
+    def __init__(self, nodes: Sequence[Hashable] | None, n_nodes: int) -> None:
+        self._nodes = nodes
+        self._n_nodes = n_nodes
+        self._known: dict[str, int] | None = None
+
+    @property
+    def everything(self) -> np.ndarray:
+        """Positions of all nodes."""
+        import numpy as np
+
+        return np.arange(self._n_nodes, dtype=np.int64)
+
+    def of(self, positions: Iterable[int] | None = None) -> list[Hashable]:
+        """The nodes at positions (default all): integers and text; of other names the text."""
+        if self._nodes is None:
+            return list(range(self._n_nodes) if positions is None else map(int, positions))
+        chosen = self._nodes if positions is None else [self._nodes[position] for position in positions]
+        plain = all(type(node) in (int, str) for node in chosen)
+        return list(chosen) if plain else [str(node) for node in chosen]
+
+    def position(self, text: str, place: str) -> int:
+        """The position of a node; ValueError, which begins with `place`, if there is none of that name."""
+        if self._nodes is None:
+            if text.isascii() and text.isdigit() and int(text) < self._n_nodes:
+                return int(text)
+            raise ValueError(
+                f"{place}: the nodes of this graph have no names, so that a position in [0, {self._n_nodes - 1}] "
+                f"was wanted, got {text[:60]!r}"
+            )
+        if self._known is None:
+            self._known = {str(node): position for position, node in enumerate(self._nodes)}
+            if len(self._known) < self._n_nodes:
+                raise ValueError("GRAPH has nodes whose names are the same as text; give them other names")
+        if text not in self._known:
+            some = ", ".join(list(self._known)[:3])
+            raise ValueError(
+                f"{place}: no node of the graph is named {text[:60]!r}; its nodes are {some} and so on"
+            )
+        return self._known[text]
+
+    def chosen(self, given: str, option: str) -> np.ndarray:
+        """Positions of the nodes of an option: of a file of nodes, or of names with commas between them."""
+        import numpy as np
+
+        path = Path(given)
+        if path.is_file():
+            table = read_table(path, spaces=False)
+            cells = zip(table.column(table.first_of(NODE_TITLES) or 0), table.lines, strict=True)
+            found = [self.position(cell, f"{path}, line {line}") for cell, line in cells]
+        else:
+            if not given.strip():
+                raise ValueError(f"`{option}` must hold at least one node, got none")
+            place = f"`{option}` must be a file (there is none named {given[:60]!r}) or nodes, A,B,C"
+            found = [self.position(name.strip(), place) for name in given.split(",")]
+        return np.array(found, dtype=np.int64)

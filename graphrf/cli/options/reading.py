@@ -1,0 +1,176 @@
+"""The graph that a command works on: a file, a graph's folder, or a named data set."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graphrf.cli.options.running import Talking
+from graphrf.cli.options.unused import refuse_unused
+
+if TYPE_CHECKING:
+    from graphrf.graph.graph import Graph
+
+PANEL = "Reading the graph"
+GRAPH_HELP = (
+    "An edge list, GML, GraphML, MatrixMarket, npz or mesh file, a graph's folder, or the name of a data set "
+    "(`graphrf datasets`). A file of that name wins."
+)
+_DISTANCES = frozenset(
+    ("length", "lengths", "distance", "distances", "dist", "cost", "costs", "time", "duration", "km")
+    + ("kilometres", "kilometers", "mile", "miles", "metre", "metres", "meter", "meters", "minutes", "seconds")
+)
+GraphSource = Annotated[str, typer.Argument(metavar="GRAPH", help=GRAPH_HELP, show_default=False)]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file is read; the options of `graphrf.load_graph` and `graphrf.from_mesh`."""
+
+    directed: Annotated[
+        bool | None,
+        typer.Option(
+            "--directed/--undirected", help="Keep or drop directions of edges.", rich_help_panel=PANEL,
+            show_default=False,
+        ),
+    ] = None  # fmt: skip
+    weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column or attribute with the weights; else unweighted.", rich_help_panel=PANEL
+        ),
+    ] = None
+    weight_is: Annotated[
+        str | None,
+        typer.Option(metavar="similarity|distance", help="What the weights are.", rich_help_panel=PANEL),
+    ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Columns of the two ends, by title or from 0.", rich_help_panel=PANEL),
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header", help="Whether the first line has titles. Default: looked at.",
+            rich_help_panel=PANEL, show_default=False,
+        ),
+    ] = None  # fmt: skip
+    mesh_on: Annotated[
+        str | None,
+        typer.Option(metavar="faces|vertices", help="Nodes of a mesh. Default: faces.", rich_help_panel=PANEL),
+    ] = None
+    mesh_weights: Annotated[
+        str | None,
+        typer.Option(metavar="unit|inverse_length|cotangent", help="Weights of a mesh.", rich_help_panel=PANEL),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A graph and where it is from."""
+
+    graph: Graph
+    source: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the record of a result says of the graph."""
+        graph = self.graph
+        facts = {"source": self.source, "nodes": graph.n_nodes, "edges": graph.n_edges, "directed": graph.directed}
+        return facts | {"weighted": bool(graph.is_weighted)}
+
+
+def load(source: str, reading: Reading, talking: Talking) -> Loaded:
+    """The graph of a file, a folder or a data set; says on standard error which one was taken."""
+    given = {
+        "--directed" if reading.directed else "--undirected": reading.directed,
+        "--weight": reading.weight, "--weight-is": reading.weight_is, "--columns": reading.columns,
+        "--header" if reading.header else "--no-header": reading.header,
+        "--mesh-on": reading.mesh_on, "--mesh-weights": reading.mesh_weights,
+    }  # fmt: skip
+    path = Path(source)
+    if os.path.exists(path):
+        graph, kind = _of_path(path, reading, given)
+        also = "" if kind == "folder" or not _is_dataset(source) else ", not the data set of that name"
+        loaded = Loaded(graph, f"{kind} {source}")
+        talking.remark(f"{graph!r} from the {loaded.source}{also}")
+        if reading.weight is not None and reading.weight_is is None and _sounds_like_distance(reading.weight):
+            talking.remark(
+                f"the weights in {reading.weight!r} are taken as similarities: large means near here. Lengths "
+                "want `--weight-is distance`; `--weight-is similarity` ends this remark"
+            )
+        return loaded
+    refuse_unused(given, (), f"{source!r}, which is no file")
+    graph = _of_dataset(source)
+    talking.remark(f"{graph!r} of the data set {source}")
+    return Loaded(graph, f"data set {source}")
+
+
+def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph, str]:
+    from graphrf.graph import meshes, text_files
+    from graphrf.graph.loaders import from_mesh, load_graph
+
+    if path.is_dir():
+        from graphrf.graph.mapped import open_graph
+
+        refuse_unused(given, (), f"the folder {path}")
+        return open_graph(path), "folder"
+    if text_files.suffix(path) in meshes.MESH_SUFFIXES:
+        refuse_unused(given, ("--mesh-on", "--mesh-weights"), f"the mesh {path}")
+        return from_mesh(path, on=reading.mesh_on or "faces", weights=reading.mesh_weights or "unit"), "mesh"
+    refuse_unused(given, set(given) - {"--mesh-on", "--mesh-weights"}, f"{path}, which is no mesh")
+    graph = load_graph(
+        path,
+        weight=None if reading.weight is None else column(reading.weight),
+        weight_is=reading.weight_is or "similarity",
+        directed=reading.directed,
+        columns=(0, 1) if reading.columns is None else _two(reading.columns),
+        header=reading.header,
+    )
+    return graph, "file"
+
+
+def _sounds_like_distance(title: str) -> bool:
+    """Whether a word of a title says that large weights mean far."""
+    words = re.findall("[A-Z]?[a-z]+|[A-Z]+", title)
+    return not _DISTANCES.isdisjoint(word.lower() for word in words)
+
+
+def column(text: str) -> str | int:
+    """A column by its title, or, where it is a number, by position from 0."""
+    return int(text) if text.isascii() and text.isdigit() else text
+
+
+def _two(text: str) -> tuple[str | int, str | int]:
+    cells = [cell.strip() for cell in text.split(",")]
+    if len(cells) != 2 or "" in cells:
+        raise ValueError(f"`--columns` must be two columns, A,B, got {text!r}")
+    return column(cells[0]), column(cells[1])
+
+
+def _is_dataset(name: str) -> bool:
+    from graphrf import datasets
+
+    return name in datasets.names()
+
+
+def _of_dataset(name: str) -> Graph:
+    from graphrf import datasets
+
+    if name not in datasets.names():
+        from graphrf._base.checks import did_you_mean
+
+        like = did_you_mean(name.lower(), datasets.names())
+        raise FileNotFoundError(
+            f"GRAPH must be a file, a graph's folder or a data set, got {name!r}, which is none; "
+            f"{f'{like} ' if like else ''}`graphrf datasets` lists the data sets"
+        )
+    graph = datasets.load(name).graph
+    if graph is None:
+        raise ValueError(f"GRAPH must be a graph, got the data set {name!r}, which is a table")
+    return graph

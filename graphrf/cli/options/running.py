@@ -1,0 +1,62 @@
+"""How a command runs: seed, threads, and what it says beside its result."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+PANEL = "Running"
+
+
+@dataclass(frozen=True)
+class Talking:
+    """What a command prints beside its result: progress and remarks, on standard error."""
+
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object: result and metadata.", rich_help_panel="Output")
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no remarks.", rich_help_panel=PANEL)
+    ] = False
+
+    @property
+    def progress(self) -> bool:
+        """Whether bars are shown: on a terminal only."""
+        return not self.quiet and sys.stderr.isatty()
+
+    def remark(self, text: str) -> None:
+        """Say something on standard error."""
+        if not self.quiet:
+            typer.echo(f"graphrf: {text}", err=True)
+
+
+@dataclass(frozen=True)
+class Seeding:
+    """The seed of all that is drawn."""
+
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Of all that is random. Default: drawn and reported.", rich_help_panel=PANEL),
+    ] = None
+
+    def settled(self, talking: Talking) -> int:
+        """The seed that was given, or one that is drawn and told."""
+        from graphrf._base import checks
+
+        seed = checks.seed(self.seed)
+        if self.seed is None:
+            talking.remark(f"seed {seed}, drawn; `--seed {seed}` gives this result again")
+        return seed
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Threads of the compiled loops."""
+
+    threads: Annotated[
+        int | None,
+        typer.Option(help="Default: the cores at hand. The result does not depend on it.", rich_help_panel=PANEL),
+    ] = None

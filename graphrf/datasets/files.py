@@ -1,0 +1,428 @@
+"""Finding the raw files of data sets: a data folder, the cache, or the publisher; checked by SHA-256.
+
+A file is known by its path inside the data folder, such as `graphs/dolphins.gml`. The registry holds, for
+each, where it is published, how the stored bytes follow from the published ones, and their checksums.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import itertools
+import lzma
+import os
+import stat
+import struct
+import time
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
+from importlib import resources
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+import numpy as np
+
+from graphrf._base.files.whole import atomic_write
+from graphrf._base.progress import progress_bar
+from graphrf.datasets.registry import parsed_registry
+
+if TYPE_CHECKING:
+    import requests
+
+DATA_VARIABLE = "GRAPHRF_DATA_DIR"
+CACHE_VARIABLE = "GRAPHRF_CACHE_DIR"
+
+# Seconds without a byte from the publisher after which a download is given up, and seconds for all of it: the
+# largest file takes so long at 7 kB/s. The second bound is looked at whenever bytes of the content have come: a
+# publisher who sends headers, or what parts the chunks of a content, byte by byte is not stopped by it.
+TIMEOUT, LONGEST = 30, 600
+# Addresses that one file may be sent on to, one after the other.
+_MOST_REDIRECTS = 10
+# Bytes of a file whose size is not known, fetched, decompressed or read: four times the largest that there is.
+MOST = 2**24
+# A read ends when it has so many bytes: little enough that a publisher who sends them one by one is soon seen.
+_CHUNK = 64
+
+# Files whose checksums this process has verified: path, inode, size, and times of the last change and renaming.
+_verified: set[tuple[str, int, int, int, int]] = set()
+
+
+@cache
+def registry() -> dict[str, dict[str, Any]]:
+    """The registry as it is shipped: `files` by path and `datasets` by name."""
+    text = resources.files("graphrf.datasets").joinpath("registry.json").read_text(encoding="utf-8")
+    return parsed_registry(text)
+
+
+def cache_folder() -> Path:
+    """`GRAPHRF_CACHE_DIR`, or the user's cache folder for graphrf; ValueError where there can be none."""
+    folder = _folder(CACHE_VARIABLE)
+    if folder is None:
+        import pooch
+
+        folder = Path(pooch.os_cache("graphrf"))
+        if not folder.is_absolute():
+            raise ValueError(
+                f"there is no home folder for the cache; set {CACHE_VARIABLE} to a folder that can be written to"
+            )
+    if os.path.exists(folder) and not os.path.isdir(folder):  # without rights to see, writing will tell
+        raise ValueError(f"the cache must be a folder, got {folder}, which is none; set {CACHE_VARIABLE} to one")
+    return folder
+
+
+def _folder(variable: str) -> Path | None:
+    """The folder that a variable of the environment names, None where it is not set."""
+    text = os.environ.get(variable)
+    if not text:
+        return None
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError(
+            f"{variable} must name a folder, got {text!r}, but there is no such home folder; give the whole path"
+        ) from None
+
+
+def find(key: str) -> Path:
+    """The checked file `key`: from `GRAPHRF_DATA_DIR`, else the cache, else fetched into the cache.
+
+    Raises
+    ------
+    ConnectionError
+        If the file is neither here nor to be had from its publisher; the message says where to put it.
+    ValueError
+        If a file does not have its registered checksum, or `GRAPHRF_DATA_DIR` is no folder.
+    OSError
+        If a file in `GRAPHRF_DATA_DIR` cannot be read, or the cache cannot be written to.
+    """
+    entry = registry()["files"][key]
+    folder = _folder(DATA_VARIABLE)
+    if folder is not None:
+        if not os.path.isdir(folder):
+            raise ValueError(
+                f"{DATA_VARIABLE} must name a folder, got {str(folder)!r}, which is none, or cannot be seen"
+            )
+        path = _inside(folder, key)
+        if verify(path, entry):
+            return path
+    path = _inside(cache_folder(), key)
+    try:
+        if verify(path, entry):
+            return path
+    except (ValueError, OSError):
+        pass  # The cache is ours: what is damaged there, or cannot be read, is fetched again.
+    for name, content in _made(key, entry, path).items():
+        _store(name, _inside(cache_folder(), name), content)
+    return path
+
+
+def _store(key: str, target: Path, content: bytes) -> None:
+    way_out = f"set {CACHE_VARIABLE} to a folder that can be written to"
+    try:
+        with atomic_write(target) as file:
+            file.write(content)
+    except ValueError:
+        raise ValueError(
+            f"{key} was fetched, but cannot be stored at {target}, because that, or what it would lie in, is not "
+            f"what graphrf has put there; remove it, or {way_out}"
+        ) from None
+    except OSError as error:
+        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+        raise OSError(
+            error.errno,
+            f"{key} was fetched, but cannot be stored at {target} ({cause.strerror}); make room there, "
+            f"or {way_out}",
+        ) from None
+
+
+def whereabouts(keys: list[str]) -> str:
+    """Where all of some files are, without reading them: "built in" (there are none), "data folder", "cache",
+    or "to fetch"."""
+    if not keys:
+        return "built in"
+    for name, place in (("data folder", partial(_folder, DATA_VARIABLE)), ("cache", cache_folder)):
+        try:
+            folder = place()
+            if folder is not None and all(_inside(folder, key).is_file() for key in keys):
+                return name
+        except (ValueError, OSError):
+            pass  # Whoever loads the files is told.
+    return "to fetch"
+
+
+def _inside(folder: Path, key: str) -> Path:
+    """`folder / key`, refused where it would lie outside the folder. Links in the folder are the user's own."""
+    relative = PurePosixPath(key)
+    if relative.is_absolute() or ".." in relative.parts or set("\\:\0") & set(key) or not relative.parts:
+        raise ValueError(f"the registry names {key!r}, which does not lie inside the data folder")
+    return folder.joinpath(*relative.parts)
+
+
+# -- checksums -----------------------------------------------------------------------------------------
+
+
+def verify(path: Path, entry: Mapping[str, Any]) -> bool:
+    """Whether there is a file; `ValueError` unless it has its checksum. Read once per process while unchanged.
+
+    A file that is read after it was verified is verified again after that, so what was read is what was checked.
+    """
+    try:
+        facts = path.stat()
+        # A change brings a new time of the second kind even where the first one is set back.
+        mark = (str(path), facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        if mark in _verified:
+            return True
+        if not stat.S_ISREG(facts.st_mode):
+            raise ValueError(f"{path} must be a plain file, and is none; remove it")
+        content = _read(path, entry)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{path} cannot be read ({error.strerror}); change its permissions, or set {DATA_VARIABLE} to another "
+            "folder, or to none",
+        ) from None
+    _check(content, entry, str(path), _AGAIN)
+    _verified.add(mark)
+    return True
+
+
+_AGAIN = "remove it, or fetch it again from its publisher"
+
+
+def _read(path: Path, entry: Mapping[str, Any]) -> bytes:
+    """The bytes of a stored file; ValueError, and no more is read, where it is longer than it can be."""
+    # Compressed by another version of zlib it may be longer.
+    most = MOST if "content_sha256" in entry else entry.get("size", MOST)
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"{path} has more than {most:,} bytes: it is damaged or another file; {_AGAIN}")
+    return content
+
+
+def _check(content: bytes, entry: Mapping[str, Any], what: str, way_out: str) -> None:
+    wanted = entry.get("sha256")
+    found = hashlib.sha256(content).hexdigest()
+    if wanted is None or found == wanted:
+        return
+    if "content_sha256" in entry:
+        # Another version of zlib compresses to other bytes; what counts is what they hold.
+        try:
+            found, wanted = _content_digest(content), entry["content_sha256"]
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"{what} is not a whole gzip file ({error}); {way_out}") from None
+        if found == wanted:
+            return
+        what += " decompressed,"
+    raise ValueError(f"{what} has SHA-256 {found}, wanted {wanted}: it is damaged or another file; {way_out}")
+
+
+def _content_digest(content: bytes) -> str:
+    """SHA-256 of what a gzip file holds, of which no more than a piece is ever in memory."""
+    digest, size = hashlib.sha256(), 0
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        while piece := file.read(2**18):
+            size += len(piece)
+            if size > MOST:
+                raise OSError(f"it holds more than {MOST:,} bytes")
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+# -- fetching ------------------------------------------------------------------------------------------
+
+
+# What archives, tables and lines that are not what they should be make their readers raise: zipfile RuntimeError
+# for bits in its headers that stand for encryption and other methods.
+_FAULTS = (
+    *(ValueError, LookupError, TypeError, ArithmeticError, EOFError, OSError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, csv.Error),
+)
+
+
+def _made(key: str, entry: Mapping[str, Any], target: Path) -> dict[str, bytes]:
+    """The bytes to be stored as `key`, and of files that are made with it, from what is published; checked."""
+    if entry["stored"] == "san_jose":
+        inputs = {PurePosixPath(name).name: _input(name) for name in entry["inputs"]}
+        what = f"made from {', '.join(inputs)},"
+        convert = partial(san_jose, inputs)
+    else:
+        fetched = _fetched(key, entry, target)
+        what = f"fetched from {entry['url']},"
+        convert = partial(_converted, fetched, entry, PurePosixPath(key).name)
+    try:
+        contents = convert()
+    except _FAULTS as error:
+        raise ValueError(
+            f"{key}, {what} is not what was published ({error}); try again later, or {_by_hand(key, target)}"
+        ) from None
+    made = {str(PurePosixPath(key).parent / name): content for name, content in contents.items()}
+    for name, content in made.items():
+        way_out = f"nothing was stored; {_by_hand(name, target.parent / PurePosixPath(name).name)}"
+        _check(content, registry()["files"][name], f"{name}, {what}", way_out)
+    return made
+
+
+def _input(key: str) -> bytes:
+    """A published file that others are made from."""
+    entry = registry()["files"][key]
+    if "sha256" in entry:
+        return find(key).read_bytes()
+    # Without a checksum of its own it is used once and never stored: only what is made from it can be checked.
+    target = _inside(cache_folder(), key)
+    folder = _folder(DATA_VARIABLE)
+    for path in ([_inside(folder, key)] if folder is not None else []) + [target]:
+        if path.is_file():
+            return _read(path, entry)
+    return _fetched(key, entry, target)
+
+
+def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
+    """The published bytes. They stay in memory, bounded, so that nothing half-written stays."""
+    import requests
+    import urllib3
+
+    url, received, begun = entry["url"], io.BytesIO(), time.monotonic()
+    most = entry.get("size", MOST) if entry["stored"] == "identity" else MOST
+    try:
+        with requests.Session() as session, _answer(session, url) as response:
+            response.raise_for_status()
+            coding = response.headers.get("Content-Encoding", "identity")
+            if coding.lower() != "identity":
+                raise ValueError(f"it was sent in the encoding {coding[:60]!r}, which was not asked for")
+            total = response.headers.get("Content-Length", "")
+            n_bytes = int(total) if total.isdecimal() else None
+            with progress_bar(key, None, total=n_bytes, unit="B") as bar:
+                for chunk in response.raw.stream(_CHUNK, decode_content=False):
+                    bar.update(received.write(chunk))
+                    if received.tell() > most:
+                        break
+                    if time.monotonic() - begun > LONGEST:
+                        raise TimeoutError(f"it took more than {LONGEST} seconds")
+    # Addresses that a publisher sends us on to can be such that their parsers raise ValueError.
+    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        raise ConnectionError(
+            f"{key} is not on this machine and could not be fetched from {url} "
+            f"({type(error).__name__}: {error}); {_by_hand(key, target)}"
+        ) from None
+    if received.tell() > most:
+        raise ValueError(
+            f"{key}, fetched from {url}, has more than {most:,} bytes: it is not what was published; "
+            f"nothing was stored; {_by_hand(key, target)}"
+        )
+    return received.getvalue()
+
+
+def _answer(session: requests.Session, url: str) -> requests.Response:
+    """The answer from an address, or from where it sends us on to; of its content nothing is read yet.
+
+    requests would read the whole content of an answer that sends us on, however long it is.
+    """
+    import requests
+
+    session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
+    for _ in range(_MOST_REDIRECTS):
+        # What is compressed in transfer can be larger than what comes over the wire.
+        response = session.get(url, stream=True, timeout=TIMEOUT, headers={"Accept-Encoding": "identity"})
+        if not response.is_redirect:
+            return response
+        response.close()
+        url = urljoin(url, response.headers["Location"])
+    raise requests.TooManyRedirects(f"it was sent on more than {_MOST_REDIRECTS} times")
+
+
+def _by_hand(key: str, target: Path) -> str:
+    return f"set {DATA_VARIABLE} to a folder that holds {key}, or put that file at {target}"
+
+
+def _converted(fetched: bytes, entry: Mapping[str, Any], name: str) -> dict[str, bytes]:
+    """What is stored as `name`, from what was fetched."""
+    kind = entry["stored"]
+    if kind == "member":
+        # One named member is read into memory: no path in the archive is ever used on disk.
+        with zipfile.ZipFile(io.BytesIO(fetched)) as archive, archive.open(entry["member"]) as member:
+            content = member.read(MOST + 1)
+        if len(content) > MOST:
+            raise ValueError(f"{entry['member']} has more than {MOST:,} bytes")
+        return {name: content}
+    if kind == "columns":
+        fetched = selected_columns(fetched, entry["columns"])
+    return {name: gzip.compress(fetched, mtime=0) if kind in ("gzip", "columns") else fetched}
+
+
+def selected_columns(table: bytes, columns: list[str]) -> bytes:
+    """The named columns of a CSV table with a header, as CSV."""
+    rows = csv.DictReader(io.StringIO(table.decode("utf-8-sig")))
+    missing = [column for column in columns if column not in (rows.fieldnames or [])]
+    if missing:
+        raise ValueError(f"column {missing[0]!r} is missing")
+    return _csv(itertools.chain([columns], ([row[column] for column in columns] for row in rows)))
+
+
+def _csv(rows: Iterable[Sequence[Any]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+# -- San Jose ------------------------------------------------------------------------------------------
+
+
+def san_jose(inputs: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The San Jose highway graph: sensors inserted into the roads that they lie on.
+
+    `inputs` are the files of MetricGraph's `examples/data.pems`: V.csv (junctions), E.csv (roads), PtE.csv
+    (road of each sensor and metres along the road's line), lines.shp (those lines, whose direction E.csv
+    does not always share), Y.csv (speeds) and graph_sensor_locations_bay.csv.
+    """
+    junctions, roads, places = (_rows(inputs[name]) for name in ("V.csv", "E.csv", "PtE.csv"))
+    sensors = [line.split(",") for line in inputs["graph_sensor_locations_bay.csv"].decode().split()]
+    where = np.array([[float(row["x"]), float(row["y"])] for row in junctions])
+    nodes: list[list[Any]] = [["node", "kind", "sensor_id", "lat", "lon"]]
+    nodes += [[n, "junction", "", y, x] for n, (x, y) in enumerate(where.tolist())]
+    nodes += [
+        [len(where) + n, "sensor", sensor, float(lat), float(lon)] for n, (sensor, lat, lon) in enumerate(sensors)
+    ]
+    on_road: dict[int, list[tuple[float, int]]] = {}
+    for sensor, row in enumerate(places):
+        on_road.setdefault(int(row["E"]), []).append((float(row["length"]), len(where) + sensor))
+    edges: list[list[Any]] = [["source", "target", "length_m", "road"]]
+    starts = _first_points(inputs["lines.shp"])
+    if len(starts) != len(roads):
+        raise ValueError(f"lines.shp has {len(starts)} lines for the {len(roads)} roads of E.csv")
+    for road, (row, start) in enumerate(zip(roads, starts, strict=True)):
+        first, last = int(row["V1"]) - 1, int(row["V2"]) - 1
+        if np.hypot(*(where[last] - start)) < np.hypot(*(where[first] - start)):
+            first, last = last, first
+        stops = [(0.0, first), *sorted(on_road.get(road, [])), (float(row["length"]), last)]
+        for (before, source), (after, target) in itertools.pairwise(stops):
+            edges.append([source, target, round(after - before, 6), road])
+    return {"nodes.csv": _csv(nodes), "edges.csv": _csv(edges), "speeds.csv": b"time" + inputs["Y.csv"]}
+
+
+def _rows(table: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(table.decode("utf-8-sig"))))
+
+
+def _first_points(shapefile: bytes) -> list[tuple[float, float]]:
+    """The first point of every polyline of a shapefile (ESRI technical description, 1998)."""
+    points: list[tuple[float, float]] = []
+    at = 100  # the header
+    try:
+        while at < len(shapefile):
+            (words,) = struct.unpack_from(">i", shapefile, at + 4)
+            shape, n_parts, _ = struct.unpack_from("<i32xii", shapefile, at + 8)
+            if shape not in (3, 13, 23) or words <= 0:
+                raise ValueError(f"record {len(points) + 1} of lines.shp is no polyline")
+            points.append(struct.unpack_from("<dd", shapefile, at + 8 + 44 + 4 * n_parts))
+            at += 8 + 2 * words
+    except struct.error:
+        raise ValueError(f"lines.shp ends within record {len(points) + 1}") from None
+    return points

@@ -1,0 +1,1 @@
+"""Frequencies of random features: directions, norms and their couplings, and quadrature rules."""

@@ -1,0 +1,1 @@
+"""Gaussian processes on R^d by random features."""

@@ -1,0 +1,381 @@
+"""What Gaussian-process regressors in the weights of random Fourier features share, with scikit-learn's face."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from abc import abstractmethod
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from graphrf._base import checks
+from graphrf.euclidean.frequencies.draw import draw_frequencies
+from graphrf.euclidean.gp.ascent import Objective, Point, Summit, ascend, value_at
+from graphrf.euclidean.gp.weight_space import backward_evidence, block_sums, evidence_by_gram, row_blocks
+from graphrf.euclidean.kernels import lengthscales
+from graphrf.euclidean.paired import paired
+
+LENGTHSCALES = ("ard", "shared")
+MEANS = ("constant", "zero")
+
+# Lengthscales are sought within these multiples of the deviations of X, scale and noise of the variance of y.
+_LENGTHSCALE_RANGE = (1e-2, 1e3)
+_SCALE_RANGE = (1e-3, 1e3)
+_NOISE_RANGE = (1e-6, 10.0)
+_GRID_LENGTHSCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
+_GRID_NOISE = (0.01, 0.1, 0.5)
+
+
+# Between these, squares of the largest entries of X and y, and of deviations of 1e-10 of them, are in range.
+_SMALLEST, _LARGEST = 1e-140, 1e140
+
+
+class Observed(NamedTuple):
+    """Training data in units of their own.
+
+    Attributes
+    ----------
+    x : Tensor, shape (n, d)
+        About the means of the columns: kernels see differences only, and small numbers have more digits.
+    sides : Tensor, shape (n, 1 + p)
+        [1, (y - offset) / unit].
+    centre, spread : ndarray, shape (d,)
+        Means and deviations of the columns of X; 1 for a constant one.
+    offset : ndarray, shape (p,)
+    unit : float
+    """
+
+    x: Tensor
+    sides: Tensor
+    centre: np.ndarray
+    spread: np.ndarray
+    offset: np.ndarray
+    unit: float
+
+
+class Hyperparameters(NamedTuple):
+    """Lengthscales of shape () or (d,), output scale and noise variance, in units of `Observed.unit`."""
+
+    lengthscale: Tensor
+    scale: Tensor
+    noise: Tensor
+
+
+class Posterior(Protocol):
+    """What a fitted regressor predicts with, in units of `Observed.unit`."""
+
+    constant: Tensor
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Without the constant, shape (q, p)."""
+        ...
+
+    def variances(self, x: Tensor) -> Tensor:
+        """Of the noise-free function, shape (q, p) or (q, 1)."""
+        ...
+
+    def sample(self, x: Tensor, n_samples: int, rng: np.random.Generator) -> Tensor:
+        """Draws of the noise-free function without the constant, shape (n_samples, q, p)."""
+        ...
+
+
+class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
+    """What regressors in the weights of random features share: settings, the search's frame and predictions."""
+
+    mean_: float | np.ndarray
+    frequencies_: np.ndarray
+    lengthscale_: float | np.ndarray
+    output_scale_: float
+    noise_: float
+    converged_: bool
+    seed_: int
+
+    n_frequencies: int
+    kernel: Any
+    directions: str
+    norms: Any
+    lengthscale: Any
+    output_scale: float | None
+    noise: float | None
+    mean: str
+    n_starts: int
+    max_iterations: int
+    seed: int | None
+
+    # The attribute that holds what was maximised.
+    _objective_name: str
+
+    @abstractmethod
+    def _refined(self, found: Summit, data: Observed, rng: np.random.Generator, steps: int) -> Summit:
+        """From an ascent with fixed frequencies, in its point, to what the model trains beyond them."""
+
+    @abstractmethod
+    def _posterior_at(self, data: Observed, point: Point) -> Posterior:
+        """The posterior for known hyperparameters; sets what the subclass alone has fitted."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Train the hyperparameters and condition on the observations.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, d)
+        y : array_like, shape (n,) or (n, p)
+            Several outputs share all hyperparameters but the mean: bring them to like units first.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            For settings out of range, X or y that are not finite, or of different lengths; if y, or a column of X,
+            is not 0 and its largest entry is below 1e-140 or above 1e140.
+
+        Warns
+        -----
+        UserWarning
+            If y is constant, so that no variance can be learned; nothing is trained then.
+        """
+        n = checks.integer("n_frequencies", self.n_frequencies, low=1)
+        checks.choice("mean", self.mean, MEANS)
+        for name in ("output_scale", "noise"):
+            if getattr(self, name) is not None:
+                checks.number(name, getattr(self, name), low=0, include_low=False)
+        checks.integer("n_starts", self.n_starts, low=1)
+        checks.integer("max_iterations", self.max_iterations, low=1)
+        if isinstance(self.lengthscale, str):
+            checks.choice("lengthscale", self.lengthscale, LENGTHSCALES)
+        seed = checks.seed(self.seed)
+        fresh = self._check_settings()
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        y = y.astype(np.float64)
+        _check_sizes("X", np.abs(X).max(0), _SMALLEST)
+        _check_sizes("y", np.abs(y).max(), _SMALLEST)
+        if not isinstance(self.lengthscale, str):
+            lengthscales(self.lengthscale, X.shape[1])
+        self._m, self._single = n, y.ndim == 1
+        # Training takes gradients, whatever mode the caller is in.
+        with torch.inference_mode(False), torch.enable_grad():
+            data, varies = self._observed(X, y.reshape(X.shape[0], -1))
+            # where y is constant, nothing but the start
+            effort = (self.n_starts, self.max_iterations) if varies else (1, 0)
+            found = self._search(data, seed, fresh, *effort)
+            self._posterior = self._posterior_at(data, found.point)
+
+        self._centre, self._offset, self._unit = data.centre, data.offset, data.unit
+        constant = data.offset + data.unit * self._posterior.constant.numpy()
+        self.mean_ = float(constant[0]) if self._single else constant
+        given = self._hyperparameters(tensors(found.point), data)
+        self.frequencies_ = found.point["frequencies"]
+        values = given.lengthscale.numpy()
+        self.lengthscale_ = values if values.ndim else float(values)
+        self.output_scale_ = float(given.scale) * data.unit**2
+        self.noise_ = float(given.noise) * data.unit**2
+        setattr(self, self._objective_name, found.value - y.size * math.log(data.unit))
+        self.converged_, self.seed_ = found.converged, seed
+        return self
+
+    def predict(self, X: Any, return_std: bool | str = False) -> Any:
+        """The posterior mean, with deviations if asked for.
+
+        Parameters
+        ----------
+        X : array_like, shape (q, d)
+        return_std : bool or "observation"
+            True: standard deviations of the noise-free function. "observation": of a new observation.
+
+        Returns
+        -------
+        mean : ndarray, shape (q,) or (q, p)
+        std : ndarray, shape of `mean`
+
+        Notes
+        -----
+        Time for a point: O(m d) for its features, O(m p) for the mean and O(m^2) for the deviation, or what n and
+        m are exchanged for where n is smaller. Memory: blocks of about 32 MB.
+        """
+        if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
+            raise ValueError(
+                f"`return_std` must be True, False or 'observation', got {checks.describe(return_std)}"
+            )
+        x = self._points(X)
+        blocks = row_blocks(x.shape[0], 2 * self._m)
+        mean = torch.cat([self._posterior.mean(x[rows]) for rows in blocks]).numpy()
+        mean = self._offset + self._unit * (mean + self._posterior.constant.numpy())
+        if not return_std:
+            return self._shaped(mean)
+        variance = torch.cat([self._posterior.variances(x[rows]) for rows in blocks]).numpy() * self._unit**2
+        if return_std == "observation":
+            variance = variance + self.noise_
+        std = np.broadcast_to(np.sqrt(variance), mean.shape).copy()
+        return self._shaped(mean), self._shaped(std)
+
+    def sample(self, X: Any, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
+        """Joint draws of the noise-free function from the posterior, by draws of its weights.
+
+        A draw is one function on R^d, fixed by the seed and the draw's number, whatever the points.
+
+        Parameters
+        ----------
+        X : array_like, shape (q, d)
+        n_samples : int
+        seed : int in [0, 2^63), optional
+            None draws one.
+
+        Returns
+        -------
+        ndarray, shape (n_samples, q), or (n_samples, q, p) for several outputs
+        """
+        n_samples = checks.integer("n_samples", n_samples, low=1)
+        x = self._points(X)
+        draws = self._posterior.sample(x, n_samples, np.random.default_rng(checks.seed(seed))).numpy()
+        draws = self._offset + self._unit * (draws + self._posterior.constant.numpy())
+        return draws[:, :, 0] if self._single else draws
+
+    # -- settings and data -------------------------------------------------------------------------
+
+    @abstractmethod
+    def _check_settings(self) -> bool:
+        """Check the settings of the subclass alone; whether every ascent draws frequencies of its own."""
+
+    def _observed(self, x: np.ndarray, y: np.ndarray) -> tuple[Observed, bool]:
+        """The data, and whether y varies about its mean."""
+        centre, spread = x.mean(0), x.std(0)
+        offset = y.mean(0) if self.mean == "constant" else np.zeros(y.shape[1])
+        largest = float(np.abs(y).max())
+        unit = float(np.sqrt(np.square(y - offset).mean()))
+        varies = unit > 1e-10 * largest
+        if not varies:
+            warnings.warn("`y` is constant: hyperparameters cannot be learned from it", UserWarning, stacklevel=3)
+            unit = largest or 1.0
+        sides = np.hstack([np.ones((y.shape[0], 1)), (y - offset) / unit])
+        spread = np.where(spread > 1e-12 * np.abs(x).max(0), spread, 1.0)
+        return Observed(torch.tensor(x - centre), torch.tensor(sides), centre, spread, offset, unit), varies
+
+    def _points(self, X: Any) -> Tensor:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        _check_sizes("X", np.abs(X).max(0), 0.0)
+        return torch.tensor(X - self._centre)
+
+    def _shaped(self, array: np.ndarray) -> np.ndarray:
+        return array[:, 0] if self._single else array
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        # A seed that is drawn anew at every fit gives other features.
+        tags.non_deterministic = self.seed is None
+        return tags
+
+    # -- the search --------------------------------------------------------------------------------
+
+    def _hyperparameters(self, point: dict[str, Tensor], data: Observed) -> Hyperparameters:
+        """Those of a point of the search, or as they were given."""
+        if "lengthscale" in point:
+            lengthscale = point["lengthscale"].exp()
+        else:
+            lengthscale = torch.tensor(lengthscales(self.lengthscale, data.x.shape[1]))
+        scale, noise = (
+            point[name].exp() if name in point else torch.tensor(np.float64(getattr(self, name)) / data.unit**2)
+            for name in ("output_scale", "noise")
+        )
+        return Hyperparameters(lengthscale, scale, noise)
+
+    def _bounds(self, data: Observed) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Of the logarithms of what is trained."""
+        spread = data.spread
+        low, high = _LENGTHSCALE_RANGE
+        bounds = {}
+        if isinstance(self.lengthscale, str):
+            if self.lengthscale == "shared":
+                spread = np.asarray(np.exp(np.log(spread).mean()))
+            bounds["lengthscale"] = np.log(low * spread), np.log(high * spread)
+        for name, ends in (("output_scale", _SCALE_RANGE), ("noise", _NOISE_RANGE)):
+            if getattr(self, name) is None:
+                bounds[name] = np.log(ends[0]), np.log(ends[1])
+        return bounds
+
+    def _grid(self, data: Observed) -> list[Point]:
+        """Starts at several lengthscales and shares of noise; what the noise leaves of the variance is signal."""
+        bounds = self._bounds(data)
+        factors = _GRID_LENGTHSCALES if "lengthscale" in bounds else (1.0,)
+        ratios = _GRID_NOISE if "noise" in bounds else (0.1,)
+        points = []
+        for factor, ratio in itertools.product(factors, ratios):
+            point: Point = {}
+            if "lengthscale" in bounds:
+                point["lengthscale"] = bounds["lengthscale"][0] + np.log(factor / _LENGTHSCALE_RANGE[0])
+            if "output_scale" in bounds:
+                point["output_scale"] = np.log(1 - ratio)
+            if "noise" in bounds:
+                point["noise"] = np.log(ratio)
+            points.append({name: np.asarray(value, dtype=np.float64) for name, value in point.items()})
+        return points
+
+    def _search(self, data: Observed, seed: int, fresh: bool, n_starts: int, steps: int) -> Summit:
+        """The best of several ascents of so many steps each, with its frequencies in the point."""
+        rng = np.random.default_rng(seed)
+        seeds = [seed, *rng.integers(2**62, size=n_starts - 1).tolist()]
+        found = []
+        for number in range(n_starts):
+            matrix = draw_frequencies(
+                self._m, data.x.shape[1], kernel=self.kernel, directions=self.directions, norms=self.norms,
+                seed=seeds[number if fresh else 0],
+            ).matrix  # fmt: skip
+            objective = self.evidence(data, torch.tensor(matrix))
+            start = max(self._grid(data), key=lambda point: value_at(objective, point))
+            if number and "lengthscale" in start:
+                moved = start["lengthscale"] + rng.standard_normal(start["lengthscale"].shape)
+                start["lengthscale"] = np.clip(moved, *self._bounds(data)["lengthscale"])
+            summit = ascend(objective, start, self._bounds(data), steps)
+            summit = summit._replace(point=summit.point | {"frequencies": matrix})
+            found.append(self._refined(summit, data, rng, steps))
+        return max(found, key=lambda summit: summit.value)
+
+    def evidence(self, data: Observed, frequencies: Tensor | None = None) -> Objective:
+        """The log marginal likelihood of the data in their units, as a function of a point of the search."""
+
+        def objective(point: dict[str, Tensor]) -> float:
+            given = self._hyperparameters(point, data)
+            matrix = point["frequencies"] if frequencies is None else frequencies
+
+            def features(x: Tensor) -> Tensor:
+                return paired((x / given.lengthscale) @ matrix.T)
+
+            constant = self.mean == "constant"
+            if data.x.shape[0] < 2 * self._m:
+                phi = features(data.x)
+                value = evidence_by_gram(phi @ phi.T, data.sides, given.scale, given.noise, constant)
+                if value.requires_grad:
+                    value.backward()
+                return float(value.detach())
+            return backward_evidence(
+                lambda x, sides: block_sums(features(x), sides), data.x, data.sides, 2 * self._m, given.scale,
+                given.noise, constant,
+            )  # fmt: skip
+
+        return objective
+
+
+def _check_sizes(name: str, sizes: np.ndarray, smallest: float) -> None:
+    """Refuse data whose largest entries (of each column, or of all) have no squares in float64; 0 is none."""
+    for size in np.ravel(sizes):
+        if size > _LARGEST or 0 < size < smallest:
+            least = f"at least {smallest:g} and " if smallest else ""
+            raise ValueError(
+                f"`{name}` must be {least}at most {_LARGEST:g} in size, whose squares float64 can hold, "
+                f"got {size:g}: rescale it"
+            )
+
+
+def tensors(point: Point) -> dict[str, Tensor]:
+    """The arrays of a point as tensors without gradients."""
+    return {name: torch.tensor(value) for name, value in point.items()}

@@ -1,0 +1,281 @@
+"""The `Factor` of sampled features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base import checks
+from graphrf._base.memory import require_memory
+from graphrf._base.threads import cached_property, ordered_map, thread_count
+from graphrf.features.loops import step_products
+from graphrf.features.panel_loops import add_panel, multiply_rows, scatter_rows
+from graphrf.features.rows import row_blocks
+
+if TYPE_CHECKING:
+    from graphrf.features.features import Features
+
+# Multiply-adds that a thread must have to be worth its start.
+_WORTH_THREAD = 25_000_000
+# Runs of rows that F^T y is added up from, at most, and entries of the matrix for each number in a column of them.
+_MOST_RUNS = 16
+_ENTRIES_PER_NUMBER = 32
+# Blocks of rows of F x for each thread: they even out what rows cost.
+_BLOCKS_PER_THREAD = 4
+# Bytes of N x p numbers beyond which scattered columns of the matrix are met with panels of one line of the cache.
+_CACHE = 8_000_000
+_LINE = 64
+# Runs of rows, of the most, that a node is reached from where they are scattered: more than this on average.
+_SCATTERED = 4
+# Columns of F^T y added up at once where that is not so.
+_WIDEST = 32
+
+
+class _Run(NamedTuple):
+    """Rows first .. last - 1 of a matrix, whose columns are low .. high - 1 (without entries, none)."""
+
+    first: int
+    last: int
+    low: int
+    high: int
+
+    @property
+    def height(self) -> int:
+        """Columns of the matrix that it spans."""
+        return max(self.high - self.low, 0)
+
+    def joined(self, other: _Run) -> _Run:
+        """With the run of rows that follows."""
+        return _Run(self.first, other.last, min(self.low, other.low), max(self.high, other.high))
+
+
+class FeatureFactor:
+    r"""The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from the visits (or powers) at step k.
+
+    Products use the sparse matrix of the last modulation, which is kept. The bits of all of them depend neither on
+    the number of threads nor, but for `grad_f`, on the columns beside a column.
+
+    Cost: O(visits) for a new modulation, O(nnz) a column for `apply` and `apply_t`, O(nnz p + visits) for
+    `grad_f`. Memory: the result; N x 8 numbers for a panel of columns where the reached nodes are scattered; and
+    two panels a thread in `apply_t`, whose runs of rows are added up apart.
+    """
+
+    device = "cpu"
+
+    def __init__(self, features: Features, *, n_threads: int | None = None) -> None:
+        self._features = features
+        self._n_threads = n_threads
+        self._last: tuple[np.ndarray, sp.csr_array] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_features": self._features, "_n_threads": self._n_threads, "_last": None}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, N)."""
+        return self._features.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the features."""
+        return self._features.dtype
+
+    @property
+    def max_length(self) -> int:
+        """The longest step."""
+        return self._features.max_length
+
+    def __repr__(self) -> str:
+        return f"FeatureFactor({self.shape[0]} x {self.shape[1]}, {self.dtype}, max_length={self.max_length})"
+
+    def matrix(self, f: np.ndarray) -> sp.csr_array:
+        """F(f) itself, sparse, shape (n, N)."""
+        f = np.asarray(f, dtype=np.float64)
+        last = self._last  # read once and replaced whole: another thread may be doing the same
+        if last is None or not np.array_equal(last[0], f):
+            last = f.copy(), self._features.matrix_from_modulation(f, n_threads=self._n_threads)
+            self._last = last
+        return last[1]
+
+    def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """F x."""
+        matrix = self.matrix(f)
+        n, n_nodes = self.shape
+        columns = checked_columns("x", x, n_nodes, matrix.dtype)
+        _require_product(n, columns)
+        arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
+        result = np.empty((n, columns.shape[1]), dtype=columns.dtype)
+        for part in self._panels(columns):
+            threads = self._threads(part.stop - part.start)  # each panel starts its own
+            blocks = _shares(matrix.indptr, threads * _BLOCKS_PER_THREAD if threads > 1 else 1)
+            panel = columns
+            if self._scattered(columns) and (
+                part.stop - part.start < columns.shape[1] or not _begins_line(columns)
+            ):
+                panel = _aligned(n_nodes, part.stop - part.start, columns.dtype)
+                panel[:] = columns[:, part]
+                panel = _read_only(panel)
+
+            def fill(rows: tuple[int, int], panel: np.ndarray = panel, part: slice = part) -> None:
+                multiply_rows(*rows, *arrays, panel, result, part.start)
+
+            for _ in ordered_map(fill, blocks, threads):
+                pass
+        return result.reshape(n, *np.shape(x)[1:])
+
+    def apply_t(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """F^T y."""
+        matrix = self.matrix(f)
+        n, n_nodes = self.shape
+        columns = checked_columns("y", y, n, matrix.dtype)
+        _require_product(n_nodes, columns)
+        arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
+        result = _aligned(n_nodes, columns.shape[1], columns.dtype)
+
+        tasks = [(part, run) for part in self._panels(columns, _WIDEST) for run in self._runs]
+        size = max((run.height * (part.stop - part.start) for part, run in tasks), default=0)
+        spare: list[np.ndarray] = []  # fresh memory for every panel would cost as much as filling it
+
+        def spread(task: tuple[slice, _Run]) -> tuple[np.ndarray, np.ndarray]:
+            part, run = task
+            try:
+                memory = spare.pop()
+            except IndexError:
+                memory = _aligned(size, 1, columns.dtype)
+            width = part.stop - part.start
+            panel = memory[: run.height * width].reshape(run.height, width)
+            panel[:] = 0
+            scatter_rows(run.first, run.last, *arrays, columns, part.start, panel, run.low)
+            return memory, panel
+
+        filled = ordered_map(spread, tasks, self._threads(columns.shape[1]))
+        for (part, run), (memory, panel) in zip(tasks, filled, strict=True):
+            add_panel(panel, result, run.low, part.start)
+            spare.append(memory)
+        return result.reshape(n_nodes, *np.shape(y)[1:])
+
+    def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """<y, P_k x> for every k, shape (max_length + 1,), float64."""
+        features = self._features
+        dtype = np.result_type(np.asarray(x).dtype, np.asarray(y).dtype)
+        x = checked_columns("x", x, self.shape[1], dtype)
+        y = checked_columns("y", y, self.shape[0], dtype)
+        if x.shape[1] != y.shape[1]:
+            raise ValueError(f"`y` must have as many columns as `x`, got {y.shape[1]} for {x.shape[1]}")
+        load = 1.0 / (features._survival * features.n_walks)
+        root = features._degree_roots()
+
+        def of_block(rows: tuple[int, int]) -> np.ndarray:
+            return np.asarray(
+                step_products(
+                    *rows, features._indptr, features._indices, features._visit_ptr, features._visits_per_entry,
+                    features._steps, features._counts, features.nodes, root, x, y, load.size,
+                )
+            )  # fmt: skip
+
+        sums = np.zeros(load.size)
+        for part in ordered_map(of_block, row_blocks(features._indptr), thread_count(self._n_threads)):
+            sums += part
+        return sums * load
+
+    def diagonal(self, f: np.ndarray) -> np.ndarray:
+        """Row sums of squares of F."""
+        return np.asarray(self.matrix(f).power(2).sum(axis=1)).ravel()
+
+    def take(self, rows: np.ndarray) -> FeatureFactor:
+        """The factor of some of the rows."""
+        return FeatureFactor(self._features._take_rows(np.asarray(rows)), n_threads=self._n_threads)
+
+    def _threads(self, n_columns: int) -> int:
+        """How many threads a product is worth."""
+        return max(1, min(thread_count(self._n_threads), self._features.nnz * n_columns // _WORTH_THREAD))
+
+    @cached_property
+    def _spans(self) -> list[_Run]:
+        """Runs of rows with about as many entries each, and the columns of the matrix that they reach."""
+        indptr, indices = self._features._indptr, self._features._indices
+        runs = []
+        for first, last in _shares(indptr, _MOST_RUNS):
+            reached = indices[indptr[first] : indptr[last]]
+            low, high = (int(reached.min()), int(reached.max()) + 1) if reached.size else (self.shape[1], 0)
+            runs.append(_Run(first, last, low, high))
+        return runs
+
+    @cached_property
+    def _runs(self) -> list[_Run]:
+        """The runs of rows that F^T y is added up from: so many that their panels are small beside the matrix.
+
+        They depend on the pattern of the matrix alone, as the bits of F^T y do.
+        """
+        runs = self._spans
+        while len(runs) > 1 and _reach(runs) * _ENTRIES_PER_NUMBER > self._features.nnz:
+            runs = [one.joined(other) for one, other in zip(runs[::2], runs[1::2], strict=True)]
+        return runs
+
+    def _scattered(self, columns: np.ndarray) -> bool:
+        """Whether the nodes that neighbouring rows reach are scattered, over more numbers than the cache holds."""
+        numbers = self.shape[1] * columns.shape[1]
+        return numbers * columns.itemsize > _CACHE and _reach(self._spans) > _SCATTERED * self.shape[1]
+
+    def _panels(self, columns: np.ndarray, widest: int | None = None) -> Iterator[slice]:
+        """Columns that are multiplied together: one line of the cache where nodes are scattered."""
+        n_columns = columns.shape[1]
+        width = n_columns if widest is None else widest
+        if self._scattered(columns):
+            width = _LINE // columns.itemsize
+        for start in range(0, n_columns, max(width, 1)):
+            yield slice(start, min(start + width, n_columns))
+
+
+def _reach(runs: list[_Run]) -> int:
+    return sum(run.height for run in runs)
+
+
+def checked_columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """x by rows, shape (n_rows, p), read-only, float32 or float64: what the loops are compiled for."""
+    x = np.asarray(x)
+    if x.ndim not in (1, 2) or x.shape[0] != n_rows:
+        raise ValueError(f"`{argument}` must have shape ({n_rows},) or ({n_rows}, p), got {checks.describe(x)}")
+    if x.dtype.kind not in "fiub":
+        raise TypeError(f"`{argument}` must hold real numbers, got {checks.describe(x)}")
+    wanted = np.float32 if np.result_type(x.dtype, dtype) == np.float32 else np.float64
+    return _read_only(np.ascontiguousarray(x.reshape(n_rows, x.shape[1] if x.ndim == 2 else 1), dtype=wanted))
+
+
+def _require_product(n_rows: int, columns: np.ndarray) -> None:
+    """Raise MemoryError where a product of so many rows with the columns will not fit."""
+    shape = n_rows, columns.shape[1]
+    require_memory(
+        float(n_rows) * shape[1] * columns.itemsize, f"a product of shape {shape}", "pass fewer columns at a time"
+    )
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """The array as the loops take what they read: compiled once, for read-only arrays."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+def _begins_line(array: np.ndarray) -> bool:
+    return array.ctypes.data % _LINE == 0
+
+
+def _aligned(n: int, width: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """Zeros, shape (n, width), that begin with a line of the cache: narrow rows then take one line, not two."""
+    spare = _LINE // dtype.itemsize
+    memory: Any = np.zeros(n * width + spare, dtype=dtype)
+    skipped = -memory.ctypes.data % _LINE // dtype.itemsize
+    return np.asarray(memory[skipped : skipped + n * width].reshape(n, width))
+
+
+def _shares(indptr: np.ndarray, n_shares: int) -> list[tuple[int, int]]:
+    """Runs of rows with about as many entries each, in order; together all rows."""
+    n, size = indptr.size - 1, int(indptr[-1])
+    wanted = np.array([size * share // n_shares for share in range(1, n_shares)], dtype=indptr.dtype)
+    bounds = [0, *np.searchsorted(indptr, wanted).tolist(), n]
+    return list(pairwise(bounds))

@@ -1,0 +1,623 @@
+"""Graph random features: the step-resolved record of walks or powers, its matrices and Gram matrices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base import checks, html
+from graphrf._base.devices import torch_device
+from graphrf._base.memory import require_memory
+from graphrf._base.threads import cached_property, ordered_map, thread_count
+from graphrf.features import bounds
+from graphrf.features.bounds import FeatureKernel
+from graphrf.features.bounds import HeavyTailWarning as HeavyTailWarning
+from graphrf.features.bounds import TruncationWarning as TruncationWarning
+from graphrf.features.factor import FeatureFactor
+from graphrf.features.files import ARRAYS, OF_POWERS, RECORD, SETTINGS, read_features, write_features
+from graphrf.features.folder import read_folder
+from graphrf.features.loops import fill_values
+from graphrf.features.rows import dense_product, gathered, row_blocks, row_numbers
+
+if TYPE_CHECKING:
+    import torch
+
+    from graphrf.features.device_passes import DegreeRoots
+    from graphrf.features.device_record import DeviceRecord
+
+# Samplers that draw nothing, by the name in a description: independent of any other features.
+_DETERMINISTIC = ("CutPowers", "ExactPowers")
+_STORED = (*RECORD, *OF_POWERS)
+
+
+class Features:
+    r"""Sparse features of graph nodes, kept step by step so that any kernel can be applied later.
+
+    Row i of the feature matrix is
+
+    .. math:: \phi(i)_v = \frac{1}{m} \sqrt{\frac{d_i}{d_v}} \sum_k \frac{f_k}{S(k)} \, c_{ivk},
+
+    where f is the kernel's modulation and d the degrees (all equal for the combinatorial Laplacian). Of random
+    walks, c_ivk is the number of the m walks from node i that stand on v after k steps, in uint16, and S(k) the
+    probability that a walk gets that far. Of powers (`ExactPowers`, `CutPowers`, `CompressedPowers`) it is the
+    probability of a walk from i to stand on v after k steps, or an estimate of it, in float32, and m = S(k) = 1.
+    Only c is stored; f, S and d enter when used. E[phi(i) . phi(j)] = K_ij for i != j (`CutPowers`: but for
+    `truncation_error`).
+
+    Made by `graphrf.sample_features` and `graphrf.load_features`; not meant to be constructed by hand.
+
+    The record lies on the host, or on a torch device (`device`, `to`). Of features on a device `torch`, `take`,
+    `to`, `gp.GRFKernel` and the sizes work there. Whatever gives numpy or scipy copies the record to the host when
+    it is first asked for, and keeps the copy; `to("cpu")` says so in the code, and leaves none behind, as `save`.
+    Pickles and copies by the module `copy`, shallow ones too, hold the host's record.
+
+    Source: the paper (Reid et al. 2024), Eq. 9 and Eq. 50, with the importance weights of simple random walks
+    on the normalised Laplacian in closed form.
+
+    Attributes
+    ----------
+    nodes : ndarray of int64, shape (n,)
+        Positions of the nodes that the rows belong to.
+    n_nodes : int
+        N, the number of nodes of the graph, and of columns.
+    n_walks : int
+        m, walks from each node; 1 for powers.
+    n_steps : int
+        Steps walked in all; for powers, multiply-adds: edges read.
+    nnz : int
+        Stored (node, reached node) pairs: the non-zeros of every feature matrix.
+    nbytes : int
+        Memory of the record in bytes.
+    device : str
+        Where the record lies: "cpu", or a torch device such as "cuda:0".
+    seed : int
+        What the samples were drawn with.
+    laplacian : str
+        Whose walk matrix was used: "normalized" or "combinatorial".
+    description : dict
+        What made these features (the sampler's settings), for the record.
+    """
+
+    # Arrays of the record on the host; see `__getattr__`. Of powers: multiply-adds of each row, shape (n,), and of
+    # cut ones the norms of what was dropped of each x_k.
+    _indptr: np.ndarray
+    _indices: np.ndarray
+    _visit_ptr: np.ndarray
+    _visits_per_entry: np.ndarray
+    _steps: np.ndarray
+    _counts: np.ndarray
+    _work: np.ndarray | None
+    _dropped: np.ndarray | None
+
+    def __init__(
+        self,
+        *,
+        nodes: np.ndarray,
+        n_nodes: int,
+        indptr: np.ndarray | torch.Tensor,
+        indices: np.ndarray | torch.Tensor,
+        visit_ptr: np.ndarray | torch.Tensor,
+        visits_per_entry: np.ndarray | torch.Tensor,
+        steps: np.ndarray | torch.Tensor,
+        counts: np.ndarray | torch.Tensor,
+        survival: np.ndarray,
+        degrees: np.ndarray | None,
+        n_walks: int,
+        laplacian: str,
+        scale: float,
+        complete: bool,
+        seed: int,
+        dtype: np.dtype[Any],
+        description: Mapping[str, Any],
+        work: np.ndarray | torch.Tensor | None = None,
+        dropped: np.ndarray | torch.Tensor | None = None,
+    ) -> None:
+        self.nodes = nodes
+        self.n_nodes = n_nodes
+        self.n_walks = n_walks
+        self.laplacian = laplacian
+        self.seed = seed
+        self.dtype = dtype
+        self.description: dict[str, Any] = dict(description)
+        self._survival = survival
+        self._degrees = degrees
+        self._scale = scale
+        # Whether the law of lengths reaches every step that matters (no fixed end, as Truncated has).
+        self._complete = complete
+        record: dict[str, Any] = dict(
+            zip(_STORED, (indptr, indices, visit_ptr, visits_per_entry, steps, counts, work, dropped), strict=True)
+        )
+        self._on_device: DeviceRecord | None = None
+        if isinstance(indptr, np.ndarray):
+            self._hold(record)
+        else:
+            from graphrf.features.device_record import DeviceRecord
+
+            self._on_device = DeviceRecord(**record)
+        self._freeze()
+
+    def _hold(self, record: Mapping[str, np.ndarray | None]) -> None:
+        """Keep arrays of the record under their names."""
+        self.__dict__.update({f"_{name}": array for name, array in record.items()})
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> np.ndarray | None:
+            """An array of the record that lies on a device, copied to the host when it is first asked for."""
+            record = self.__dict__.get("_on_device")
+            if record is None or not name.startswith("_") or name[1:] not in _STORED:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            array = self._on_host(name[1:])
+            self._hold({name[1:]: array})
+            return array
+
+    def _on_host(self, name: str) -> np.ndarray | None:
+        """An array of the record; a copy that is not kept of what lies on a device and has not been fetched."""
+        held = vars(self)
+        if self._on_device is None or f"_{name}" in held:
+            array: np.ndarray | None = held[f"_{name}"]
+            return array
+        from graphrf.features.device_record import host_array
+
+        tensor = getattr(self._on_device, name)
+        return None if tensor is None else host_array(tensor)
+
+    def _freeze(self) -> None:
+        """Make the record read-only; loops are compiled for read-only arrays alone."""
+        for array in (self.nodes, *(self.__dict__.get(f"_{name}") for name in _STORED)):
+            if array is not None:
+                array.setflags(write=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(vars(self if self._on_device is None else self.to("cpu")))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._on_device = None  # pickles from before there were devices do not say
+        self.__dict__.update(state)
+        self._freeze()  # pickle forgets it
+
+    # -- devices ---------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> str:
+        """Where the record lies: "cpu", or a torch device such as "cuda:0"."""
+        return "cpu" if self._on_device is None else str(self._on_device.device)
+
+    def to(self, device: str | torch.device) -> Features:
+        """The same features with their record on a device; the features themselves if it lies there.
+
+        Parameters
+        ----------
+        device : str or torch.device
+            "cpu" stands for the host: arrays of numpy.
+
+        Raises
+        ------
+        ImportError, ValueError
+            If torch is missing, or knows no such device.
+
+        Notes
+        -----
+        Cost: `nbytes` are copied, and take as much memory there. 16-bit integers are kept as their bits in int16.
+
+        Examples
+        --------
+        >>> import graphrf as grf
+        >>> features = grf.sample_features(grf.from_edges([0, 1], [1, 2]), grf.RandomWalks(n_walks=4), seed=0)
+        >>> features.to("cpu") is features  # to("cuda") copies them
+        True
+        """
+        if str(device) == "cpu" and self._on_device is None:
+            return self
+        place = torch_device(device, "Features.to")
+        if place.type != "cpu":
+            return self._with_tensors(place)
+        if self._on_device is None:
+            return self
+        return self._replaced(**{name: self._on_host(name) for name in _STORED})
+
+    def _with_tensors(self, device: torch.device) -> Features:
+        """The same with tensors on a device, the host's CPU too, where they share the arrays' memory."""
+        if self._on_device is not None:
+            if self._on_device.device == device:
+                return self
+            return self._replaced(**self._on_device.to(device).tensors())
+        from graphrf.features.device_record import device_record
+
+        arrays = {name: getattr(self, f"_{name}") for name in _STORED}
+        return self._replaced(**device_record(arrays, device).tensors())
+
+    @cached_property
+    def _device_nodes(self) -> torch.Tensor:
+        """The nodes, int64, beside a record on a device."""
+        import torch
+
+        return torch.from_numpy(np.array(self.nodes)).to(self.device)
+
+    @cached_property
+    def _device_roots(self) -> DegreeRoots | None:
+        """sqrt(d) of the rows' nodes and of all nodes, beside a record on a device; None where all loads are 1."""
+        from graphrf.features.tensor import degree_roots
+
+        return degree_roots(self, self._device_nodes)
+
+    # -- sizes -----------------------------------------------------------------------------------
+
+    @property
+    def nnz(self) -> int:
+        """Number of (node, visited node) pairs."""
+        if self._on_device is not None:
+            return self._on_device.indices.numel()
+        return int(self._indices.size)
+
+    @cached_property
+    def n_steps(self) -> int:
+        """Steps of these rows' walks, where every step and every start left one visit; multiply-adds of powers."""
+        record = self._on_device
+        work = self._work if record is None else record.work
+        if work is not None:
+            return int(work.sum())
+        total = int(self._counts.sum()) if record is None else record.total_count()
+        return total - self.n_walks * self.nodes.size
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the stored arrays in bytes (degrees, which belong to the graph, not counted)."""
+        if self._on_device is not None:
+            return self._on_device.nbytes + self.nodes.nbytes
+        arrays = (getattr(self, f"_{name}") for name in _STORED)
+        return int(sum(array.nbytes for array in arrays if array is not None) + self.nodes.nbytes)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, N), the shape of every feature matrix."""
+        return self.nodes.size, self.n_nodes
+
+    @property
+    def max_length(self) -> int:
+        """The longest step that the law of lengths allows, or the highest power."""
+        return int(self._survival.size - 1)
+
+    def __repr__(self) -> str:
+        how = f"{self.n_walks} walks a node, {self.n_steps} steps"
+        if self._of_powers:
+            how = f"powers up to {self.max_length}, {self.n_steps} multiply-adds"
+        return (
+            f"Features({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.nnz} non-zeros, "
+            f"{self.nbytes / 2**20:.3g} MiB{'' if self.device == 'cpu' else ' on ' + self.device})"
+        )
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        rows = [
+            ("nodes", f"{self.shape[0]:,} of {self.n_nodes:,}"),
+            *self._settings_shown(),
+            ("multiply-adds" if self._of_powers else "steps", self.n_steps),
+            ("non-zeros", self.nnz),
+            ("memory", html.memory(self.nbytes)),
+            ("device", self.device),
+        ]
+        return html.table("Features", rows)
+
+    def _settings_shown(self) -> list[tuple[str, Any]]:
+        """The rows of the table for notebooks that say how the features were drawn."""
+        settings = [f"{name} {value}" for name, value in self.description.items() if name != "sampler"]
+        return [
+            ("sampler", f"{self.description.get('sampler')}: {', '.join(settings)}"),
+            ("highest power" if self._of_powers else "longest step", self.max_length),
+            ("Laplacian", self.laplacian),
+            ("precision", str(self.dtype)),
+            ("seed", str(self.seed)),
+        ]
+
+    @property
+    def _of_powers(self) -> bool:
+        """Whether these are values of powers, not visits of walks."""
+        return (self._work if self._on_device is None else self._on_device.work) is not None
+
+    @property
+    def _is_random(self) -> bool:
+        """Whether the seed played a part."""
+        return self.description.get("sampler") not in _DETERMINISTIC
+
+    # -- matrices --------------------------------------------------------------------------------
+
+    def matrix(self, kernel: FeatureKernel, *, n_threads: int | None = None) -> sp.csr_array:
+        r"""The feature matrix Phi of a kernel, K being about Phi Phi^T.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Any kernel of the features' Laplacian.
+        n_threads : int, optional
+            Default: the cores at hand. The result does not depend on it.
+
+        Returns
+        -------
+        scipy.sparse.csr_array, shape (n, N), of the features' dtype. Its index arrays are shared by all
+        kernels and read-only. In float32 an entry is that of float64 to half a unit in the last place, 2^-24 of
+        itself. Powers are stored in float32, so that float64 matrices of them are as accurate as
+        float32.
+
+        Raises
+        ------
+        ValueError
+            If the kernel belongs to the other Laplacian.
+
+        Warns
+        -----
+        HeavyTailWarning
+            When sum_k f_k^2 / S(k), which bounds the variance up to constants, dwarfs its value for walks
+            that do not terminate: take a smaller p_halt, `Truncated`, or the series (`apply_kernel`).
+        TruncationWarning
+            When `truncation_error(kernel)` exceeds a tenth of the kernel's bound (sum_k |f_k|)^2.
+
+        Notes
+        -----
+        Cost: O(visits) time, nnz floats of memory; of cut powers once more for their bound.
+        """
+        return self.matrix_from_modulation(bounds.served_modulation(self, kernel), n_threads=n_threads)
+
+    def matrix_from_modulation(self, modulation: np.ndarray, *, n_threads: int | None = None) -> sp.csr_array:
+        """The feature matrix of a modulation given as a vector; what is missing at its end counts as zero."""
+        load = self._load(modulation)
+        root = self._degree_roots()
+        require_memory(
+            self.nnz * self.dtype.itemsize,
+            f"a feature matrix of {self.nnz} non-zeros",
+            'take some of the rows (Features.take), or sample with dtype="float32"',
+        )
+        data = np.empty(self.nnz, dtype=self.dtype)
+
+        def fill(rows: tuple[int, int]) -> None:
+            fill_values(
+                rows[0], rows[1], self._indptr, self._indices, self._visit_ptr, self._visits_per_entry,
+                self._steps, self._counts, load, self.nodes, root, data,
+            )  # fmt: skip
+
+        for _ in ordered_map(fill, row_blocks(self._indptr), thread_count(n_threads)):
+            pass
+        return sp.csr_array((data, self._indices, self._indptr), shape=self.shape)
+
+    def torch(self, kernel: FeatureKernel, *, device: str | torch.device | None = None) -> torch.Tensor:
+        """The feature matrix as a torch sparse CSR tensor on a device; needs the extra `gp`.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            As for `matrix`, whose errors and warnings it shares.
+        device : str or torch.device, optional
+            Default: where the features are.
+
+        Returns
+        -------
+        Tensor, shape (n, N), of the features' dtype: the numbers of `matrix`. Made on the device of features that
+        lie on one; its index tensors are then those of the record, and must not be written to. Of `CutPowers` the
+        bound that decides on a warning needs the host's copy of the record.
+        """
+        place = torch_device(self.device if device is None else device, "Features.torch")
+        f = bounds.served_modulation(self, kernel)
+        from graphrf.features.tensor import feature_tensor
+
+        return feature_tensor(self, f, place)
+
+    def gram(
+        self,
+        kernel: FeatureKernel,
+        *,
+        rows: Any = None,
+        cols: Any = None,
+        other: Features | None = None,
+    ) -> np.ndarray:
+        r"""An estimate of the Gram matrix K[rows, cols], dense.
+
+        Without `other` it is Phi Phi^T: symmetric, positive semi-definite, unbiased off the diagonal; its
+        diagonal is too large by the features' variance (14 to 20 % of K_ii with 8 walks; 0 for exact and cut
+        powers), a hidden nugget. With an independent set of features `other` it is Phi Phi'^T: unbiased
+        everywhere, but neither symmetric nor positive: for estimates and for measuring errors, never as a Gaussian
+        process's covariance.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        rows, cols : array_like of int, optional
+            Node positions among `nodes`. Default: all.
+        other : Features, optional
+            Features of the same graph, drawn with another seed unless one of the two is of `ExactPowers` or
+            `CutPowers`, which draw nothing.
+
+        Returns
+        -------
+        ndarray, shape (len(rows), len(cols)), of the features' dtype.
+
+        Raises
+        ------
+        MemoryError
+            If the dense result does not fit; nothing of it is made by then.
+
+        Notes
+        -----
+        Cost: the matrices of the rows asked for, their sparse product (in memory only a few rows of it at a time),
+        and the dense result.
+        """
+        right_features = self if other is None else other
+        if other is not None:
+            self._check_other(other)
+        left_set = self if rows is None else self._take_rows(row_numbers("rows", rows, self.nodes))
+        right_set = right_features
+        if cols is not None:
+            right_set = right_features._take_rows(row_numbers("cols", cols, right_features.nodes))
+        f = bounds.served_modulation(self, kernel)
+        shape = left_set.nodes.size, right_set.nodes.size
+        require_memory(
+            shape[0] * shape[1] * self.dtype.itemsize,
+            f"a dense Gram matrix of shape {shape}",
+            "ask for fewer `rows` and `cols`, or multiply by Phi and its transpose in turn (Features.matrix)",
+        )
+        left = left_set.matrix_from_modulation(f)
+        if right_set is left_set:
+            return dense_product(left, left)
+        right = right_set.matrix_from_modulation(f if other is None else bounds.served_modulation(other, kernel))
+        return dense_product(left, right)
+
+    def take(self, nodes: Any) -> Features:
+        """The features of some of the nodes (positions), in the order given; repeats are allowed.
+
+        They lie where these lie.
+        """
+        return self._take_rows(row_numbers("nodes", nodes, self.nodes))
+
+    def factor(self, *, n_threads: int | None = None) -> FeatureFactor:
+        """The `Factor` of these features, for inference: F(f) with P_k from the counts at step k."""
+        return FeatureFactor(self, n_threads=n_threads)
+
+    def truncation_error(self, kernel: FeatureKernel) -> float:
+        r"""A bound on the error of E[Phi] E[Phi]^T in operator norm: of the largest length, and of what was cut.
+
+        With A = sum_k |f_k| and tau = sum_{k > L} |f_k|, F is off by at most tau beyond the largest length L, and
+        K = F F^T by tau (2 A - tau), with equality for f >= 0 on a normalised Laplacian. `CutPowers` drop a part
+        Delta of F_L = Phi + Delta. Neither F_L nor Phi has a norm above A_L = A - tau, so that
+        F_L F_L^T - Phi Phi^T = F_L Delta^T + Delta Phi^T adds 2 A_L |Delta|_2 at most, where
+
+        .. math:: \|\Delta\|_2 \le \min\Big(
+                  \big(\sum_i \delta_i^2\big)^{1/2}, \; \big(\max_i r_i \, \max_v c_v\big)^{1/2} \Big).
+
+        The first is the Frobenius norm, delta_i = sum_k |f_k| dropped_ik: the smaller one for few rows. The second
+        is Schur's test with the weights sqrt(d), which W leaves as they are (combinatorial: 1); it does not grow
+        with the graph. Entries of W are >= 0, and sum_{k <= L} |f_k| W^k has the weighted mass A_L in every row
+        and every column, of which what was cut has
+
+        .. math:: r_i = A_L - \sum_{v, k} |f_k| \, c_{ivk}, \qquad
+                  c_v = A_L - \sum_{i, k} |f_k| \, c_{ivk} \frac{d_i}{d_v}.
+
+        Where not all nodes are rows, c_v counts what the others would have in column v as cut, too: it still
+        bounds, but then the test falls only like the root of r. Of a repeated node one row counts. Rounding to
+        float32 is included where rows are cut, and not elsewhere.
+
+        Notes
+        -----
+        Cost: O(n + L); of cut powers that of `matrix`.
+
+        Source of the test: J. Schur, "Bemerkungen zur Theorie der beschränkten Bilinearformen mit unendlich vielen
+        Veränderlichen", Journal für die reine und angewandte Mathematik 140 (1911).
+
+        Examples
+        --------
+        >>> import networkx as nx, numpy as np, graphrf as grf
+        >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(8, 8)))
+        >>> kernel = grf.RegularizedLaplacian(1.0, 2)
+        >>> features = grf.sample_features(graph, grf.CutPowers(budget=24, max_length=8))
+        >>> error = np.linalg.norm(features.gram(kernel) - kernel.dense(graph), 2)
+        >>> bool(error <= features.truncation_error(kernel))
+        True
+        """
+        return bounds.truncation_error(self, kernel)
+
+    def row_errors(self, kernel: FeatureKernel) -> np.ndarray:
+        r"""Bounds on the Euclidean distance of each row of E[Phi] from that of F, shape (n,), float64.
+
+        .. math:: \sum_{k > L} |f_k| + \sum_{k \le L} |f_k| \, \text{dropped}_{ik},
+
+        where dropped_ik is the norm of what `CutPowers` dropped of W^k e_i, and 0 for all other samplers. Rounding
+        to float32 is not included.
+        """
+        return bounds.row_errors(self, kernel)
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the features as an uncompressed .npz file without pickle; it appears whole or not at all.
+
+        The degrees go along, so the file can be used without the graph.
+        """
+        write_features(path, self.to("cpu")._state())
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _check_other(self, other: Features) -> None:
+        if not isinstance(other, Features):
+            raise TypeError(f"`other` must be Features, got {checks.describe(other)}")
+        if other.n_nodes != self.n_nodes or other.laplacian != self.laplacian or other._scale != self._scale:
+            raise ValueError("`other` must be features of the same graph and Laplacian")
+        if other.seed == self.seed and self._is_random and other._is_random:
+            raise ValueError(
+                f"`other` must be drawn with another seed, both have {self.seed}: equal seeds give dependent "
+                "samples and a biased estimate"
+            )
+
+    def _take_rows(self, rows: np.ndarray) -> Features:
+        if self._on_device is not None:
+            import torch
+
+            at = torch.from_numpy(np.array(rows, dtype=np.int64)).to(self._on_device.device)
+            return self._replaced(nodes=self.nodes[rows], **self._on_device.take(at).tensors())
+        entries, indptr = gathered(self._indptr, rows)
+        visits, visit_ptr = gathered(self._visit_ptr, rows)
+        return self._replaced(
+            nodes=self.nodes[rows],
+            indptr=indptr,
+            indices=self._indices[entries].astype(indptr.dtype, copy=False),
+            visit_ptr=visit_ptr,
+            visits_per_entry=self._visits_per_entry[entries],
+            steps=self._steps[visits],
+            counts=self._counts[visits],
+            work=None if self._work is None else self._work[rows],
+            dropped=None if self._dropped is None else self._dropped[rows],
+        )
+
+    def _replaced(self, **changes: Any) -> Features:
+        return Features(**{**self._state(), **changes})
+
+    def _state(self) -> dict[str, Any]:
+        """What the constructor takes; tensors where the record lies on a device."""
+        held = {name.removeprefix("_"): value for name, value in vars(self).items()}
+        if self._on_device is not None:
+            held |= self._on_device.tensors()
+        return {name: held[name] for name in (*ARRAYS, *SETTINGS)}
+
+    def _load(self, modulation: np.ndarray) -> np.ndarray:
+        """f_k / (S(k) m) of every step, float64, shape (L + 1,)."""
+        modulation = np.asarray(modulation, dtype=np.float64)
+        load = np.zeros(self._survival.size)
+        used = min(load.size, modulation.size)
+        load[:used] = modulation[:used] / (self._survival[:used] * self.n_walks)
+        return load
+
+    def _degree_roots(self) -> np.ndarray:
+        """sqrt(d) of every node, or an empty array where all loads are 1."""
+        return np.zeros(0) if self._degrees is None else np.sqrt(self._degrees)
+
+
+def load_features(path: str | os.PathLike[str]) -> Features:
+    """Features from a file that `Features.save` wrote, or a folder of `sample_features(path=...)`.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is no such file or folder, it is not one of whole features, or blocks are missing in a folder:
+        `sample_features` with the same arguments makes these.
+    OSError
+        If it cannot be read.
+    MemoryError
+        If the features do not fit; none of their arrays is read by then.
+
+    Notes
+    -----
+    Time and memory: those of reading the file, or of reading a folder block by block.
+
+    Examples
+    --------
+    >>> import os, tempfile, graphrf as grf
+    >>> features = grf.sample_features(grf.from_edges([0, 1], [1, 2]), grf.RandomWalks(n_walks=4), seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     features.save(os.path.join(folder, "features.npz"))
+    ...     again = grf.load_features(os.path.join(folder, "features.npz"))
+    >>> again.n_steps == features.n_steps
+    True
+    """
+    path = checks.path("path", path)
+    return Features(**(read_folder(path) if os.path.isdir(path) else read_features(path)))

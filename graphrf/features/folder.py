@@ -1,0 +1,345 @@
+"""A folder of blocks: what all of them share, and a file for each, written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.files.arrays import opened, read_record, whole_file, write_record
+from graphrf._base.files.json_text import is_integer, parsed
+from graphrf._base.files.whole import cannot_write, exclusive_write
+from graphrf._base.memory import available_memory
+from graphrf.features.files import OF_POWERS, RECORD, SETTINGS, fits
+
+_FORMAT = "graphrf blocks of features 1"
+_ROWS = "graphrf rows of features 1"
+_SHARED = "graphrf frame of features 1"
+_WRITER = "sample_features(path=...)"
+_POINTERS = ("indptr", "visit_ptr")
+# A row has this many bytes of pointers at least: a short file is no block of many rows.
+_LEAST_ROW_BYTES = 12
+# More than any law of lengths takes in words.
+_MOST_RECORD_BYTES = 2**24
+
+Rows = range | np.ndarray
+"""Nodes of a block: those from .. to, or an array of them."""
+
+
+class BlockFolder:
+    """A folder with the blocks of one set of features.
+
+    `features.json` holds the settings, the rows of a block, and what tells these features from others;
+    `shared-KEY.npz` degrees, survival and, where they are not all of the graph's, nodes; `rows-000000.npz` and so
+    on the blocks. Every file has the key, a checksum of the record. The record is there before the blocks, so that
+    blocks may be missing: they are drawn when they are asked for again.
+
+    Parameters
+    ----------
+    path : path
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        text = checks.path("path", path)
+        if not text or "\0" in text:
+            raise ValueError(f"`path` must be a folder, got {repr(text) if text else 'an empty path'}")
+        self.path: Path = Path(text).absolute()
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"`path` must be a folder, got {text!r}, which is a file")
+        self._record = self.path / "features.json"
+
+    # -- blocks ------------------------------------------------------------------------------------
+
+    def file(self, number: int) -> str:
+        """The file of a block."""
+        return str(self.path / f"rows-{number:06d}.npz")
+
+    def missing(self, n_blocks: int) -> list[int]:
+        """The blocks that have no file."""
+        present = self._present()
+        return [number for number in range(n_blocks) if number not in present]
+
+    def whole(self, nodes: np.ndarray | None, n_rows: int, rows: int) -> list[Rows]:
+        """The nodes of every block, of `rows` rows each; ValueError unless all blocks have files."""
+        n_blocks = -(-n_rows // rows)
+        # Counted, not listed: a record that was made up may ask for more blocks than there can be.
+        n_missing = n_blocks - sum(number < n_blocks for number in self._present())
+        if n_missing:
+            raise ValueError(
+                f"`path` must be a folder with all blocks, got {str(self.path)!r}, where {n_missing} of "
+                f"{n_blocks} are missing; sample_features with the same arguments makes them"
+            )
+        return cut(nodes, n_rows, rows)
+
+    def _present(self) -> set[int]:
+        """The blocks that have files, by number."""
+        names = (entry.name for entry in os.scandir(self.path))
+        found = (re.fullmatch(r"rows-(\d{6,18})\.npz", name) for name in names)
+        numbers = {int(match[1]): match[0] for match in found if match}
+        return {number for number, name in numbers.items() if Path(self.file(number)).name == name}
+
+    def read(self, state: Mapping[str, Any], parts: Sequence[Rows], key: str) -> dict[str, np.ndarray]:
+        """The arrays of all blocks together, by the names that `Features` gives them.
+
+        They grow by the blocks that have been read and are whole, so that memory peaks at them and one block.
+        """
+        n_rows = sum(map(len, parts))
+        pointers = {name: np.zeros(n_rows + 1, np.int64) for name in _POINTERS}
+        columns: dict[str, np.ndarray] = {}
+        end = 0
+        for number, part in enumerate(parts):
+            found = read_rows(self.file(number), state, part, key)
+            start, end = end, end + len(part)
+            for name, pointer in pointers.items():
+                np.add(found.pop(name)[1:], pointer[start], out=pointer[start + 1 : end + 1])
+            if not columns:
+                columns = {name: np.empty((0, *values.shape[1:]), values.dtype) for name, values in found.items()}
+            if found.keys() != columns.keys():
+                raise ValueError(
+                    f"`path` must be a folder of one set of features, got {self.file(number)!r}, which has other "
+                    "arrays than the blocks before; remove it, or them, and sample_features with the same "
+                    "arguments makes them anew"
+                )
+            for name, column in columns.items():
+                size = len(column)
+                # The allocator moves pages, not bytes, where arrays are large.
+                column.resize((size + len(found[name]), *column.shape[1:]), refcheck=False)
+                column[size:] = found.pop(name)
+        if columns["indices"].size >= 2**31:
+            columns["indices"] = columns["indices"].astype(np.int64, copy=False)
+        # scipy wants both index arrays of one type.
+        indptr = pointers["indptr"].astype(columns["indices"].dtype, copy=False)
+        return {**columns, "indptr": indptr, "visit_ptr": pointers["visit_ptr"]}
+
+    def nbytes(self, n_blocks: int) -> tuple[int, int]:
+        """Bytes of all blocks, and of the largest, on disk, as in memory."""
+        sizes = [os.path.getsize(self.file(number)) for number in range(n_blocks)]
+        return sum(sizes), max(sizes)
+
+    # -- what they share ---------------------------------------------------------------------------
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the folder holds the record of some features."""
+        return self._record.exists()
+
+    def make(self) -> None:
+        """Have the folder; OSError where it cannot be made."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(error, self.path, "path") from error
+
+    def begin(
+        self, state: Mapping[str, Any], nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
+    ) -> tuple[int, str]:
+        """Have what the blocks share in the folder, `nodes` None standing for all; rows of a block, and the key.
+
+        `state` is what `Features` of any rows are made of. ValueError if the folder holds anything else. Of
+        several processes that begin a folder at once the first decides.
+        """
+        if not self.is_known:
+            self._write(state, nodes, rows, identity)
+        known, key = self._read()
+        differing = [name for name, value in identity.items() if known["identity"].get(name) != value]
+        if differing:
+            raise ValueError(
+                f"`path` must be a folder of these features, or a new one, got {str(self.path)!r}, whose features "
+                f"differ in {' and '.join(differing)}; pass another `path`"
+            )
+        return known["block_rows"], key
+
+    def _write(
+        self, state: Mapping[str, Any], nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
+    ) -> None:
+        # What begins with a dot, or is shared without a record, a process has left that was killed.
+        others = [name for name in os.listdir(self.path) if not name.startswith((".", "shared-"))]
+        if others and not self.is_known:
+            raise ValueError(
+                f"`path` must be a folder of these features, or a new or empty one, got {str(self.path)!r}, which "
+                f"holds {others[0]!r}"
+            )
+        settings = {name: state[name] for name in SETTINGS} | {"dtype": state["dtype"].name}
+        record = {"format": _FORMAT, "settings": settings, "block_rows": rows, "identity": dict(identity)}
+        key = _key(record)
+        shared = {"survival": state["survival"], "degrees": state["degrees"], "nodes": nodes}
+        write_record(
+            self._shared(key),
+            {"format": _SHARED, "key": key, "of_powers": state["work"] is not None},
+            {name: array for name, array in shared.items() if array is not None},
+        )
+        if not exclusive_write(self._record, json.dumps({**record, "key": key}, indent=1).encode()):
+            _, first = self._read()
+            if first != key:
+                self._shared(key).unlink(missing_ok=True)
+
+    def _shared(self, key: str) -> Path:
+        return self.path / f"shared-{key[:16]}.npz"
+
+    def identity(self) -> dict[str, str]:
+        """What tells the features of the folder from others."""
+        return dict(self._read()[0]["identity"])
+
+    def seed(self) -> int:
+        """The seed of the features in the folder."""
+        return int(self._read()[0]["settings"]["seed"])
+
+    def frame(self) -> tuple[dict[str, Any], np.ndarray | None, int, str]:
+        """What the features without rows are made of, their nodes (None for all), rows of a block, and the key.
+
+        FileNotFoundError or ValueError unless they are there and whole.
+        """
+        record, key = self._read()
+        file = self._shared(key)
+        with whole_file(file, _WRITER):
+            facts, arrays = read_record(file, _SHARED)
+            nodes = arrays.get("nodes")
+            settings = {name: record["settings"][name] for name in SETTINGS}
+            settings |= {"dtype": np.dtype(checks.choice("dtype", settings["dtype"], ("float32", "float64")))}
+            state = {
+                **settings,
+                "survival": arrays["survival"],
+                "degrees": arrays.get("degrees"),
+                **no_rows(bool(facts["of_powers"])),
+            }
+            if (
+                facts["key"] != key
+                or not fits(state)
+                or (nodes is not None and not _are_nodes(nodes, state["n_nodes"]))
+            ):
+                raise ValueError("its arrays contradict each other")
+        return state, nodes, record["block_rows"], key
+
+    def _read(self) -> tuple[dict[str, Any], str]:
+        """The record and its key."""
+        with whole_file(self._record, _WRITER):
+            with opened(self._record) as file:
+                text = file.read(_MOST_RECORD_BYTES + 1)
+            if len(text) > _MOST_RECORD_BYTES:
+                raise ValueError("it is too long")
+            record = dict(parsed(text))
+            key = record.pop("key")
+            if record["format"] != _FORMAT or _key(record) != key:
+                raise ValueError("another format, or damaged")
+            if not is_integer(record["block_rows"], low=1, high=2**32 - 1):
+                raise ValueError("its blocks have no rows")
+            if not is_integer(record["settings"]["seed"], low=0, high=2**63 - 1):
+                raise ValueError("it has no seed")
+            identity = record["identity"]
+            if not isinstance(identity, dict) or not all(isinstance(value, str) for value in identity.values()):
+                raise ValueError("it does not tell these features from others")
+        return record, key
+
+
+def read_folder(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What `Features` are made of, from a folder with all blocks; see `graphrf.load_features`."""
+    folder = BlockFolder(path)
+    state, nodes, rows, key = folder.frame()
+    n_rows = state["n_nodes"] if nodes is None else int(nodes.size)
+    parts = folder.whole(nodes, n_rows, rows)
+    total, largest = folder.nbytes(len(parts))
+    needed, limit = total + 2 * largest, available_memory()  # the last block, and what checks it
+    if limit is not None and needed > limit:
+        raise MemoryError(
+            f"the features in {str(folder.path)!r} need about {needed / 2**30:.3g} GiB, but "
+            f"{limit / 2**30:.3g} GiB are available here; graphrf.distributed.load_features shares them out among "
+            "machines"
+        )
+    arrays = folder.read(state, parts, key)
+    return {**state, "nodes": np.arange(n_rows) if nodes is None else nodes, **arrays}
+
+
+def write_rows(file: str, arrays: Mapping[str, np.ndarray], key: str) -> None:
+    """Write the record of a block of the features with a key."""
+    write_record(file, {"format": _ROWS, "key": key, "block": Path(file).name}, arrays)
+
+
+def read_rows(file: str, state: Mapping[str, Any], rows: Rows, key: str) -> dict[str, np.ndarray]:
+    """The record of a block with these nodes; FileNotFoundError or ValueError unless the file is whole.
+
+    `state` is what `Features` of any rows are made of.
+    """
+    try:
+        with whole_file(file, _WRITER):
+            if os.path.getsize(file) < _LEAST_ROW_BYTES * len(rows):
+                raise ValueError(f"it is too short for {len(rows)} rows")
+            facts, arrays = read_record(file, _ROWS)
+            given = {name: arrays[name] for name in (*RECORD, *OF_POWERS) if name in arrays}
+            if (facts["key"], facts["block"]) != (key, Path(file).name):
+                raise ValueError("it belongs to other features, or is another block")
+            found = {**state, "nodes": node_array(rows), "work": None, "dropped": None, **given}
+            if (found["work"] is None) != (state["work"] is None) or not fits(found):
+                raise ValueError("its arrays contradict each other")
+            return given
+    except ValueError as error:
+        raise ValueError(
+            f"{error}; remove this file, and sample_features with the same arguments makes it anew"
+        ) from None
+
+
+def cut(nodes: np.ndarray | None, n_rows: int, rows: int) -> list[Rows]:
+    """The nodes of each block; None stands for all nodes."""
+    bounds = [(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
+    return [range(*bound) if nodes is None else nodes[slice(*bound)] for bound in bounds]
+
+
+def node_array(rows: Rows) -> np.ndarray:
+    """The nodes as an array of int64."""
+    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
+
+
+def identity_of(graph_digest: str, nodes: np.ndarray | None, pilot: Mapping[str, Any]) -> dict[str, str]:
+    """What tells features from others: among it the rows of a few nodes, which sampler and seed make.
+
+    `pilot` is what the `Features` of these few nodes are made of.
+    """
+    drawn = [pilot[name] for name in (*RECORD, *OF_POWERS, "survival") if pilot[name] is not None]
+    return {
+        "graph": graph_digest,
+        "nodes": "all" if nodes is None else _digest([nodes]),
+        "sampler": json.dumps(pilot["description"], sort_keys=True),
+        "seed": str(pilot["seed"]),
+        "dtype": pilot["dtype"].name,
+        "rows": _digest(drawn),
+    }
+
+
+def no_rows(of_powers: bool) -> dict[str, Any]:
+    """The record and the nodes of features without rows."""
+    return {
+        "nodes": np.zeros(0, np.int64),
+        "indptr": np.zeros(1, np.int32),
+        "indices": np.zeros(0, np.int32),
+        "visit_ptr": np.zeros(1, np.int64),
+        "visits_per_entry": np.zeros(0, np.uint16),
+        "steps": np.zeros(0, np.uint16),
+        "counts": np.zeros(0, np.float32 if of_powers else np.uint16),
+        "work": np.zeros(0, np.int64) if of_powers else None,
+        "dropped": None,
+    }
+
+
+def _key(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(arrays: Iterable[np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _are_nodes(nodes: np.ndarray, n_nodes: int) -> bool:
+    return (
+        nodes.ndim == 1
+        and nodes.dtype == np.int64
+        and (nodes.size == 0 or (int(nodes.min()) >= 0 and int(nodes.max()) < n_nodes))
+    )

@@ -1,0 +1,67 @@
+"""Rows of features: found by their nodes, gathered, and parted into blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base import checks
+
+# What int32 counts, at most.
+_MOST_SHORT = 2**31 - 1
+# Entries of a block of rows.
+_BLOCK = 1_000_000
+# Entries of a block of a product, whether they are zeros or not.
+_PRODUCT_BLOCK = 4_000_000
+
+
+def row_numbers(argument: str, wanted: Any, nodes: np.ndarray) -> np.ndarray:
+    """The first rows that belong to the nodes wanted, given by position; None wants all rows."""
+    if wanted is None:
+        return np.arange(nodes.size)
+    wanted = np.asarray(wanted)
+    if wanted.dtype.kind not in "iu" or wanted.ndim > 1:
+        raise TypeError(
+            f"`{argument}` must be integer node positions of shape (n,), got {checks.describe(wanted)}; "
+            "features hold no names: graph.index([...]) turns names into positions"
+        )
+    wanted = np.atleast_1d(wanted).astype(np.int64)
+    order = np.argsort(nodes, kind="stable")
+    found = np.searchsorted(nodes, wanted, sorter=order)
+    found = order[np.minimum(found, nodes.size - 1)]
+    missing = nodes[found] != wanted
+    if missing.any():
+        raise ValueError(f"`{argument}` must be among the sampled nodes, got {int(wanted[missing][0])}")
+    return np.asarray(found)
+
+
+def gathered(pointer: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Entries of CSR rows in the order given, and the row pointer of the result.
+
+    The pointer has the type of the one that came, or int64 where that cannot count the entries: rows may repeat.
+    """
+    sizes = np.diff(pointer)[rows].astype(np.int64)
+    ends = np.cumsum(sizes)
+    within = np.arange(int(ends[-1]) if ends.size else 0) - np.repeat(ends - sizes, sizes)
+    entries = np.repeat(pointer[rows].astype(np.int64), sizes) + within
+    joined = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+    return entries, joined if joined[-1] > _MOST_SHORT else joined.astype(pointer.dtype)
+
+
+def row_blocks(indptr: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of rows with about a million entries each."""
+    n = indptr.size - 1
+    size = max(1, int(n * _BLOCK / max(int(indptr[-1]), 1)))
+    return [(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def dense_product(left: sp.csr_array, right: sp.csr_array) -> np.ndarray:
+    """left right^T, dense, some rows at a time: the sparse product may take three times what the result does."""
+    result = np.empty((left.shape[0], right.shape[0]), np.result_type(left.dtype, right.dtype))
+    transposed = right.T.tocsr()
+    size = max(1, _PRODUCT_BLOCK // max(right.shape[0], 1))
+    for start in range(0, left.shape[0], size):
+        result[start : start + size] = (left[start : start + size] @ transposed).toarray()
+    return result

@@ -1,0 +1,1 @@
+"""The posterior of given hyperparameters: covariances, solvers, draws, likelihoods."""

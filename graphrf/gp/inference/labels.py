@@ -1,0 +1,79 @@
+"""Labels of nodes, checked, and counted by node and class."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphrf._base import checks
+
+
+class Labels(NamedTuple):
+    """n labels of C classes at m distinct nodes.
+
+    Attributes
+    ----------
+    nodes : ndarray of int64, shape (m,)
+        Increasing.
+    counts : ndarray of float64, shape (m, C)
+        Labels of each class at each node.
+    bias : ndarray, shape (C,)
+        Logarithms of the classes' shares among all labels, of sum 0.
+    """
+
+    nodes: np.ndarray
+    counts: np.ndarray
+    bias: np.ndarray
+
+    @classmethod
+    def of(cls, nodes: np.ndarray, codes: np.ndarray, n_classes: int) -> Labels:
+        """From node positions and class numbers, shape (n,) each; every class occurs."""
+        distinct, where = np.unique(nodes, return_inverse=True)
+        counts = np.zeros((distinct.size, n_classes))
+        np.add.at(counts, (where, codes), 1.0)
+        shares = np.log(counts.sum(axis=0))
+        return cls(distinct, counts, shares - shares.mean())
+
+    def subset(self, chosen: np.ndarray) -> Labels:
+        """Those at some of the nodes, given by their place; the bias stays that of all."""
+        return Labels(self.nodes[chosen], self.counts[chosen], self.bias)
+
+
+def checked_labels(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The classes that occur among the labels of `n` nodes, sorted, and the place of each label among them."""
+    array = np.asarray(labels)
+    if array.ndim and array.dtype.kind in "US" and any(isinstance(label, float) for label in labels):
+        array = np.array(labels, dtype=object)  # among words numpy makes the word "nan" of what is missing
+    if n == 0:
+        raise ValueError("`nodes` must hold at least one node, got none")
+    if array.shape == (n, 1):
+        array = array[:, 0]
+    if array.shape != (n,):
+        raise ValueError(f"`labels` must have shape ({n},), one label for each node of `nodes`, got {array.shape}")
+    if array.dtype.kind == "O":
+        kinds = sorted({type(label).__name__ for label in array if not isinstance(label, str)})
+        if kinds:
+            way_out = "; leave nodes without a label out" if {"float", "NoneType"} & set(kinds) else ""
+            raise TypeError(
+                f"`labels` must be strings or integers, got objects of type {', '.join(kinds)}{way_out}"
+            )
+        array = array.astype(str)
+    elif array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            raise ValueError(
+                f"`labels` must be finite, got {array[~np.isfinite(array)][0]} at position "
+                f"{int(np.argmin(np.isfinite(array)))}; leave nodes without a label out"
+            )
+        if not np.array_equal(array, np.floor(array)):
+            raise ValueError(
+                "`labels` must be strings or integers, got fractions: GraphGPRegressor is for real values"
+            )
+    elif array.dtype.kind not in "biuUS":
+        raise TypeError(f"`labels` must be strings or integers, got {checks.describe(array)}")
+    classes, codes = np.unique(array, return_inverse=True)
+    if classes.size < 2:
+        raise ValueError(
+            f"`labels` must hold at least two classes, got {classes.tolist()[0]!r} only: there is nothing to learn"
+        )
+    return classes, codes

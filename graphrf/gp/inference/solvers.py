@@ -1,0 +1,232 @@
+"""Solves with covariance plus noise: Cholesky, and preconditioned conjugate gradients that say how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dtrtri
+
+from graphrf._base.threads import cached_property
+
+Product = Callable[[np.ndarray], np.ndarray]
+
+
+class Solution(NamedTuple):
+    """The solution of a linear system, and how it was reached.
+
+    Attributes
+    ----------
+    value : ndarray, shape of the right-hand side
+    converged : bool
+        Whether every column's true residual is within the tolerance.
+    iterations : int
+        0 for direct solves.
+    residual : float
+        The largest |b - A x| / |b| over the columns, from a product with A at the end.
+    """
+
+    value: np.ndarray
+    converged: bool
+    iterations: int
+    residual: float
+
+
+class Gradients(Protocol):
+    """An iterative solver of A x = b."""
+
+    tol: float
+
+    @property
+    def name(self) -> str: ...
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """A x for x of shape (m, p)."""
+        ...
+
+    def solve(self, rhs: np.ndarray) -> Solution:
+        """A^-1 b for b of shape (m,) or (m, p), to `tol`."""
+        ...
+
+    def solve_to(self, rhs: np.ndarray, tol: float) -> Solution:
+        """A^-1 b to a tolerance of its own."""
+        ...
+
+    def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
+        """b^T A^-1 b for each column of b, never above the exact value, and the solution that it rests on."""
+        ...
+
+
+class CholeskySolver:
+    """A = L L^T, made once: m^3 / 6 multiply-adds, m^2 numbers; a solve costs m^2 a column.
+
+    `matrix` is overwritten. Raises `numpy.linalg.LinAlgError` if it is not positive definite to rounding.
+    """
+
+    name = "cholesky"
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        self._factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+
+    @cached_property
+    def inverse_diagonal(self) -> np.ndarray:
+        """The diagonal of A^-1, by the inverse of L: m^3 / 6 multiply-adds, m^2 numbers while it lasts."""
+        inverse, _ = dtrtri(self._factor, lower=1)
+        return np.einsum("ij,ij->j", inverse, inverse)
+
+    def half(self, rhs: np.ndarray) -> np.ndarray:
+        """L^-1 b, whose squared norm is b^T A^-1 b."""
+        return np.asarray(solve_triangular(self._factor, rhs, lower=True, check_finite=False))
+
+    def solve(self, rhs: np.ndarray) -> Solution:
+        """A^-1 b for b of shape (m,) or (m, p)."""
+        value = solve_triangular(self._factor, self.half(rhs), lower=True, trans="T", check_finite=False)
+        residual = self._factor @ (self._factor.T @ value) - rhs
+        norm = np.maximum(np.linalg.norm(rhs, axis=0), np.finfo(np.float64).tiny)
+        return Solution(np.asarray(value), True, 0, float(np.max(np.linalg.norm(residual, axis=0) / norm)))
+
+    def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
+        """b^T A^-1 b for each column of b, shape (p,); there is nothing to report."""
+        return np.square(self.half(rhs)).sum(axis=0), None
+
+
+class ConjugateGradients:
+    r"""A^-1 b by preconditioned conjugate gradients, each column with its own step lengths.
+
+    Parameters
+    ----------
+    product : callable
+        A times a matrix of shape (m, p).
+    precondition : callable
+        The preconditioner's inverse times such a matrix.
+    tol : float
+        Wanted |b - A x| / |b| of every column.
+    max_iterations : int
+
+    Notes
+    -----
+    The recurrence's residual drifts from the true one. Where it says that the end is reached, the true residual is
+    computed, and iterations restart from it if it is too large. Source: Golub and Van Loan 2013, Sec. 11.5.
+    """
+
+    name = "cg"
+
+    def __init__(
+        self, product: Product, precondition: Product, *, tol: float = 1e-8, max_iterations: int = 1000
+    ) -> None:
+        self._product = product
+        self._precondition = precondition
+        self.tol = tol
+        self._max_iterations = max_iterations
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """A x for x of shape (m, p)."""
+        return self._product(x)
+
+    def solve(self, rhs: np.ndarray) -> Solution:
+        """A^-1 b for b of shape (m,) or (m, p)."""
+        return self.solve_to(rhs, self.tol)
+
+    def solve_to(self, rhs: np.ndarray, tol: float) -> Solution:
+        """A^-1 b to a tolerance of its own."""
+        b, exponents = columns_near_one(rhs)
+        norm = np.linalg.norm(b, axis=0)
+        norm[norm == 0] = 1.0
+        x = np.zeros_like(b)
+        done, reached = 0, np.inf
+        while True:
+            r = b - self.product(x) if done else b.copy()
+            last, reached = reached, float((np.linalg.norm(r, axis=0) / norm).max())
+            # A restart that does not halve the residual has met rounding: more steps would not help.
+            if reached <= tol or done >= self._max_iterations or reached > 0.5 * last:
+                break
+            done += self._iterate(x, r, tol * norm, self._max_iterations - done)
+        return Solution(np.ldexp(x, exponents).reshape(rhs.shape), reached <= tol, done, reached)
+
+    def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
+        """b^T A^-1 b for each column of b, shape (p,), and the solution that it rests on."""
+        return quadratic_from_below(self, rhs)
+
+    def _iterate(self, x: np.ndarray, r: np.ndarray, wanted: np.ndarray, most: int) -> int:
+        """Improve x in place from its residual r until the recurrence has half the wanted norms; steps taken."""
+        z = self._precondition(r)
+        p = z.copy()
+        rho = (r * z).sum(axis=0)
+        for step in range(1, most + 1):
+            q = self.product(p)
+            curvature = (p * q).sum(axis=0)
+            going = (curvature > 0) & (rho > 0)  # a column that is solved exactly stays put
+            length = np.where(going, rho / np.where(going, curvature, 1.0), 0.0)
+            x += length * p
+            r -= length * q
+            if bool((np.linalg.norm(r, axis=0) <= 0.5 * wanted).all()) or not going.any():
+                return step
+            z = self._precondition(r)
+            new = (r * z).sum(axis=0)
+            p *= np.where(going, new / np.where(going, rho, 1.0), 0.0)
+            p += z
+            rho = new
+        return most
+
+
+def columns_near_one(rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """b of shape (m,) or (m, p) as (m, p) with columns of size 1/2 to 1, and the powers of two taken off them.
+
+    Their norms are safe, those of b may leave float64; nothing is rounded.
+    """
+    columns = rhs.reshape(rhs.shape[0], -1)
+    exponents = np.frexp(np.abs(columns).max(axis=0, initial=0.0))[1]
+    return np.ldexp(columns, -exponents), exponents
+
+
+def quadratic_from_below(solver: Gradients, rhs: np.ndarray) -> tuple[np.ndarray, Solution]:
+    """b^T A^-1 b for each column of b, shape (p,), and the solution that it rests on.
+
+    2 b^T x - x^T A x never exceeds the exact value, so that variances reduced by it are never too small, and
+    its error is the square of the solution's: so x needs a residual of 0.1 sqrt(tol) only.
+    """
+    solution = solver.solve_to(rhs, max(solver.tol, 0.1 * solver.tol**0.5))
+    x = solution.value
+    return np.asarray((2 * rhs * x - x * solver.product(x)).sum(axis=0)), solution
+
+
+def nystrom_preconditioner(columns: np.ndarray, chosen: np.ndarray, diagonal: np.ndarray) -> Product:
+    r"""The inverse of P = C B^-1 C^T + D, with C = K[:, chosen], B = K[chosen, chosen], D the noise.
+
+    P shares K's large eigenvalues, where conjugate gradients spend their time. By Woodbury's identity with
+    V = C L^-T, B = L L^T: P^-1 = D^-1 - D^-1 V (I + V^T D^-1 V)^-1 V^T D^-1.
+
+    Parameters
+    ----------
+    columns : ndarray, shape (m, k)
+    chosen : ndarray of int, shape (k,)
+        Positions, among the rows, of the k columns.
+    diagonal : ndarray, shape (m,)
+        D, > 0.
+
+    Notes
+    -----
+    Cost: m k^2 to make, 2 m k for each column of a product. Where B is not positive to rounding it is D^-1.
+    Source: Williams and Seeger 2001.
+    """
+    core = columns[chosen]
+    core = 0.5 * (core + core.T)
+    jitter = 1e-10 * float(np.trace(core)) + np.finfo(np.float64).tiny
+    core[np.diag_indices(chosen.size)] += jitter
+    try:
+        root = cholesky(core, lower=True)
+    except np.linalg.LinAlgError:  # K is nothing but rounding: the noise is all there is
+        return lambda r: np.asarray(r / diagonal[:, None])
+    v = solve_triangular(root, columns.T, lower=True).T
+    scaled = v / diagonal[:, None]
+    inner = v.T @ scaled
+    inner[np.diag_indices(chosen.size)] += 1.0
+    inner_root = cholesky(inner, lower=True)
+    w = solve_triangular(inner_root, scaled.T, lower=True).T
+
+    def precondition(r: np.ndarray) -> np.ndarray:
+        return np.asarray(r / diagonal[:, None] - w @ (w.T @ r))
+
+    return precondition

@@ -1,0 +1,1 @@
+"""Gaussian processes for GPyTorch and BoTorch, on any torch device."""

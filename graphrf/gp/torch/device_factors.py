@@ -1,0 +1,247 @@
+"""Features and the series as torch sparse matrices on any device: the same factors as on the CPU, in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from graphrf.features.device_passes import (
+    DegreeRoots,
+    entry_values,
+    step_products,
+    step_squares,
+    transposed_pattern,
+)
+from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord, row_index
+from graphrf.features.features import Features
+from graphrf.features.tensor import csr_tensor
+from graphrf.kernels.series import SeriesFactor
+
+# Gathered numbers (entries x columns) worked on at once: temporaries of 512 MB in float32.
+_GATHERED = 2**27
+# Rows of F F^T whose diagonal is made at once by the series: numbers (nodes of the graph x rows).
+_UNIT_NUMBERS = 2**22
+
+
+class DeviceFeatures:
+    r"""The factor of sampled features on a torch device; a `graphrf.gp.torch.factor.TorchFactor`.
+
+    One pattern serves all modulations: the value of an entry is sqrt(d_i / d_v) times the sum of f_k c / (m S(k))
+    over its visits, of count c after k steps. Values are made anew when f changes, by one pass over the visits;
+    products are those of the CSR matrix, and of its transpose, whose order is kept from the first time it is
+    needed. The gradient gathers <y_i, x_v> for each entry.
+
+    Values are sums in float64 in the order of the visits, without atomic additions: the same bits in every run.
+    Products and gradients on CUDA are added up in no fixed order, so they repeat to rounding only.
+
+    Parameters
+    ----------
+    features : Features
+        Their own record is used where it lies on the device, and copied there where it does not.
+    device : torch.device
+    dtype : torch.dtype
+        float32 or float64, of values and products.
+
+    Notes
+    -----
+    Memory on the device besides the record (4 bytes a visit, 6 an entry): 16 bytes a row, 8 a node, and for each
+    entry two numbers of `dtype` and, with the transpose, two indices of 4 bytes, or 8 from 2^31 entries on. In
+    float32, 10^6 nodes with 290 visits and 200 entries each take 2.4 GB of record and 3.2 GB besides. Passes over
+    the visits take up to 1 GB for a while; a gradient three times 2^27 numbers.
+    """
+
+    def __init__(self, features: Features, device: torch.device, dtype: torch.dtype) -> None:
+        features = features._with_tensors(device)
+        assert features._on_device is not None
+        walkers = torch.from_numpy(features._survival * features.n_walks).to(device)
+        self._set(features._on_device, features._device_roots, walkers, features.n_nodes, dtype)
+
+    def _set(
+        self, record: DeviceRecord, roots: DegreeRoots | None, walkers: Tensor, n_nodes: int, dtype: torch.dtype
+    ) -> None:
+        self._record = record
+        self._roots = roots
+        self._walkers = walkers  # m S(k): the walks that are expected to reach step k
+        self._dtype = dtype
+        self.shape: tuple[int, int] = (record.n_rows, n_nodes)
+        self._last: _Made | None = None
+        self._pattern_t: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def apply(self, f: Tensor, x: Tensor) -> Tensor:
+        """F x."""
+        return self._matrix(f) @ x
+
+    def apply_t(self, f: Tensor, y: Tensor) -> Tensor:
+        """F^T y."""
+        return self._transpose(f) @ y
+
+    def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
+        """<y, P_k x> for k < size."""
+        at_once = min(VISITS_AT_ONCE, max(1, _GATHERED // x.shape[1]))
+        sums = step_products(self._record, self._roots, x, y, self._walkers.numel(), at_once)
+        sums /= self._walkers
+        gradient = torch.zeros(size, dtype=torch.float64, device=x.device)
+        known = min(size, sums.numel())
+        gradient[:known] = sums[:known]
+        return gradient
+
+    def diagonal(self, f: Tensor) -> Tensor:
+        """Row sums of squares of F."""
+        squares = self._matrix(f).values().square()
+        row = torch.repeat_interleave(self._record.indptr.diff(), output_size=squares.numel())
+        return squares.new_zeros(self.shape[0]).index_add_(0, row, squares)
+
+    def take(self, rows: Tensor | np.ndarray) -> DeviceFeatures:
+        """The factor of some of the rows, gathered on the device."""
+        at = row_index(rows, self.shape[0], self._record.device)
+        roots = None if self._roots is None else self._roots._replace(rows=self._roots.rows[at])
+        taken = object.__new__(DeviceFeatures)
+        taken._set(self._record.take(at), roots, self._walkers, self.shape[1], self._dtype)
+        return taken
+
+    def mean_squares(self) -> Tensor:
+        """<P_k, P_l> / n for all steps, float64, shape (L + 1, L + 1)."""
+        sums = step_squares(self._record, self._roots, self._walkers.numel(), VISITS_AT_ONCE)
+        return sums / torch.outer(self._walkers, self._walkers) / self.shape[0]
+
+    def _matrix(self, f: Tensor) -> Tensor:
+        """F of a modulation, kept until another one comes."""
+        return self._made(f).matrix
+
+    def _transpose(self, f: Tensor) -> Tensor:
+        """F^T of a modulation, kept as long as F is."""
+        made = self._made(f)
+        if made.transpose is None:
+            if self._pattern_t is None:
+                self._pattern_t = transposed_pattern(self._record, self.shape[1], VISITS_AT_ONCE)
+            pointer, index, order = self._pattern_t
+            values = made.matrix.values().index_select(0, order)
+            made.transpose = csr_tensor(pointer, index, values, self.shape[::-1])
+        return made.transpose
+
+    def _made(self, f: Tensor) -> _Made:
+        f = f.detach()
+        made = self._last  # read once and replaced whole: another thread may be doing the same
+        if made is None or not torch.equal(made.f, f):
+            self._last = made = None  # frees the old values first
+            load = torch.zeros_like(self._walkers)
+            used = min(load.numel(), f.numel())
+            load[:used] = f[:used] / self._walkers[:used]  # divided as on the host: the same bits
+            values = entry_values(self._record, self._roots, load, self._dtype, VISITS_AT_ONCE)
+            matrix = csr_tensor(self._record.indptr, self._record.indices, values, self.shape)
+            self._last = made = _Made(f.clone(), matrix)
+        return made
+
+
+@dataclass
+class _Made:
+    """F of a modulation, and F^T once it has been asked for."""
+
+    f: Tensor
+    matrix: Tensor
+    transpose: Tensor | None = None
+
+
+class DeviceSeries:
+    r"""Exact rows F = sum_k c_k T_k(M) on a torch device; a `graphrf.gp.torch.factor.TorchFactor`.
+
+    Its P_k are Chebyshev polynomials of the walk matrix moved to [-1, 1], not powers: M = W for the normalized
+    Laplacian, 2 W - I for the combinatorial one. A kernel needs far fewer of them, in products and gradients alike
+    (combinatorial `Diffusion` of lengthscale 3 on a graph of largest degree 294: 196 for 1,577 powers).
+
+    Parameters
+    ----------
+    series : SeriesFactor
+        Whose rows; its `max_length` is of no account, the modulation says how many terms there are.
+    device : torch.device
+    dtype : torch.dtype
+        float32 or float64.
+
+    Notes
+    -----
+    Memory on the device: the walk matrix, and four blocks of N x p numbers.
+    """
+
+    def __init__(self, series: SeriesFactor, device: torch.device, dtype: torch.dtype) -> None:
+        self.shape: tuple[int, int] = series.shape
+        self._device = device
+        self._dtype = dtype
+        # 2 M. On the CPU scipy's product is quicker, and immune to threads that wait for each other.
+        self._doubled = _from_scipy(series._doubled, device, dtype)
+        self._host = None
+        if device.type == "cpu":
+            self._host = series._doubled.astype(np.float32 if dtype == torch.float32 else np.float64)
+        self._nodes = torch.from_numpy(np.array(series.nodes)).to(device)
+
+    def apply(self, f: Tensor, x: Tensor) -> Tensor:
+        """F x."""
+        return self._whole(f, x).index_select(0, self._nodes)
+
+    def apply_t(self, f: Tensor, y: Tensor) -> Tensor:
+        """F^T y."""
+        return self._whole(f, self._spread(y))
+
+    def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
+        """<y, P_k x> for k < size: one product each."""
+        y = self._spread(y)
+        terms = [(term * y).sum(dtype=torch.float64) for term in self._terms(x, size)]
+        return torch.stack(terms)
+
+    def diagonal(self, f: Tensor) -> Tensor:
+        """The diagonal of F F^T, by products with unit vectors."""
+        width = max(1, _UNIT_NUMBERS // self.shape[1])
+        parts = [torch.zeros(0, dtype=self._dtype, device=self._device)]
+        for members in self._nodes.split(width):
+            units = torch.zeros(self.shape[1], members.numel(), dtype=self._dtype, device=self._device)
+            units[members, torch.arange(members.numel(), device=self._device)] = 1.0
+            parts.append(self._whole(f, units).square().sum(0))
+        return torch.cat(parts)
+
+    def take(self, rows: Tensor | np.ndarray) -> DeviceSeries:
+        """The factor of some of the rows."""
+        other = object.__new__(DeviceSeries)
+        other.__dict__.update(self.__dict__)
+        other._nodes = self._nodes[row_index(rows, self.shape[0], self._device)]
+        other.shape = (other._nodes.numel(), self.shape[1])
+        return other
+
+    def _spread(self, y: Tensor) -> Tensor:
+        whole = torch.zeros(self.shape[1], y.shape[1], dtype=y.dtype, device=self._device)
+        return whole.index_add_(0, self._nodes, y)
+
+    def _whole(self, f: Tensor, x: Tensor) -> Tensor:
+        """F x on all nodes."""
+        coefficients = f.detach().tolist()
+        result = torch.zeros_like(x)
+        for coefficient, term in zip(coefficients, self._terms(x, len(coefficients)), strict=True):
+            if coefficient != 0:  # every second one of an even or odd function
+                result.add_(term, alpha=coefficient)
+        return result
+
+    def _terms(self, x: Tensor, size: int) -> Iterator[Tensor]:
+        """T_k(M) x for k < size."""
+        x = x.contiguous()
+        before, now = x, x
+        for k in range(size):
+            if k == 1:
+                now = 0.5 * self._product(x)
+            elif k:
+                before, now = now, self._product(now).sub_(before)
+            yield now
+
+    def _product(self, x: Tensor) -> Tensor:
+        if self._host is None:
+            return self._doubled @ x
+        return torch.from_numpy(self._host @ x.numpy())
+
+
+def _from_scipy(matrix: sp.csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:
+    pointer, index, values = (
+        torch.from_numpy(np.array(part)) for part in (matrix.indptr, matrix.indices, matrix.data)
+    )
+    return csr_tensor(pointer.to(device), index.to(device), values.to(device, dtype), matrix.shape)

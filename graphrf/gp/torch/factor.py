@@ -1,0 +1,280 @@
+"""Products with K = F_r F_c^T as torch functions of the modulation: gradients stop nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphrf.kernels.factor import Factor, GramFactor
+
+# Numbers (nodes of the graph x columns) in a block of right-hand sides: on the CPU, and elsewhere, where a pass
+# over the matrix is worth its room; the fewest right-hand sides of one.
+_BLOCK_NUMBERS = 4_000_000
+_DEVICE_NUMBERS = 2**28
+_NARROWEST = 8
+# Rows whose F^T e_i are formed together for single entries of K.
+_ENTRY_ROWS = 32
+
+
+class TorchFactor(Protocol):
+    """What a `Factor` offers, on torch tensors of two axes; results have the dtype and device of what came."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    def apply(self, f: Tensor, x: Tensor) -> Tensor:
+        """F x for x of shape (N, p)."""
+        ...
+
+    def apply_t(self, f: Tensor, y: Tensor) -> Tensor:
+        """F^T y for y of shape (n, p)."""
+        ...
+
+    def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
+        """<y, P_k x> for k < size, float64 on the device of x."""
+        ...
+
+    def diagonal(self, f: Tensor) -> Tensor:
+        """The diagonal of F F^T."""
+        ...
+
+    def take(self, rows: Tensor | np.ndarray) -> TorchFactor:
+        """The factor of some of the rows, given by number on any device."""
+        ...
+
+
+class HostFactor:
+    """A numpy `Factor` for torch tensors: shared memory on the CPU, copies to and fro for other devices.
+
+    Parameters
+    ----------
+    factor : Factor
+    """
+
+    def __init__(self, factor: Factor) -> None:
+        self._factor = factor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, N)."""
+        return self._factor.shape
+
+    def apply(self, f: Tensor, x: Tensor) -> Tensor:
+        """F x."""
+        return _tensor(self._factor.apply(_modulation(f), _array(x)), x)
+
+    def apply_t(self, f: Tensor, y: Tensor) -> Tensor:
+        """F^T y."""
+        return _tensor(self._factor.apply_t(_modulation(f), _array(y)), y)
+
+    def gram_apply(self, f: Tensor, x: Tensor) -> Tensor | None:
+        """F F^T x in one go, where the factor has that."""
+        if not isinstance(self._factor, GramFactor):
+            return None
+        return _tensor(self._factor.gram_apply(_modulation(f), _array(x)), x)
+
+    def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
+        """<y, P_k x> for k < size."""
+        gradient = torch.zeros(size, dtype=torch.float64)
+        known = self._factor.grad_f(_array(x), _array(y))[:size]
+        gradient[: known.size] = torch.from_numpy(np.ascontiguousarray(known, dtype=np.float64))
+        return gradient.to(x.device)
+
+    def diagonal(self, f: Tensor) -> Tensor:
+        """The diagonal of F F^T."""
+        return _tensor(self._factor.diagonal(_modulation(f)), f)
+
+    def take(self, rows: Tensor | np.ndarray) -> HostFactor:
+        """The factor of some of the rows."""
+        return HostFactor(self._factor.take(_array(rows) if isinstance(rows, Tensor) else rows))
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().cpu().numpy()
+
+
+def _modulation(f: Tensor) -> np.ndarray:
+    return _array(f).astype(np.float64)
+
+
+def _tensor(array: np.ndarray, like: Tensor) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array)).to(like)
+
+
+# -- functions of the modulation -------------------------------------------------------------------
+
+
+def product(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tensor:
+    r"""F_r(f) F_c(f)^T x, differentiable in the modulation f and in x.
+
+    .. math:: \partial_{f_k} \langle G, F_r F_c^\top X \rangle
+              = \langle G, P^r_k (F_c^\top X) \rangle + \langle X, P^c_k (F_r^\top G) \rangle.
+
+    Parameters
+    ----------
+    rows, cols : TorchFactor, of n and m rows over the same N nodes
+    f : Tensor, shape (L + 1,)
+    x : Tensor, shape (m, p)
+
+    Returns
+    -------
+    Tensor, shape (n, p)
+
+    Notes
+    -----
+    Cost: a product with F_c^T and one with F_r; backward two products and two of `grad_f`, or one product if only
+    x needs a gradient. Memory besides the result: N x p numbers, in blocks of columns with at most 4 million, on
+    other devices than the CPU 2^28; or with 8 columns, for gradients of one object for both 16, where these are
+    more.
+    """
+    result: Tensor = _Product.apply(rows, cols, f, x)
+    return result
+
+
+def dense(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
+    """F_r(f) F_c(f)^T itself, shape (n, m), differentiable in f.
+
+    Cost: `product` with m columns, and the gradient of one object for both half of that for two.
+    """
+    result: Tensor = _Dense.apply(rows, cols, f)
+    return result
+
+
+def modulation_gradient(rows: TorchFactor, cols: TorchFactor, f: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """The gradient of <left, F_r F_c^T right> in f, of f's shape and dtype."""
+    gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
+    for block in _column_blocks(cols.shape[1] * (2 if rows is cols else 1), right.shape[1], f.device):
+        y, x = left[:, block], right[:, block]
+        if rows is cols:  # both halves in one pass
+            spread = rows.apply_t(f, torch.cat([x, y], 1))
+            gradient += rows.grad_f(spread, torch.cat([y, x], 1), f.numel())
+        else:
+            gradient += rows.grad_f(cols.apply_t(f, x), y, f.numel())
+            gradient += cols.grad_f(rows.apply_t(f, y), x, f.numel())
+    return gradient.to(f)
+
+
+def paired(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
+    """The entries <F_r e_i, F_c e_i> for i < n, of two factors with n rows each; differentiable in f.
+
+    Cost: where both are one object, that of its `diagonal`; else, and for the gradient, products with n unit
+    vectors by blocks of 32 rows.
+    """
+    result: Tensor = _Paired.apply(rows, cols, f)
+    return result
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tensor:
+        ctx.factors = rows, cols
+        ctx.save_for_backward(f, x)
+        return _in_blocks(rows, cols, f, x)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        rows, cols = ctx.factors
+        f, x = ctx.saved_tensors
+        grad_f = modulation_gradient(rows, cols, f, grad, x) if ctx.needs_input_grad[2] else None
+        grad_x = _in_blocks(cols, rows, f, grad) if ctx.needs_input_grad[3] else None
+        return None, None, grad_f, grad_x
+
+
+class _Dense(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
+        ctx.factors = rows, cols
+        ctx.save_for_backward(f)
+        result = f.new_empty(rows.shape[0], cols.shape[0])
+        for block, *_, spread in _spread_rows(cols, f):
+            result[:, block] = rows.apply(f, spread)
+        return result
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        rows, cols = ctx.factors
+        (f,) = ctx.saved_tensors
+        gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
+        if rows is cols:  # <G, P F^T + F P^T> = <G + G^T, P F^T>
+            grad = grad + grad.T
+        for block, part, units, spread in _spread_rows(cols, f):
+            gradient += rows.grad_f(spread, grad[:, block], f.numel())
+            if rows is not cols:
+                gradient += part.grad_f(rows.apply_t(f, grad[:, block]), units, f.numel())
+        return None, None, gradient.to(f)
+
+
+class _Paired(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
+        ctx.factors = rows, cols
+        ctx.save_for_backward(f)
+        if rows is cols:
+            return rows.diagonal(f)
+        parts = [(left * right).sum(0) for *_, left, right in _row_blocks(rows, cols, f)]
+        return torch.cat(parts) if parts else f.new_zeros(0)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        rows, cols = ctx.factors
+        (f,) = ctx.saved_tensors
+        gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
+        for block, own, other, left, right in _row_blocks(rows, cols, f):
+            weights = torch.diag(grad[block])
+            gradient += own.grad_f(right, weights, f.numel())
+            if rows is not cols:
+                gradient += other.grad_f(left, weights, f.numel())
+        if rows is cols:  # both halves are the same
+            gradient *= 2
+        return None, None, gradient.to(f)
+
+
+def _in_blocks(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tensor:
+    if rows is cols and isinstance(rows, HostFactor):
+        result = rows.gram_apply(f, x)
+        if result is not None:
+            return result
+    blocks = list(_column_blocks(cols.shape[1], x.shape[1], x.device))
+    if len(blocks) == 1:
+        return rows.apply(f, cols.apply_t(f, x))
+    result = x.new_empty(rows.shape[0], x.shape[1])
+    for block in blocks:
+        result[:, block] = rows.apply(f, cols.apply_t(f, x[:, block]))
+    return result
+
+
+def _column_blocks(height: int, n_columns: int, device: torch.device) -> Iterator[slice]:
+    """Blocks of columns, each of which takes `height` numbers."""
+    width = max(_NARROWEST, (_BLOCK_NUMBERS if device.type == "cpu" else _DEVICE_NUMBERS) // height)
+    for start in range(0, n_columns, width):
+        yield slice(start, min(start + width, n_columns))
+
+
+def _spread_rows(factor: TorchFactor, f: Tensor) -> Iterator[tuple[slice, TorchFactor, Tensor, Tensor]]:
+    """Blocks of rows with their factor, their unit vectors e_i and F^T e_i, shape (N, rows of the block)."""
+    for block in _column_blocks(factor.shape[1], factor.shape[0], f.device):
+        part = factor.take(torch.arange(block.start, block.stop, device=f.device))
+        units = torch.eye(part.shape[0], dtype=f.dtype, device=f.device)
+        yield block, part, units, part.apply_t(f, units)
+
+
+def _row_blocks(
+    rows: TorchFactor, cols: TorchFactor, f: Tensor
+) -> Iterator[tuple[slice, TorchFactor, TorchFactor, Tensor, Tensor]]:
+    """Blocks of paired rows with their factors, F_r^T e_i and F_c^T e_i, shape (N, rows of the block)."""
+    n = rows.shape[0]
+    for start in range(0, n, _ENTRY_ROWS):
+        block = slice(start, min(start + _ENTRY_ROWS, n))
+        members = torch.arange(block.start, block.stop, device=f.device)
+        units = torch.eye(members.numel(), dtype=f.dtype, device=f.device)
+        own = rows.take(members)
+        other = own if rows is cols else cols.take(members)
+        left = own.apply_t(f, units)
+        yield block, own, other, left, left if rows is cols else other.apply_t(f, units)

@@ -1,0 +1,321 @@
+"""Graph kernels inside GPyTorch: a `Kernel` module over the nodes of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphrf._base import checks
+from graphrf.features.features import Features
+from graphrf.gp.settings import trained_names
+from graphrf.gp.torch.factor import TorchFactor, paired
+from graphrf.gp.torch.operator import FactorOperator
+from graphrf.gp.torch.sources import FeatureSource, RemoteFeatures, RemoteSource, SeriesSource, Source
+from graphrf.graph.graph import Graph
+from graphrf.kernels.given import LearnedModulation
+from graphrf.kernels.kernel import Kernel, require_kernel
+
+try:
+    import gpytorch
+    from gpytorch.constraints import GreaterThan, Interval, Positive
+    from gpytorch.priors import Prior
+except ImportError as _error:
+    raise ImportError("GRFKernel needs gpytorch, which is not installed: pip install 'graphrf[gp]'") from _error
+
+# How far above an open lower bound a trained hyperparameter starts, as a share of the bound.
+_ABOVE_BOUND = 1e-3
+# The first integer that a float cannot tell from its successor.
+_LARGEST_ID = {torch.float32: 2**24, torch.float64: 2**53}
+
+
+class GRFKernel(gpytorch.kernels.Kernel):
+    r"""A graph kernel for GPyTorch, over integer node positions.
+
+    .. math:: k(i, j) = \frac{(F F^\top)_{ij}}{v}, \quad F = \sum_k f_k(\theta) P_k, \quad
+              v = \frac1N \mathrm{trace}(F F^\top),
+
+    with P_k from sampled features or exact, P_k = W^k. It evaluates to a `FactorOperator`: nothing of the graph's
+    size squared is formed, by Cholesky or conjugate gradients. Put it into `ScaleKernel`, sums and products as
+    any other kernel; gradients reach theta through df / dtheta and v.
+
+    Parameters
+    ----------
+    source : Features, RemoteFeatures or Graph
+        Features: Phi Phi^T, for the nodes that they hold, here or elsewhere (`graphrf.distributed`). A graph: the
+        exact kernel by its series, for all nodes.
+    kernel : Kernel
+        The kernel to begin with. `LearnedModulation` has its coefficients as one free parameter `modulation`.
+    normalize : bool
+        Whether to divide by v, the mean variance over the features' nodes, or over all nodes of a graph.
+    optimize : bool or sequence of str
+        Which hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those named. Each is a
+        parameter `raw_<name>`; the others stay as they are.
+    lengthscale_prior, lengthscale_constraint : optional
+        As for GPyTorch's kernels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `source` is none of these, the kernel does not fit it, or inputs are no known nodes.
+
+    Warns
+    -----
+    TruncationWarning, HeavyTailWarning
+        When features do not suit the kernel: at the start, and once more when training outgrows them.
+
+    Notes
+    -----
+    Inputs have shape (n,), (n, 1) or (batches, n, 1): integers, or integral floats below 2^24 (float32) or 2^53
+    (float64). Batches are evaluated together as one dense matrix of their distinct nodes.
+
+    dtype and device are those of the module: `.double()` and `.to("cuda")` work as usual, and a module begins on
+    the CPU wherever its features lie. Features on another device than the host must be on the module's when it is
+    evaluated (`ValueError`); host features are copied there, as many rows as are asked for. On a device nodes,
+    record and products stay there: the modulation comes from the host, which computes it from the hyperparameters,
+    and goes back as a gradient; besides these L + 1 numbers only sizes and answers of comparisons are transferred,
+    and (L + 1)^2 numbers once. Of `CutPowers` the record is copied to the host once, for the check against the
+    kernel. Of features that live elsewhere, on the workers of a cluster, vectors and panels of columns travel to
+    the host, in the features' dtype: sample in float64 for a module in float64.
+
+    Rows of the last four sets of nodes are kept. Cost: see `FactorOperator`; the series is evaluated by Chebyshev
+    polynomials of W, and a product and a gradient each take two sparse products a term for each column.
+
+    A deep copy shares graph and features; a pickle holds features as arrays of the host, and no kept rows.
+
+    Examples
+    --------
+    >>> import torch, gpytorch, graphrf as grf
+    >>> graph = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    >>> kernel = grf.gp.GRFKernel(graph, grf.Diffusion(lengthscale=1.0)).double()
+    >>> matrix = kernel(torch.arange(4)).to_dense()
+    >>> bool(torch.allclose(matrix.diagonal().mean(), torch.tensor(1.0, dtype=torch.float64)))
+    True
+    >>> scaled = gpytorch.kernels.ScaleKernel(kernel)
+    >>> [name for name, _ in scaled.named_parameters()]
+    ['raw_outputscale', 'base_kernel.raw_lengthscale']
+    """
+
+    def __init__(
+        self,
+        source: Features | RemoteFeatures | Graph,
+        kernel: Kernel,
+        *,
+        normalize: bool = True,
+        optimize: bool | Sequence[str] = True,
+        lengthscale_prior: Prior | None = None,
+        lengthscale_constraint: Interval | None = None,
+    ) -> None:
+        require_kernel(kernel)
+        names = trained_names(optimize, kernel)
+        if isinstance(kernel, LearnedModulation) and len(names) not in (0, len(kernel.values)):
+            raise ValueError(
+                "`optimize` must be True or False for LearnedModulation, whose values are one parameter"
+            )
+        self.has_lengthscale: bool = "lengthscale" in names
+        if not self.has_lengthscale and (lengthscale_prior is not None or lengthscale_constraint is not None):
+            raise ValueError(
+                "`lengthscale_prior` and `lengthscale_constraint` need a trained lengthscale, which "
+                f"{kernel!r} with optimize={optimize!r} has not"
+            )
+        super().__init__(lengthscale_prior=lengthscale_prior, lengthscale_constraint=lengthscale_constraint)
+        self._source = _source(source, kernel)
+        self._template = kernel
+        self._normalize = checks.flag("normalize", normalize)
+        self._names = names
+        # Follows `.to` and `.double()` where nothing is trained.
+        self.register_buffer("_like", torch.zeros((), dtype=torch.get_default_dtype()), persistent=False)
+        if isinstance(kernel, LearnedModulation):
+            if names:
+                values = torch.tensor(kernel.values, dtype=self._like.dtype)
+                self.register_parameter("modulation", torch.nn.Parameter(values))
+            return
+        bounds = kernel.hyperparameter_bounds(self._source.scale)
+        for name in names:
+            low = bounds[name]
+            value = max(kernel.hyperparameters[name], low + _ABOVE_BOUND * abs(low))
+            if name != "lengthscale":
+                self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.zeros(())))
+                self.register_constraint(f"raw_{name}", Positive() if low == 0 else GreaterThan(low))
+            self._initialize(name, value)
+
+    # -- what is trained ---------------------------------------------------------------------------
+
+    @property
+    def kernel(self) -> Kernel:
+        """The graphrf kernel with the present hyperparameters, before it is normalised."""
+        return self._kernel_of(self._values().detach().numpy())
+
+    def hyperparameter(self, name: str) -> Tensor:
+        """The present value of a trained hyperparameter, differentiable; shape () but (1, 1) for a lengthscale."""
+        if name not in self._names or not hasattr(self, f"raw_{name}"):
+            raise ValueError(f"`name` must be among the trained hyperparameters {self._names}, got {name!r}")
+        constraint = getattr(self, f"raw_{name}_constraint")
+        value: Tensor = constraint.transform(getattr(self, f"raw_{name}"))
+        return value
+
+    def extra_repr(self) -> str:
+        """What torch prints between the brackets; training may leave numbers that make no kernel."""
+        try:
+            return repr(self.kernel)
+        except ValueError:
+            return f"{type(self._template).__name__}, hyperparameters out of range"
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """float32 or float64, as the module was cast."""
+        return self._like.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the module is."""
+        return self._like.device
+
+    @property
+    def is_stationary(self) -> bool:
+        """False: nodes have no differences."""
+        return False
+
+    # -- evaluation --------------------------------------------------------------------------------
+
+    def root_modulation(self) -> Tensor:
+        """f / sqrt(v), shape (L + 1,), on the module's device, differentiable in the parameters."""
+        f: Tensor = _Modulation.apply(self._values(), self._coefficients)
+        if self._normalize:
+            variance: Tensor = _MeanVariance.apply(f, self._source)
+            f = f / variance.sqrt()
+        return f.to(self.device, self.dtype)
+
+    def root_rows(self, x: Tensor) -> TorchFactor:
+        """The rows of F at nodes of shape (n,) or (n, 1): K among them is F F^T with `root_modulation`."""
+        nodes = node_tensor("x", x)
+        if nodes.ndim > 1:
+            raise ValueError(f"`x` must have shape (n,) or (n, 1), got {tuple(x.shape)}")
+        return self._rows(nodes)
+
+    def forward(
+        self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False, **params: Any
+    ) -> Tensor | FactorOperator:
+        """K[x1, x2] as an operator, or its diagonal as a tensor; called by GPyTorch."""
+        if last_dim_is_batch:
+            raise ValueError("`last_dim_is_batch` must be False: nodes have one dimension")
+        left = node_tensor("x1", x1)
+        right = left if x2 is x1 else node_tensor("x2", x2)
+        f = self.root_modulation()
+        if left.ndim > 1 or right.ndim > 1:
+            return self._batched(left, right, f, diag)
+        rows, cols = self._rows(left), self._rows(right)
+        return paired(rows, cols, f) if diag else FactorOperator(f, rows=rows, cols=cols)
+
+    def _batched(self, left: Tensor, right: Tensor, f: Tensor, diag: bool) -> Tensor:
+        """Entries for batches of nodes, read off one dense matrix of the distinct ones."""
+        row_nodes, row_at = torch.unique(left.to(self.device), return_inverse=True)
+        col_nodes, col_at = torch.unique(right.to(self.device), return_inverse=True)
+        if diag and torch.equal(left, right):
+            rows = self._rows(row_nodes)
+            return paired(rows, rows, f)[row_at]
+        matrix = FactorOperator(f, rows=self._rows(row_nodes), cols=self._rows(col_nodes)).to_dense()
+        if not diag:
+            row_at, col_at = row_at[..., :, None], col_at[..., None, :]
+        return matrix[row_at, col_at]
+
+    def _rows(self, nodes: Tensor) -> TorchFactor:
+        return self._source.factor(nodes, self.device, self.dtype)
+
+    def _values(self) -> Tensor:
+        """The trained hyperparameters in the order of their names, float64 on the CPU."""
+        if not self._names:
+            return torch.zeros(0, dtype=torch.float64)
+        if isinstance(self._template, LearnedModulation):
+            return self.modulation.cpu().double()
+        return torch.stack([self.hyperparameter(name).reshape(()).cpu().double() for name in self._names])
+
+    def _kernel_of(self, values: np.ndarray) -> Kernel:
+        if isinstance(self._template, LearnedModulation):
+            return self._template.replace(values=tuple(values.tolist())) if self._names else self._template
+        return self._template.replace(**dict(zip(self._names, values.tolist(), strict=True)))
+
+    def _coefficients(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The source's modulation and its derivatives in the trained hyperparameters."""
+        return self._source.coefficients(self._kernel_of(values), self._names)
+
+    def _initialize(self, name: str, value: float) -> None:
+        raw = getattr(self, f"raw_{name}")
+        constraint = getattr(self, f"raw_{name}_constraint")
+        self.initialize(**{f"raw_{name}": constraint.inverse_transform(torch.full_like(raw, value))})
+
+
+class _Modulation(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, coefficients: Any) -> Tensor:
+        f, jacobian = coefficients(values.numpy())
+        ctx.jacobian = torch.from_numpy(np.ascontiguousarray(jacobian))
+        return torch.from_numpy(np.array(f))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return ctx.jacobian.T @ grad, None
+
+
+class _MeanVariance(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, f: Tensor, source: Source) -> Tensor:
+        value, gradient = source.mean_variance(f.numpy())
+        if not value > 0:
+            raise ValueError(
+                "the kernel vanishes on these features or this graph (its mean variance is 0), so it cannot be "
+                "normalised: its lengthscale is far beyond them, or all its coefficients are 0"
+            )
+        ctx.gradient = torch.from_numpy(gradient)
+        return torch.tensor(value, dtype=torch.float64)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad * ctx.gradient, None
+
+
+def node_ids(name: str, x: Tensor) -> np.ndarray:
+    """`node_tensor` as an array."""
+    return np.ascontiguousarray(node_tensor(name, x).cpu().numpy())
+
+
+def node_tensor(name: str, x: Tensor) -> Tensor:
+    """Nodes given as a tensor of shape (n,), (n, 1) or (batches, n, 1), as int64 without the last axis."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"`{name}` must be a tensor of node positions, got {checks.describe(x)}")
+    if x.ndim == 0 or (x.ndim > 1 and x.shape[-1] != 1):
+        raise ValueError(
+            f"`{name}` must hold one node position a row, shape (n, 1) or (batches, n, 1), got {tuple(x.shape)}"
+        )
+    x = x.detach()
+    if x.is_floating_point():
+        if x.dtype not in _LARGEST_ID:
+            raise TypeError(f"`{name}` must be integer, float32 or float64 node positions, got {x.dtype}")
+        limit = _LARGEST_ID[x.dtype]
+        good = (x == x.floor()) & (x.abs() < limit)
+        if not bool(good.all()):
+            raise ValueError(
+                f"`{name}` must be integer node positions, got {x[~good][0].item()} (floats must be integral and "
+                f"below {limit}, beyond which {x.dtype} skips integers: pass int64)"
+            )
+    elif x.dtype == torch.bool or x.is_complex():
+        raise TypeError(f"`{name}` must be integer node positions, got {x.dtype}")
+    return (x[..., 0] if x.ndim > 1 else x).long()
+
+
+def _source(source: Any, kernel: Kernel) -> Source:
+    if isinstance(source, Features):
+        return FeatureSource(source, kernel)
+    if hasattr(source, "step_squares"):
+        return RemoteSource(source, kernel)
+    if isinstance(source, Graph):
+        return SeriesSource(source, kernel)
+    raise TypeError(
+        "`source` must be Features (Phi Phi^T of their nodes) or a Graph (the exact series), got "
+        f"{checks.describe(source)}; graphrf.load_graph(...) makes a Graph"
+    )

@@ -1,0 +1,320 @@
+"""Where a trainable kernel's rows come from: sampled features, here or elsewhere, or the exact series."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.fft
+import torch
+from torch import Tensor
+
+from graphrf.features import bounds
+from graphrf.features.bounds import TruncationWarning
+from graphrf.features.device_record import row_numbers as device_row_numbers
+from graphrf.features.features import Features
+from graphrf.features.rows import row_numbers
+from graphrf.features.step_squares import step_squares
+from graphrf.gp.torch.device_factors import DeviceFeatures, DeviceSeries
+from graphrf.gp.torch.factor import HostFactor, TorchFactor
+from graphrf.gp.training.gram import jacobian_columns, root_derivatives
+from graphrf.graph.graph import Graph
+from graphrf.kernels.factor import Factor
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.series import SeriesFactor
+from graphrf.kernels.spectrum import density_of_states
+
+# Chebyshev terms below this share of the largest value count as 0, their largest degree, and the loss of norm that
+# is warned about (only kernels whose root is singular at the end of the spectrum come near it).
+_CHEBYSHEV_TOL = 1e-12
+_LARGEST_DEGREE = 4_000
+_MUCH = 1e-4
+# Sets of nodes whose rows are kept: training and test nodes, once or twice.
+_KEPT = 4
+
+
+class Source(Protocol):
+    """Rows of F for any nodes, and the mean prior variance that belongs to a modulation."""
+
+    laplacian: str
+    scale: float
+
+    def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """f, and its derivatives in the named hyperparameters, shape (L + 1, len(names))."""
+        ...
+
+    def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        """The rows of some nodes, int64, shape (n,)."""
+        ...
+
+    def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
+        """The mean diagonal entry of F F^T, and its gradient in f."""
+        ...
+
+
+class RemoteFeatures(Protocol):
+    """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by `step_squares`."""
+
+    # Their settings, as features of no rows.
+    _frame: Features
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """Positions of the rows' nodes, int64, shape (n,)."""
+        ...
+
+    def factor(self) -> Factor:
+        """F of all rows, in the order of `nodes`; of some of them by its `take`."""
+        ...
+
+    def step_squares(self) -> np.ndarray:
+        """`graphrf.features.step_squares` of all rows."""
+        ...
+
+
+class _SampledSource(ABC):
+    """What sources of sampled rows share; the mean variance is that of F F^T over the nodes that they hold.
+
+    `ends` are the same features without what was cut from their rows, which is warned about at the start: later on
+    the ends of walks or powers alone matter.
+    """
+
+    def __init__(self, features: Features, kernel: Kernel, ends: Features) -> None:
+        bounds.served_modulation(features, kernel, stacklevel=6)
+        self.laplacian: str = features.laplacian
+        self.scale: float = features._scale
+        self._size = features.max_length + 1
+        self._ends = ends
+        self._warned = False
+        self._squares: np.ndarray | None = None
+        self._rows = _Kept(self._make)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _SampledSource:
+        return self  # the record is never changed, and large
+
+    def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The modulation up to the features' largest length; warns once when the kernel has outgrown it."""
+        f = kernel.modulation(self._size, self.scale)
+        if not self._warned:
+            found = bounds.complaints(self._ends, kernel, f)
+            self._warned = bool(found)
+            for warning in found:
+                warnings.warn(warning, stacklevel=2)
+        return f, jacobian_columns(kernel, names, self._size, self.scale)
+
+    def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        """The rows of some nodes, all among those that the features hold."""
+        return self._rows(nodes, device, dtype)
+
+    def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
+        """f^T M f with M_kl = <P_k, P_l> / n, a matrix made once."""
+        if self._squares is None:
+            self._squares = self._mean_squares()
+        half = self._squares @ f
+        return float(f @ half), 2 * half
+
+    @abstractmethod
+    def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        """`factor`, for nodes that are not among the last."""
+
+    @abstractmethod
+    def _mean_squares(self) -> np.ndarray:
+        """M, float64, shape (L + 1, L + 1)."""
+
+
+class FeatureSource(_SampledSource):
+    """Rows of sampled features.
+
+    Parameters
+    ----------
+    features : Features
+        Where their record lies on a device, everything is computed from it there.
+    kernel : Kernel
+        Checked against the features, with the warnings that `Features.matrix` has.
+    """
+
+    def __init__(self, features: Features, kernel: Kernel) -> None:
+        super().__init__(
+            features, kernel, features if features._dropped is None else features._replaced(dropped=None)
+        )
+        self._features = features
+
+    def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        """The rows of some nodes, all among those that the features hold.
+
+        ValueError if the record lies on another device that is not the host.
+        """
+        if self._features.device not in ("cpu", str(device)):
+            raise ValueError(
+                f"the kernel and its features must be on one device, got a kernel on {device} and features on "
+                f"{self._features.device}; move the model with .to({self._features.device!r}), or the features "
+                "with features.to('cpu'), from where they are copied to the model's device"
+            )
+        return super().factor(nodes, device, dtype)
+
+    def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        features = self._features
+        if features._on_device is not None:
+            own = features._device_nodes
+            if torch.equal(nodes, own):
+                return DeviceFeatures(features, device, dtype)
+            return DeviceFeatures(features, device, dtype).take(device_row_numbers("nodes", nodes, own))
+        rows = row_numbers("nodes", nodes.cpu().numpy(), features.nodes)
+        if not np.array_equal(rows, np.arange(features.shape[0])):
+            features = features._take_rows(rows)
+        if device.type != "cpu":
+            return DeviceFeatures(features, device, dtype)
+        # values of the model's type: products of mixed types would convert them each time
+        plain = np.dtype(np.float32 if dtype == torch.float32 else np.float64)
+        return HostFactor(features._replaced(dtype=plain).factor())
+
+    def _mean_squares(self) -> np.ndarray:
+        """In one pass over pairs of an entry's visits; of a device's record there, whence M goes to the host."""
+        record = self._features._on_device
+        if record is None:
+            return step_squares(self._features)
+        whole = DeviceFeatures(self._features, record.device, torch.float64)
+        return np.asarray(whole.mean_squares().cpu().numpy())
+
+
+class RemoteSource(_SampledSource):
+    """Rows of sampled features that live elsewhere: their products travel to the host, and on to a model's device.
+
+    Parameters
+    ----------
+    features : RemoteFeatures
+        Products have the precision of their dtype.
+    kernel : Kernel
+        Checked against the features, with the warnings that `Features.matrix` has, but that what `CutPowers` drop
+        is not looked at.
+    """
+
+    def __init__(self, features: RemoteFeatures, kernel: Kernel) -> None:
+        super().__init__(features._frame, kernel, features._frame)
+        self._features = features
+
+    def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        rows = row_numbers("nodes", nodes.cpu().numpy(), self._features.nodes)
+        factor = self._features.factor()
+        if not np.array_equal(rows, np.arange(self._features.nodes.size)):
+            factor = factor.take(rows)
+        return HostFactor(factor)
+
+    def _mean_squares(self) -> np.ndarray:
+        return self._features.step_squares()
+
+
+class SeriesSource:
+    """Exact rows by sparse products with a graph's walk matrix; the mean variance is trace(K) / N.
+
+    Its modulation are the Chebyshev coefficients of F as a function of the walk matrix (`DeviceSeries`).
+
+    Parameters
+    ----------
+    graph : Graph
+    kernel : Kernel
+        Checked against the graph.
+    """
+
+    def __init__(self, graph: Graph, kernel: Kernel) -> None:
+        self.laplacian: str = kernel.laplacian
+        self.scale: float = kernel.check_graph(graph)
+        self._low = -1.0 if self.laplacian == "normalized" else 0.0
+        self._graph = graph
+        self._series = SeriesFactor(graph, self.laplacian, max_length=0)
+        self._spectrum: tuple[np.ndarray, np.ndarray] | None = None
+        self._warned = False
+        self._every: dict[tuple[torch.device, torch.dtype], DeviceSeries] = {}
+        self._rows = _Kept(self._make)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SeriesSource:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_every": {}}  # which may lie on devices that others have not
+
+    def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Chebyshev coefficients of F and its derivatives, by values at Chebyshev points; cut below 1e-12."""
+        n = 64
+        while True:
+            gap = (1 - self._low) * np.sin(0.5 * np.pi * np.arange(n + 1) / n) ** 2  # 1 - x, exact near x = 1
+            root = kernel.root_spectrum(self.scale * gap, self.scale)[:, None]
+            values = np.hstack([root, root_derivatives(kernel, names, gap, self.scale)])
+            c = scipy.fft.dct(values, type=1, axis=0) / n
+            c[[0, -1]] *= 0.5
+            needed = (np.abs(c) > _CHEBYSHEV_TOL * np.abs(values).max(axis=0)).any(axis=1)
+            size = int(np.flatnonzero(needed)[-1]) + 1 if needed.any() else 1
+            # only the lower half is trusted: the function's higher terms are folded back onto the upper one
+            if size <= n // 2 or n // 2 > _LARGEST_DEGREE:
+                break
+            n *= 2
+        if size > _LARGEST_DEGREE + 1:
+            lost = float(np.abs(c[_LARGEST_DEGREE + 1 :, 0]).sum()) / float(np.abs(values[:, 0]).max())
+            if lost > _MUCH and not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"the series of {kernel!r} is cut after {_LARGEST_DEGREE} Chebyshev terms: F is off by up to "
+                    f"{lost:.1g} of its norm",
+                    TruncationWarning,
+                    stacklevel=2,
+                )
+            size = _LARGEST_DEGREE + 1
+        return c[:size, 0].copy(), c[:size, 1:].copy()
+
+    def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        """The rows of some nodes."""
+        return self._rows(nodes, device, dtype)
+
+    def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        if (device, dtype) not in self._every:
+            self._every[device, dtype] = DeviceSeries(self._series, device, dtype)
+        outside = (nodes < 0) | (nodes >= self._graph.n_nodes)
+        if bool(outside.any()):
+            self._graph.positions(nodes[outside][:1].cpu().numpy())  # raises, as for every node out of range
+        return self._every[device, dtype].take(nodes)
+
+    def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
+        """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos beyond."""
+        if self._spectrum is None:
+            # One fixed start: the same graph has the same normalisation every time.
+            points, weights = density_of_states(self._graph, self.laplacian, np.random.default_rng(0))
+            self._spectrum = (2 * np.clip(points, self._low, 1.0) - 1 - self._low) / (1 - self._low), weights
+        points, weights = self._spectrum
+        values = np.polynomial.chebyshev.chebval(points, f)
+        weighted = 2 * weights * values
+        gradient = np.empty(f.size)
+        before, now = points, np.ones_like(points)  # T_{-1} = T_1
+        for k in range(f.size):
+            gradient[k] = weighted @ now
+            before, now = now, 2 * points * now - before
+        return float(weights @ values**2), gradient
+
+
+class _Kept:
+    """A function of nodes, device and dtype that keeps its last few results; pickles hold none.
+
+    Nodes are compared where they lie, number by number: one answer goes to the host, and a tensor that was changed
+    in place is not taken for what it was.
+    """
+
+    def __init__(self, make: Callable[[Tensor, torch.device, torch.dtype], TorchFactor]) -> None:
+        self._make = make
+        self._known: tuple[tuple[Tensor, torch.device, torch.dtype, TorchFactor], ...] = ()
+
+    def __call__(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        nodes = nodes.to(device)
+        before = self._known  # read once and replaced whole: another thread may be doing the same
+        for one in before:
+            known, *kind, factor = one
+            if kind == [device, dtype] and known.shape == nodes.shape and torch.equal(known, nodes):
+                self._known = (*(other for other in before if other is not one), one)
+                return factor
+        factor = self._make(nodes, device, dtype)
+        self._known = (*before, (nodes.clone(), device, dtype, factor))[-_KEPT:]
+        return factor
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_make": self._make, "_known": ()}

@@ -1,0 +1,1 @@
+"""The choice of hyperparameters: searches over the marginal likelihood."""

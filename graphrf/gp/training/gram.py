@@ -1,0 +1,315 @@
+r"""Prior covariances among a few nodes as functions of the hyperparameters, with derivatives: for training.
+
+Training evaluates K[S, S] for one set S of nodes and many hyperparameters. What does not depend on them is
+made once: Chebyshev polynomials of the walk matrix for the series, the samples for features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.fft
+import scipy.sparse as sp
+
+from graphrf._base.threads import ordered_map, thread_count
+from graphrf.features.loops import add_pairs
+from graphrf.features.rows import dense_product
+from graphrf.gp.training.blocks import neighbourhood
+from graphrf.graph.graph import Graph
+from graphrf.kernels.chebyshev import polynomial
+from graphrf.kernels.chebyshev_sums import chebyshev_step, doubled_matrix
+from graphrf.kernels.factor import Factor
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.spectral_filter import INTERVALS
+
+# Chebyshev terms below this share of the largest value are left out of K[S, S].
+_TOLERANCE = 1e-9
+# Terms of the modulation that enter derivatives without a closed form and, at most, the factor of the series:
+# reached only by kernels whose series decays slowly, where the rest is far below statistical error.
+LONGEST_SERIES = 20_000
+_TABLE_CHUNK = 32
+_BLOCK_COLUMNS = 16
+# Degrees whose reach the first part of the graph holds; with more, the table begins anew on a larger part.
+_FIRST_DEGREES = 64
+# Above this share of non-zeros a product of two sparse matrices is made with dense ones (measured on 500 rows).
+_DENSE_SHARE = 0.02
+_DENSE_NUMBERS = 40_000_000
+# Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
+_DENSE_SPEED = 30.0
+
+
+class Gram(Protocol):
+    """K[S, S] of any kernel, and its derivatives in the named hyperparameters."""
+
+    def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The matrix, shape (m, m), and one of that shape for each name."""
+        ...
+
+
+def series_length(kernel: Kernel, scale: float, tol: float) -> int:
+    """`kernel.truncation_length(tol)`, or `LONGEST_SERIES` where that is smaller."""
+    if kernel.modulation_tail(LONGEST_SERIES, scale) > tol * kernel.modulation_tail(-1, scale):
+        return LONGEST_SERIES
+    return kernel.truncation_length(tol, scale)
+
+
+def jacobian_columns(kernel: Kernel, names: Sequence[str], n: int, scale: float) -> np.ndarray:
+    """The columns of `modulation_jacobian(n)` that belong to `names`, shape (n, len(names))."""
+    order = list(kernel.hyperparameters)
+    return kernel.modulation_jacobian(n, scale)[:, [order.index(name) for name in names]]
+
+
+def root_derivatives(kernel: Kernel, names: Sequence[str], gap: np.ndarray, scale: float) -> np.ndarray:
+    r"""dF/d(hyperparameter) at 1 less eigenvalues of W, shape (len(gap), len(names)).
+
+    F d log g / 2 where the kernel has that in closed form, else the sum of (df_k / dtheta) x^k, whose terms beyond
+    `LONGEST_SERIES` are left out.
+    """
+    if not names:
+        return np.zeros((gap.size, 0))
+    slopes = kernel._log_slopes(scale * gap)
+    if slopes is not None:
+        order = list(kernel.hyperparameters)
+        half = 0.5 * kernel.root_spectrum(scale * gap, scale)
+        return np.asarray(half[:, None] * slopes[:, [order.index(name) for name in names]])
+    jacobian = jacobian_columns(kernel, names, series_length(kernel, scale, 1e-11) + 1, scale)
+    return np.stack([polynomial(column)(gap) for column in jacobian.T], axis=1)
+
+
+def spectral_derivatives(kernel: Kernel, names: Sequence[str], x: np.ndarray, scale: float) -> np.ndarray:
+    r"""dg/d(hyperparameter) at eigenvalues x of W, shape (len(x), len(names)), for K = g(W).
+
+    g = F^2, so dg = 2 F dF.
+    """
+    gap = 1 - x
+    return 2.0 * kernel.root_spectrum(scale * gap, scale)[:, None] * root_derivatives(kernel, names, gap, scale)
+
+
+class SeriesGram:
+    r"""The exact K[S, S] from a table of T_k(M)[S, S], the Chebyshev polynomials of the walk matrix.
+
+    .. math:: K[S, S] = \sum_k c_k(\theta) \, T_k(M)[S, S], \quad
+              \partial_\theta K[S, S] = \sum_k \partial_\theta c_k \, T_k(M)[S, S].
+
+    The table grows as far as the kernels asked for need, up to `max_degree`; beyond, the series is cut. After
+    that an evaluation costs (degree) m^2 / 2 multiply-adds for the matrix and for each derivative.
+
+    Parameters
+    ----------
+    graph : Graph, N nodes
+    laplacian : str
+    nodes : ndarray of int, shape (m,), distinct
+    max_degree : int
+
+    Notes
+    -----
+    Table: one sparse product with N x m numbers, and m^2 / 2 numbers of memory, for each degree; 2 N m numbers
+    besides. N here counts the nodes that the degrees reach, about degree / 2 steps around S.
+    """
+
+    def __init__(
+        self, graph: Graph, laplacian: str, nodes: np.ndarray, *, max_degree: int, n_threads: int | None = None
+    ) -> None:
+        self._graph = graph
+        self._laplacian = laplacian
+        self._scale = graph.laplacian_scale(laplacian)
+        self._low = INTERVALS[laplacian][0]
+        self._nodes = nodes
+        self._max_degree = max_degree
+        self._threads = thread_count(n_threads)
+        self._triangle = np.tril_indices(nodes.size)
+        self._start(min(_FIRST_DEGREES, max_degree))
+
+    @property
+    def max_degree(self) -> int:
+        """The largest degree that the table may have."""
+        return self._max_degree
+
+    def degree(self, kernel: Kernel) -> int:
+        """The degree that the kernel's matrix needs; above `max_degree` its series is cut there."""
+        return self._coefficients(kernel, ()).shape[0] - 1
+
+    def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        coefficients = self._coefficients(kernel, names)[: self._max_degree + 1]
+        self._grow(coefficients.shape[0])
+        packed = np.zeros((coefficients.shape[1], self._triangle[0].size))
+        for start, chunk in zip(range(0, coefficients.shape[0], _TABLE_CHUNK), self._chunks, strict=False):
+            part = coefficients[start : start + _TABLE_CHUNK]
+            packed += part.T @ chunk[: part.shape[0]]
+        matrices = [self._unpacked(values) for values in packed]
+        return matrices[0], matrices[1:]
+
+    def _coefficients(self, kernel: Kernel, names: Sequence[str]) -> np.ndarray:
+        """Chebyshev coefficients of g and of its derivatives, shape (degree + 1, 1 + len(names))."""
+        n = 64
+        while True:
+            angles = np.pi * np.arange(n + 1) / n
+            gap = (1 - self._low) * np.sin(0.5 * angles) ** 2  # 1 - x, exact near x = 1
+            values = kernel.spectrum(self._scale * gap, self._scale)[:, None]
+            c = _cosine_coefficients(values)
+            small = np.abs(c[:, 0]) <= _TOLERANCE * np.abs(values).max()
+            size = int(np.flatnonzero(~small)[-1]) + 1 if not small.all() else 1
+            if size <= n // 2 or n // 2 > self._max_degree:
+                break
+            n *= 2
+        if names:  # once: derivatives do not decide the degree
+            slopes = spectral_derivatives(kernel, names, 1 - gap, self._scale)
+            c = np.hstack([c, _cosine_coefficients(slopes)])
+        return c[:size]
+
+    def _start(self, n_degrees: int) -> None:
+        """Begin the table anew, on the part of the graph that so many degrees reach.
+
+        A way from a node of S back to S that leaves what lies within h steps of S takes 2 h + 2 steps at least.
+        """
+        self._chunks: list[np.ndarray] = []
+        self._terms: list[tuple[np.ndarray, np.ndarray]] = []
+        n_nodes = self._graph.n_nodes
+        doubled = doubled_matrix(self._graph.walk_matrix(self._laplacian), self._low, 1.0)
+        part = neighbourhood(self._graph, self._nodes, n_degrees // 2 + 1, n_nodes // 2)
+        if part.size < n_nodes // 2:
+            part.sort()
+            self._doubled = sp.csr_array(doubled[part][:, part])
+            self._rows = np.searchsorted(part, self._nodes)
+            self._reach = n_degrees
+        else:
+            self._doubled, self._rows, self._reach = doubled, self._nodes, self._max_degree + 1
+
+    def _grow(self, size: int) -> None:
+        """Have at least `size` degrees in the table."""
+        if size > self._reach:
+            self._start(max(size, 2 * self._reach))
+        while len(self._chunks) * _TABLE_CHUNK < size:
+            first = len(self._chunks) * _TABLE_CHUNK
+            chunk = np.empty((_TABLE_CHUNK, self._nodes.size, self._nodes.size))
+            blocks = range(0, self._nodes.size, _BLOCK_COLUMNS)
+
+            def fill(start: int, first: int = first, chunk: np.ndarray = chunk) -> tuple[np.ndarray, np.ndarray]:
+                columns = slice(start, min(start + _BLOCK_COLUMNS, self._nodes.size))
+                if first:
+                    before, now = self._terms[start // _BLOCK_COLUMNS]
+                else:
+                    now = np.zeros((self._doubled.shape[0], columns.stop - columns.start))
+                    now[self._rows[columns], np.arange(now.shape[1])] = 1.0
+                    before = 0.5 * (self._doubled @ now)  # T_{-1} = T_1
+                for k in range(_TABLE_CHUNK):
+                    chunk[k, :, columns] = now[self._rows]
+                    chebyshev_step(self._doubled, now, before, 1)  # blocks are on threads of their own
+                    before, now = now, before
+                return before, now
+
+            self._terms = list(ordered_map(fill, blocks, self._threads))
+            self._chunks.append(np.ascontiguousarray(chunk[:, *self._triangle]))
+
+    def _unpacked(self, values: np.ndarray) -> np.ndarray:
+        matrix = np.empty((self._nodes.size, self._nodes.size))
+        matrix[self._triangle] = values
+        matrix.T[self._triangle] = values
+        return matrix
+
+
+def _cosine_coefficients(values: np.ndarray) -> np.ndarray:
+    """Chebyshev coefficients of the functions whose values at Chebyshev points are the columns."""
+    c = scipy.fft.dct(values, type=1, axis=0) / (values.shape[0] - 1)
+    c[[0, -1]] *= 0.5
+    return np.asarray(c)
+
+
+class FactorGram:
+    """F F^T of a factor's rows, and dF F^T + F dF^T: for sampled features, or any other `Factor`.
+
+    All modulations of sparse rows share one pattern. It is turned once, so that an evaluation costs one pass over
+    the pairs of entries that share a column, or a dense product over the columns that are not empty where that is
+    less; nothing then costs the graph's size.
+    """
+
+    def __init__(self, factor: Factor, scale: float) -> None:
+        self._factor = factor
+        self._scale = scale
+        self._pattern: _Pattern | None = None
+
+    def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        n = self._factor.max_length + 1
+        columns = jacobian_columns(kernel, names, n, self._scale).T if names else np.zeros((0, n))
+        root = rows_of(self._factor, kernel.modulation(n, self._scale))
+        slopes = [rows_of(self._factor, column) for column in columns]
+        if not sp.issparse(root):
+            halves = [slope @ root.T for slope in slopes]
+            return root @ root.T, [half + half.T for half in halves]
+        pattern = self._pattern
+        if pattern is None or pattern.size != root.nnz:
+            pattern = self._pattern = _Pattern(root)
+        return pattern.products(root.data, [slope.data for slope in slopes])
+
+    def take(self, rows: np.ndarray) -> FactorGram:
+        """The Gram matrices of some of the rows."""
+        return FactorGram(self._factor.take(rows), self._scale)
+
+
+class _Pattern:
+    """The pattern of sparse rows R, by columns, for products R R^T with many values."""
+
+    def __init__(self, rows: sp.csr_array) -> None:
+        self.size = rows.nnz
+        self._n_rows = rows.shape[0]
+        self._indptr_rows = rows.indptr
+        occupied, columns = np.unique(rows.indices, return_inverse=True)
+        self._columns = columns.astype(np.int32)
+        counts = np.bincount(columns, minlength=occupied.size)
+        self._indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._order = np.argsort(columns, kind="stable")
+        owners = np.repeat(np.arange(self._n_rows), np.diff(rows.indptr))
+        self._rows = owners[self._order].astype(np.int64)
+        numbers = self._n_rows * occupied.size
+        pairs = float((counts.astype(np.float64) ** 2).sum()) / 2
+        self._dense = numbers <= _DENSE_NUMBERS and numbers * self._n_rows < _DENSE_SPEED * pairs
+
+    def products(self, values: np.ndarray, slopes: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """R R^T, and dR R^T + R dR^T for each dR."""
+        if self._dense:
+            root = self._whole(values)
+            halves = [self._whole(slope) @ root.T for slope in slopes]
+            return root @ root.T, [half + half.T for half in halves]
+        gram = np.zeros((self._n_rows, self._n_rows))
+        changes = np.zeros((len(slopes), self._n_rows, self._n_rows))
+        turned = np.array([slope[self._order] for slope in slopes]).reshape(len(slopes), self.size)
+        add_pairs(self._indptr, self._rows, values[self._order], turned, gram, changes)
+        return _mirrored(gram), [_mirrored(change) for change in changes]
+
+    def _whole(self, values: np.ndarray) -> np.ndarray:
+        matrix = np.zeros((self._n_rows, self._indptr.size - 1))
+        owners = np.repeat(np.arange(self._n_rows), np.diff(self._indptr_rows))
+        matrix[owners, self._columns] = values
+        return matrix
+
+
+def _mirrored(lower: np.ndarray) -> np.ndarray:
+    """A symmetric matrix from its lower triangle; what is above counts as zero."""
+    return lower + np.tril(lower, -1).T
+
+
+def rows_of(factor: Factor, f: np.ndarray) -> Any:
+    """F(f) itself: sparse where the factor has it so, else dense (n, N)."""
+    if hasattr(factor, "matrix"):
+        return factor.matrix(f)
+    return factor.apply_t(f, np.eye(factor.shape[0])).T
+
+
+def product(left: Any, right: Any) -> np.ndarray:
+    """left right^T, dense, for sparse or dense matrices of as many columns."""
+    if sp.issparse(left) and sp.issparse(right):
+        rows, columns = left.shape[0] + right.shape[0], left.shape[1]
+        dense = (left.nnz + right.nnz) > _DENSE_SHARE * rows * columns and rows * columns <= _DENSE_NUMBERS
+        if not dense:
+            return dense_product(left, right)
+        other = left.toarray()
+        return np.asarray(other @ (other if left is right else right.toarray()).T)
+    return np.asarray(left @ right.T)
+
+
+def squared_norms(rows: Any) -> np.ndarray:
+    """The diagonal of rows rows^T, for a sparse or dense matrix."""
+    squares = rows.multiply(rows) if sp.issparse(rows) else np.square(rows)
+    return np.asarray(squares.sum(axis=1)).ravel()

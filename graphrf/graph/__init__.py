@@ -1,0 +1,25 @@
+"""Graphs: what walks go along, and every way to make one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphrf._base import lazy
+
+if TYPE_CHECKING:
+    from graphrf.graph.graph import Graph as Graph
+    from graphrf.graph.loaders import from_edges as from_edges
+    from graphrf.graph.loaders import from_mesh as from_mesh
+    from graphrf.graph.loaders import from_points as from_points
+    from graphrf.graph.loaders import load_graph as load_graph
+    from graphrf.graph.mapped import open_graph as open_graph
+    from graphrf.graph.mapped import write_graph as write_graph
+
+__getattr__, __dir__, __all__ = lazy.attach(
+    __name__,
+    {
+        "graph": "Graph",
+        "loaders": "from_edges from_mesh from_points load_graph",
+        "mapped": "open_graph write_graph",
+    },
+)

@@ -1,0 +1,151 @@
+"""Lists of edges: their ends, names and weights checked, and merged into an adjacency matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base import checks
+from graphrf._base.memory import require_memory
+
+
+def host_array(tensor: Any) -> np.ndarray:
+    """A tensor of torch as an array, without importing torch."""
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach().cpu()
+    return np.asarray(tensor)
+
+
+def positions_of_names(names: Sequence[Hashable]) -> tuple[np.ndarray, list[Hashable]]:
+    """Position of every name among the distinct ones, which are listed in the order of first appearance."""
+    table: dict[Hashable, int] = {}
+    positions = np.fromiter(
+        (table.setdefault(name, len(table)) for name in names), dtype=np.int64, count=len(names)
+    )
+    return positions, list(table)
+
+
+def ends_of_edges(name: str, values: Any) -> Any:
+    """One end of every edge: an integer array of positions, or a list of names."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise TypeError(f"`{name}` must be an array of nodes, got {checks.describe(values)}")
+    if hasattr(values, "detach"):
+        values = host_array(values)
+    if not isinstance(values, np.ndarray) and hasattr(values, "__array__"):
+        values = np.asarray(values)
+    if not isinstance(values, np.ndarray):
+        values = list(values)
+        odd = [value for value in values if isinstance(value, bool | np.bool_ | float | np.floating)]
+        if odd:
+            raise TypeError(f"`{name}` must hold integer positions or names, got {checks.describe(odd[0])}")
+        if not all(isinstance(value, int | np.integer) for value in values):
+            return values
+        values = np.array(values) if values else np.zeros(0, dtype=np.int64)
+    if values.ndim != 1:
+        raise ValueError(f"`{name}` must have shape (E,), got {values.shape}")
+    if values.dtype.kind in "fbc":
+        raise TypeError(
+            f"`{name}` must hold integer positions or names, got dtype {values.dtype}; "
+            "convert whole numbers with .astype(int)"
+        )
+    return values if values.dtype.kind in "iu" else values.tolist()
+
+
+def checked_positions(name: str, ends: np.ndarray, n_nodes: int | None) -> np.ndarray:
+    """`ends`, once they are known to be positions in a graph of `n_nodes` (of any size, if None)."""
+    if ends.size and (ends.min() < 0 or (n_nodes is not None and ends.max() >= n_nodes)):
+        bad = (ends < 0) | (ends >= n_nodes) if n_nodes is not None else ends < 0
+        edge = int(np.flatnonzero(bad)[0])
+        wanted = "at least 0" if n_nodes is None else f"in [0, {n_nodes - 1}]"
+        raise ValueError(f"`{name}` must hold positions {wanted}, got {int(ends[edge])} at edge {edge}")
+    if ends.size and int(ends.max()) >= 2**32 - 1:
+        raise ValueError(
+            f"`{name}` must hold positions below 2^32 - 1, got {int(ends.max())}; "
+            "identifiers can be passed as names, as strings"
+        )
+    return ends
+
+
+def positions_of_ends(
+    ends: list[list[Hashable]], names: list[Hashable] | None
+) -> tuple[list[np.ndarray], list[Hashable]]:
+    """Positions of names; without a list of them, the distinct ones in the order of first appearance."""
+    flat: list[Hashable] = [None] * (2 * len(ends[0]))
+    flat[0::2], flat[1::2] = ends
+    try:
+        if names is None:
+            positions, names = positions_of_names(flat)
+        else:
+            table = {name: position for position, name in enumerate(names)}
+            positions = np.fromiter((table[name] for name in flat), dtype=np.int64, count=len(flat))
+    except TypeError as error:
+        raise TypeError(f"`src` and `dst` must hold integers or hashable names: {error}") from None
+    except KeyError as error:
+        edge, end = divmod(flat.index(error.args[0]), 2)
+        raise ValueError(
+            f"`{('src', 'dst')[end]}` must hold names from `nodes`, got {error.args[0]!r} at edge {edge}"
+        ) from None
+    return [positions[0::2], positions[1::2]], names
+
+
+def checked_weights(weight: Any, n_edges: int, weight_is: str, place: Callable[[int], str]) -> np.ndarray:
+    """Weights as checked float64; `place` says where an edge stands, for the message."""
+    if hasattr(weight, "detach"):
+        weight = host_array(weight)
+    values = np.asarray(weight)
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"`weight` must hold numbers, got {checks.describe(values)}")
+    if values.shape != (n_edges,):
+        raise ValueError(f"`weight` must have shape ({n_edges},), one for each edge, got {values.shape}")
+    values = values.astype(np.float64)
+    allowed = values > 0 if weight_is == "distance" else values >= 0
+    bad = ~(allowed & np.isfinite(values))
+    if bad.any():
+        edge = int(np.flatnonzero(bad)[0])
+        wanted = "finite distances above 0" if weight_is == "distance" else "finite similarities of at least 0"
+        raise ValueError(
+            f"{place(edge)}: weights must be {wanted}; got {values[edge]:g} ({int(bad.sum())} such edges); "
+            "drop or correct them first"
+        )
+    return values
+
+
+def merged_adjacency(
+    n_nodes: int,
+    src: np.ndarray,
+    dst: np.ndarray,
+    weight: np.ndarray | None,
+    weight_is: str,
+    directed: bool,
+) -> sp.csr_array:
+    """The adjacency matrix of a list of edges, by the rules in the notes of `load_graph`."""
+    require_memory(
+        32.0 * n_nodes + 24.0 * len(src),
+        f"a graph of {n_nodes} nodes",
+        "all nodes up to the largest position count: pass identifiers as strings, or lower `n_nodes`",
+    )
+    if n_nodes < 2**31 and len(src) < 2**31:
+        src, dst = src.astype(np.int32, copy=False), dst.astype(np.int32, copy=False)
+    values = np.ones(len(src)) if weight is None else weight
+    if weight_is == "distance" and weight is not None:
+        with np.errstate(over="ignore"):
+            values = 1.0 / weight
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"`weight` must be distances with finite inverses, got {weight.min():g}; use a smaller unit"
+            )
+    adjacency = sp.csr_array((values, (src, dst)), shape=(n_nodes, n_nodes))
+    if weight is None:
+        adjacency.data[:] = 1.0
+    if weight is not None and weight_is == "distance" and len(src):
+        kept = weight
+        if not directed:
+            there, back = adjacency[src, dst], adjacency[dst, src]
+            kept = weight[np.asarray((there > back) | ((there == back) & (src <= dst))).ravel()]
+        with np.errstate(over="ignore"):  # what is infinite is refused by Graph
+            mean = kept.mean()
+            adjacency.data *= mean if np.isfinite(mean) else (kept / kept.size).sum()
+    return adjacency if directed else sp.csr_array(adjacency.maximum(adjacency.T))

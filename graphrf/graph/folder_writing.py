@@ -1,0 +1,263 @@
+"""Writing a graph's folder: whole or not at all, by one writer at a time, over nothing but a graph."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from graphrf._base.files.whole import FULL, cannot_write, sync_folder
+from graphrf.graph import folder as _graph_folder
+from graphrf.graph.folder import ARRAYS, FORMAT, NAMES, RECORD, array_file, arrays_folder
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_LOCK = ".graphrf-lock"
+
+
+class Column(NamedTuple):
+    """An array to be written: its length, and its entries in chunks."""
+
+    size: int
+    chunks: Iterable[np.ndarray]
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> Column:
+        return cls(array.size, _graph_folder.chunks(array))
+
+
+class Writing(NamedTuple):
+    """A graph's folder that is locked for this writer, and the version that its arrays will be known by."""
+
+    path: Path
+    version: str
+
+    @property
+    def arrays(self) -> Path:
+        """A folder for the arrays, and for temporary files; it goes with the block unless the record names it."""
+        return arrays_folder(self.path, self.version)
+
+
+@contextmanager
+def writing(folder: str) -> Iterator[Writing]:
+    """A graph's folder for one writer; whatever fails within the block leaves nothing new behind.
+
+    ValueError where other files would be written over, BlockingIOError where another writer is at work, OSError
+    where nothing can be written. Without `fcntl`, or on disks without locks, other writers are not seen.
+    """
+    path = Path(folder)
+    _require_ours(path)
+    new = [place for place in (path, *path.parents) if not place.exists()]
+    try:
+        with _locked(path) as is_locked:
+            begun = Writing(path, _graph_folder.new_version())
+            before = _named_version(path)
+            _remove_arrays(path, is_locked)  # what killed writers left, whose room may be needed
+            try:
+                begun.arrays.mkdir()
+                yield begun
+            except OSError as error:
+                # Errors without a file are those of writing, but those of the edges' own source may be so, too.
+                file = Path(error.filename) if isinstance(error.filename, str) else None
+                if error.errno in FULL if file is None else begun.arrays in (file, *file.parents):
+                    raise cannot_write(error, path, "folder") from error
+                raise
+            finally:
+                _remove_arrays(path, is_locked, before, begun.version)
+    except BaseException:
+        for place in new:
+            with contextlib.suppress(OSError):
+                place.rmdir()
+        raise
+
+
+def _named_version(path: Path) -> str | None:
+    """The version that the record names; "" where there is no record, None where it is not to be read."""
+    try:
+        named = json.loads((path / RECORD).read_bytes())["version"]
+    except FileNotFoundError:
+        return ""
+    except (ValueError, TypeError, KeyError, RecursionError, OSError):
+        return None
+    return named if _graph_folder.is_version(named) else None
+
+
+def _remove_arrays(path: Path, every: bool, *ours: str | None) -> None:
+    """Remove the arrays of our versions, or of every one, but not those that the record names.
+
+    Where the record is not to be read, ours only: what it named may be all that is left of a graph.
+    """
+    named = _named_version(path)
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(path)):
+            version = _graph_folder.version_of(entry.name)
+            if version not in (None, named) and (version in ours or (every and named is not None)):
+                # On Windows, and on some network disks, files stay while they are mapped. Links are left alone.
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _require_ours(path: Path) -> None:
+    """Raise unless a graph may be written there: what is no graph is not written over."""
+    for place in (path, *path.parents):
+        try:
+            mode = place.stat().st_mode
+        except OSError:
+            continue  # not there, or not to be seen: writing will tell
+        if not stat.S_ISDIR(mode):
+            below = "" if place == path else f"{path}, which is below "
+            raise ValueError(f"`folder` must be a folder, got {below}the file {place}")
+    try:
+        # First the names: a record that another writer puts there after is found.
+        entries = list(os.scandir(path))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise cannot_write(error, path, "folder") from error
+    try:
+        record = json.loads((path / RECORD).read_bytes())
+        ours = isinstance(record, dict) and record.get("format") == FORMAT
+    except FileNotFoundError:
+        # What a writer leaves that was killed before there was a record.
+        ours = all(
+            entry.name == _LOCK
+            or (_graph_folder.version_of(entry.name) is not None and entry.is_dir(follow_symlinks=False))
+            for entry in entries
+        )
+    except (ValueError, RecursionError, OSError):
+        ours = False
+    if not ours or (path / _LOCK).is_symlink():
+        raise ValueError(
+            f"`folder` must be new, empty, or a graph's folder to be written over, got {path}, "
+            "which holds other files"
+        )
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """The folder, made if it is new, and held by a lock that ends with its process at the latest.
+
+    What is given is whether it is: without `fcntl`, or on a disk without locks, it is not.
+    """
+    file = path / _LOCK
+    handle = None
+    try:
+        while handle is None:
+            # The folder, or the lock, may be removed as soon as it is found: by a writer that fails, or is done.
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+            except FileExistsError:
+                if os.path.lexists(path):
+                    raise
+            with contextlib.suppress(FileNotFoundError):
+                handle, is_held = _lock(file)
+    except BlockingIOError:
+        raise BlockingIOError(
+            errno.EWOULDBLOCK,
+            f"`folder` must be free, but another writer is at work in {path}; "
+            "wait for it, or write to another folder",
+        ) from None
+    except OSError as error:
+        raise cannot_write(error, path, "folder") from error
+    try:
+        yield is_held
+    finally:
+        _unlock(file, handle)
+
+
+def _lock(file: Path) -> tuple[int | None, bool]:
+    """The handle of a lock file, None if it is no longer the file of that name; and whether the lock is held."""
+    handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if fcntl is not None:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise
+            except OSError:
+                return handle, False  # this disk has no locks
+        held, there = os.fstat(handle), os.stat(file)
+        if (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino):
+            return handle, fcntl is not None
+    except BaseException:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None, False
+
+
+def _unlock(file: Path, handle: int) -> None:
+    if fcntl is None:  # where open files cannot be removed
+        os.close(handle)
+    with contextlib.suppress(OSError):
+        file.unlink()
+    if fcntl is not None:
+        # Not by closing alone: a process forked from this one has the handle too.
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
+
+
+def write_folder(
+    folder: Writing, columns: Mapping[str, Column], facts: Mapping[str, Any], names: Sequence[Any] | None
+) -> str:
+    """Write the four columns, `facts` (n_nodes, n_edges, directed, weighted) and encoded names; its identity.
+
+    All files are complete before the record is replaced: from this moment on the graph is the new one.
+    """
+    path, place = folder.path, folder.arrays
+    n_entries = columns["indices"].size
+    dtypes = _graph_folder.dtypes(facts["n_nodes"], n_entries)
+    # One digest runs through the arrays; its value after each of them tells which one is damaged.
+    digest, digests = hashlib.sha256(), {}
+    for name in ARRAYS:
+        column, dtype = columns[name], dtypes[name]
+        header = {"descr": dtype.str, "fortran_order": False, "shape": (column.size,)}
+        with _synced(array_file(place, name)) as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for chunk in column.chunks:
+                file.write(np.ascontiguousarray(chunk, dtype=dtype).data)
+                digest.update(_graph_folder.canonical(chunk))
+        digests[name] = digest.hexdigest()
+    if names is not None:
+        text = json.dumps(names).encode()
+        digests["names"] = hashlib.sha256(text).hexdigest()
+        with _synced(place / NAMES) as file:
+            file.write(text)
+    record = {
+        "format": FORMAT,
+        "version": folder.version,
+        **facts,
+        "n_entries": n_entries,
+        "dtypes": {name: dtype.str for name, dtype in dtypes.items()},
+        "digests": digests,
+    }
+    with _synced(place / RECORD) as file:
+        file.write(json.dumps(record | {"checksum": _graph_folder.checksum(record)}, indent=1).encode())
+    # After a power cut, too, whatever the record names must be there.
+    sync_folder(place)
+    sync_folder(path)
+    os.replace(place / RECORD, path / RECORD)
+    sync_folder(path)
+    return _graph_folder.identity(record)
+
+
+@contextmanager
+def _synced(path: Path) -> Iterator[IO[bytes]]:
+    """A new file that has reached the disk when the block ends."""
+    with path.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,261 @@
+"""Reading matrices from files: MatrixMarket, and the npz archives of scipy.sparse."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base.files.foreign import first_bytes, foreign, read_bytes, short
+from graphrf._base.files.npz import read_arrays
+from graphrf._base.memory import available_memory, limit_words
+
+_BANNER = b"%%matrixmarket"
+# Memory that the graph of a file takes for each of its bytes, of npz for those of its arrays; measured as in
+# `text_files.py` (42 for dense symmetric MatrixMarket, 26 for patterns, 5 for numbers; 4.6 for npz).
+_MATRIX_MARKET = 50.0
+_NPZ = 6.0
+# Memory that the graph of a file takes for each of its nodes: up to 22 bytes, measured in the same way with one
+# edge and 4 10^6 to 2 10^7 nodes, and twice that where pointers have 64 bits.
+_ROW = 48.0
+# What numbers in MatrixMarket files are written with, nan and infinity among them.
+_OF_NUMBERS = b"0123456789+-.eEnNaAiIfFtTyY \t\r\n\v\f"
+_DIGITS = re.compile(rb"\d+")
+_NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|nan|inf|infinity)", re.IGNORECASE)
+
+
+def is_matrix_market(path: Path) -> bool:
+    """Whether the file opens with MatrixMarket's banner; files called .mtx without it are edge lists."""
+    return first_bytes(path, len(_BANNER)).lower() == _BANNER
+
+
+def read_matrix_market(path: Path, memory_limit: int | None = None) -> Any:
+    """The sparse or dense real matrix of a MatrixMarket file.
+
+    The reader is graphrf's own: on damaged files that of scipy can end the process.
+    """
+    content = read_bytes(path, _MATRIX_MARKET, memory_limit)
+    with foreign(path, "MatrixMarket file"):
+        matrix = _market_matrix(content)
+    return _real(path, matrix, memory_limit)
+
+
+def _market_matrix(content: bytes) -> Any:
+    """The matrix of a MatrixMarket file; any fault raises `ValueError`.
+
+    Entries of the lower half of a symmetric or skew-symmetric matrix stand for both halves.
+    """
+    banner, at = _line(content, 0)
+    words = banner.lower().split()
+    if len(words) != 5 or words[1] != b"matrix":
+        raise ValueError("its first line must be %%MatrixMarket matrix FORMAT FIELD SYMMETRY")
+    _, _, form, field, symmetry = (word.decode("ascii", "replace") for word in words)
+    if field in ("complex", "hermitian") or symmetry == "hermitian":
+        raise ValueError("it holds complex numbers; a real one was wanted")
+    known = (
+        form in ("coordinate", "array")
+        and field in ("real", "double", "integer", "unsigned-integer", "pattern")
+        and symmetry in ("general", "symmetric", "skew-symmetric")
+        and (form, field) != ("array", "pattern")
+    )
+    if not known:
+        raise ValueError(f"no matrices of the kind {short(' '.join((form, field, symmetry)))} are known")
+    line, number = b"%", 1
+    while line[:1] in (b"%", b""):
+        if at >= len(content):
+            raise ValueError("it ends before its size")
+        line, at = _line(content, at)
+        number += 1
+    sizes = line.split()
+    if len(sizes) != (2 if form == "array" else 3) or not all(re.fullmatch(rb"\d{1,18}", size) for size in sizes):
+        raise ValueError(f"line {number}: its size must be whole numbers, got {short(_text(line))}")
+    rows, columns, *entries = map(int, sizes)
+    halved = symmetry != "general"
+    if rows < 1 or columns < 1 or (halved and rows != columns):
+        raise ValueError(f"its shape is ({rows}, {columns})")
+    skew = symmetry == "skew-symmetric"
+    if form == "array":
+        declared = rows * columns if not halved else rows * (rows - 1 if skew else rows + 1) // 2
+    else:
+        declared = entries[0]
+    places = 0 if form == "array" else 2
+    each = places + (field != "pattern")
+    body = content[at:]
+    # A number takes two bytes: a digit, and what parts it from the next.
+    table = _table(body, declared, each, places) if 2 * each * declared <= len(body) + 1 else None
+    within = (
+        table is not None and ((table[:, :places] >= 1) & (table[:, :places] <= (rows, columns)[:places])).all()
+    )
+    if table is None or not within:
+        raise ValueError(_fault(body, number + 1, declared, each, (rows, columns)[:places]))
+    if form == "array":
+        return _dense(table[:, 0], rows, columns, symmetry)
+    values = np.ones(declared) if field == "pattern" else table[:, 2].copy()
+    row, column = (table[:, axis].astype(np.int64) - 1 for axis in (0, 1))
+    if halved:
+        if (row < column).any() and (row > column).any():
+            # An entry that is listed on both sides would count twice.
+            raise ValueError("it is symmetric, but has entries on both sides of its diagonal; one was wanted")
+        off = row != column
+        sign = -1.0 if skew else 1.0
+        row, column = np.r_[row, column[off]], np.r_[column, row[off]]
+        values = np.r_[values, sign * values[off]]
+    return sp.coo_array((values, (row, column)), shape=(rows, columns))
+
+
+def _line(content: bytes, at: int) -> tuple[bytes, int]:
+    """The stripped line that starts `at`, and where the next one starts."""
+    end = content.find(b"\n", at)
+    end = len(content) if end < 0 else end
+    return content[at:end].strip(), end + 1
+
+
+def _table(body: bytes, declared: int, each: int, places: int) -> np.ndarray | None:
+    """The numbers of so many lines of `each`, the first `places` of them plain digits; None if it is not so."""
+    if declared == 0:
+        return np.zeros((0, each)) if not body.strip() else None
+    # NumPy's parser knows hexadecimal numbers too; MatrixMarket does not.
+    if body.translate(None, _OF_NUMBERS):
+        return None
+    characters = np.frombuffer(body, np.uint8)
+    blank = characters <= ord(" ")
+    starts = np.flatnonzero(~blank & np.r_[True, blank[:-1]])
+    if starts.size != declared * each:
+        return None
+    # Whether a line ends between a number and the next one.
+    ends = np.bitwise_or.reduceat(characters == ord("\n"), starts).reshape(declared, each)
+    if ends[:, :-1].any() or not ends[:-1, -1].all():
+        return None
+    if places:
+        digits = (characters >= ord("0")) & (characters <= ord("9"))
+        if np.bitwise_or.reduceat(~(digits | blank), starts).reshape(declared, each)[:, :places].any():
+            return None
+    try:
+        numbers = np.fromstring(body, dtype=np.float64, sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
+    return numbers.reshape(declared, each) if numbers.size == starts.size else None
+
+
+def _fault(body: bytes, first: int, declared: int, each: int, shape: tuple[int, ...]) -> str:
+    """What is wrong with the entries, with the number of the line; `first` is that of the first line."""
+    count = 0
+    for number, line in enumerate(body.split(b"\n"), first):
+        cells = line.split()
+        if not cells:
+            continue
+        count += 1
+        if cells[0][:1] == b"%":
+            return f"line {number}: comments stand before the size"
+        if count > declared:
+            return f"line {number}: it declares {declared:,} entries, and this is one more"
+        for cell, size in zip(cells, shape, strict=False):
+            if not _DIGITS.fullmatch(cell):
+                return f"line {number}: a row or column must be a whole number, got {short(_text(cell))}"
+            if len(cell) > 30 or not 1 <= int(cell) <= size:
+                return f"line {number}: a row or column must be in [1, {size}], got {short(_text(cell))}"
+        bad = next((cell for cell in cells if not _NUMBER.fullmatch(cell)), None)
+        if bad is not None:
+            return f"line {number}: {short(_text(bad))} is not a number"
+        if len(cells) != each:
+            return f"line {number}: {len(cells)} numbers where {each} were wanted"
+    return f"it declares {declared:,} entries and holds {count:,}"
+
+
+def _text(cell: bytes) -> str:
+    return cell.decode("utf-8", "replace")
+
+
+def _dense(numbers: np.ndarray, rows: int, columns: int, symmetry: str) -> np.ndarray:
+    """The matrix of numbers listed column after column: all of them, or those of the lower half."""
+    if symmetry == "general":
+        return numbers.reshape(columns, rows).T
+    matrix = np.zeros((rows, rows))
+    skew = symmetry == "skew-symmetric"
+    # Column after column of the lower half is row after row of the upper one.
+    upper = np.triu_indices(rows, 1 if skew else 0)
+    matrix[upper[1], upper[0]] = numbers
+    matrix[upper] = -numbers if skew else numbers
+    return matrix
+
+
+def read_npz(path: Path, memory_limit: int | None = None) -> Any:
+    """The matrix of a file written by `scipy.sparse.save_npz`."""
+    content = read_bytes(path, _NPZ, memory_limit)
+    limit = available_memory() if memory_limit is None else memory_limit
+    with foreign(path, "scipy.sparse npz file"):
+        most = len(content) * 1032 if limit is None else int(limit / _NPZ)
+        arrays = read_arrays(io.BytesIO(content), most, _OF_MATRICES)
+        del content
+        matrix = _sparse(arrays)
+    return _real(path, matrix, memory_limit)
+
+
+# What scipy.sparse.save_npz writes; other members are left alone.
+_OF_MATRICES = ("format", "shape", "data", "indices", "indptr", "row", "col", "coords", "offsets")
+
+
+def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
+    """The matrix of the arrays that `scipy.sparse.save_npz` writes, once they are known to agree."""
+    if "format" not in arrays or "shape" not in arrays or "data" not in arrays:
+        raise ValueError("it does not contain a sparse array or matrix")
+    kind = arrays["format"].item()
+    kind = kind.decode("ascii") if isinstance(kind, bytes) else kind
+    parts = {
+        **dict.fromkeys(("csr", "csc", "bsr"), ("indices", "indptr")),
+        "coo": ("coords",) if "coords" in arrays else ("row", "col"),
+        "dia": ("offsets",),
+    }.get(kind)
+    if parts is None:
+        raise ValueError(f"format {kind!r}")
+    for name in ("shape", *parts):
+        if name not in arrays:
+            raise ValueError(f"it has no {name!r}")
+        if arrays[name].dtype.kind not in "iu":
+            raise ValueError(f"its {name!r} are no integers")
+    if arrays["shape"].shape != (2,):
+        raise ValueError("it is no matrix, of two axes")
+    shape = tuple(int(size) for size in arrays["shape"])
+    if min(shape) < 0 or max(shape) >= 2**62:
+        raise ValueError(f"its shape is {shape}")
+    data, *places = arrays["data"], *(arrays[name] for name in parts)
+    make = getattr(sp, f"{kind}_array")
+    if kind == "coo":
+        matrix = make((data, tuple(places) if len(places) == 2 else places[0]), shape=shape)
+    else:
+        matrix = make((data, *places), shape=shape)
+    if kind in ("csr", "csc", "bsr"):
+        # Without these checks a damaged file would make scipy read outside its arrays. That of scipy looks at no
+        # entry where the last pointer is not above 0.
+        if matrix.indptr[0] != 0 or (np.diff(matrix.indptr) < 0).any():
+            raise ValueError("its row pointers do not rise from 0")
+        matrix.check_format(full_check=True)
+    return matrix
+
+
+def _real(path: Path, matrix: Any, memory_limit: int | None) -> Any:
+    """The matrix, once it is known to be real and of a size that its entries make credible, or that is allowed."""
+    size = max(matrix.shape)
+    needed = _ROW * size
+    if memory_limit is None and size > max(10**6, 100 * matrix.size):
+        # A few bytes of a damaged header would otherwise ask for all the memory there is.
+        raise ValueError(
+            f"{path} holds a matrix of shape {tuple(matrix.shape)} with {matrix.size} entries; nearly all of its "
+            "nodes would be isolated, so it is taken for damaged; if it is not, pass a `memory_limit` for its "
+            f"graph, which takes about {needed / 2**30:.3g} GiB"
+        )
+    limit = available_memory() if memory_limit is None else memory_limit
+    if limit is not None and needed > limit:
+        raise MemoryError(
+            f"{path} holds a matrix of shape {tuple(matrix.shape)}, whose graph takes about "
+            f"{needed / 2**30:.3g} GiB, but {limit_words(memory_limit, limit)}; pass a larger "
+            "`memory_limit`, or drop nodes without edges"
+        )
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError(f"{path} holds a matrix of dtype {matrix.dtype}; a real one was wanted")
+    return matrix

@@ -1,0 +1,303 @@
+"""Reading graphs from files: edge lists, GML and GraphML.
+
+Readers return plain edges or networkx graphs; what the edges mean (weights, distances, directions)
+is decided in `graphrf.graph.loaders`. Files are bounded before they are parsed; nothing is unpickled; XML with a
+document type or entities is refused; what other libraries' readers raise becomes `ValueError`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sys
+from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphrf._base.files.foreign import foreign, read_bytes, require, short
+from graphrf.graph.edges import positions_of_names
+
+EDGE_LIST_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".cites")
+
+# Column titles that mark a first line as a header even where all nodes are words.
+_HEADER_TITLES = {
+    ("source", "target"),
+    ("from", "to"),
+    ("src", "dst"),
+    ("u", "v"),
+    ("id_1", "id_2"),
+    ("id1", "id2"),
+    ("node1", "node2"),
+    ("node_1", "node_2"),
+    ("head", "tail"),
+    ("origin", "destination"),
+}
+# Cells of a column of numbers that hold none; they do not make a line a header.
+_MISSING = {"", "-", "?", "na", "n/a", "nan", "none", "null"}
+# No two ways to match one text: a cell of many digits would take quadratic time.
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+
+# Characters that part the cells of a line.
+_ASCII_MARKS = ",; \t\v\f\x1c\x1d\x1e\x1f"
+_MARKS = _ASCII_MARKS + "\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+# Memory that the graph of a file takes for each of its bytes. Measured as the peak of the resident memory of a
+# process of its own (VmHWM after writing 5 to clear_refs, less VmRSS before), over files of 10^4 to 4 10^5 short
+# records of every kind of the format: 35 for GML, 40 for GraphML; the margin is for kinds not thought of.
+_TEXT = 12.0
+_GML = 60.0
+_GRAPHML = 80.0
+# An edge list took up to 690 bytes a line of two columns, and 75 for each further cell, beside 4 times its text.
+_LINE = 600.0
+_CELL = 75.0
+
+
+@dataclass(frozen=True)
+class EdgeList:
+    """Edges as read from a file: ends as positions in `nodes`, weights as written, and each edge's line."""
+
+    src: np.ndarray
+    dst: np.ndarray
+    weight: np.ndarray | None
+    nodes: Sequence[Hashable]
+    lines: np.ndarray
+
+
+def suffix(path: Path) -> str:
+    """The file's format as its lower-case suffix, without `.gz`."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def read_text(path: Path, factor: float = _TEXT, memory_limit: int | None = None) -> str:
+    """The text of a file in UTF-8, decompressed, with line ends as newlines; bounded as in `read_bytes`."""
+    content = read_bytes(path, factor, memory_limit)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ValueError(
+            f"{path}, line {line}: not UTF-8 text (byte 0x{content[error.start]:02x}); convert it to UTF-8"
+        ) from None
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise ValueError(f"{path}, line {line}: a byte is zero, as in no text; convert the file to UTF-8")
+    return text
+
+
+# -- edge lists ----------------------------------------------------------------------------------------
+
+
+def read_edge_list(
+    path: Path,
+    *,
+    columns: tuple[str | int, str | int] = (0, 1),
+    weight: str | int | None = None,
+    header: bool | None = None,
+    memory_limit: int | None = None,
+) -> EdgeList:
+    """The edges of a text file with one edge a line; see `graphrf.load_graph` for the rules.
+
+    Nodes that are all integers written plainly are integers, sorted; otherwise they are strings in the order
+    of their first appearance. Cost: about 2 s and 500 bytes a line for a file of a million lines.
+    """
+    text = read_text(path, _TEXT, memory_limit)
+    _require_room(path, text, memory_limit)
+    numbers, lines = _data_lines(path, text)
+    del text
+    cells, width = _split(path, numbers, lines)
+    by_name = any(isinstance(column, str) for column in (*columns, weight))
+    has_header = _has_header(cells, width, columns, by_name) if header is None else bool(header)
+    titles = [cell.strip() for cell in cells[:width]] if has_header else None
+    first, second = (_column(path, column, titles, width) for column in columns)
+    if has_header:
+        cells, numbers = cells[width:], numbers[1:]
+    if not numbers:
+        raise ValueError(f"{path} has a header but no edges; a line for each edge was wanted")
+    ends: list[str] = [""] * (2 * len(numbers))
+    ends[0::2] = [cell.strip() for cell in cells[first::width]]
+    ends[1::2] = [cell.strip() for cell in cells[second::width]]
+    if "" in ends:
+        raise ValueError(
+            f"{path}, line {numbers[ends.index('') // 2]}: the name of a node is empty; two nodes were wanted"
+        )
+    positions, nodes = _positions(ends)
+    values = None
+    if weight is not None:
+        values = _numbers(path, cells[_column(path, weight, titles, width) :: width], numbers)
+    return EdgeList(positions[0::2], positions[1::2], values, nodes, np.asarray(numbers))
+
+
+def _require_room(path: Path, text: str, memory_limit: int | None) -> None:
+    """Raise `MemoryError` where the lines and cells of a text exceed the limit: counting them takes no memory."""
+    n_lines = text.count("\n") + 1
+    n_cells = n_lines + sum(text.count(mark) for mark in (_ASCII_MARKS if text.isascii() else _MARKS))
+    size = sys.getsizeof(text)
+    require(path, size, 4 * size + _LINE * n_lines + _CELL * n_cells, memory_limit)
+
+
+def _data_lines(path: Path, text: str) -> tuple[list[int], list[str]]:
+    """Numbers (from 1) and text of the lines that are neither blank nor comments."""
+    numbers, lines = [], []
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.lstrip()
+        if stripped and stripped[0] not in "#%":
+            numbers.append(number)
+            lines.append(line)
+    if not lines:
+        raise ValueError(f"{path} has no edges, only blank lines and comments; a line for each edge was wanted")
+    return numbers, lines
+
+
+def _split(path: Path, numbers: list[int], lines: list[str]) -> tuple[list[str], int]:
+    """All cells in one list, row after row, and the number of cells in a row (the same in all rows)."""
+    delimiter = next((mark for mark in "\t,;" if mark in lines[0]), None)
+    rows: Iterable[list[str]] | None = None
+    if delimiter is None:
+        widths = [len(line.split()) for line in lines]
+        cells = " ".join(lines).split()
+    elif any('"' in line for line in lines):
+        rows = _quoted(path, numbers, lines, delimiter)
+        widths = [len(row) for row in rows]
+        cells = [cell for row in rows for cell in row]
+    else:
+        widths = [line.count(delimiter) + 1 for line in lines]
+        cells = delimiter.join(lines).split(delimiter)
+    width = widths[0]
+    if width < 2:
+        raise ValueError(
+            f"{path}, line {numbers[0]}: one column; two nodes were wanted, separated by tabs, commas, "
+            "semicolons or spaces"
+        )
+    if widths.count(width) != len(widths):
+        row = next(row for row, count in enumerate(widths) if count != width)
+        raise ValueError(f"{path}, line {numbers[row]}: {widths[row]} columns where the lines above have {width}")
+    return cells, width
+
+
+def _quoted(path: Path, numbers: list[int], lines: list[str], delimiter: str) -> list[list[str]]:
+    """Rows of a file with quoted cells; a quoted cell may hold the delimiter but not a line end."""
+    rows = []
+    for number, line in zip(numbers, lines, strict=True):
+        try:
+            rows.append(next(csv.reader([line], delimiter=delimiter, strict=True, skipinitialspace=True)))
+        except (csv.Error, StopIteration) as error:
+            raise ValueError(f"{path}, line {number}: quotation marks do not match ({error})") from None
+    return rows
+
+
+def _has_header(cells: list[str], width: int, columns: tuple[str | int, str | int], by_name: bool) -> bool:
+    """Whether the first row names the columns (the rule is in the docstring of `load_graph`)."""
+    if by_name:
+        return True
+    if any(not 0 <= int(column) < width for column in columns):
+        return False  # the bad column is reported by `_column`
+    first = [cells[int(column)].strip() for column in columns]
+    if (first[0].lower(), first[1].lower()) in _HEADER_TITLES:
+        return True
+    if not any(map(_may_be_title, first)) or len(cells) == width:
+        return False
+    second = [cells[width + int(column)].strip() for column in columns]
+    if all(_NUMBER.fullmatch(cell) for cell in second):
+        return True
+    # Names of nodes do not tell, but the title of a column of numbers does.
+    return any(
+        cells[column].strip().lower() not in _MISSING
+        and _may_be_title(cells[column].strip())
+        and _NUMBER.fullmatch(cells[width + column].strip()) is not None
+        for column in range(width)
+        if column not in columns
+    )
+
+
+def _may_be_title(cell: str) -> bool:
+    """Whether a cell is no number, nor one in the eyes of others: inf, 1_000."""
+    try:
+        float(cell)
+    except ValueError:
+        return _NUMBER.fullmatch(cell.replace("_", "")) is None
+    return False
+
+
+def _column(path: Path, column: str | int, titles: list[str] | None, width: int) -> int:
+    if isinstance(column, str):
+        if titles is None or column not in titles:
+            have = "it has no header"
+            if titles is not None:
+                more = f" and {len(titles) - 10:,} more" if len(titles) > 10 else ""
+                have = f"its columns are {', '.join(map(short, titles[:10]))}{more}"
+            raise ValueError(
+                f"{path} has no column {short(column)}: {have}; columns may be given by position from 0"
+            )
+        return titles.index(column)
+    if not 0 <= column < width:
+        raise ValueError(f"{path} has no column {column}: it has {width} columns, counted from 0")
+    return column
+
+
+def _positions(ends: list[str]) -> tuple[np.ndarray, Sequence[Hashable]]:
+    """Position of every end in the list of distinct nodes, and that list."""
+    try:
+        numbers = list(map(int, ends))
+        # "007", "1_0" or "+1" are names and not the numbers 7, 10 and 1.
+        if list(map(str, numbers)) == ends:
+            nodes, positions = np.unique(np.array(numbers, dtype=np.int64), return_inverse=True)
+            return positions.astype(np.int64), nodes.tolist()
+    except (ValueError, OverflowError):
+        pass
+    return positions_of_names(ends)
+
+
+def _numbers(path: Path, cells: list[str], lines: list[int]) -> np.ndarray:
+    # Python reads "1_0" as 10, but no table of numbers means that.
+    if not any("_" in cell for cell in cells):
+        with suppress(ValueError):
+            return np.array(list(map(float, cells)))
+    for cell, line in zip(cells, lines, strict=True):
+        try:
+            bad = "_" in cell or float(cell) is None
+        except ValueError:
+            bad = True
+        if bad:
+            raise ValueError(f"{path}, line {line}: the weight must be a number, got {short(cell)}")
+    raise AssertionError("no cell is at fault")  # pragma: no cover
+
+
+# -- GML and GraphML -----------------------------------------------------------------------------------
+
+
+def read_gml(path: Path, memory_limit: int | None = None) -> Any:
+    """The networkx graph of a GML file.
+
+    Nodes are named by their labels where every node has one and they differ, else by their ids.
+    """
+    import networkx as nx
+
+    lines = read_text(path, _GML, memory_limit).split("\n")
+    with foreign(path, "GML file"):
+        graph = nx.parse_gml(lines, label="id")
+        labels = [data.get("label") for _, data in graph.nodes(data=True)]
+        named = all(isinstance(label, Hashable) and label is not None for label in labels)
+        if labels and named and len(set(labels)) == len(labels):
+            graph = nx.relabel_nodes(graph, dict(zip(graph, labels, strict=True)))
+    return graph
+
+
+def read_graphml(path: Path, memory_limit: int | None = None) -> Any:
+    """The networkx graph of a GraphML file in UTF-8, without document type or entities."""
+    import networkx as nx
+
+    text = read_text(path, _GRAPHML, memory_limit)
+    # Entities can expand to gigabytes or name other files, and need a document type, which GraphML never has.
+    forbidden = re.search("<!(DOCTYPE|ENTITY)", text, re.IGNORECASE)
+    if forbidden:
+        line = text.count("\n", 0, forbidden.start()) + 1
+        raise ValueError(f"{path}, line {line}: XML document types and entities are refused; remove them")
+    # The text is UTF-8 by now, whatever encoding its declaration names.
+    text = re.sub(r"^\s*<\?xml[^>]*\?>", "", text, count=1)
+    with foreign(path, "GraphML file"):
+        return nx.read_graphml(io.BytesIO(text.encode("utf-8")))

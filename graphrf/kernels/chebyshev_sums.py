@@ -1,0 +1,323 @@
+"""Sums of Chebyshev polynomials of a sparse matrix, times blocks of vectors, on several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base import checks
+from graphrf._base.threads import cached_property, ordered_map, thread_count
+from graphrf.kernels.loops import step_rows, sum_polynomials
+
+# Columns summed together: two lines of the cache on graphs whose panels stay in it, one on larger graphs.
+_WIDE, _NARROW = 16, 8
+_WIDE_NODES = 250_000
+# Multiply-adds of one product below which several threads are not worth their waiting for each other.
+_WORTH_THREADS = 1_000_000
+# Multiply-adds of a whole sum below which a pool of threads is not worth its start.
+_WORTH_POOL = 20_000_000
+
+_NO_UNITS = np.empty(0, dtype=np.int64)
+_EVERY_ROW = np.empty(0, dtype=np.int64)
+
+Result = TypeVar("Result")
+
+
+class Steps:
+    """Steps of recurrences with one sparse matrix, their rows shared by threads; close after use (`with`).
+
+    Parameters
+    ----------
+    matrix : scipy.sparse.csr_array, shape (N, N), float64
+    width : int
+        Columns of the blocks to come.
+    n_threads : int
+        At most so many threads; one where the work of a step is small. The bits do not depend on it.
+    """
+
+    def __init__(self, matrix: sp.csr_array, width: int, n_threads: int) -> None:
+        self._arrays = matrix.indptr, matrix.indices, matrix.data
+        self._none = np.empty((0, width))
+        self._n = n_threads if _worth_threads(matrix, width) else 1
+        self._pool = ThreadPoolExecutor(self._n, thread_name_prefix="graphrf") if self._n > 1 else None
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def step(
+        self,
+        scale: float,
+        now: np.ndarray,
+        sign: float,
+        before: np.ndarray,
+        value: float = 0.0,
+        v: np.ndarray | None = None,
+        units: np.ndarray = _NO_UNITS,
+        rows: tuple[int, int] | None = None,
+    ) -> None:
+        """Rows of before <- scale matrix now + sign before + value v; see `step_rows`."""
+        first, last = (0, before.shape[0]) if rows is None else rows
+        added = self._none if v is None or value == 0 else v
+
+        def share(first: int, last: int) -> None:
+            step_rows(first, last, *self._arrays, scale, now, sign, before, value, added, units)
+
+        if self._pool is None:
+            share(first, last)
+        else:
+            bounds = self._shares(first, last)
+            list(self._pool.map(share, bounds[:-1], bounds[1:]))
+
+    def _shares(self, first: int, last: int) -> list[int]:
+        """Bounds of runs of rows with about as many non-zeros each."""
+        indptr = self._arrays[0]
+        low, high = int(indptr[first]), int(indptr[last])
+        wanted = [low + (high - low) * t // self._n for t in range(1, self._n)]
+        inner = np.searchsorted(indptr, np.array(wanted, dtype=indptr.dtype))
+        return [first, *np.clip(inner, first, last).tolist(), last]
+
+
+class Expansion:
+    r"""sum_k c_k T_k(M) for a symmetric sparse matrix M, as a function of blocks of vectors.
+
+    Parameters
+    ----------
+    doubled : scipy.sparse.csr_array, shape (N, N), float64
+        2 M.
+    coefficients : ndarray, shape (degree + 1,)
+        c_k.
+    n_threads : int, optional
+        Default the cores at hand. The bits do not depend on it, nor on the columns beside a column.
+
+    Notes
+    -----
+    Columns are multiplied in panels of 16 (8 above 250,000 nodes, and what is left). Threads take panels of
+    their own where there are enough of them and they are small, else share the rows of one panel. Memory: three
+    panels of N numbers a column for each thread that has its own, or for all.
+    """
+
+    def __init__(self, doubled: sp.csr_array, coefficients: np.ndarray, n_threads: int | None = None) -> None:
+        self._doubled = doubled
+        self._c = np.ascontiguousarray(coefficients, dtype=np.float64)
+        self._threads = thread_count(n_threads)
+        self._n_nodes = int(doubled.shape[0])
+        self._width = _WIDE if self._n_nodes <= _WIDE_NODES else _NARROW
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """c_k, shape (degree + 1,)."""
+        return self._c
+
+    @property
+    def degree(self) -> int:
+        """Products that a vector takes."""
+        return self._c.size - 1
+
+    def __call__(self, v: np.ndarray) -> np.ndarray:
+        """The sum times v, float64 of shape (N,) or (N, p); a new array of that shape."""
+        columns = v.reshape(self._n_nodes, v[:1].size)
+        result = np.empty(columns.shape)
+
+        def fill(part: slice, n_threads: int) -> None:
+            result[:, part] = self._of_panel(_own(columns[:, part]), n_threads)
+
+        for _ in self._over_panels(columns.shape[1], fill):
+            pass
+        return result.reshape(v.shape)
+
+    def of_units(self, nodes: np.ndarray, use: Callable[[np.ndarray], Result]) -> Iterator[tuple[slice, Result]]:
+        """What `use` makes of the columns that belong to `nodes`, panel by panel, shape (N, at most 16).
+
+        Where the nodes of a panel lie close together in a graph whose edges join near positions (grids, meshes),
+        only the rows that products reach are made. Sorted nodes are best.
+        """
+
+        def panel(part: slice, n_threads: int) -> tuple[slice, Result]:
+            return part, use(self._of_unit_panel(nodes[part], n_threads))
+
+        yield from self._over_panels(nodes.size, panel)
+
+    def quadratic_forms(self, z: np.ndarray) -> np.ndarray:
+        """The forms z_j^T (sum_k c_k T_k) z_j of the columns, shape (p,), with half as many products."""
+
+        def panel(part: slice, n_threads: int) -> np.ndarray:
+            return self._forms_of_panel(_own(z[:, part]), n_threads)
+
+        return np.concatenate([np.empty(0), *self._over_panels(z.shape[1], panel)])
+
+    def _over_panels(self, n_columns: int, task: Callable[[slice, int], Result]) -> Iterator[Result]:
+        """Results of `task` over the columns of every panel and its number of threads."""
+        parts = [slice(start, min(start + self._width, n_columns)) for start in range(0, n_columns, self._width)]
+        shared = _worth_threads(self._doubled, self._width) and (
+            len(parts) < 2 * self._threads or self._width == _NARROW
+        )
+        if shared:
+            yield from (task(part, self._threads) for part in parts)
+        else:
+            small = self._doubled.nnz * n_columns * self.degree < _WORTH_POOL
+            yield from ordered_map(lambda part: task(part, 1), parts, 1 if small else self._threads)
+
+    def _of_panel(self, v: np.ndarray, n_threads: int) -> np.ndarray:
+        now, before = _zeros(*v.shape), _zeros(*v.shape)
+        np.multiply(v, self._c[-1], out=now)
+        return self._sum(now, before, v, _NO_UNITS, _EVERY_ROW, _EVERY_ROW, (0, self._n_nodes), n_threads)
+
+    def _of_unit_panel(self, units: np.ndarray, n_threads: int) -> np.ndarray:
+        now, before = _zeros(self._n_nodes, units.size), _zeros(self._n_nodes, units.size)
+        now[units, np.arange(units.size)] = self._c[-1]
+        units = np.ascontiguousarray(units, dtype=np.int64)
+        rows = int(units.min()), int(units.max()) + 1
+        return self._sum(now, before, now[:0], units, *self._reach, rows, n_threads)
+
+    def _sum(
+        self,
+        now: np.ndarray,
+        before: np.ndarray,
+        v: np.ndarray,
+        units: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: tuple[int, int],
+        n_threads: int,
+    ) -> np.ndarray:
+        """Clenshaw's recurrence: `sum_polynomials` on one thread, its loop here on several."""
+        first, last = rows
+        matrix = self._doubled
+        if n_threads == 1 or not _worth_threads(matrix, now.shape[1]):
+            sum_polynomials(
+                first, last, low, high, matrix.indptr, matrix.indices, matrix.data, self._c, now, before, v, units
+            )
+            return now if self.degree % 2 == 0 else before
+        with Steps(matrix, now.shape[1], n_threads) as steps:
+            for k in range(self.degree - 1, -1, -1):
+                if low.size:
+                    first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
+                scale = 1.0 if k else 0.5
+                steps.step(scale, now, -1.0, before, float(self._c[k]), v, units, (first, last))
+                now, before = before, now
+        return now
+
+    def _forms_of_panel(self, z: np.ndarray, n_threads: int) -> np.ndarray:
+        c = self._c
+        norm = _column_products(z, z)
+        forms = c[0] * norm
+        if c.size == 1:
+            return np.asarray(forms)
+        before, now = _zeros(*z.shape), _zeros(*z.shape)
+        before[:] = z
+        with Steps(self._doubled, z.shape[1], n_threads) as steps:
+            steps.step(0.5, z, 0.0, now)
+            first = _column_products(z, now)  # z^T T_1 z
+            forms += c[1] * first
+            for k in range(1, c.size // 2 + 1):  # now is T_k z, before T_{k-1} z
+                if k > 1:
+                    steps.step(1.0, now, -1.0, before)
+                    now, before = before, now
+                    if 2 * k - 1 < c.size:  # T_{2k-1} = 2 T_k T_{k-1} - T_1
+                        forms += c[2 * k - 1] * (2 * _column_products(now, before) - first)
+                if 2 * k < c.size:  # T_{2k} = 2 T_k^2 - 1
+                    forms += c[2 * k] * (2 * _column_products(now, now) - norm)
+        return np.asarray(forms)
+
+    @cached_property
+    def _reach(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the rows that a product reaches, by the first and the last row of a vector; shape (N,) each.
+
+        Vectors that vanish outside rows a .. b - 1 have products that vanish outside low[a] .. high[b - 1] - 1.
+        """
+        indptr, indices = self._doubled.indptr, self._doubled.indices
+        low = np.arange(self._n_nodes, dtype=np.int64)
+        high = low + 1
+        filled = np.flatnonzero(np.diff(indptr))
+        if filled.size:
+            starts = indptr[filled]
+            low[filled] = np.minimum(low[filled], np.minimum.reduceat(indices, starts))
+            high[filled] = np.maximum(high[filled], np.maximum.reduceat(indices, starts) + 1)
+        return np.minimum.accumulate(low[::-1])[::-1].copy(), np.maximum.accumulate(high)
+
+
+def chebyshev_step(
+    doubled: sp.csr_array, now: np.ndarray, before: np.ndarray, n_threads: int | None = None
+) -> None:
+    r"""In place, before <- 2 M now - before: with T_k(M) v and T_{k-1}(M) v it makes T_{k+1}(M) v.
+
+    Parameters
+    ----------
+    doubled : scipy.sparse.csr_array, shape (N, N), float64
+        2 M.
+    now, before : ndarray, shape (N,) or (N, p), float64, C-contiguous
+        `before` is overwritten. Blocks of 8 or 16 columns take the least time a column.
+    n_threads : int, optional
+        At most so many threads share the rows; default the cores at hand. The bits do not depend on it.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit, or share memory.
+
+    Notes
+    -----
+    Time: one pass over the matrix and the two blocks, with 2 nnz p operations. Nothing is allocated.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> before, now = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    >>> chebyshev_step(sp.csr_array([[0.0, 2.0], [2.0, 0.0]]), now, before)
+    >>> before
+    array([1., 0.])
+    """
+    n = doubled.shape[0]
+    for name, array in (("now", now), ("before", before)):
+        if array.dtype != np.float64 or array.ndim not in (1, 2) or not array.flags.c_contiguous:
+            raise ValueError(
+                f"`{name}` must be C-contiguous float64, (N,) or (N, p), got {checks.describe(array)}"
+            )
+    if now.shape != before.shape or now.shape[0] != n:
+        raise ValueError(f"`now` and `before` must have one shape and {n} rows, got {now.shape}, {before.shape}")
+    if np.may_share_memory(now, before):
+        raise ValueError("`now` and `before` must not share memory")
+    width = now[:1].size
+    with Steps(doubled, width, thread_count(n_threads)) as steps:
+        steps.step(1.0, now.reshape(n, width), -1.0, before.reshape(n, width))
+
+
+def doubled_matrix(walk: sp.csr_array, low: float, high: float) -> sp.csr_array:
+    """2 M = 2 (W - middle) / half-length for a walk matrix W with eigenvalues in [low, high]."""
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    if middle:
+        walk = walk - middle * sp.eye_array(walk.shape[0], format="csr")
+    doubled = sp.csr_array(walk * (2.0 / half))
+    if doubled.nnz <= np.iinfo(np.int32).max:
+        indices = doubled.indices.astype(np.int32, copy=False), doubled.indptr.astype(np.int32, copy=False)
+        doubled = sp.csr_array((doubled.data, *indices), shape=doubled.shape)
+    return doubled
+
+
+def _worth_threads(matrix: sp.csr_array, width: int) -> bool:
+    return bool(matrix.nnz * width >= _WORTH_THREADS)
+
+
+def _own(block: np.ndarray) -> np.ndarray:
+    """The block itself where the loops can read it without being compiled anew, else a copy."""
+    return block if block.flags.c_contiguous and block.flags.writeable else block.copy(order="C")
+
+
+def _zeros(n: int, width: int) -> np.ndarray:
+    """Zeros, shape (n, width), that begin with a line of the cache: rows of 8 then take one line, not two."""
+    memory: Any = np.zeros(n * width + 8)
+    skipped = -memory.ctypes.data % 64 // 8
+    return np.asarray(memory[skipped : skipped + n * width].reshape(n, width))
+
+
+def _column_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """<a_j, b_j> for every column."""
+    return np.einsum("ij,ij->j", a, b)

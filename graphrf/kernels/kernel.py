@@ -1,0 +1,334 @@
+"""The base class of node kernels: checks, truncation lengths and dense matrices, once for all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.memory import require_memory
+from graphrf.graph.graph import LAPLACIANS, Graph, require_graph
+
+_LARGEST_DENSE = 20_000
+# Of an entry of the Laplacian, its eigenvectors and what LAPACK works with; measured.
+_DENSE_BYTES = 40
+# Roots and squares of what is smaller or larger than e^this leave float64.
+_LARGEST_LOG = 690.0
+# The share of a dense kernel's norm that rounding may take unsaid.
+_UNSAID = 1e-6
+# The Laplacian's eigenvalues lie between 0 and this many times its scale.
+_RANGE = {"normalized": 2.0, "combinatorial": 1.0}
+_WAY_OUT = "lower its power (`power`, `nu`, `steps`), or bring lengthscale, alpha or coefficients closer to 1"
+
+Function = Callable[[np.ndarray, float], np.ndarray]
+
+
+@dataclass(frozen=True, repr=False)
+class Kernel:
+    r"""What every node kernel offers; an immutable object that holds hyperparameters and no graph.
+
+    A kernel of your own supplies `hyperparameters` and, for a checked scale s, `_taylor(n, s)`,
+    `_modulation(n, s)`, `_jacobian(n, s)`, `_tail(length, s)`, `_spectrum(eigenvalues, s)` and
+    `_root_spectrum(eigenvalues, s)`; all else follows. The series must have sum |f_k| finite. `_log_slopes`
+    spares training long sums of powers.
+
+    Coefficients depend on the scale s. For the normalized Laplacian it is 1 and may be left out; for the
+    combinatorial one it depends on the graph: pass `scale=graph.laplacian_scale("combinatorial")`.
+    """
+
+    laplacian: str = field(default="normalized", kw_only=True)
+
+    def __post_init__(self) -> None:
+        checks.choice("laplacian", self.laplacian, LAPLACIANS)
+
+    # -- what a kernel supplies ------------------------------------------------------------------
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        """The trainable hyperparameters and their values, in the order of `modulation_jacobian`."""
+        raise NotImplementedError
+
+    def _taylor(self, n: int, scale: float) -> np.ndarray:
+        raise NotImplementedError
+
+    def _modulation(self, n: int, scale: float) -> np.ndarray:
+        raise NotImplementedError
+
+    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+        raise NotImplementedError
+
+    def _tail(self, length: int, scale: float) -> float:
+        raise NotImplementedError
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        raise NotImplementedError
+
+    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        raise NotImplementedError
+
+    def _log_slopes(self, eigenvalues: np.ndarray) -> np.ndarray | None:
+        """d log g / d(hyperparameter), shape (len(eigenvalues), number of hyperparameters), finite.
+
+        None: not in closed form; derivatives are then sums of the series of `_jacobian`.
+        """
+        return None
+
+    def _nth_root(self, n: int) -> Kernel:
+        """R with R^n = K, n > 1."""
+        raise ValueError(
+            f"`kernel` must have a root R with R^{n} = K in closed form, which {self!r} has not; Diffusion, "
+            "RegularizedLaplacian and Matern have one for every n, PStepRandomWalk where n divides its steps"
+        )
+
+    def _check_scale(self, scale: float) -> None:
+        """Raise `ValueError` where the hyperparameters do not fit the scale."""
+
+    # -- coefficients ----------------------------------------------------------------------------
+
+    def taylor(self, n: int, scale: float | None = None) -> np.ndarray:
+        """The coefficients alpha_0 .. alpha_{n-1} of K in powers of W, shape (n,), float64."""
+        return self._finite(self._taylor, checks.integer("n", n, low=1), self._scale(scale))
+
+    def modulation(self, n: int, scale: float | None = None) -> np.ndarray:
+        """The coefficients f_0 .. f_{n-1} of F in powers of W (K = F F^T), shape (n,), float64."""
+        return self._finite(self._modulation, checks.integer("n", n, low=1), self._scale(scale))
+
+    def modulation_jacobian(self, n: int, scale: float | None = None) -> np.ndarray:
+        """df_k / d(hyperparameter), shape (n, number of hyperparameters), float64."""
+        return self._finite(self._jacobian, checks.integer("n", n, low=1), self._scale(scale))
+
+    def modulation_tail(self, length: int, scale: float | None = None) -> float:
+        """sum_{k > length} |f_k|: the error in operator norm of F cut after `length` steps.
+
+        `length = -1` gives the total A. K itself is then off by at most tail (2 A - tail).
+        """
+        return self._finite(self._tail, checks.integer("length", length, low=-1), self._scale(scale))
+
+    def truncation_length(self, tol: float = 1e-3, scale: float | None = None) -> int:
+        """The smallest length L with sum_{k>L} |f_k| <= tol * sum_k |f_k|."""
+        tol = checks.number("tol", tol, low=0, high=1, include_low=False)
+        scale = self._scale(scale)
+
+        def tail(length: int) -> float:
+            return float(self._finite(self._tail, length, scale))
+
+        bound = tol * tail(-1)
+        if tail(0) <= bound:
+            return 0
+        low, high = 0, 1  # tail(low) > bound throughout, tail(high) <= bound in the end
+        while tail(high) > bound:
+            low, high = high, 2 * high
+            if high > 2**53:
+                raise ValueError(f"`tol` must be larger for {self!r}: more than 2^53 steps are needed")
+        while high - low > 1:
+            middle = (low + high) // 2
+            if tail(middle) > bound:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def root(self, n: int) -> Kernel:
+        r"""The kernel R with R^n = K, on the same Laplacian: what each of n factors of a product estimates.
+
+        ================================== ================================================
+        `Diffusion(l)`                     `Diffusion(l / sqrt(n))`
+        `RegularizedLaplacian(l, p)`       `RegularizedLaplacian(l, p / n)`
+        `Matern(nu, l)`                    `Matern(nu / n, l / sqrt(n))`, kappa being the same
+        `PStepRandomWalk(alpha, p)`        `PStepRandomWalk(alpha, p / n)`, where n divides p
+        ================================== ================================================
+
+        R is positive semi-definite, as K is, and has an F of its own: F_R^n = F, the symmetric root of K. So
+        `kernel.root(2)` is F seen as a kernel.
+
+        Parameters
+        ----------
+        n : int
+            At least 1; 1 gives the kernel itself.
+
+        Raises
+        ------
+        ValueError
+            If the kernel has no such root in closed form. A root of `PStepRandomWalk` with an odd number of
+            steps needs a larger alpha on the combinatorial Laplacian than one with an even number: that is
+            checked when the scale or graph is known.
+
+        Examples
+        --------
+        >>> import graphrf as grf
+        >>> grf.Diffusion(lengthscale=8.0).root(4)
+        Diffusion(lengthscale=4.0)
+        """
+        n = checks.integer("n", n, low=1)
+        return self if n == 1 else self._nth_root(n)
+
+    # -- spectra and dense matrices --------------------------------------------------------------
+
+    def spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
+        r"""g at eigenvalues of the Laplacian, K = U g(Lambda) U^T; same shape, float64; `scale` as above."""
+        return self._finite(self._spectrum, np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
+
+    def root_spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
+        r"""The eigenvalues of F, whose squares are `spectrum`; same shape, float64."""
+        return self._finite(self._root_spectrum, np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
+
+    def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
+        """The lower bound of each hyperparameter, itself excluded when training; 0 unless said otherwise."""
+        self._scale(scale)
+        return dict.fromkeys(self.hyperparameters, 0.0)
+
+    def check_graph(self, graph: Graph) -> float:
+        """Check that the kernel exists on a graph, and return the graph's scale s."""
+        require_graph(graph).require_undirected(f"the kernel {self!r}")
+        scale = graph.laplacian_scale(self.laplacian)
+        self._check_scale(scale)
+        return scale
+
+    def dense(self, graph: Graph) -> np.ndarray:
+        """The exact kernel matrix, shape (N, N), float64, by eigendecomposition of the dense Laplacian.
+
+        O(N^3) time and about 40 N^2 bytes; beyond 20,000 nodes use `graphrf.apply_kernel`. A `UserWarning` says so
+        where rounding of the eigenvalues may move it by more than a millionth of its norm: with huge lengthscales
+        on graphs that a few light edges hold together.
+        """
+        return self._dense(graph, root=False)
+
+    def dense_root(self, graph: Graph) -> np.ndarray:
+        """The exact symmetric F with K = F F^T, shape (N, N), float64; cost as `dense`."""
+        return self._dense(graph, root=True)
+
+    def _dense(self, graph: Graph, root: bool) -> np.ndarray:
+        scale = self.check_graph(graph)
+        needed = _DENSE_BYTES * graph.n_nodes**2
+        if graph.n_nodes > _LARGEST_DENSE:
+            raise ValueError(
+                f"a dense kernel matrix is made for at most {_LARGEST_DENSE} nodes, got {graph.n_nodes} (it would "
+                f"need {needed / 2**30:.0f} GiB); graphrf.apply_kernel multiplies by it without forming it"
+            )
+        require_memory(
+            needed,
+            f"a dense kernel matrix of {graph.n_nodes} nodes",
+            "graphrf.apply_kernel multiplies by it without forming it",
+        )
+        laplacian = graph.laplacian(self.laplacian == "normalized").toarray()
+        eigenvalues, vectors = np.linalg.eigh(laplacian)
+        eigenvalues = cleaned_eigenvalues(eigenvalues, graph, self.laplacian)
+        function = self._root_spectrum if root else self._spectrum
+        values = self._finite(function, eigenvalues, scale)
+        self.warn_of_rounding(graph, eigenvalues, values, root=root, stacklevel=4)
+        product = (vectors * values) @ vectors.T
+        return np.asarray(0.5 * (product + product.T))
+
+    def warn_of_rounding(
+        self, graph: Graph, eigenvalues: np.ndarray, values: np.ndarray, *, root: bool = False, stacklevel: int = 3
+    ) -> None:
+        """Warn where rounding of the decomposition moves g(L), or F, by more than a millionth of its norm.
+
+        Rounding adds some E to L. To first order that moves g(L) by at most |E| times the largest divided
+        difference of g between two eigenvalues (Daleckii and Krein), which is one of neighbours, or a slope;
+        those of the null space are 0 exactly. `eigenvalues` are those of `cleaned_eigenvalues`.
+        """
+        scale = graph.laplacian_scale(self.laplacian)
+        function = self._root_spectrum if root else self._spectrum
+        top = _RANGE[self.laplacian] * scale
+        null = _nullity(graph)
+        rounding = eigenvalues.size * np.finfo(np.float64).eps * top
+        own = eigenvalues[null:]
+        ends = np.clip(np.concatenate([own - rounding, own + rounding]), 0.0, top)
+        below, above = np.split(self._finite(function, ends, scale), 2)
+        gaps = np.maximum(np.diff(eigenvalues[null - 1 :]), rounding)
+        moved = np.abs(np.diff(values[null - 1 :])) * (rounding / gaps)
+        lost = max(moved.max(initial=0.0), np.abs(above - below).max(initial=0.0))
+        size = float(np.abs(values).max())
+        if lost > _UNSAID * size:
+            warnings.warn(
+                f"the eigenvalues of this graph's Laplacian are known to {rounding:.1g} only, where {self!r} is "
+                f"so steep that its matrix may be off by {lost / size if lost < size else 1:.1g} of its norm; "
+                "shorten the lengthscale, or bring the weights closer together",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+
+    # -- as a Python object ----------------------------------------------------------------------
+
+    def replace(self, **changes: Any) -> Self:
+        """This kernel with some arguments changed."""
+        return dataclasses.replace(self, **changes)
+
+    def __repr__(self) -> str:
+        shown = [f for f in dataclasses.fields(self) if f.name != "laplacian"]
+        arguments = [f"{f.name}={getattr(self, f.name)!r}" for f in shown]
+        if self.laplacian != "normalized":
+            arguments.append(f"laplacian={self.laplacian!r}")
+        return f"{type(self).__name__}({', '.join(arguments)})"
+
+    def _scale(self, scale: float | None) -> float:
+        if self.laplacian == "normalized":
+            if scale is not None and scale != 1:
+                raise ValueError(f"`scale` must be 1 for the normalized Laplacian, got {scale}")
+            checked = 1.0
+        elif scale is None:
+            raise ValueError(
+                "`scale` must be given for the combinatorial Laplacian, whose coefficients depend on the "
+                'graph: pass scale=graph.laplacian_scale("combinatorial")'
+            )
+        else:
+            checked = checks.number("scale", scale, low=0, include_low=False)
+        self._check_scale(checked)
+        return checked
+
+    def _finite(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What `function` returns, once it is known to be finite."""
+        try:
+            with np.errstate(all="ignore"):
+                values = function(*arguments)
+                sound = np.isfinite(values).all()
+        except (OverflowError, ZeroDivisionError):
+            sound = False
+        if not sound:
+            raise ValueError(f"{self!r} leaves the range of float64 on this graph: {_WAY_OUT}")
+        return values
+
+    def _check_size(self, log_size: float) -> None:
+        """Raise `ValueError` where the largest eigenvalue of K, given by its logarithm, leaves float64."""
+        if not abs(log_size) < _LARGEST_LOG:
+            raise ValueError(
+                f"{self!r} leaves the range of float64: its largest eigenvalue is "
+                f"10^{log_size / math.log(10):.0f}; {_WAY_OUT}"
+            )
+
+    def _positive(self, *names: str) -> None:
+        """Check fields that must be positive numbers, and store them as floats."""
+        for name in names:
+            checked = checks.number(name, getattr(self, name), low=0, include_low=False)
+            if name == "lengthscale":  # its square must be a number
+                checks.number(name, checked, low=1e-150, high=1e150)
+            object.__setattr__(self, name, checked)
+
+
+def cleaned_eigenvalues(eigenvalues: np.ndarray, graph: Graph, laplacian: str) -> np.ndarray:
+    """Computed eigenvalues of a dense Laplacian, ascending, within their range and 0 where they are.
+
+    As many are 0 as the graph has components; what rounding leaves of them is much to a steep kernel.
+    """
+    cleaned = np.clip(eigenvalues, 0.0, _RANGE[laplacian] * graph.laplacian_scale(laplacian))
+    cleaned[: _nullity(graph)] = 0.0
+    return cleaned
+
+
+def _nullity(graph: Graph) -> int:
+    """The dimension of a Laplacian's null space: the number of components."""
+    return int(graph.components().max()) + 1
+
+
+def require_kernel(kernel: Any) -> Kernel:
+    """`kernel`, once it is known to be a `Kernel`: the check at the door of all that takes one."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(checks.not_a_kernel(kernel))
+    return kernel

@@ -1,0 +1,434 @@
+r"""Node kernels as power series in the walk matrix: coefficients, their root, and exact dense matrices.
+
+A kernel is K = g(L) for a graph Laplacian L = s (I - W); W is the walk matrix (`Graph.walk_matrix`), s its
+scale (`Graph.laplacian_scale`): 1 for the normalized Laplacian, c = 2 max(D) for the combinatorial one. So
+
+.. math:: K = \sum_r \alpha_r W^r = F F^\top, \quad F = \sum_r f_r W^r, \quad \sum_{i+j=r} f_i f_j = \alpha_r.
+
+alpha is `taylor`, f the `modulation`: both come in closed form, in logarithms where they would underflow.
+The general construction is that of Reid et al. 2024, "Variance-Reducing Couplings for Random Features",
+Appendix C.1 and Table 5 (which writes W for the adjacency matrix; here it is the walk matrix).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse.linalg
+
+from graphrf._base import checks
+from graphrf.graph.graph import Graph
+from graphrf.kernels import coefficients
+from graphrf.kernels.given import LearnedModulation, PowerSeries
+from graphrf.kernels.kernel import Kernel
+
+__all__ = [
+    "Diffusion",
+    "InverseCosine",
+    "Kernel",
+    "LearnedModulation",
+    "Matern",
+    "PStepRandomWalk",
+    "PowerSeries",
+    "RegularizedLaplacian",
+]
+
+
+@dataclass(frozen=True, repr=False)
+class Diffusion(Kernel):
+    r"""The diffusion (heat) kernel.
+
+    .. math:: K = \exp(-\tfrac{\ell^2}{2} L), \quad \alpha_r = e^{-x} x^r / r!, \; x = s \ell^2 / 2,
+              \quad f_r = e^{-y} y^r / r!, \; y = s \ell^2 / 4.
+
+    Parameters
+    ----------
+    lengthscale : float
+        l > 0: roughly the distance, in steps, over which the kernel is correlated.
+    laplacian : "normalized" or "combinatorial"
+
+    References
+    ----------
+    Kondor and Lafferty 2002, "Diffusion kernels on graphs and other discrete structures".
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> kernel = grf.Diffusion(lengthscale=2.0)
+    >>> kernel.modulation(4).round(4)
+    array([0.3679, 0.3679, 0.1839, 0.0613])
+    >>> kernel.truncation_length(1e-3)
+    5
+    """
+
+    lengthscale: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._positive("lengthscale")
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        return {"lengthscale": self.lengthscale}
+
+    def _mean(self, scale: float) -> float:
+        return scale * self.lengthscale**2 / 4
+
+    def _taylor(self, n: int, scale: float) -> np.ndarray:
+        return coefficients.poisson(n, 2 * self._mean(scale))
+
+    def _modulation(self, n: int, scale: float) -> np.ndarray:
+        return coefficients.poisson(n, self._mean(scale))
+
+    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+        # d log f_r / dl = (2 / l) (r - y)
+        slope = (np.arange(n) - self._mean(scale)) * (2 / self.lengthscale)
+        return (self._modulation(n, scale) * slope)[:, None]
+
+    def _tail(self, length: int, scale: float) -> float:
+        return coefficients.poisson_tail(length, self._mean(scale))
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return np.asarray(np.exp(-0.5 * self.lengthscale**2 * eigenvalues))
+
+    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return np.asarray(np.exp(-0.25 * self.lengthscale**2 * eigenvalues))
+
+    def _log_slopes(self, eigenvalues: np.ndarray) -> np.ndarray:
+        return -self.lengthscale * eigenvalues[:, None]
+
+    def _nth_root(self, n: int) -> Diffusion:
+        return self.replace(lengthscale=self.lengthscale / math.sqrt(n))
+
+
+class _InversePower(Kernel):
+    r"""K = (c I + t L)^-q: what the regularized Laplacian and the Matérn kernel share.
+
+    .. math:: \alpha_r = (c + s t)^{-q} \frac{(q)_r}{r!} a^r, \; a = \frac{s t}{c + s t};
+              \quad f_r \text{ the same with } q/2 \text{ for } q.
+    """
+
+    @property
+    def _coefficients(self) -> tuple[float, float, float]:
+        """c, t and q."""
+        raise NotImplementedError
+
+    def _check_scale(self, scale: float) -> None:
+        c, _, q = self._coefficients
+        self._check_size(-q * math.log(c))
+
+    def _series(self, n: int, scale: float, share: float) -> np.ndarray:
+        c, t, q = self._coefficients
+        return np.asarray(c ** (-share * q) * coefficients.negative_binomial(n, share * q, scale * t / c))
+
+    def _taylor(self, n: int, scale: float) -> np.ndarray:
+        return self._series(n, scale, 1.0)
+
+    def _modulation(self, n: int, scale: float) -> np.ndarray:
+        return self._series(n, scale, 0.5)
+
+    def _tail(self, length: int, scale: float) -> float:
+        c, t, q = self._coefficients
+        return c ** (-0.5 * q) * coefficients.negative_binomial_tail(length, 0.5 * q, scale * t / c)
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        c, t, q = self._coefficients
+        return np.asarray((c + t * eigenvalues) ** -q)
+
+    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        c, t, q = self._coefficients
+        return np.asarray((c + t * eigenvalues) ** (-0.5 * q))
+
+
+@dataclass(frozen=True, repr=False)
+class RegularizedLaplacian(_InversePower):
+    r"""The (power of the) regularized Laplacian kernel.
+
+    .. math:: K = (I + \ell^2 L)^{-p}, \quad \alpha_r = (1+b)^{-p} \frac{(p)_r}{r!} a^r, \;
+              b = s \ell^2, \; a = \frac{b}{1+b}; \quad f_r \text{ the same with } p/2 \text{ for } p.
+
+    (p)_r is the rising factorial.
+
+    Parameters
+    ----------
+    lengthscale, power : float
+        l > 0 and p > 0. p = 2 is the paper's "2-regularised Laplacian".
+    laplacian : "normalized" or "combinatorial"
+
+    References
+    ----------
+    Smola and Kondor 2003, "Kernels and regularization on graphs".
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.RegularizedLaplacian(lengthscale=1.0, power=2.0).modulation(4)
+    array([0.5   , 0.25  , 0.125 , 0.0625])
+    """
+
+    lengthscale: float = 1.0
+    power: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._positive("lengthscale", "power")
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        return {"lengthscale": self.lengthscale, "power": self.power}
+
+    @property
+    def _coefficients(self) -> tuple[float, float, float]:
+        return 1.0, self.lengthscale**2, self.power
+
+    def _log_slopes(self, eigenvalues: np.ndarray) -> np.ndarray:
+        odds = self.lengthscale**2 * eigenvalues
+        in_lengthscale = (-2 * self.power / self.lengthscale) * (odds / (1 + odds))
+        return np.stack([in_lengthscale, -np.log1p(odds)], axis=1)
+
+    def _nth_root(self, n: int) -> RegularizedLaplacian:
+        return self.replace(power=self.power / n)
+
+    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+        half, odds = self.power / 2, scale * self.lengthscale**2
+        in_lengthscale = (np.arange(n) - half * odds) * (2 / (self.lengthscale * (1 + odds)))
+        in_power = 0.5 * (coefficients.harmonic(n, half) - math.log1p(odds))
+        return self._modulation(n, scale)[:, None] * np.stack([in_lengthscale, in_power], axis=1)
+
+
+@dataclass(frozen=True, repr=False)
+class Matern(_InversePower):
+    r"""The Matérn kernel on a graph.
+
+    .. math:: K = \left(\kappa I + L\right)^{-\nu}, \; \kappa = \frac{2\nu}{\ell^2}, \quad
+              \alpha_r = (\kappa+s)^{-\nu} \frac{(\nu)_r}{r!} a^r, \; a = \frac{s}{\kappa+s}; \quad
+              f_r \text{ the same with } \nu/2 \text{ for } \nu.
+
+    Parameters
+    ----------
+    nu, lengthscale : float
+        Smoothness and lengthscale, both > 0.
+    laplacian : "normalized" or "combinatorial"
+
+    Notes
+    -----
+    RegularizedLaplacian(l, p) = l^(-2p) Matern(nu=p, lengthscale=sqrt(2p) l). The variance is far from 1
+    (kappa^-nu at most): Gaussian processes scale it away.
+
+    References
+    ----------
+    Borovitskiy et al. 2021, "Matérn Gaussian processes on graphs".
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.Matern(nu=2.0, lengthscale=2.0).modulation(4)
+    array([0.5   , 0.25  , 0.125 , 0.0625])
+    """
+
+    nu: float = 1.5
+    lengthscale: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._positive("nu", "lengthscale")
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        return {"nu": self.nu, "lengthscale": self.lengthscale}
+
+    @property
+    def _coefficients(self) -> tuple[float, float, float]:
+        return 2 * self.nu / self.lengthscale**2, 1.0, self.nu
+
+    def _log_slopes(self, eigenvalues: np.ndarray) -> np.ndarray:
+        kappa, _, nu = self._coefficients
+        share = kappa / (kappa + eigenvalues)
+        return np.stack([-np.log(kappa + eigenvalues) - share, (2 * nu / self.lengthscale) * share], axis=1)
+
+    def _nth_root(self, n: int) -> Matern:
+        return self.replace(nu=self.nu / n, lengthscale=self.lengthscale / math.sqrt(n))
+
+    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+        # log f_r = -(q + r) log(kappa + s) + r log s + log (q)_r / r!, q = nu / 2
+        kappa, _, nu = self._coefficients
+        half = nu / 2
+        in_log_kappa = -(half + np.arange(n)) * (kappa / (kappa + scale))
+        in_half = coefficients.harmonic(n, half) - math.log(kappa + scale)
+        in_nu = in_log_kappa / nu + 0.5 * in_half
+        in_lengthscale = in_log_kappa * (-2 / self.lengthscale)
+        return self._modulation(n, scale)[:, None] * np.stack([in_nu, in_lengthscale], axis=1)
+
+
+@dataclass(frozen=True, repr=False)
+class PStepRandomWalk(Kernel):
+    r"""The p-step random walk kernel.
+
+    .. math:: K = (\alpha I - L)^p, \quad \alpha_r = \binom{p}{r} u^{p-r} s^r, \; u = \alpha - s; \quad
+              f_r = \binom{p/2}{r} u^{p/2-r} s^r.
+
+    Parameters
+    ----------
+    alpha : float
+        Normalized Laplacian: alpha >= 2. Combinatorial: alpha >= the largest eigenvalue of L if `steps` is
+        even, alpha >= 2 c if it is odd (c = 2 max(D)); these are checked when the scale or graph is known.
+        As a hyperparameter alpha is trained above `hyperparameter_bounds` only.
+    steps : int
+        p >= 1. Even: F is the finite series (alpha I - L)^(p/2). Odd: f is infinite and signed, and converges
+        only for u >= s.
+    laplacian : "normalized" or "combinatorial"
+
+    Notes
+    -----
+    With odd p at alpha = 2, K is singular at the eigenvalue 2 and |f_r| ~ r^(-p/2-1): for the default
+    tolerance of `truncation_length` p = 1 needs 79,578 steps, p = 3 needs 21. A larger alpha makes the decay
+    geometric, with ratio s / u.
+
+    References
+    ----------
+    Smola and Kondor 2003, "Kernels and regularization on graphs".
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.PStepRandomWalk(alpha=3.0, steps=4).modulation(4)
+    array([4., 4., 1., 0.])
+    """
+
+    alpha: float = 2.0
+    steps: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._positive("alpha")
+        object.__setattr__(self, "steps", checks.integer("steps", self.steps, low=1))
+        if self.laplacian == "normalized":
+            self._check_scale(1.0)
+
+    def _check_scale(self, scale: float) -> None:
+        self._check_size(self.steps * math.log(self.alpha))
+        if self.laplacian == "normalized" and self.alpha < 2:
+            raise ValueError(f"`alpha` must be at least 2 for the normalized Laplacian, got {self.alpha:g}")
+        if self.steps % 2 and self.alpha < 2 * scale:
+            raise ValueError(
+                f"`alpha` must be at least 2 c = {2 * scale:g} on this graph for an odd number of steps (the "
+                f"series of the root diverges below), got {self.alpha:g}; raise alpha or take even `steps`"
+            )
+
+    def check_graph(self, graph: Graph) -> float:
+        scale = super().check_graph(graph)
+        if self.alpha < scale:  # c bounds the eigenvalues, so only a smaller alpha needs the largest of them
+            largest = _largest_eigenvalue(graph)
+            if self.alpha < largest * (1 - 1e-10):
+                raise ValueError(
+                    f"`alpha` must be at least {largest:g}, the largest eigenvalue of this graph's "
+                    f"combinatorial Laplacian, got {self.alpha:g}"
+                )
+        return scale
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        return {"alpha": self.alpha}
+
+    def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
+        """alpha's lower bound: 2, or 2 c (odd steps) or c (even steps) for the combinatorial Laplacian.
+
+        c is a bound of the eigenvalues; an alpha that is already below it is its own bound.
+        """
+        scale = self._scale(scale)
+        if self.laplacian == "normalized" or self.steps % 2:
+            return {"alpha": 2 * scale}
+        return {"alpha": min(scale, self.alpha)}
+
+    def _taylor(self, n: int, scale: float) -> np.ndarray:
+        return coefficients.binomial(n, self.steps, self.alpha - scale, scale)
+
+    def _modulation(self, n: int, scale: float) -> np.ndarray:
+        return coefficients.binomial(n, self.steps / 2, self.alpha - scale, scale)
+
+    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+        half = self.steps / 2
+        return half * coefficients.binomial(n, half - 1, self.alpha - scale, scale)[:, None]
+
+    def _tail(self, length: int, scale: float) -> float:
+        return coefficients.binomial_tail(length, self.steps / 2, self.alpha - scale, scale)
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return np.asarray((self.alpha - eigenvalues) ** self.steps)
+
+    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        base = self.alpha - eigenvalues
+        if self.steps % 2:  # rounding may put an eigenvalue above alpha
+            base = np.maximum(base, 0.0)
+        return np.asarray(base ** (self.steps / 2))
+
+    def _nth_root(self, n: int) -> PStepRandomWalk:
+        if self.steps % n:
+            raise ValueError(f"`n` must divide the {self.steps} steps of {self!r}, got {n}")
+        return self.replace(steps=self.steps // n)
+
+
+def _largest_eigenvalue(graph: Graph) -> float:
+    laplacian = graph.laplacian(normalized=False)
+    if graph.n_nodes <= 64:
+        return float(np.linalg.eigvalsh(laplacian.toarray())[-1])
+    start = np.random.default_rng(0).standard_normal(graph.n_nodes)  # fixed: the same answer every time
+    top = scipy.sparse.linalg.eigsh(laplacian, k=1, which="LA", v0=start, return_eigenvectors=False)
+    return float(top[0])
+
+
+@dataclass(frozen=True, repr=False)
+class InverseCosine(Kernel):
+    r"""The inverse cosine kernel, on the normalized Laplacian only.
+
+    .. math:: K = \cos(\tfrac{\pi}{4} L), \quad
+              \alpha_r = \frac{(\pi/4)^r}{\sqrt 2 \, r!} \text{ with signs } + + - -, \quad
+              f = \text{the root series, } f_r \approx -(-1)^r r^{-3/2} / 4.
+
+    Notes
+    -----
+    f decays slowly because K is singular at the eigenvalue 2: `truncation_length(1e-2)` is 885, and of 1e-3
+    about 88,000. Use `graphrf.apply_kernel`, or a truncated law of lengths with its error stated.
+
+    References
+    ----------
+    Smola and Kondor 2003, "Kernels and regularization on graphs".
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.InverseCosine().modulation(4).round(4)
+    array([ 0.8409,  0.3302, -0.1945,  0.0424])
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.laplacian != "normalized":
+            raise ValueError(
+                "`laplacian` must be 'normalized' for InverseCosine, got 'combinatorial': cos(pi L / 4) is "
+                "indefinite as soon as an eigenvalue of L exceeds 2"
+            )
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        return {}
+
+    def _taylor(self, n: int, scale: float) -> np.ndarray:
+        return coefficients.inverse_cosine(n)
+
+    def _modulation(self, n: int, scale: float) -> np.ndarray:
+        return coefficients.inverse_cosine_root(n)
+
+    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+        return np.zeros((n, 0))
+
+    def _tail(self, length: int, scale: float) -> float:
+        return coefficients.inverse_cosine_root_tail(length)
+
+    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return np.asarray(np.cos(np.pi / 4 * eigenvalues))
+
+    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        return np.asarray(np.sqrt(np.maximum(np.cos(np.pi / 4 * eigenvalues), 0.0)))

@@ -1,0 +1,464 @@
+r"""Exact products with kernels: K v and F v by Chebyshev series in the walk matrix, without walks.
+
+A kernel is a function of the walk matrix, K = g(W). On the interval that holds W's eigenvalues ([-1, 1] for
+the normalized Laplacian, [0, 1] for the combinatorial one) g is expanded in Chebyshev polynomials, and
+
+.. math:: K v \approx \sum_{k \le d} c_k T_k(M) v, \quad M = (W - m I) / h,
+
+takes d sparse products, where m and h are the interval's middle and half-length. The error in operator norm is
+at most sum_{k>d} |c_k|: d is chosen so that this is below the tolerance. Nothing of size N x N is formed, so
+these products are the truth on graphs that are too large for dense matrices.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base import checks
+from graphrf._base.memory import require_memory
+from graphrf._base.threads import blas_threads, thread_count
+from graphrf.graph.graph import LAPLACIANS, Graph
+from graphrf.kernels.chebyshev import chebyshev_coefficients, polynomial_coefficients
+from graphrf.kernels.chebyshev_sums import Expansion, Steps, doubled_matrix
+from graphrf.kernels.chebyshev_sums import chebyshev_step as chebyshev_step
+from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
+from graphrf.kernels.spectral_filter import INTERVALS
+from graphrf.kernels.spectral_filter import SpectralFilter as SpectralFilter
+
+_PROBES_AT_ONCE = 32
+_MAX_DEGREE = 20_000
+_LARGEST_EXACT_TRACE = 1_000
+# Multiply-adds that an exact trace of the series may take: a few seconds.
+_EXACT_TRACE_PRODUCTS = 3e9
+
+
+def apply_kernel(
+    graph: Graph,
+    kernel: Kernel,
+    v: Any,
+    *,
+    tol: float = 1e-10,
+    max_degree: int = _MAX_DEGREE,
+    n_threads: int | None = None,
+) -> np.ndarray:
+    r"""K v for a node kernel K, without forming it.
+
+    Parameters
+    ----------
+    graph : Graph, undirected, N nodes
+    kernel : Kernel
+    v : array_like, shape (N,) or (N, p)
+    tol : float
+        Error in operator norm, relative to the largest |g| on the interval of eigenvalues (for kernels that
+        decrease in the Laplacian this is the operator norm of K).
+    max_degree : int
+        The most sparse products to spend on a vector.
+    n_threads : int, optional
+        Default the cores at hand. The bits do not depend on it.
+
+    Returns
+    -------
+    ndarray, shape of v; float32 if v is float32 (computed in float64 all the same), else float64
+
+    Raises
+    ------
+    ValueError
+        If the kernel does not fit the graph, or `tol` needs more than `max_degree` products.
+
+    Notes
+    -----
+    Time: d sparse products for every column, with d about 5 l for `Diffusion` and 18 l for
+    `RegularizedLaplacian` (power 2) on the normalized Laplacian at the default tolerance, l > 2. Memory: the
+    result, and three blocks of N x 16 numbers for each thread (above 250,000 nodes N x 8, once).
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> graph = grf.Graph(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    >>> kernel = grf.Diffusion(lengthscale=2.0)
+    >>> v = np.array([1.0, 0.0, -1.0])
+    >>> np.allclose(grf.apply_kernel(graph, kernel, v), kernel.dense(graph) @ v)
+    True
+    """
+    return _apply(graph, kernel, v, tol, max_degree, n_threads, root=False)
+
+
+def apply_root(
+    graph: Graph,
+    kernel: Kernel,
+    v: Any,
+    *,
+    tol: float = 1e-10,
+    max_degree: int = _MAX_DEGREE,
+    n_threads: int | None = None,
+) -> np.ndarray:
+    r"""F v for the symmetric root F of a node kernel, K = F F^T; arguments and cost as `apply_kernel`.
+
+    With v standard normal, F v is a draw from the Gaussian process with covariance K.
+
+    Roots that are singular at the end of the spectrum (`InverseCosine`, `PStepRandomWalk` with few odd steps
+    at alpha = 2) converge like 1 / d or so: at the default tolerance they are refused, with the tolerance that
+    `max_degree` reaches.
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> pair = grf.from_edges([0], [1])
+    >>> draw = grf.apply_root(pair, grf.Diffusion(lengthscale=1.0), np.random.default_rng(0).standard_normal(2))
+    >>> draw.shape
+    (2,)
+    """
+    return _apply(graph, kernel, v, tol, max_degree, n_threads, root=True)
+
+
+def kernel_block(
+    graph: Graph,
+    kernel: Kernel,
+    rows: Any = None,
+    cols: Any = None,
+    *,
+    tol: float = 1e-10,
+    max_degree: int = _MAX_DEGREE,
+    n_threads: int | None = None,
+) -> np.ndarray:
+    """The exact block K[rows, cols], dense, by products with unit vectors.
+
+    Parameters
+    ----------
+    graph, kernel, tol, max_degree, n_threads
+        As for `apply_kernel`; the tolerance bounds the error of every entry.
+    rows, cols : nodes, by position or string name; default all
+        Repeats are allowed.
+
+    Returns
+    -------
+    ndarray, shape (len(rows), len(cols)), float64
+
+    Notes
+    -----
+    Time: as `apply_kernel` on min(distinct rows, distinct cols) vectors, or less: of graphs whose edges join
+    near positions (grids, meshes) only the part that the products reach is visited.
+    """
+    require_kernel(kernel).check_graph(graph)
+    row_nodes = graph.positions(rows, argument="rows")
+    col_nodes = graph.positions(cols, argument="cols")
+    require_memory(
+        8.0 * row_nodes.size * col_nodes.size,
+        f"a block of a kernel matrix of shape ({row_nodes.size}, {col_nodes.size})",
+        "ask for fewer rows and columns at a time",
+    )
+    expansion = _expansion(graph, kernel, tol, max_degree, n_threads, root=False)
+    if np.unique(row_nodes).size < np.unique(col_nodes).size:
+        return _columns(expansion, row_nodes, col_nodes).T
+    return _columns(expansion, col_nodes, row_nodes)
+
+
+class MeanVariance(NamedTuple):
+    """trace(K) / N and its standard error, which is 0 where the trace was computed exactly."""
+
+    value: float
+    stderr: float
+
+
+def mean_variance(
+    graph: Graph, kernel: Kernel, *, n_probes: int = 64, seed: int | None = None, tol: float = 1e-6
+) -> MeanVariance:
+    r"""The mean prior variance of a kernel over the nodes, trace(K) / N.
+
+    Up to 1,000 nodes from the eigenvalues of the dense Laplacian; above from one vector for every node while that
+    takes less than 3e9 multiply-adds (to `tol`), else by Hutchinson's estimator,
+
+    .. math:: \mathrm{trace}(K) \approx \frac{1}{m} \sum_j z_j^\top K z_j, \quad z_j \in \{-1, 1\}^N,
+
+    with the Chebyshev series of K, two of whose moments come from each sparse product:
+    z^T T_{2k} z = 2 |T_k z|^2 - |z|^2. The error falls as 1 / sqrt(n_probes N).
+
+    Parameters
+    ----------
+    graph, kernel
+        As for `apply_kernel`.
+    n_probes : int
+        m, at least 2. Used by the estimator only, as is `seed`.
+    seed : int, optional
+        Of the probes; the same seed gives the same bits. None draws one.
+    tol : float
+        Tolerance of the Chebyshev series, as in `apply_kernel`.
+
+    Returns
+    -------
+    MeanVariance
+        `value` and `stderr`.
+    """
+    n_probes = checks.integer("n_probes", n_probes, low=2)
+    scale = require_kernel(kernel).check_graph(graph)
+    if graph.n_nodes <= _LARGEST_EXACT_TRACE:
+        laplacian = graph.laplacian(kernel.laplacian == "normalized").toarray()
+        with blas_threads(1):  # the bits depend on their number
+            eigenvalues = np.linalg.eigvalsh(laplacian)
+        eigenvalues = cleaned_eigenvalues(eigenvalues, graph, kernel.laplacian)
+        values = kernel.spectrum(eigenvalues, scale)
+        kernel.warn_of_rounding(graph, eigenvalues, values)
+        return MeanVariance(float(values.mean()), 0.0)
+    expansion = _expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)
+    if graph.adjacency.nnz * graph.n_nodes * expansion.degree <= _EXACT_TRACE_PRODUCTS:
+        every = np.arange(graph.n_nodes)
+        total = sum(
+            float(panel[every[part], every[: panel.shape[1]]].sum())
+            for part, panel in expansion.of_units(every, lambda panel: panel)
+        )
+        return MeanVariance(total / graph.n_nodes, 0.0)
+    rng = np.random.default_rng(seed)
+    samples: list[np.ndarray] = []
+    for start in range(0, n_probes, _PROBES_AT_ONCE):
+        # drawn probe by probe, so that the seed's meaning does not depend on the block
+        size = min(_PROBES_AT_ONCE, n_probes - start), graph.n_nodes
+        probes = rng.integers(0, 2, size=size).T * 2.0 - 1.0
+        samples.append(expansion.quadratic_forms(probes) / graph.n_nodes)
+    values = np.concatenate(samples)
+    return MeanVariance(float(values.mean()), float(values.std(ddof=1) / np.sqrt(n_probes)))
+
+
+class SeriesFactor:
+    r"""Rows of F = sum_k f_k W^k, exact: the `Factor` whose P_k are powers of the walk matrix.
+
+    Parameters
+    ----------
+    graph : Graph, undirected, N nodes
+    laplacian : "normalized" or "combinatorial"
+        Which walk matrix.
+    max_length : int
+        The largest power; modulations are cut there. `kernel.truncation_length` says what a kernel needs.
+    nodes : nodes, by position or string name; default all
+        The rows of the factor, in this order; repeats allowed.
+    n_threads : int, optional
+        Default the cores at hand. The bits do not depend on it.
+
+    Notes
+    -----
+    `apply` and `apply_t` evaluate the polynomial in the Chebyshev basis, which never takes more products than
+    its powers: coefficients below rounding are dropped, and the degree that remains is of the order of the
+    square root of the powers needed (normalized Laplacian, powers to a tail of 1e-10: `Diffusion`
+    of lengthscale 10, 43 products for 63 powers, and 374 for 2,825 at 100; `RegularizedLaplacian` of lengthscale
+    10, 224 for 2,314). The result is the same polynomial, to rounding.
+
+    Time of a product: that many sparse products; the graph is walked whole, however few the rows. Memory
+    as `apply_kernel`.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        laplacian: str = "normalized",
+        *,
+        max_length: int,
+        nodes: Any = None,
+        n_threads: int | None = None,
+    ) -> None:
+        self._laplacian = checks.choice("laplacian", laplacian, LAPLACIANS)
+        self._max_length = checks.integer("max_length", max_length, low=0)
+        self._threads = thread_count(n_threads)
+        self._doubled = doubled_matrix(graph.walk_matrix(laplacian), *INTERVALS[laplacian])
+        self._nodes = graph.positions(nodes)
+        self._all = self._nodes.size == graph.n_nodes and bool((np.diff(self._nodes) == 1).all())
+        self._last: tuple[bytes, Expansion] | None = None
+
+    @property
+    def laplacian(self) -> str:
+        """Which Laplacian the walk matrix belongs to."""
+        return self._laplacian
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """Positions of the rows in the graph, shape (n,)."""
+        return self._nodes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, N)."""
+        return self._nodes.size, int(self._doubled.shape[0])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float64."""
+        return np.dtype(np.float64)
+
+    @property
+    def device(self) -> str:
+        """ "cpu"."""
+        return "cpu"
+
+    @property
+    def max_length(self) -> int:
+        """The largest power of W."""
+        return self._max_length
+
+    def n_products(self, f: np.ndarray) -> int:
+        """Sparse products that one application of F takes for this modulation."""
+        return self._expansion(f).degree
+
+    def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """F x for x of shape (N,) or (N, p); shape (n,) or (n, p)."""
+        return self._rows(self._expansion(f)(self._operand("x", x, self.shape[1])))
+
+    def apply_t(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """F^T y for y of shape (n,) or (n, p); shape (N,) or (N, p)."""
+        return self._expansion(f)(self._spread(self._operand("y", y, self.shape[0])))
+
+    def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """<y, P_k x> for k = 0 .. max_length: one pass of max_length products, two blocks in memory."""
+        x = self._operand("x", x, self.shape[1])
+        y = self._operand("y", y, self.shape[0])
+        if x.shape[1:] != y.shape[1:]:
+            raise ValueError(f"`x` and `y` must have as many columns, got {x.shape} and {y.shape}")
+        low, high = INTERVALS[self._laplacian]
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        power = x.reshape(self.shape[1], x[:1].size).copy()
+        after = np.zeros_like(power)
+        y = y.reshape(self.shape[0], power.shape[1])
+        gradient = np.empty(self._max_length + 1)
+        with Steps(self._doubled, power.shape[1], self._threads) as steps:
+            for k in range(self._max_length + 1):
+                if k:  # W = M half-length + middle
+                    steps.step(0.5 * half, power, 0.0, after, middle, power)
+                    power, after = after, power
+                gradient[k] = np.vdot(self._rows(power), y)
+        return gradient
+
+    def diagonal(self, f: np.ndarray) -> np.ndarray:
+        """The diagonal of F F^T, exact, shape (n,); one vector for every node, as in `kernel_block`."""
+        distinct, position = np.unique(self._nodes, return_inverse=True)
+        squares = np.empty(distinct.size)
+        for part, values in self._expansion(f).of_units(
+            distinct, lambda panel: np.einsum("ij,ij->j", panel, panel)
+        ):
+            squares[part] = values
+        return squares[position]
+
+    def columns(self, f: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """F F^T between this factor's rows and distinct nodes, shape (n, q), and its diagonal at those, (q,).
+
+        One vector for every node, with the Chebyshev series of F F^T itself: of a Gaussian kernel it takes 1.4
+        times the products of F, where F^T and then F would take twice them.
+        """
+        c = self._expansion(f).coefficients
+        square = np.polynomial.chebyshev.chebmul(c, c)
+        kept = np.flatnonzero(np.abs(square) > np.finfo(np.float64).eps * np.abs(square).max())
+        expansion = Expansion(self._doubled, square[: int(kept[-1]) + 1 if kept.size else 1], self._threads)
+        wanted = np.concatenate([self._nodes, nodes])
+        order = np.argsort(nodes, kind="stable")
+        block = np.empty((self._nodes.size, nodes.size))
+        diagonal = np.empty(nodes.size)
+        for part, values in expansion.of_units(nodes[order], lambda panel: panel[wanted]):
+            columns = order[part]
+            block[:, columns] = values[: self._nodes.size]
+            diagonal[columns] = values[self._nodes.size + columns, np.arange(columns.size)]
+        return block, diagonal
+
+    def take(self, rows: np.ndarray) -> SeriesFactor:
+        """The factor of some of the rows, given by their position among this factor's rows."""
+        other = object.__new__(SeriesFactor)
+        other.__dict__.update(self.__dict__)
+        other._nodes = self._nodes[np.asarray(rows)]
+        other._all = other._nodes.size == self.shape[1] and bool((np.diff(other._nodes) == 1).all())
+        return other
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        return f"SeriesFactor({rows} x {columns}, laplacian={self._laplacian!r}, max_length={self._max_length})"
+
+    def _modulation(self, f: np.ndarray) -> np.ndarray:
+        f = np.asarray(f, dtype=np.float64)
+        if f.ndim != 1 or f.size == 0:
+            raise ValueError(f"`f` must be a vector of coefficients, got {checks.describe(f)}")
+        return f[: self._max_length + 1]
+
+    def _operand(self, name: str, array: np.ndarray, n: int) -> np.ndarray:
+        array = np.asarray(array, dtype=np.float64)
+        if array.ndim not in (1, 2) or array.shape[0] != n:
+            raise ValueError(f"`{name}` must have shape ({n},) or ({n}, p), got {array.shape}")
+        return array
+
+    def _rows(self, whole: np.ndarray) -> np.ndarray:
+        return whole if self._all else whole[self._nodes]
+
+    def _spread(self, y: np.ndarray) -> np.ndarray:
+        """P_0^T y: the rows' values added up at their nodes."""
+        if self._all:
+            return y
+        whole = np.zeros((self.shape[1], *y.shape[1:]))
+        np.add.at(whole, self._nodes, y)
+        return whole
+
+    @property
+    def _walk(self) -> sp.csr_array:
+        """W itself, made anew: for devices, which multiply by it."""
+        low, high = INTERVALS[self._laplacian]
+        walk = self._doubled * (0.25 * (high - low))
+        return sp.csr_array(walk + 0.5 * (low + high) * sp.eye_array(self.shape[1]) if low + high else walk)
+
+    def _chebyshev(self, f: np.ndarray) -> np.ndarray:
+        """The coefficients of the polynomial in the Chebyshev basis: for devices."""
+        return self._expansion(f).coefficients
+
+    def _expansion(self, f: np.ndarray) -> Expansion:
+        """The polynomial in the Chebyshev basis."""
+        f = self._modulation(f)
+        key = f.tobytes()
+        last = self._last  # read once and replaced whole: another thread may be doing the same
+        if last is None or last[0] != key:  # solvers apply one modulation many times
+            coefficients = polynomial_coefficients(f, INTERVALS[self._laplacian][0])
+            last = self._last = (key, Expansion(self._doubled, coefficients, self._threads))
+        return last[1]
+
+
+def _apply(
+    graph: Graph, kernel: Kernel, v: Any, tol: float, max_degree: int, n_threads: int | None, root: bool
+) -> np.ndarray:
+    require_kernel(kernel).check_graph(graph)
+    array = np.asarray(v)
+    if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or array.shape[0] != graph.n_nodes:
+        n = graph.n_nodes
+        raise ValueError(f"`v` must be numbers of shape ({n},) or ({n}, p), got {checks.describe(array)}")
+    require_memory(
+        24.0 * array.size,
+        f"a product with {array.size // graph.n_nodes} vectors of {graph.n_nodes} nodes",
+        "multiply by fewer columns of `v` at a time",
+    )
+    checks.finite("v", array)
+    expansion = _expansion(graph, kernel, tol, max_degree, n_threads, root)
+    result = expansion(array.astype(np.float64))
+    return result.astype(np.float32) if array.dtype == np.float32 else result
+
+
+def _expansion(
+    graph: Graph, kernel: Kernel, tol: float, max_degree: int, n_threads: int | None, root: bool
+) -> Expansion:
+    """The Chebyshev series of K, or of F, on a graph."""
+    tol = checks.number("tol", tol, low=1e-14, high=1, include_high=False)
+    max_degree = checks.integer("max_degree", max_degree, low=1)
+    scale = kernel.check_graph(graph)
+    low, high = INTERVALS[kernel.laplacian]
+    function = kernel.root_spectrum if root else kernel.spectrum
+    coefficients, reached = chebyshev_coefficients(
+        lambda gap: function(scale * gap, scale), low, tol=tol, max_degree=max_degree
+    )
+    if coefficients is None:
+        what = "the root of " if root else ""
+        raise ValueError(
+            f"`tol` = {tol:g} needs more than max_degree = {max_degree} products for {what}{kernel!r}, which "
+            f"reach {reached:.1g}: raise `tol` or `max_degree`"
+            + (" (apply_kernel may need far fewer)" if root else "")
+        )
+    return Expansion(doubled_matrix(graph.walk_matrix(kernel.laplacian), low, high), coefficients, n_threads)
+
+
+def _columns(expansion: Expansion, cols: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Entries [rows, cols] of the expansion, one product for each distinct column."""
+    distinct, position = np.unique(cols, return_inverse=True)
+    block = np.empty((rows.size, distinct.size))
+    for part, values in expansion.of_units(distinct, lambda panel: panel[rows]):
+        block[:, part] = values
+    return block if np.array_equal(position, np.arange(distinct.size)) else block[:, position]

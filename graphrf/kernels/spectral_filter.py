@@ -1,0 +1,95 @@
+r"""Products with any smooth function of a graph's Laplacian, prepared once for many vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf.graph.graph import LAPLACIANS, Graph
+from graphrf.kernels.chebyshev import Function, chebyshev_coefficients
+from graphrf.kernels.chebyshev_sums import Expansion, doubled_matrix
+
+# What holds the eigenvalues of W.
+INTERVALS = {"normalized": (-1.0, 1.0), "combinatorial": (0.0, 1.0)}
+
+
+class SpectralFilter:
+    r"""h(L) v for a function h of the Laplacian's eigenvalues, by a Chebyshev series; internal.
+
+    For preconditioners such as h = 1 / (s + rho g) that are applied many times: the coefficients and the matrix
+    are made once.
+
+    Parameters
+    ----------
+    graph : Graph, undirected, N nodes
+    laplacian : "normalized" or "combinatorial"
+    function : callable
+        From eigenvalues of L, float64 of shape (m,), in [0, 2] or [0, 2 max degree], to values of that shape.
+    tol : float
+        Error in operator norm, relative to the largest |h| on that interval.
+    max_degree : int
+        The most sparse products to spend on a vector.
+    n_threads : int, optional
+        Default the cores at hand. The bits do not depend on it.
+
+    Raises
+    ------
+    ValueError
+        If `function` does not give finite values of the right shape, or `tol` needs more than `max_degree`
+        products.
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> pair = grf.from_edges([0], [1])
+    >>> inverse = SpectralFilter(pair, "normalized", lambda eigenvalues: 1 / (1 + eigenvalues))
+    >>> np.allclose(inverse(np.array([4.0, -2.0])), [2.0, 0.0])
+    True
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        laplacian: str,
+        function: Function,
+        *,
+        tol: float = 1e-10,
+        max_degree: int = 20_000,
+        n_threads: int | None = None,
+    ) -> None:
+        low, high = INTERVALS[checks.choice("laplacian", laplacian, LAPLACIANS)]
+        scale = graph.laplacian_scale(laplacian)
+        tol = checks.number("tol", tol, low=1e-14, high=1, include_high=False)
+        max_degree = checks.integer("max_degree", max_degree, low=1)
+
+        def of_gap(gap: np.ndarray) -> np.ndarray:
+            values = np.asarray(function(scale * gap), dtype=np.float64)
+            if values.shape != gap.shape:
+                raise ValueError(
+                    f"`function` must give values of shape {gap.shape}, got {checks.describe(values)}"
+                )
+            return checks.finite("function", values)
+
+        coefficients, reached = chebyshev_coefficients(of_gap, low, tol=tol, max_degree=max_degree)
+        if coefficients is None:
+            raise ValueError(
+                f"`tol` = {tol:g} needs more than max_degree = {max_degree} products, which reach {reached:.1g}: "
+                "raise `tol` or `max_degree`"
+            )
+        self._expansion = Expansion(
+            doubled_matrix(graph.walk_matrix(laplacian), low, high), coefficients, n_threads
+        )
+        self._n_nodes = graph.n_nodes
+
+    @property
+    def degree(self) -> int:
+        """Sparse products that a vector takes."""
+        return self._expansion.degree
+
+    def __call__(self, v: np.ndarray) -> np.ndarray:
+        """h(L) v for v of shape (N,) or (N, p); float64 of that shape."""
+        v = np.asarray(v, dtype=np.float64)
+        if v.ndim not in (1, 2) or v.shape[0] != self._n_nodes:
+            n = self._n_nodes
+            raise ValueError(f"`v` must have shape ({n},) or ({n}, p), got {v.shape}")
+        return self._expansion(v)

@@ -1,0 +1,325 @@
+"""PageRank as a backend of networkx: `nx.pagerank(G, backend="graphrf")`.
+
+networkx finds this module through the entry point `networkx.backends`; what it asks while it is imported is in
+`graphrf.pagerank.networkx_info`. Only `pagerank` is implemented; every other function stays with networkx.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base import checks
+from graphrf.graph.graph import Graph
+
+METHODS = ("power", "walks")
+
+# Below so many nodes networkx answers within milliseconds, sooner than the compiled loops are loaded.
+_FEWEST_NODES = 1000
+
+
+class BackendGraph:
+    """A networkx graph made ready for this backend: its nodes in order and its weights as a `Graph`.
+
+    Parameters
+    ----------
+    nodes : list of N hashable names, in the order of the networkx graph
+    directed : bool
+    weight : str or None
+        The attribute that the weights were read from; None if every edge counts 1.
+    weighted : Graph, without names, or None if there are no nodes
+    unit : Graph, optional
+        Weights of 1 for every edge, parallel ones added, where that is not simply the pattern of `weighted`.
+    """
+
+    __networkx_backend__ = "graphrf"
+
+    def __init__(
+        self,
+        nodes: list[Hashable],
+        directed: bool,
+        weight: Hashable,
+        weighted: Graph | None,
+        unit: Graph | None = None,
+    ) -> None:
+        self.nodes = nodes
+        self.weight = weight
+        self._directed = directed
+        self._weighted = weighted
+        self._unit = unit
+        self.__networkx_cache__: dict[str, Any] = {}
+
+    def graph(self, weight: Hashable) -> Graph:
+        """The graph with the weights `weight`, an edge's attribute, or None for 1."""
+        if self._weighted is None:
+            raise ValueError("`graph` has no nodes")
+        if weight == self.weight:
+            return self._weighted
+        if weight is not None:
+            raise ValueError(
+                f"`weight` must be {self.weight!r} or None, the weights that this graph was converted with, "
+                f"got {weight!r}; convert the networkx graph with edge_attrs={{{weight!r}: 1}}"
+            )
+        if self._unit is None:
+            adjacency = self._weighted.adjacency
+            ones = (np.ones(adjacency.nnz), adjacency.indices, adjacency.indptr)
+            self._unit = Graph(sp.csr_array(ones, shape=adjacency.shape), directed=self._directed)
+        return self._unit
+
+    def is_directed(self) -> bool:
+        """Whether edges have a direction."""
+        return self._directed
+
+    def is_multigraph(self) -> bool:
+        """False: parallel edges were added."""
+        return False
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __iter__(self) -> Any:
+        return iter(self.nodes)
+
+    def __repr__(self) -> str:
+        return f"BackendGraph({len(self.nodes)} nodes, weight={self.weight!r}, {self._weighted!r})"
+
+
+# -- conversion --------------------------------------------------------------------------------------
+
+
+def convert_from_nx(
+    graph: Any,
+    *,
+    edge_attrs: Mapping[Hashable, Any] | None = None,
+    node_attrs: Any = None,
+    preserve_edge_attrs: Any = False,
+    preserve_node_attrs: Any = False,
+    preserve_graph_attrs: Any = False,
+    name: str | None = None,
+    graph_name: str | None = None,
+) -> BackendGraph:
+    """A networkx graph of any kind as a `BackendGraph`.
+
+    Parameters
+    ----------
+    graph : networkx.Graph, DiGraph, MultiGraph, MultiDiGraph or a view of one
+    edge_attrs : mapping of one attribute to its default, optional
+        Where the weights are read from; parallel edges are added. Default: every edge counts 1.
+    node_attrs, preserve_edge_attrs, preserve_node_attrs, preserve_graph_attrs, name, graph_name
+        As networkx passes them; attributes are not kept.
+
+    Raises
+    ------
+    NotImplementedError
+        For weights that are negative or not finite, so that networkx computes with them itself.
+
+    Notes
+    -----
+    Cost: one pass over the adjacency dictionaries; O(nnz) memory.
+    """
+    weight, default = None, 1
+    if edge_attrs:
+        if len(edge_attrs) > 1:
+            raise NotImplementedError(f"graphrf converts one attribute of the edges, not {list(edge_attrs)}")
+        [(weight, default)] = edge_attrs.items()
+    nodes = list(graph)
+    directed = graph.is_directed()
+    if not nodes:
+        return BackendGraph(nodes, directed, weight, None)
+    rows = [graph._adj[node] for node in nodes]  # the views of `graph.adj` would take several times as long
+    indptr = np.zeros(len(nodes) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=indptr[1:])
+    entries = int(indptr[-1])
+    heads: Iterable[Any] = itertools.chain.from_iterable(rows)
+    if nodes != list(range(len(nodes))):
+        heads = map(dict(zip(nodes, range(len(nodes)), strict=True)).__getitem__, heads)
+    indices = np.fromiter(heads, dtype=np.int64, count=entries)
+    edges = itertools.chain.from_iterable(row.values() for row in rows)
+
+    def made(values: np.ndarray) -> Graph:
+        matrix = sp.csr_array((values, indices, indptr), shape=(len(nodes), len(nodes)))
+        try:
+            return Graph(matrix, directed=directed)
+        except ValueError as error:
+            raise NotImplementedError(f"graphrf cannot convert this graph: {error}") from error
+
+    if graph.is_multigraph():
+        parallel = list(edges)
+        counts = np.fromiter(map(len, parallel), dtype=np.float64, count=entries)
+        if weight is None:
+            return BackendGraph(nodes, directed, weight, made(counts))
+        listed = [sum(data.get(weight, default) for data in keys.values()) for keys in parallel]
+    else:
+        counts = np.ones(entries)
+        if weight is None:
+            return BackendGraph(nodes, directed, weight, made(counts))
+        listed = [data.get(weight, default) for data in edges]
+    values = np.array(listed, dtype=np.float64)
+    ones = bool((values > 0).all() and (counts == 1).all())
+    return BackendGraph(nodes, directed, weight, made(values), None if ones else made(counts))
+
+
+def convert_to_nx(obj: Any, *, name: str | None = None) -> Any:
+    """A `BackendGraph` as a networkx graph with its weights; anything else as it is."""
+    if not isinstance(obj, BackendGraph):
+        return obj
+    made = nx.DiGraph() if obj.is_directed() else nx.Graph()
+    made.add_nodes_from(obj.nodes)
+    if len(obj):
+        matrix = sp.coo_array(obj.graph(obj.weight).adjacency)
+        rows, columns = (map(obj.nodes.__getitem__, ends.tolist()) for ends in (matrix.row, matrix.col))
+        if obj.weight is None:
+            made.add_edges_from(zip(rows, columns, strict=True))
+        else:
+            made.add_weighted_edges_from(zip(rows, columns, matrix.data.tolist(), strict=True), weight=obj.weight)
+    return made
+
+
+# -- whether to run ----------------------------------------------------------------------------------
+
+
+def can_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
+    """True, or why networkx should not call this backend with these arguments."""
+    if name != "pagerank":
+        return "only pagerank is implemented"
+    alpha = args[1] if len(args) > 1 else kwargs.get("alpha", 0.85)
+    return True if 0 < alpha < 1 else "alpha must be between 0 and 1, ends excluded"
+
+
+def should_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
+    """True, or why networkx should rather not choose this backend by itself.
+
+    Never for estimates, which must be asked for with `backend="graphrf"`; not for small graphs, which networkx
+    ranks before the compiled loops are loaded. Converting others takes less time than networkx's own reading.
+    """
+    if kwargs.get("method", "power") != "power":
+        return "estimates are made only with backend='graphrf'"
+    graph = args[0] if args else kwargs["G"]
+    if not isinstance(graph, BackendGraph) and len(graph) < _FEWEST_NODES:
+        return "the graph is too small to be worth it"
+    return True
+
+
+# -- the algorithm -----------------------------------------------------------------------------------
+
+
+def pagerank(
+    G: BackendGraph,
+    alpha: float = 0.85,
+    personalization: Mapping[Hashable, float] | None = None,
+    max_iter: int = 100,
+    tol: float = 1.0e-6,
+    nstart: Mapping[Hashable, float] | None = None,
+    weight: Hashable = "weight",
+    dangling: Mapping[Hashable, float] | None = None,
+    *,
+    method: str = "power",
+    **walk_options: Any,
+) -> dict[Hashable, float]:
+    r"""PageRank of a networkx graph, as `networkx.pagerank` returns it.
+
+    .. math:: \rho \leftarrow (1 - \alpha) v + \alpha (P^T \rho + \delta u), \qquad
+              \delta = \sum_{i\ \text{dangling}} \rho_i.
+
+    Parameters
+    ----------
+    G : BackendGraph
+        What `convert_from_nx` makes; networkx calls it.
+    alpha, personalization, max_iter, nstart, weight, dangling
+        As in networkx.
+    tol : float
+        Iteration stops when the L1 norm of the change is below `tol`. networkx stops at N `tol`, which on a
+        large graph is no condition at all; after `max_iter` iterations what it would accept is accepted.
+    method : {"power", "walks"}
+        "walks" estimates the scores by `graphrf.pagerank`; `tol`, `max_iter` and `nstart` have no meaning there.
+    **walk_options
+        With method="walks": n_walks, estimator, coupling, n_batches, seed, n_threads, progress of
+        `graphrf.pagerank`.
+
+    Returns
+    -------
+    dict of nodes to float, in the order of the nodes
+
+    Raises
+    ------
+    networkx.PowerIterationFailedConvergence
+        If the change is not below N `tol` after `max_iter` iterations.
+    ZeroDivisionError
+        If `personalization` has only zeros for the nodes of the graph.
+    NotImplementedError
+        For negative or infinite values, with which only networkx computes.
+
+    Notes
+    -----
+    Cost: O(nnz) an iteration, beside the conversion of the graph, which networkx keeps with the graph.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> path = nx.DiGraph(nx.path_graph(4))
+    >>> {node: round(score, 4) for node, score in nx.pagerank(path, alpha=0.9, backend="graphrf").items()}
+    {0: 0.1724, 1: 0.3276, 2: 0.3276, 3: 0.1724}
+    """
+    # Imported here, because they load the compiled loops, which other uses of networkx do without.
+    from graphrf.pagerank.estimate import pagerank as by_walks
+    from graphrf.pagerank.power import iterate
+    from graphrf.pagerank.result import PowerIterationResult
+
+    checks.choice("method", method, METHODS)
+    if method == "power" and walk_options:
+        raise TypeError(f"pagerank() got unexpected arguments for method='power': {sorted(walk_options)}")
+    n = len(G)
+    if n == 0:
+        return {}
+    graph = G.graph(weight)
+    start = _vector(G, nstart, "nstart")
+    v = _vector(G, personalization, "personalization")
+    u = _vector(G, dangling, "dangling")
+    if method == "walks":
+        if u is not None:
+            raise ValueError("`dangling` needs method='power': walks jump to the personalization")
+        return _by_node(G, by_walks(graph, p_halt=1 - alpha, personalization=v, **walk_options).scores)
+    if max_iter < 1 or tol <= 0:
+        raise nx.PowerIterationFailedConvergence(max_iter)
+
+    def iterated(plain: bool) -> PowerIterationResult:
+        return iterate(
+            graph,
+            p_halt=1 - alpha,
+            personalization=v,
+            dangling=u,
+            # networkx's own start, so that plain iterations are its own.
+            start=np.ones(n) if start is None else start,
+            tol=tol * alpha / (1 - alpha),
+            max_iter=max_iter,
+            plain=plain,
+        )
+
+    result = iterated(plain=False)
+    if not result.residual < n * tol:
+        # Where few iterations are allowed, plain ones may be enough while longer steps have not paid yet.
+        result = iterated(plain=True)
+    if not result.residual < n * tol:
+        raise nx.PowerIterationFailedConvergence(max_iter)
+    return _by_node(G, result.scores)
+
+
+def _by_node(G: BackendGraph, scores: np.ndarray) -> dict[Hashable, float]:
+    return dict(zip(G.nodes, scores.tolist(), strict=True))
+
+
+def _vector(G: BackendGraph, given: Mapping[Hashable, float] | None, name: str) -> np.ndarray | None:
+    """A mapping as networkx reads it: nodes that are missing have 0, keys that are no nodes are passed over."""
+    if given is None:
+        return None
+    values = np.array([given.get(node, 0) for node in G.nodes], dtype=np.float64)
+    if name == "personalization" and values.sum() == 0:
+        raise ZeroDivisionError("`personalization` has only zeros for the nodes of the graph")
+    if not ((values >= 0).all() and np.isfinite(values).all() and values.any()):
+        raise NotImplementedError(f"graphrf needs a finite `{name}` that is not negative and not all zero")
+    return values

@@ -1,0 +1,1 @@
+"""PageRank by random walks: how walks are dealt, counted and pooled."""

@@ -1,0 +1,183 @@
+"""The record by node and step on a device: blocks of rows as tensors, made from visits in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from graphrf.features.device_record import host_array
+from graphrf.sampling.joined import Block
+
+
+class DeviceBlock(NamedTuple):
+    """`graphrf.sampling.joined.Block` as tensors of one device.
+
+    Torch computes little with uint16: such values are kept as the same 16 bits in int16
+    (`graphrf.features.device_record.unsigned16` reads them).
+
+    Attributes
+    ----------
+    entries_per_row, visits_per_row : Tensor, int64, shape (rows,)
+    indices : Tensor, int32, or int64 where nodes are 2^31 or more, shape (entries,)
+        Nodes, ascending within a row.
+    visits_per_entry : Tensor, int16 (bits of uint16), shape (entries,)
+    steps : Tensor, int16 (bits of uint16), shape (visits,)
+        Ascending within an entry.
+    counts : Tensor, shape (visits,)
+        int16 (bits of uint16) of walks, float32 of powers.
+    work : Tensor, int64, shape (rows,), optional
+    dropped : Tensor, float32, shape (rows, steps), optional
+    """
+
+    entries_per_row: Tensor
+    visits_per_row: Tensor
+    indices: Tensor
+    visits_per_entry: Tensor
+    steps: Tensor
+    counts: Tensor
+    work: Tensor | None = None
+    dropped: Tensor | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.entries_per_row.numel()
+
+
+class Packing(NamedTuple):
+    """How row, node and step share the bits of an int64, so that these keys sort as (row, node, step) do.
+
+    Attributes
+    ----------
+    n_nodes : int
+    max_step : int
+        The largest step.
+    """
+
+    n_nodes: int
+    max_step: int
+
+    @property
+    def node_bits(self) -> int:
+        """Bits of a node."""
+        return (self.n_nodes - 1).bit_length()
+
+    @property
+    def step_bits(self) -> int:
+        """Bits of a step."""
+        return self.max_step.bit_length()
+
+    @property
+    def most_rows(self) -> int:
+        """Rows that a key has room for: 32,767 at least, as nodes have 32 bits and steps 16."""
+        return (2**63 - 1) >> (self.node_bits + self.step_bits)
+
+    def pairs(self, rows: Tensor, nodes: Tensor) -> Tensor:
+        """Words (row, node) from int64 tensors."""
+        return (rows << self.node_bits) | nodes
+
+    def nodes(self, pairs: Tensor) -> Tensor:
+        """The nodes of words (row, node)."""
+        return pairs & ((1 << self.node_bits) - 1)
+
+    def rows(self, pairs: Tensor) -> Tensor:
+        """The rows of words (row, node)."""
+        return pairs >> self.node_bits
+
+    def keys(self, pairs: Tensor, steps: Tensor | int) -> Tensor:
+        """Keys (row, node, step) from words (row, node) and steps."""
+        return (pairs << self.step_bits) | steps
+
+
+def merged(
+    keys: Tensor,
+    values: Tensor | None,
+    packing: Packing,
+    n_rows: int,
+    *,
+    work: Tensor | None = None,
+    dropped: Tensor | None = None,
+) -> DeviceBlock:
+    """The block of visits that come in any order: sorted by (row, node, step), those of one key added up.
+
+    values, one for each key, become `counts` and keep their type; None counts the visits of a key, in 16 bits.
+    Rows number at most `packing.most_rows`. Two visits of a key add up alike in either order; of more,
+    floating-point sums may depend on the device. Waits for the device twice, for the sizes of the result.
+    """
+    if values is None:
+        keys = torch.sort(keys).values
+        first = run_starts(keys)
+        values = run_lengths(first, keys.numel()).to(torch.int16)
+    else:
+        keys, order = torch.sort(keys)
+        values = values[order]
+        del order
+        first = run_starts(keys)
+        if first.numel() < keys.numel():
+            sums = values.new_zeros(first.numel())
+            values = sums.index_add_(0, run_numbers(keys), values)
+    keys = keys[first]
+    del first
+    visits_per_row = _per_row(keys, packing.node_bits + packing.step_bits, n_rows)
+    steps = (keys & ((1 << packing.step_bits) - 1)).to(torch.int16)
+    pairs = keys >> packing.step_bits
+    del keys
+    first = run_starts(pairs)
+    visits_per_entry = run_lengths(first, pairs.numel()).to(torch.int16)
+    pairs = pairs[first]
+    del first
+    return DeviceBlock(
+        _per_row(pairs, packing.node_bits, n_rows),
+        visits_per_row,
+        packing.nodes(pairs).to(torch.int32 if packing.n_nodes < 2**31 else torch.int64),
+        visits_per_entry,
+        steps,
+        values,
+        work,
+        dropped,
+    )
+
+
+def joined(blocks: Sequence[DeviceBlock]) -> DeviceBlock:
+    """One block of the rows of several, in their order."""
+    if len(blocks) == 1:
+        return blocks[0]
+    fields: list[Any] = [None if parts[0] is None else torch.cat(parts) for parts in zip(*blocks, strict=True)]
+    return DeviceBlock(*fields)
+
+
+def host_block(block: DeviceBlock) -> Block:
+    """The block as numpy arrays, those of uint16 with their type; on the CPU they share the tensors' memory."""
+    fields: list[Any] = [None if tensor is None else host_array(tensor) for tensor in block]
+    return Block(*fields)
+
+
+def run_starts(sorted_words: Tensor) -> Tensor:
+    """Where each run of equal words begins; waits for the device."""
+    starts = torch.ones_like(sorted_words, dtype=torch.bool)
+    torch.ne(sorted_words[1:], sorted_words[:-1], out=starts[1:])
+    return starts.nonzero().view(-1)
+
+
+def run_lengths(starts: Tensor, n: int) -> Tensor:
+    """How many of n words belong to the run that begins at each of `starts`."""
+    lengths = torch.empty_like(starts)
+    torch.sub(starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[-1:] = n - starts[-1:]
+    return lengths
+
+
+def run_numbers(sorted_words: Tensor) -> Tensor:
+    """The number of the run that each word belongs to, from 0."""
+    numbers = torch.zeros_like(sorted_words)
+    torch.cumsum(sorted_words[1:] != sorted_words[:-1], 0, out=numbers[1:])
+    return numbers
+
+
+def _per_row(sorted_words: Tensor, shift: int, n_rows: int) -> Tensor:
+    """How many words each row has, whose number they hold above `shift` bits."""
+    bounds = torch.arange(n_rows + 1, device=sorted_words.device) << shift
+    return torch.diff(torch.searchsorted(sorted_words, bounds))

@@ -1,0 +1,1 @@
+"""Exact, cut and compressed powers of the walk matrix."""

@@ -1,0 +1,391 @@
+"""One compressed step of many rows at once, as torch operations: those of `compression.py`, entry for entry.
+
+Vectors stay in the order in which the loops hold them, as systematic sampling goes by it. Sums are taken over
+segments, after a stable sort, and segments are added up one by one from the first, as in the loops: so values have
+the same bits. The running sums of systematic sampling go along the rows of a padded matrix. The CPU adds them one
+by one too; other devices add in another order, so that a point which falls within rounding of the end of an entry
+may pick its neighbour. No sum runs on from row to row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphrf.sampling.device_blocks import Packing, run_lengths
+from graphrf.sampling.powers.prepared import Matrix
+from graphrf.sampling.walks.transitions_torch import search_rows
+
+_NO_PLACE = -1
+
+
+class DeviceMatrix(NamedTuple):
+    """`graphrf.sampling.powers.prepared.Matrix` on a device.
+
+    Attributes
+    ----------
+    indptr, order, rank : Tensor, int64
+    indices : Tensor, int32, or int64 where nodes are 2^31 or more
+    weights, cumulative, level, load : Tensor, float64
+    halvings : int
+        That bring a search in the longest row to an end.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    weights: Tensor
+    cumulative: Tensor
+    level: Tensor
+    load: Tensor
+    order: Tensor
+    rank: Tensor
+    halvings: int
+
+
+def matrix_on_device(matrix: Matrix, device: torch.device) -> DeviceMatrix:
+    """A copy of the matrix on a device."""
+    short = np.int32 if matrix.order.size < 2**31 else np.int64
+    integers = {"indptr": np.int64, "indices": short, "order": np.int64, "rank": np.int64}
+    tensors = {
+        name: torch.from_numpy(np.array(array, integers.get(name, np.float64))).to(device)
+        for name, array in matrix._asdict().items()
+    }
+    return DeviceMatrix(**tensors, halvings=int(np.diff(matrix.indptr).max(initial=1) - 1).bit_length())
+
+
+class Vectors(NamedTuple):
+    """A sparse vector for each row: nodes (int64) with values (float64), row by row, and how many each row has."""
+
+    nodes: Tensor
+    values: Tensor
+    sizes: Tensor
+
+    def rows(self) -> Tensor:
+        """The row of each entry, int64."""
+        return _numbers(self.sizes, self.nodes.numel())
+
+
+class Reached(NamedTuple):
+    """What a product reaches: nodes ascending in each row, and the place of each in the order of being reached.
+
+    Those of row i are starts[i] .. starts[i + 1] - 1. `rows` is the row of each.
+    """
+
+    rows: Tensor
+    nodes: Tensor
+    values: Tensor
+    places: Tensor
+    starts: Tensor
+
+
+def segment_sums(values: Tensor, sizes: Tensor) -> Tensor:
+    """The sum of each of the segments in turn that `values` consists of, from its first element to its last."""
+    # Of two dimensions: each sum is then one thread's on GPUs too, which keeps the order.
+    return torch.segment_reduce(values[:, None], "sum", lengths=sizes, axis=0, unsafe=True)[:, 0]
+
+
+def starts_of(sizes: Tensor) -> Tensor:
+    """Where segments of these sizes begin, and the end of the last."""
+    starts = torch.zeros(sizes.numel() + 1, dtype=torch.int64, device=sizes.device)
+    torch.cumsum(sizes, 0, out=starts[1:])
+    return starts
+
+
+def edges_of(x: Vectors, matrix: DeviceMatrix) -> tuple[Tensor, Tensor]:
+    """The number of edges at each entry, and at the entries of each row together."""
+    degrees = at(matrix.indptr, x.nodes + 1) - at(matrix.indptr, x.nodes)
+    return degrees, _per_row(degrees, x.sizes)
+
+
+def at(values: Tensor, places: Tensor) -> Tensor:
+    """values[places] of one dimension; by name, as CPUs then take a fifth of the time."""
+    return values.index_select(0, places)
+
+
+def _numbers(sizes: Tensor, total: int) -> Tensor:
+    """For each element of segments of these sizes, which are `total` in all, the number of its segment."""
+    numbers = torch.arange(sizes.numel(), device=sizes.device)
+    return torch.repeat_interleave(numbers, sizes, output_size=total)
+
+
+def _per_row(integers: Tensor, sizes: Tensor) -> Tensor:
+    """Sums of integers, or how many are true, over segments of these sizes."""
+    return at(starts_of(integers), starts_of(sizes)).diff()
+
+
+def _running(padded: Tensor) -> Tensor:
+    """Running sums along rows, of numbers that are not negative: they never fall, whatever the order of adding."""
+    return padded.cumsum(1).cummax(1).values
+
+
+def _totals(padded: Tensor) -> Tensor:
+    """The sum of each row."""
+    return segment_sums(padded.reshape(-1), torch.full_like(padded[:, 0], padded.shape[1], dtype=torch.int64))
+
+
+def _points(gap: Tensor, u: Tensor, most: int) -> Tensor:
+    """(u + j) gap for j = 0 .. most - 1, a row for each gap, added up as the loops do."""
+    points = gap[:, None].expand(-1, most).clone()
+    points[:, 0] *= u
+    return _running(points)
+
+
+# -- the product ------------------------------------------------------------------------------------------------
+
+
+class _Plan(NamedTuple):
+    """What a product reads: of each entry all edges or none, and of some rows a sample of the others' edges.
+
+    `picks` says for each row how many edges are picked; `nodes` and `values` where picks land, row by row.
+    """
+
+    reads: Tensor
+    picks: Tensor
+    nodes: Tensor
+    values: Tensor
+
+
+def product(
+    x: Vectors, matrix: DeviceMatrix, n_picks: int, u: Tensor | None, packing: Packing
+) -> tuple[Reached, Tensor]:
+    """The products of the rows with the walk matrix, and the number of edges that each reads or picks.
+
+    Rows whose entries have more than 2 `n_picks` edges are sampled, with the uniform u of the row, as in
+    `graphrf.sampling.powers.compression.product_within`; without u, none is.
+    """
+    n_rows = x.sizes.numel()
+    reads, work = edges_of(x, matrix)
+    plan = None
+    if u is not None:
+        sampled = work > 2 * n_picks
+        if bool(sampled.any()):
+            plan = _planned(x, matrix, reads, sampled, n_picks, u)
+            reads = plan.reads
+    ends = reads.cumsum(0)
+    n_reads = int(ends[-1])
+    entry = _numbers(reads, n_reads)
+    edge = torch.arange(n_reads, device=ends.device) + at(at(matrix.indptr, x.nodes) - ends + reads, entry)
+    shares = at(x.values, entry) * at(matrix.weights, edge)
+    keys = packing.pairs(at(x.rows(), entry), at(matrix.indices, edge).long())
+    del entry, edge
+    # Shares may underflow, and then they reach no node.
+    keys.masked_fill_(shares == 0.0, n_rows << packing.node_bits)
+    if plan is not None:
+        work = _per_row(reads, x.sizes)
+        keys, shares = _with_picks(keys, shares, work, plan, packing)
+        work = work + plan.picks
+    return _gathered(keys, shares, n_rows, packing), work
+
+
+def _planned(x: Vectors, matrix: DeviceMatrix, degrees: Tensor, sampled: Tensor, n_picks: int, u: Tensor) -> _Plan:
+    """What a product reads whose rows are `sampled` or not."""
+    rows = x.rows()
+    masses = x.values * at(matrix.cumulative, at(matrix.indptr, x.nodes + 1) - 1)
+    unit_mass = segment_sums(masses, x.sizes) / n_picks
+    is_light = at(sampled, rows) & (degrees * at(unit_mass, rows) > 2.0 * masses)
+    reads = torch.where(is_light, 0, degrees)
+    masses = torch.where(is_light, masses, 0.0)
+    rest = segment_sums(masses, x.sizes)
+    picks = torch.where(rest > 0.0, torch.ceil(rest / unit_mass), 0.0).long()
+    # From here on the light entries, and only the rows that have some, as rows of padded matrices.
+    sizes = _per_row(is_light, x.sizes)
+    chosen = (sizes > 0).nonzero().view(-1)
+    if chosen.numel() == 0:
+        return _Plan(reads, picks, x.nodes[:0], x.values[:0])
+    sizes, some, gap = at(sizes, chosen), at(picks, chosen), at(rest, chosen) / at(picks, chosen)
+    starts = starts_of(sizes)
+    light = is_light.nonzero().view(-1)
+    width, most, n_landed = torch.stack([sizes.max(), some.max(), some.sum()]).tolist()
+    row = _numbers(sizes, light.numel())
+    ends = masses.new_zeros(chosen.numel(), width)
+    ends[row, torch.arange(light.numel(), device=row.device) - at(starts, row)] = at(masses, light)
+    ends = _running(ends)
+    points = _points(gap, at(u, chosen), most)
+    entry = torch.searchsorted(ends, points, right=True)
+    # Pick by pick. Rounding does not lose one: it then lands on the last edge that it could.
+    row = _numbers(some, n_landed)
+    nth = torch.arange(n_landed, device=row.device) - at(starts_of(some), row)
+    entry, point = entry[row, nth], points[row, nth]
+    lost = entry >= at(sizes, row)
+    before = torch.where(entry > 0, ends[row, (entry - 1).clamp_min(0)], 0.0)
+    entry = at(light, torch.minimum(entry + at(starts, row), at(starts, row + 1) - 1))
+    stretch = torch.where(lost, torch.inf, (point - before) / at(x.values, entry))
+    return _Plan(reads, picks, _landed(at(x.nodes, entry), stretch, matrix), at(gap, row))
+
+
+def _landed(nodes: Tensor, x: Tensor, matrix: DeviceMatrix) -> Tensor:
+    """The neighbour of each node whose stretch of the row's running sum holds x."""
+    low, high = at(matrix.indptr, nodes), at(matrix.indptr, nodes + 1) - 1
+    return at(matrix.indices, search_rows(x, low, high, matrix.cumulative, matrix.halvings)).long()
+
+
+def _with_picks(
+    keys: Tensor, shares: Tensor, whole: Tensor, plan: _Plan, packing: Packing
+) -> tuple[Tensor, Tensor]:
+    """Keys and shares row by row, in each row what is read whole first and then what is picked."""
+    n_keys, n_picks = keys.numel(), plan.nodes.numel()
+    starts = starts_of(whole + plan.picks)[:-1]
+    row = _numbers(whole, n_keys)
+    read = torch.arange(n_keys, device=row.device) + at(starts - starts_of(whole)[:-1], row)
+    row = _numbers(plan.picks, n_picks)
+    picked = torch.arange(n_picks, device=row.device) + at(starts + whole - starts_of(plan.picks)[:-1], row)
+    all_keys, all_shares = keys.new_empty(n_keys + n_picks), shares.new_empty(n_keys + n_picks)
+    all_keys.scatter_(0, read, keys).scatter_(0, picked, packing.pairs(row, plan.nodes))
+    all_shares.scatter_(0, read, shares).scatter_(0, picked, plan.values)
+    return all_keys, all_shares
+
+
+def _gathered(keys: Tensor, shares: Tensor, n_rows: int, packing: Packing) -> Reached:
+    """What lands on one node of one row, added up in the order given; rows come in order."""
+    n_keys = keys.numel()
+    keys, order = torch.sort(keys, stable=True)
+    is_first = keys < (n_rows << packing.node_bits)
+    n_landed = is_first.sum()
+    is_first[1:] &= keys[1:] != keys[:-1]
+    first = is_first.nonzero().view(-1)
+    pairs = at(keys, first)
+    del keys, is_first
+    sizes = run_lengths(first, 0)
+    sizes[-1:] = n_landed - first[-1:]
+    values = segment_sums(at(shares, order), sizes)
+    first = at(order, first)
+    del order, shares
+    reached = torch.zeros(n_keys, dtype=torch.bool, device=first.device).index_fill_(0, first, True)
+    places = at(reached.cumsum(0), first) - 1
+    rows = packing.rows(pairs)
+    bounds = torch.arange(n_rows + 1, device=rows.device) << packing.node_bits
+    starts = torch.searchsorted(pairs, bounds)
+    return Reached(rows, packing.nodes(pairs), values, places - at(starts, rows), starts)
+
+
+# -- compression ------------------------------------------------------------------------------------------------
+
+
+def compressed(y: Reached, budget: int, u: Tensor | None) -> Vectors:
+    """Each row reduced to at most `budget` entries without bias, with the uniform u of the row.
+
+    Without u, no row may have more.
+    """
+    nodes, values, places, rows, sizes = y.nodes, y.values, y.places, y.rows, y.starts.diff()
+    chosen = (sizes > budget).nonzero().view(-1) if u is not None else sizes[:0]
+    if u is not None and chosen.numel():
+        width = int(sizes[chosen].max())
+        columns = torch.arange(width, device=sizes.device)
+        there = columns < sizes[chosen, None]
+        entries = (y.starts[chosen, None] + columns)[there]
+        padded = values.new_zeros(there.shape).masked_scatter_(there, at(values, entries))
+        found = columns.expand_as(there).masked_scatter(there, at(places, entries))
+        found, padded = compress(padded, found, sizes[chosen], budget, u[chosen])
+        places = places.scatter(0, entries, found[there])
+        values = values.scatter(0, entries, padded[there])
+        stays = (places >= 0).nonzero().view(-1)
+        nodes, values, places, rows = (at(tensor, stays) for tensor in (nodes, values, places, rows))
+        sizes = sizes.clamp_max(budget)
+    places = places + at(starts_of(sizes), rows)
+    return Vectors(
+        torch.empty_like(nodes).scatter_(0, places, nodes),
+        torch.empty_like(values).scatter_(0, places, values),
+        sizes,
+    )
+
+
+def compress(y: Tensor, found: Tensor, sizes: Tensor, budget: int, u: Tensor) -> tuple[Tensor, Tensor]:
+    """Reduce each row of y, which has sizes[i] > `budget` values and then zeros, to `budget` without bias.
+
+    Columns are in the order of systematic sampling; `found` is the place of each in the order in which the loops
+    hold them. Returns the places that values have afterwards, -1 of those that are dropped, and the values.
+    """
+    places, total, left = keep_largest(y, found, sizes, budget)
+    is_rest = (places < 0) & (y > 0.0)
+    rest = torch.where(is_rest, y, 0.0)
+    picked, gap = pick(rest, is_rest, total, left, u)
+    places = torch.where(picked, (budget - left)[:, None] + picked.cumsum(1) - 1, places)
+    return places, torch.where(picked, gap[:, None], y)
+
+
+def keep_largest(y: Tensor, found: Tensor, sizes: Tensor, budget: int) -> tuple[Tensor, Tensor, Tensor]:
+    """What compression keeps exactly, of all rows at once, until no row keeps more.
+
+    Returns the place of each among what is kept, -1 of others; the sum of the rest; and the places left.
+    """
+    n_rows, width = y.shape
+    positions = torch.arange(width, device=y.device)
+    places = torch.full_like(found, _NO_PLACE)
+    # As the loops hold them: y, and the column that each came from.
+    column = torch.empty_like(found).scatter_(1, found, positions.expand_as(found))
+    y = y.gather(1, column)
+    total = _totals(y)
+    left = torch.full((n_rows,), budget, device=y.device)
+    totals, lefts = total.clone(), left.clone()
+    active = torch.arange(n_rows, device=y.device)
+    kept = None
+    while True:
+        again = ((y.amax(1) * left >= total) & (left > 0)).nonzero().view(-1)
+        if again.numel() == 0:
+            return places, totals, lefts
+        active, left, total, y, column = (tensor[again] for tensor in (active, left, total, y, column))
+        before = positions < (budget - left)[:, None]
+        if kept is not None:
+            order = after_swaps(kept[again], sizes[active])
+            y, column = y.gather(1, order).masked_fill_(before, 0.0), column.gather(1, order)
+        keeps = y * left[:, None] >= total[:, None]
+        kept = keeps | before
+        row, position = keeps.nonzero(as_tuple=True)
+        places[active[row], column[row, position]] = (kept.cumsum(1) - 1)[row, position]
+        y = torch.where(keeps, 0.0, y)
+        left = left - keeps.sum(1)
+        total = _totals(y)
+        totals[active], lefts[active] = total, left
+
+
+def after_swaps(kept: Tensor, sizes: Tensor) -> Tensor:
+    """Which position each of the rest comes from, after the loops have brought what is kept to the front.
+
+    Going through a row, they swap every entry with the one at the front of the rest, and the front moves on when
+    the entry is kept. So position i receives entry i - 1 if that was not kept; else what was at the new front by
+    then, which position c_i, the number kept before i, had received in the same way, or entry i if c_i = i. The
+    front itself ends with what a position beyond the end would receive. What is said of positions before it, where
+    all is kept, means nothing.
+    """
+    width = kept.shape[1]
+    end = torch.arange(width + 1, device=kept.device)
+    counts = torch.zeros(kept.shape[0], width + 1, dtype=torch.int64, device=kept.device)
+    torch.cumsum(kept, 1, out=counts[:, 1:])
+    rests = torch.zeros_like(counts, dtype=torch.bool)
+    torch.logical_not(kept, out=rests[:, 1:])
+    source = torch.where(rests, end, counts)
+    for _ in range(width.bit_length()):
+        source = source.gather(1, source)
+    source -= rests.gather(1, source).long()
+    positions = end[:-1]
+    front = counts[:, -1:]
+    last = source.gather(1, sizes[:, None])
+    source = torch.where(positions == front, last, source[:, :-1])
+    return torch.where(positions < sizes[:, None], source, positions)
+
+
+def pick(rest: Tensor, is_rest: Tensor, total: Tensor, n_picks: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    """Systematic sampling of n_picks[i] entries of every row, and what each of them stands for.
+
+    Entry i is picked when a point not yet taken, (u + j) total / n_picks, falls below the running sum, one at
+    most; and when all that remain are needed. With d_i the number of points below, and at least as many as remain
+    needed, the entries picked up to i number
+
+        n_i = min(n_{i-1} + 1, d_i) = min(i + 1, min_{k <= i} d_k + i - k).
+    """
+    gap = torch.where(n_picks > 0, total / n_picks, 0.0)
+    most = max(int(n_picks.max()), 1)
+    points = _points(gap, u, most)
+    points = torch.where(torch.arange(most, device=u.device) < n_picks[:, None], points, torch.inf)
+    below = torch.searchsorted(points, _running(rest))
+    del points
+    i = is_rest.cumsum(1) - 1
+    d = torch.maximum(below, n_picks[:, None] - i[:, -1:] + i)
+    n = torch.minimum(i + 1, (d - i).cummin(1).values + i)
+    picked = is_rest.clone()
+    picked[:, 1:] &= n[:, 1:] > n[:, :-1]
+    picked[:, 0] &= n[:, 0] > 0
+    return picked, gap

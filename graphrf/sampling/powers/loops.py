@@ -1,0 +1,247 @@
+"""The compiled loops of the power samplers on CPUs: the powers of a source, and their record by node and step.
+
+One pass over a block of sources, without the interpreter lock. Nodes carry the numbers of another order (see
+`relabelled`) while powers are taken, so that what is alike lies together in the systematic sampling, and their own
+numbers in the record.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, uint64
+
+from graphrf.sampling.powers.compression import compress, product, product_within
+from graphrf.sampling.powers.node_sets import drain, insert
+from graphrf.sampling.walks.loops import grown
+from graphrf.sampling.walks.philox import Use, philox, unit
+from graphrf.transforms.loops import kth_largest
+
+_USE_COMPRESS = np.uint64(Use.COMPRESS)
+_U0 = np.uint64(0)
+_U1 = np.uint64(1)
+# Norms of what was dropped are rounded up to float32.
+_UP = 1.0 + 2.0**-23
+
+
+@njit(nogil=True)
+def _powers(  # type: ignore[no-untyped-def]
+    indptr, indices, weights, cumulative, start, source, budgets, picks, key,
+    dense, low, middle, top, ends, nodes, values,
+):  # fmt: skip
+    """The powers x_k of e_start, compressed to budgets[k] entries after every product.
+
+    A product reads about `picks` budgets[k] edges where its rows have more, and all of them where `picks` is 0.
+    x_k is nodes[ends[k] : ends[k + 1]] with their values; `ends` has room for one more than the powers. Returns
+    the buffers, which may have grown, and the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
+    """
+    nodes[0] = start
+    values[0] = 1.0
+    ends[0] = 0
+    ends[1] = 1
+    work = 0
+    for k in range(1, ends.size - 1):
+        first = ends[k - 1]
+        last = ends[k]
+        budget = budgets[k]
+        edges = 0
+        for i in range(uint64(first), uint64(last)):
+            node = uint64(nodes[i])
+            edges += np.int64(indptr[node + _U1]) - np.int64(indptr[node])
+        whole = picks == 0 or edges <= 2 * picks * budget
+        reads = edges if whole else min(edges, 2 * picks * budget + 1)
+        most = last + min(reads, dense.size) + 1
+        if most > nodes.size:
+            nodes = grown(nodes, last, 2 * most)
+            values = grown(values, last, 2 * most)
+        w0, w1, w2, w3 = philox(source, uint64(k), _U0, _USE_COMPRESS, key)
+        if whole:
+            end = product(indptr, indices, weights, nodes, values, first, last, dense)
+            work += edges
+        else:
+            end, reads = product_within(
+                indptr,
+                indices,
+                weights,
+                cumulative,
+                nodes,
+                values,
+                first,
+                last,
+                picks * budget,
+                unit(w2, w3),
+                dense,
+            )
+            work += reads
+        if end - last <= budget:
+            for i in range(uint64(last), uint64(end)):
+                node = nodes[i]
+                values[i] = dense[node]
+                dense[node] = 0.0
+            ends[k + 1] = end
+        else:
+            for i in range(uint64(last), uint64(end)):
+                values[i] = dense[nodes[i]]
+            compress(nodes, values, last, end, budget, unit(w0, w1), dense, low, middle, top)
+            ends[k + 1] = last + budget
+    return nodes, values, work
+
+
+# -- the record ----------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True)
+def _drop_smallest(found, n, keep, dense, tally):  # type: ignore[no-untyped-def]
+    """Mark by -1 in `tally` all but the `keep` largest of found[:n] by `dense`; the lower node wins a tie."""
+    scores = np.empty(n)
+    for i in range(n):
+        scores[i] = dense[found[i]]
+    least = kth_largest(scores.copy(), keep)
+    ties = keep
+    for i in range(n):
+        ties -= scores[i] > least
+    for i in range(n):
+        if scores[i] < least:
+            tally[found[i]] = -1
+        elif scores[i] == least:
+            if ties == 0:
+                tally[found[i]] = -1
+            else:
+                ties -= 1
+
+
+@njit(nogil=True, cache=True)
+def power_block(  # type: ignore[no-untyped-def]
+    indptr, indices, weights, cumulative, level, load, order, rank, dense, tally, low, middle, top,
+    sources, budgets, picks, keep, key, capacity,
+):  # fmt: skip
+    """The powers W^k e_i of every source, as a record by (node, step).
+
+    Parameters
+    ----------
+    indptr, indices, weights, cumulative, level, load, order, rank : what `relabelled` makes of the walk matrix
+    dense, tally, low, middle, top : scratch memory, all zeros, and zeros again at the end
+    sources : int64, shape (n,)
+    budgets : int64, shape (max_length + 1,), entries that each x_k is compressed to
+    picks : int, edges that a product reads for every place of the budget; 0 for all
+    keep : int, nodes of the finished row that are kept: those with the largest sum_k (W^k)_iv
+    key : uint64, the seed
+    capacity : int, values to make room for at first; buffers grow when it does not suffice
+
+    Returns
+    -------
+    entries_per_row, values_per_row : int64, shape (n,)
+    work : int64, shape (n,), multiply-adds
+    dropped : float32, shape (n, max_length + 1), Euclidean norm of what was dropped of
+        each x_k; no rows where `keep` drops none
+    found : uint32, the nodes of each row, ascending within it
+    per_entry : uint16, how many (step, value) pairs belong to each of them
+    steps, counts : uint16, float32, those pairs, steps ascending; a value is (W^k)_iv sqrt(d_v / d_i), the
+        probability of a walk
+    n_entries, n_values : int, how much of these buffers is used
+    """
+    max_length = budgets.size - 1
+    n_rows = sources.size
+    entries_per_row = np.empty(n_rows, np.int64)
+    values_per_row = np.empty(n_rows, np.int64)
+    work = np.empty(n_rows, np.int64)
+    cuts = keep < dense.size
+    dropped = np.zeros((n_rows if cuts else 0, max_length + 1), np.float32)
+    found = np.empty(capacity, np.uint32)
+    per_entry = np.empty(capacity, np.uint16)
+    steps = np.empty(capacity, np.uint16)
+    counts = np.empty(capacity, np.float32)
+    ends = np.zeros(max_length + 2, np.int64)
+    nodes = np.empty(1024, np.uint32)
+    values = np.empty(1024)
+    n_entries = 0
+    n_values = 0
+    for row in range(n_rows):
+        nodes, values, work[row] = _powers(
+            indptr, indices, weights, cumulative, rank[sources[row]], uint64(sources[row]), budgets, picks, key,
+            dense, low, middle, top, ends, nodes, values,
+        )  # fmt: skip
+        own = level[sources[row]]
+        n = ends[max_length + 1]
+        if n_values + n > steps.size:
+            room = max(2 * steps.size, n_values + n)
+            steps = grown(steps, n_values, room)
+            counts = grown(counts, n_values, room)
+        if n_entries + n > found.size:
+            room = max(2 * found.size, n_entries + n)
+            found = grown(found, n_entries, room)
+            per_entry = grown(per_entry, n_entries, room)
+        # Values of each node: counted, then every one goes to its place, in the order of nodes and steps.
+        for i in range(uint64(n)):
+            node = order[nodes[i]]
+            nodes[i] = node
+            insert(node, low, middle, top)
+            tally[node] += 1
+        last_entry = drain(low, middle, top, found, n_entries)
+        if last_entry - n_entries > keep:
+            for i in range(n):
+                dense[nodes[i]] += values[i] * (own / level[nodes[i]])
+            _drop_smallest(found[n_entries:last_entry], last_entry - n_entries, keep, dense, tally)
+            for i in range(n_entries, last_entry):
+                dense[found[i]] = 0.0
+        place = n_values
+        entry = n_entries
+        for i in range(uint64(n_entries), uint64(last_entry)):
+            node = found[i]
+            count = tally[node]
+            if count > 0:
+                found[entry] = node
+                per_entry[entry] = np.uint16(count)
+                tally[node] = place
+                place += count
+                entry += 1
+        for k in range(max_length + 1):
+            lost = 0.0
+            for i in range(uint64(ends[k]), uint64(ends[k + 1])):
+                node = nodes[i]
+                to = tally[node]
+                if to < 0:
+                    lost += (values[i] * (own / level[node])) ** 2
+                else:
+                    steps[uint64(to)] = np.uint16(k)
+                    counts[uint64(to)] = np.float32(values[i] * (load[node] / load[sources[row]]))
+                    tally[node] = to + 1
+            if cuts:
+                dropped[row, k] = np.float32(np.sqrt(lost) * _UP)
+        for i in range(uint64(n)):
+            tally[nodes[i]] = 0
+        entries_per_row[row] = entry - n_entries
+        values_per_row[row] = place - n_values
+        n_entries = entry
+        n_values = place
+    return entries_per_row, values_per_row, work, dropped, found, per_entry, steps, counts, n_entries, n_values
+
+
+@njit(nogil=True, cache=True)
+def exact_size(indptr, indices, start, max_length):  # type: ignore[no-untyped-def]
+    """Nodes, values (nodes and steps) and multiply-adds of the exact powers of one source, without making them."""
+    n_nodes = indptr.size - 1
+    last_step = np.full(n_nodes, -1, np.int32)
+    here = np.empty(n_nodes, np.int64)
+    there = np.empty(n_nodes, np.int64)
+    here[0] = start
+    last_step[start] = 0
+    n = 1
+    n_found = 1
+    n_values = 1
+    work = 0
+    for k in range(1, max_length + 1):
+        reached = 0
+        for i in range(n):
+            node = here[i]
+            work += np.int64(indptr[node + 1] - indptr[node])
+            for edge in range(indptr[node], indptr[node + 1]):
+                to = indices[edge]
+                if last_step[to] != k:
+                    n_found += last_step[to] < 0
+                    last_step[to] = k
+                    there[reached] = to
+                    reached += 1
+        here, there = there, here
+        n = reached
+        n_values += n
+    return n_found, n_values, work

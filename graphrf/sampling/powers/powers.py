@@ -1,0 +1,287 @@
+"""Samplers without walkers: powers of the walk matrix, exact, cut, or compressed without bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf.graph.graph import LAPLACIANS, Graph
+from graphrf.sampling.powers.prepared import PreparedPowers
+from graphrf.sampling.walks.lengths import LONGEST_WALK, LengthLaw, Survival
+from graphrf.sampling.walks.random_walks import MOST_WALKS, LengthChoice, RandomWalks
+
+# Budgets for kernels of which nothing is known (benchmarks/default_sampler.py).
+_BUDGETS = Survival.geometric(0.1).cut(48)
+# More entries than rows have: node numbers have 32 bits.
+_MOST_ENTRIES = 2**31 - 1
+# Edges that a product samples for every place of the budget (benchmarks/compression.py).
+PICKS = 1
+
+
+class _Fixed:
+    """What the samplers share that leave nothing to chance, and nothing to the graph."""
+
+    max_length: int
+
+    @property
+    def survival(self) -> Survival:
+        """S(k) = 1 up to `max_length`: no power is left out."""
+        return _whole(self.max_length)
+
+    def resolved(self, graph: Graph) -> Self:
+        """Itself: nothing in it depends on the graph."""
+        return self
+
+
+@dataclass(frozen=True)
+class ExactPowers(_Fixed):
+    r"""Exact rows of F = sum_{k <= L} f_k W^k by sparse products: the sampler that drops nothing.
+
+    .. math:: x_0 = e_i, \quad x_k = W x_{k-1}, \quad \phi(i) = \sum_{k \le L} f_k x_k.
+
+    For short kernels on graphs of low degree (roads, meshes), where it costs no more than good walks; the number
+    of non-zeros explodes where there are hubs.
+
+    Parameters
+    ----------
+    max_length : int
+        L, the highest power, 0 to 65,534. `kernel.truncation_length(tol)` gives a sufficient one, and
+        `Features.truncation_error(kernel)` the error that is left.
+    laplacian : {"normalized", "combinatorial"}
+        Whose kernels the features will serve.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments of another kind or out of range.
+
+    Notes
+    -----
+    Time: a multiply-add for each edge at each node of the support of each x_k. Values are computed in float64 and
+    stored in float32, also when the features' dtype is float64.
+
+    Examples
+    --------
+    >>> import networkx as nx, numpy as np, graphrf as grf
+    >>> graph = grf.load_graph(nx.karate_club_graph())
+    >>> kernel = grf.Diffusion(lengthscale=1.0)
+    >>> features = grf.sample_features(graph, grf.ExactPowers(max_length=12), seed=0)
+    >>> bool(np.allclose(features.gram(kernel), kernel.dense(graph), atol=1e-6))
+    True
+    """
+
+    max_length: int
+    laplacian: str = field(default="normalized", kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_length", _checked_length(self.max_length))
+        checks.choice("laplacian", self.laplacian, LAPLACIANS)
+
+    def prepare(self, graph: Graph, seed: int) -> PreparedPowers:
+        """The sampler bound to a graph; the seed plays no part."""
+        remedy = "lower max_length, take CompressedPowers or CutPowers"
+        return PreparedPowers(self, graph, seed, remedy=remedy)
+
+
+@dataclass(frozen=True)
+class CutPowers(_Fixed):
+    r"""Exact powers, of which each row keeps only its `budget` largest nodes: deterministic, with a stated bias.
+
+    The nodes v of row i with the largest sum_k x_k(v) stay, x_k = W^k e_i: a choice that needs no kernel. The norm
+    of what was dropped is recorded for each row and step, so that `Features.row_errors(kernel)` and
+    `Features.truncation_error(kernel)` are bounds that hold.
+
+    Parameters
+    ----------
+    budget : int
+        Nodes kept in each row, at least 1.
+    max_length : int
+        L, the highest power, 0 to 65,534.
+    laplacian : {"normalized", "combinatorial"}
+        Whose kernels the features will serve.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments of another kind or out of range.
+
+    Notes
+    -----
+    Time: as `ExactPowers`. Memory: rows of at most `budget` nodes, and 4 (L + 1) bytes a row for the bound.
+
+    Examples
+    --------
+    >>> import networkx as nx, numpy as np, graphrf as grf
+    >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(8, 8)))
+    >>> kernel = grf.Diffusion(lengthscale=1.0)
+    >>> features = grf.sample_features(graph, grf.CutPowers(budget=12, max_length=8))
+    >>> error = np.linalg.norm(features.gram(kernel) - kernel.dense(graph), 2)
+    >>> bool(error <= features.truncation_error(kernel))
+    True
+    """
+
+    budget: int
+    max_length: int
+    laplacian: str = field(default="normalized", kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", _checked_budget(self.budget))
+        object.__setattr__(self, "max_length", _checked_length(self.max_length))
+        checks.choice("laplacian", self.laplacian, LAPLACIANS)
+
+    def prepare(self, graph: Graph, seed: int) -> PreparedPowers:
+        """The sampler bound to a graph; the seed plays no part."""
+        remedy = "lower budget or max_length"
+        return PreparedPowers(self, graph, seed, keep=self.budget, remedy=remedy)
+
+
+@dataclass(frozen=True)
+class CompressedPowers:
+    r"""Powers of the walk matrix, compressed without bias to `budget` entries after every product.
+
+    .. math:: x_0 = e_i, \quad x_k = C(W x_{k-1}), \quad E[C(y)] = y, \quad \phi(i) = \sum_{k \le L} f_k x_k,
+
+    so that E[phi(i)] is row i of F cut at L, and E[phi(i) . phi(j)] = K_ij for i != j as with walks, rows of
+    different nodes being independent. Where walkers are few and indivisible, the entries of x_k carry any
+    weight: what is large is kept exactly, so that nothing at all is random as long as x_{k-1} has at most 2
+    `budget` edges, and these lead to at most `budget` nodes.
+
+    Parameters
+    ----------
+    budget : int
+        Entries of each x_k, at least 1: what the walkers of one node are to `RandomWalks`.
+    max_length : int, optional
+        L, the highest power, 0 to 65,534, all with the same budget. This or `lengths`, or neither.
+    lengths : Survival or LengthChoice, optional
+        Budgets that fall with the step: x_k keeps ceil(budget S(k)) entries, and L is the end of the table. Any
+        table serves without bias, and every step of it keeps an entry at least, so cut long ones; the default,
+        Survival.geometric(0.1).cut(48), suits many kernels.
+        `AutoLengths(kernel)` makes one for each graph (`resolved`), and with it the error is lowest for its
+        operations and non-zeros (`benchmarks/efficiency.py`).
+    laplacian : {"normalized", "combinatorial"}
+        Whose kernels the features will serve.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments of another kind or out of range, and for `max_length` and `lengths` together.
+
+    Notes
+    -----
+    *Compression.* C keeps exactly what is large: with m places left and a rest of sum S, the largest entry y of
+    the rest as long as y m >= S. Of what remains it draws m entries by systematic sampling with probabilities m
+    y / S, and gives each drawn the value S / m. Size is measured as (d_v / d_i)^(1/4) (W^k)_iv, halfway between
+    an entry of W^k and a walk's probability: the first has the least variance for short kernels, the second
+    preserves the slow modes that long kernels live on (`benchmarks/compression.py`). The order of the
+    systematic sampling is reverse Cuthill-McKee, which puts nodes near each other side by side.
+
+    *Products.* Rows of W are read whole as long as these have at most 2 `budget` edges together. Else `budget`
+    edges are picked by systematic sampling, by their mass, from all rows in turn, but for those rows of which half
+    the edges or more would be picked: they are read whole. So a node with many neighbours costs no more than what
+    it carries is worth.
+
+    Time a node: at most 2 `budget` + 1 edges for each power, and what they reach is sorted in linear time.
+    Memory: 6 bytes for each distinct (source, node, step), at most the sum of the budgets, and 6 for each distinct
+    (source, node). Values are computed in float64 and stored in float32, also when the features' dtype is float64.
+
+    *Where walks do better:* for kernels that reach far more nodes than the budget. With `AutoLengths`, as many
+    operations and Diffusion(8), `RandomWalks` have 0.6 of the error on a social graph and 0.9 on a citation graph
+    and a mesh; for shorter kernels, and on roads, 1.3 to 67 times the error (`benchmarks/compression.py`).
+
+    Source: Lim and Weare, "Fast randomized iteration", SIAM Review 59 (2017), Sec. 4, with the threshold computed
+    anew after every entry kept; the sampled products, the measure of size and the order are our own.
+
+    Examples
+    --------
+    >>> import networkx as nx, graphrf as grf
+    >>> graph = grf.load_graph(nx.karate_club_graph())
+    >>> kernel = grf.Diffusion(lengthscale=1.0)
+    >>> features = grf.sample_features(graph, grf.CompressedPowers(budget=16, max_length=8), seed=0)
+    >>> features.matrix(kernel).shape
+    (34, 34)
+    >>> shorter = grf.sample_features(graph, grf.CompressedPowers(16, lengths=grf.AutoLengths(kernel)), seed=0)
+    >>> shorter.nnz < features.nnz
+    True
+    """
+
+    budget: int = 32
+    max_length: int | None = None
+    lengths: Survival | LengthChoice | None = field(default=None, kw_only=True)
+    laplacian: str = field(default="normalized", kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", _checked_budget(self.budget))
+        checks.choice("laplacian", self.laplacian, LAPLACIANS)
+        if self.max_length is not None:
+            object.__setattr__(self, "max_length", _checked_length(self.max_length))
+            if self.lengths is not None:
+                raise ValueError(
+                    "`max_length` and `lengths` must not both be given: the table of `lengths` has an end"
+                )
+        if isinstance(self.lengths, LengthChoice):
+            if self.lengths.laplacian != self.laplacian:
+                raise ValueError(
+                    f"`lengths` must be chosen for the {self.laplacian} Laplacian, got {self.lengths!r}; pass "
+                    f"laplacian={self.lengths.laplacian!r}"
+                )
+        elif not isinstance(self.lengths, Survival | None):
+            way_out = "; pass its table, law.survival" if isinstance(self.lengths, LengthLaw) else ""
+            raise TypeError(
+                "`lengths` must be a Survival table or a choice of one such as AutoLengths(kernel), got "
+                f"{checks.describe(self.lengths)}{way_out}"
+            )
+
+    def __repr__(self) -> str:
+        given = {"max_length": self.max_length, "lengths": self.lengths, "laplacian": self.laplacian}
+        words = [f"{name}={value!r}" for name, value in given.items() if value not in (None, "normalized")]
+        return f"CompressedPowers({', '.join([f'budget={self.budget}', *words])})"
+
+    @property
+    def survival(self) -> Survival:
+        """S(k) = 1 up to the highest power: values need no weight. Of a `LengthChoice`, only once `resolved`."""
+        return _whole(self.budgets.size - 1)
+
+    @property
+    def budgets(self) -> np.ndarray:
+        """Entries that x_k is compressed to, k = 0, 1, ..., int64."""
+        if self.max_length is not None:
+            return np.full(self.max_length + 1, self.budget)
+        lengths = _BUDGETS if self.lengths is None else self.lengths
+        if not isinstance(lengths, Survival):
+            raise ValueError(f"{lengths!r} has a table for each graph: use sampler.resolved(graph)")
+        # A table is rounded to 2^-53, which is not to cost a place; and no power goes without one.
+        return np.maximum(np.ceil(self.budget * lengths.table - 1e-9), 1.0).astype(np.int64)
+
+    def resolved(self, graph: Graph) -> CompressedPowers:
+        """This sampler with the table that a `LengthChoice` makes for the graph, or with the default one."""
+        if self.lengths is None and self.max_length is None:
+            return replace(self, lengths=_BUDGETS)
+        if not isinstance(self.lengths, LengthChoice):
+            return self
+        # As for walks: so many of them spread about as so many entries do.
+        walks = RandomWalks(min(self.budget, MOST_WALKS), self.lengths, laplacian=self.laplacian)
+        law = walks.resolved(graph).lengths
+        assert isinstance(law, LengthLaw)
+        return replace(self, lengths=law.survival)
+
+    def prepare(self, graph: Graph, seed: int) -> PreparedPowers:
+        """The sampler bound to a graph and a seed."""
+        sampler = self.resolved(graph)
+        remedy = "lower budget or max_length" if self.lengths is None else "lower budget"
+        return PreparedPowers(sampler, graph, seed, budgets=sampler.budgets, picks=PICKS, remedy=remedy)
+
+
+# Numpy's integers become Python's, which JSON knows.
+def _checked_length(max_length: int) -> int:
+    return checks.integer("max_length", max_length, low=0, high=LONGEST_WALK)
+
+
+def _checked_budget(budget: int) -> int:
+    return checks.integer("budget", budget, low=1, high=_MOST_ENTRIES)
+
+
+def _whole(max_length: int) -> Survival:
+    return Survival(np.ones(max_length + 1))

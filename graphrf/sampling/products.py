@@ -1,0 +1,453 @@
+r"""Products of features: B = Phi_1 .. Phi_n, each factor short, B B^T about K (GRFs++ as a positive matrix)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base import checks, html
+from graphrf._base.memory import available_memory, require_memory
+from graphrf.features.bounds import served_modulation
+from graphrf.features.features import Features
+from graphrf.features.rows import dense_product, row_numbers
+from graphrf.graph.graph import Graph, require_graph
+from graphrf.kernels.kernel import Kernel, require_kernel
+from graphrf.sampling.contract import Sampler
+from graphrf.sampling.sample import require_sampler, sample_features
+
+# Rows with more than this share of non-zeros are multiplied as dense ones: faster, for up to 2.7 times the memory.
+_FILLED = 0.25
+
+
+class ProductFeatures:
+    r"""Features multiplied: B = Phi_1 .. Phi_n, never formed unless asked for, with B B^T about K.
+
+    The i-th factor estimates F_R, the symmetric root of the n-th root R of the kernel (`Kernel.root`), from
+    samples of its own, and F_R^n = F, K = F F^T. So
+
+    .. math:: E[B] = E[\Phi_1] \cdots E[\Phi_n] = F_R^n = F,
+
+    but for what the longest length of the sampler cuts off. Walks need only the length that R asks for, and where
+    each factor reaches r nodes a row, B reaches up to r^n at the cost of n r: a product with B takes `nnz`
+    multiply-adds.
+
+    B B^T is symmetric and positive semi-definite, but rows of B share the later factors, so that it is biased off
+    the diagonal, too. With C_i the covariance matrix of row i of the first factor, and D diagonal, D_vv being the
+    total variance of row v of the second,
+
+    .. math:: E[B B^\top] = F_R (R + D) F_R + \operatorname{diag}_i \operatorname{tr}\big((R + D) \, C_i\big)
+              \qquad (n = 2),
+
+    against K = F_R R F_R: both excesses are positive semi-definite. For n > 2 the bracket is in turn such an
+    expectation, of the factors but the first. The variances of independent walks fall like 1 / n_walks, and with
+    them the excesses. `gram` with an independent product as `other` is unbiased everywhere.
+
+    When it pays: the exact series (`apply_kernel`) multiplies by K at the cost of L nnz(W), L its number of terms,
+    without any error. Products pay where graphs are dense and kernels long, so that 2 nnz is far less than this
+    and features of single walks have a large error. They need all rows of the later factors, whatever `nodes`
+    are asked for: for a few nodes of a large graph use `sample_features`.
+
+    Parameters
+    ----------
+    factors : sequence of Features
+        At least one, all of one graph and Laplacian, drawn with different seeds unless they draw nothing; the
+        second and later ones with one row for every node, in the order of the graph. `sample_product` makes them.
+    seed : int, optional
+        What the factors' seeds were derived from, for the record.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the factors are not such.
+
+    Attributes
+    ----------
+    factors : tuple of Features
+    n_factors : int
+    nodes : ndarray of int64, shape (n,)
+        Positions of the nodes that the rows belong to.
+    n_nodes : int
+        N, the number of nodes of the graph, and of columns.
+    shape : tuple of int
+        (n, N), the shape of B.
+    nnz : int
+        Non-zeros of all factors: the multiply-adds of a product with B.
+    n_steps : int
+        Steps walked (of powers: multiply-adds) for all factors.
+    nbytes : int
+        Memory of all factors in bytes.
+    laplacian : str
+        Whose walk matrix was used: "normalized" or "combinatorial".
+    seed : int or None
+        As above.
+
+    Notes
+    -----
+    Source: Choromanski et al., "GRFs++" (arXiv 2510.07716), who multiply estimates K_1 K_2^T, with factors of the
+    2n-th root, of K's n-th root. That is unbiased, but neither symmetric nor positive; here one half of each is
+    chained, and the transpose of the chain is the other half.
+
+    Examples
+    --------
+    >>> import networkx as nx, numpy as np, graphrf as grf
+    >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
+    >>> kernel = grf.Diffusion(lengthscale=6.0)
+    >>> sampler = grf.RandomWalks(256, grf.Truncated(kernel.root(2).truncation_length(1e-3)))
+    >>> product = grf.sample_product(graph, sampler, n_factors=2, seed=0)
+    >>> exact = kernel.dense(graph)
+    >>> bool(np.linalg.norm(product.gram(kernel) - exact) < 0.1 * np.linalg.norm(exact))
+    True
+    """
+
+    def __init__(self, factors: Sequence[Features], *, seed: int | None = None) -> None:
+        self.factors: tuple[Features, ...] = _checked_factors(factors)
+        self.seed: int | None = None if seed is None else checks.seed(seed)
+
+    # -- sizes -----------------------------------------------------------------------------------
+
+    @property
+    def n_factors(self) -> int:
+        """How many factors there are."""
+        return len(self.factors)
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """Positions of the rows' nodes."""
+        return self.factors[0].nodes
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes of the graph."""
+        return self.factors[0].n_nodes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, N), the shape of B."""
+        return self.factors[0].shape
+
+    @property
+    def nnz(self) -> int:
+        """Non-zeros of all factors."""
+        return sum(factor.nnz for factor in self.factors)
+
+    @property
+    def n_steps(self) -> int:
+        """Steps, or multiply-adds of powers, of all factors."""
+        return sum(factor.n_steps for factor in self.factors)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all factors in bytes."""
+        return sum(factor.nbytes for factor in self.factors)
+
+    @property
+    def laplacian(self) -> str:
+        """Whose walk matrix was used."""
+        return self.factors[0].laplacian
+
+    def __repr__(self) -> str:
+        return (
+            f"ProductFeatures({self.shape[0]} nodes of {self.n_nodes}, {self.n_factors} factors, "
+            f"{self.n_steps} steps, {self.nnz} non-zeros, {self.nbytes / 2**20:.3g} MiB)"
+        )
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        rows = [
+            ("nodes", f"{self.shape[0]:,} of {self.n_nodes:,}"),
+            ("factors", self.n_factors),
+            ("steps", self.n_steps),
+            ("non-zeros", self.nnz),
+            ("memory", html.memory(self.nbytes)),
+            ("Laplacian", self.laplacian),
+            ("seed", None if self.seed is None else str(self.seed)),
+        ]
+        return html.table("ProductFeatures", rows)
+
+    # -- matrices --------------------------------------------------------------------------------
+
+    def matrices(self, kernel: Kernel) -> tuple[sp.csr_array, ...]:
+        """The matrices of all factors for `kernel.root(n_factors)`: their product is B.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            One that has this root (`Kernel.root`), of the features' Laplacian.
+
+        Returns
+        -------
+        tuple of scipy.sparse.csr_array
+            The first of shape (n, N), the others (N, N), each of its factor's dtype.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the kernel is none, has no such root in closed form, or belongs to the other Laplacian.
+
+        Warns
+        -----
+        HeavyTailWarning, TruncationWarning
+            As `Features.matrix`, for each factor; the kernel that they name is `kernel.root(n_factors)`.
+
+        Notes
+        -----
+        Cost: O(visits) time and `nnz` floats of memory. All methods below do this first, so for many products
+        with one kernel take the matrices once.
+        """
+        return self._matrices(kernel)
+
+    def matrix(self, kernel: Kernel) -> sp.csr_array:
+        """B itself: the factors of `matrices` multiplied out, scipy CSR of shape (n, N).
+
+        It may fill in: up to n N non-zeros, where the factors have `nnz` in all. `apply` and `apply_t` do
+        without it. Raises and warns as `matrices`.
+        """
+        return _multiplied(self._matrices(kernel))
+
+    def apply(self, kernel: Kernel, x: Any) -> np.ndarray:
+        """B x for x of shape (N,) or (N, p); the result has shape (n,) or (n, p).
+
+        Raises and warns as `matrices`; x must be finite numbers. Cost: O(visits), and `nnz` multiply-adds a
+        column. The type follows from the features' and x's.
+        """
+        x = _vectors("x", x, self.n_nodes)
+        matrices = self._matrices(kernel)
+        return np.asarray(reduce(lambda product, factor: factor @ product, reversed(matrices), x))
+
+    def apply_t(self, kernel: Kernel, y: Any) -> np.ndarray:
+        """B^T y for y of shape (n,) or (n, p); the result has shape (N,) or (N, p). Otherwise as `apply`."""
+        y = _vectors("y", y, self.shape[0])
+        shape = (self.n_nodes, *y.shape[1:])
+        require_memory(8.0 * math.prod(shape), f"a product of shape {shape}", "pass fewer columns at a time")
+        matrices = self._matrices(kernel)
+        return np.asarray(reduce(lambda product, factor: factor.T @ product, matrices, y))
+
+    def gram(
+        self,
+        kernel: Kernel,
+        *,
+        rows: Any = None,
+        cols: Any = None,
+        other: ProductFeatures | None = None,
+    ) -> np.ndarray:
+        r"""An estimate of the Gram matrix K[rows, cols], dense.
+
+        Without `other` it is B B^T: symmetric, positive semi-definite and, on average, too large by the positive
+        semi-definite matrix that the class describes, on the diagonal and off it. With an independent product it
+        is B B'^T: unbiased everywhere, but neither symmetric nor positive: for estimates and for measuring errors,
+        never as a Gaussian process's covariance.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        rows, cols : array_like of int, optional
+            Node positions among `nodes` (cols: of `other`, where given). Default: all.
+        other : ProductFeatures, optional
+            A product of features of the same graph that shares no seed with this one (factors that draw nothing
+            aside); the numbers of factors may differ.
+
+        Returns
+        -------
+        ndarray, shape (len(rows), len(cols)), of the features' dtype.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `matrices`; for unknown nodes; if `other` is not such a product.
+        MemoryError
+            If the dense result does not fit; nothing of it is made by then.
+
+        Notes
+        -----
+        Cost: the matrices, then B[rows] and B[cols] multiplied out and their product, dense where they fill in.
+        """
+        right_features = self if other is None else self._checked_other(other)
+        left_rows = row_numbers("rows", rows, self.nodes)
+        right_rows = row_numbers("cols", cols, right_features.nodes)
+        shape = left_rows.size, right_rows.size
+        require_memory(
+            math.prod(shape) * self.factors[0].dtype.itemsize,
+            f"a dense Gram matrix of shape {shape}",
+            "ask for fewer `rows` and `cols`, or multiply by B and its transpose in turn (apply, apply_t)",
+        )
+        matrices = self._matrices(kernel)
+        left = _multiplied(matrices, left_rows)
+        if other is None and np.array_equal(left_rows, right_rows):
+            return _dense_product(left, left)
+        if other is not None:
+            matrices = other._matrices(kernel)
+        return _dense_product(left, _multiplied(matrices, right_rows))
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _matrices(self, kernel: Kernel) -> tuple[sp.csr_array, ...]:
+        """The factors' matrices; warnings point at the caller of the public method that calls this."""
+        root = require_kernel(kernel).root(self.n_factors)
+        matrices = []
+        for factor in self.factors:  # a comprehension may have a frame of its own
+            matrices.append(factor.matrix_from_modulation(served_modulation(factor, root, stacklevel=4)))  # noqa: PERF401
+        return tuple(matrices)
+
+    def _checked_other(self, other: Any) -> ProductFeatures:
+        if not isinstance(other, ProductFeatures):
+            raise TypeError(f"`other` must be ProductFeatures, got {checks.describe(other)}")
+        _check_same_graph("other", self.factors[0], other.factors[0])
+        _check_seeds("other", [*self.factors, *other.factors])
+        return other
+
+
+def sample_product(
+    graph: Graph,
+    sampler: Sampler,
+    *,
+    n_factors: int = 2,
+    nodes: Any = None,
+    seed: int | None = None,
+    n_threads: int | None = None,
+    dtype: Any = "float32",
+    memory_limit: int | None = None,
+    progress: bool = False,
+) -> ProductFeatures:
+    r"""Sample the factors of B = Phi_1 .. Phi_n, with E[B] = F and K about B B^T: see `ProductFeatures`.
+
+    Parameters
+    ----------
+    graph : Graph
+        Undirected, N nodes.
+    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`
+        How each factor is sampled. It serves the n-th root of the kernel: lengths that know a kernel should know
+        that one, `AutoLengths(kernel.root(n_factors))` or
+        `Truncated(kernel.root(n_factors).truncation_length(tol / n_factors))`.
+    n_factors : int
+        How many factors, at least 1.
+    nodes : array_like of int positions or str names, optional
+        The rows of B, in this order: rows of the first factor. The others have rows for all nodes in any case.
+    seed : int in [0, 2^63), optional
+        None draws one, which the result records. Factor i is drawn with the 63 high bits of the i-th word (64
+        bits) of `numpy.random.SeedSequence(seed, spawn_key=(n_factors,))`: no two factors of a product share a
+        stream, nor, but by a chance of 2^-63 a pair, do those of different seeds or numbers of factors, or those
+        of `sample_features`. The same seed gives the same bits on any number of threads and for any choice of
+        other nodes.
+    n_threads, dtype, progress
+        As for `sample_features`.
+    memory_limit : int, optional
+        Bytes that all factors and the blocks under way may take. Default: the memory that is available now.
+
+    Returns
+    -------
+    ProductFeatures
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that are out of range, unknown nodes, a directed graph.
+    MemoryError
+        Before a factor that would exceed `memory_limit`, beside those already there, is allocated.
+
+    Notes
+    -----
+    Cost: that of `sample_features` for `nodes`, and n_factors - 1 times that for all nodes.
+
+    Cut at a length L, with tau = sum_{k > L} |f_k| <= tol A and A = sum_k |f_k| of the root kernel, the product of
+    the means is off F by n_factors tol A^n_factors at most in operator norm: so `truncation_length` is best asked
+    for tol / n_factors.
+
+    Examples
+    --------
+    >>> import networkx as nx, numpy as np, graphrf as grf
+    >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
+    >>> kernel = grf.Diffusion(lengthscale=6.0)
+    >>> sampler = grf.RandomWalks(16, grf.AutoLengths(kernel.root(3)))
+    >>> product = grf.sample_product(graph, sampler, n_factors=3, nodes=[0, 33], seed=0)
+    >>> product.apply(kernel, np.ones(34)).shape
+    (2,)
+    >>> [factor.shape for factor in product.factors]
+    [(2, 34), (34, 34), (34, 34)]
+    """
+    sources = require_graph(graph).positions(nodes)
+    require_sampler(sampler)
+    n_factors = checks.integer("n_factors", n_factors, low=1)
+    limit = None if memory_limit is None else checks.integer("memory_limit", memory_limit, low=1)
+    seed = checks.seed(seed)
+    words = np.random.SeedSequence(seed, spawn_key=(n_factors,)).generate_state(n_factors, np.uint64)
+    factors: list[Features] = []
+    for i, word in enumerate(words):
+        taken = sum(factor.nbytes for factor in factors)
+        factors.append(
+            sample_features(
+                graph,
+                sampler,
+                nodes=sources if i == 0 else None,
+                seed=int(word >> np.uint64(1)),
+                n_threads=n_threads,
+                dtype=dtype,
+                memory_limit=None if limit is None else max(1, limit - taken),
+                progress=progress,
+            )
+        )
+    return ProductFeatures(factors, seed=seed)
+
+
+def _checked_factors(factors: Any) -> tuple[Features, ...]:
+    """The factors as a tuple, once they are known to form a product."""
+    if isinstance(factors, Features) or not isinstance(factors, Sequence):
+        raise TypeError(f"`factors` must be a sequence of Features, got {checks.describe(factors)}")
+    if not factors:
+        raise ValueError("`factors` must hold at least one factor, got none")
+    for i, factor in enumerate(factors):
+        if not isinstance(factor, Features):
+            raise TypeError(f"`factors[{i}]` must be Features, got {checks.describe(factor)}")
+        _check_same_graph(f"factors[{i}]", factors[0], factor)
+        if i > 0 and not np.array_equal(factor.nodes, np.arange(factor.n_nodes)):
+            raise ValueError(
+                f"`factors[{i}]` must have one row for every node of the graph, in its order (nodes=None), got "
+                f"{factor.nodes.size} rows for {factor.n_nodes} nodes; only the first factor may have some"
+            )
+    _check_seeds("factors", factors)
+    return tuple(factors)
+
+
+def _check_same_graph(argument: str, first: Features, second: Features) -> None:
+    if (first.n_nodes, first.laplacian, first._scale) != (second.n_nodes, second.laplacian, second._scale):
+        raise ValueError(f"`{argument}` must be features of the same graph and Laplacian as the first")
+
+
+def _check_seeds(argument: str, factors: Sequence[Features]) -> None:
+    seeds = [factor.seed for factor in factors if factor._is_random]
+    if len(set(seeds)) < len(seeds):
+        repeated = next(seed for seed in seeds if seeds.count(seed) > 1)
+        raise ValueError(
+            f"`{argument}` must be drawn with different seeds, got {repeated} twice: equal seeds give dependent "
+            "samples and a biased estimate"
+        )
+
+
+def _vectors(argument: str, value: Any, n: int) -> np.ndarray:
+    """`value` as finite numbers of shape (n,) or (n, p)."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or array.shape[0] != n:
+        raise ValueError(f"`{argument}` must be numbers of shape ({n},) or ({n}, p), got {checks.describe(array)}")
+    return checks.finite(argument, array)
+
+
+def _multiplied(matrices: tuple[sp.csr_array, ...], rows: np.ndarray | None = None) -> sp.csr_array:
+    """The product of matrices, or some of its rows."""
+    first = matrices[0] if rows is None else matrices[0][rows]
+    product = reduce(lambda product, factor: product @ factor, matrices[1:], first)
+    product.sort_indices()  # makes Gram matrices symmetric to the last bit
+    return product
+
+
+def _dense_product(left: sp.csr_array, right: sp.csr_array) -> np.ndarray:
+    """left right^T, by dense rows where they are filled and fit."""
+    numbers = (left.shape[0] + right.shape[0]) * left.shape[1]
+    room = available_memory()
+    if left.nnz + right.nnz > _FILLED * numbers and (room is None or numbers * left.dtype.itemsize <= room):
+        dense = left.toarray()
+        return np.asarray(dense @ (dense if right is left else right.toarray()).T)
+    return dense_product(left, right)

@@ -1,0 +1,401 @@
+r"""Laws of walk lengths: a survival table, and a joint rule for the uniforms of one source's walks.
+
+The length of a walk is its number of steps. Its law is given by S(k) = P(length >= k), and every law below
+has the same marginal for every walk; they differ in how the m walks of one source depend on each other.
+Walks of different sources are always independent. No engine and no graph is known here.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.threads import cached_property
+from graphrf.sampling.walks.coupling import Coupling, nearest_shipped, shipped_coupling
+
+# Engines count in 16 bits the visits of a walk that never leaves its node: its steps and one more.
+LONGEST_WALK = 65_534
+# Uniforms have 53 bits: a survival below this is never reached.
+_RESOLUTION = 2.0**-53
+
+
+class Rule(IntEnum):
+    """How the uniforms of one source's walks are drawn; the codes that engines switch on."""
+
+    INDEPENDENT = 0
+    ANTITHETIC = 1
+    PERMUTATION = 2
+    STRATIFIED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Survival:
+    r"""A table of S(k) = P(length >= k), for any law of lengths; stands wherever `p_halt` may stand.
+
+    Parameters
+    ----------
+    table : array_like, shape (K + 1,)
+        S(0) = 1, not increasing, in (0, 1]; no walk is longer than K steps, so S(k) = 0 beyond.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the table is no such thing, or walks could be longer than 65,534 steps.
+
+    Notes
+    -----
+    Entries are rounded to multiples of 2^-53, the resolution of the uniforms that are compared with them,
+    so that a walk reaches step k with probability S(k) exactly as stored. Entries below that are cut off.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.IID(grf.Survival([1.0, 1.0, 0.5]))
+    IID(Survival(3 entries, mean length 1.5))
+    """
+
+    table: np.ndarray
+
+    def __post_init__(self) -> None:
+        try:
+            table = np.array(self.table, dtype=np.float64, copy=True)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"`table` must be numbers of shape (K + 1,), got {checks.describe(self.table)}"
+            ) from None
+        if table.ndim != 1 or table.size == 0:
+            raise ValueError(f"`table` must have shape (K + 1,), got {table.shape}")
+        checks.finite("table", table)
+        if table[0] != 1.0:
+            raise ValueError(f"`table` must begin with S(0) = 1, got {table[0]:g}")
+        rises = np.flatnonzero(np.diff(table) > 0)
+        if rises.size or table[-1] < 0:
+            k = int(rises[0]) + 1 if rises.size else table.size - 1
+            after = f" after {table[k - 1]:g}" if rises.size else ""
+            raise ValueError(
+                f"`table` must not increase and must stay at least 0, got S({k}) = {table[k]:g}{after}"
+            )
+        table = np.round(table / _RESOLUTION) * _RESOLUTION
+        table = table[: int(np.count_nonzero(table))]
+        if table.size - 1 > LONGEST_WALK:
+            raise ValueError(f"`table` must allow at most {LONGEST_WALK} steps, got {table.size - 1}")
+        table.setflags(write=False)
+        object.__setattr__(self, "table", table)
+
+    @classmethod
+    def geometric(cls, p_halt: float) -> Survival:
+        r"""S(k) = (1 - p_halt)^k: a walk ends before each step with probability p_halt, in (0, 1)."""
+        p_halt = checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
+        last = _last_step(p_halt)
+        if last > LONGEST_WALK:
+            raise ValueError(
+                f"`p_halt` must be at least 0.0006, got {p_halt:g}: walks would be longer than "
+                f"{LONGEST_WALK} steps; use Truncated(max_length) or the exact series, "
+                "for PageRank coupling='pooled'"
+            )
+        return cls((1.0 - p_halt) ** np.arange(last + 1))
+
+    def cut(self, max_length: int) -> Survival:
+        """This law without what lies beyond `max_length` steps (at least 0): S(k) = 0 there.
+
+        Walks that would be longer end there, so features lack the powers beyond (`Features.truncation_error`).
+
+        Examples
+        --------
+        >>> import graphrf as grf
+        >>> grf.Survival.geometric(0.5).cut(3).table
+        array([1.   , 0.5  , 0.25 , 0.125])
+        """
+        return Survival(self.table[: checks.integer("max_length", max_length, low=0) + 1])
+
+    @property
+    def max_length(self) -> int:
+        """The longest possible walk, in steps."""
+        return int(self.table.size - 1)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the table ends because hardly any walk gets there (below 1e-12), not at a fixed length."""
+        return bool(self.table[-1] < 1e-12)
+
+    @cached_property
+    def mean_length(self) -> float:
+        """Mean number of steps, sum of S(k) over k >= 1."""
+        return float(self.table[1:].sum())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Survival) and np.array_equal(self.table, other.table)
+
+    def __hash__(self) -> int:
+        return hash(self.table.tobytes())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Survival, (self.table,)  # pickle alone would forget that the table is read-only
+
+    def __repr__(self) -> str:
+        if self.max_length > 2:  # is it a geometric one, of a p_halt that can be written down?
+            p_halt = float(f"{1.0 - self.table[1]:.12g}")
+            if 0.0 < p_halt < 1.0 and self.max_length <= _last_step(p_halt) <= LONGEST_WALK:
+                whole = Survival.geometric(p_halt)
+                if np.array_equal(self.table, whole.table[: self.table.size]):
+                    cut = f".cut({self.max_length})" if self.max_length < whole.max_length else ""
+                    return f"Survival.geometric({p_halt!r}){cut}"
+        return f"Survival({self.table.size} entries, mean length {self.mean_length:.4g})"
+
+
+class LengthLaw(ABC):
+    """Contract of a law: `survival`, `rule`, and the `permutations` that the rule reads.
+
+    Engines read the table's entries and one of four rules; they know nothing else of a law. A new law with
+    an existing rule needs no change of any engine.
+    """
+
+    rule: ClassVar[Rule]
+
+    @property
+    @abstractmethod
+    def survival(self) -> Survival:
+        """The survival table."""
+
+    def permutations(self, n_walks: int) -> np.ndarray:
+        """What the rule reads besides the table, int64, 2-D.
+
+        PERMUTATION: the coupling's, shape (group - 1, order). STRATIFIED: the stratum of every walk before
+        the random rotation, shape (1, n_walks). Else empty. Read-only, so that loops see one type of array.
+        """
+        return _read_only(np.zeros((0, 1), np.int64))
+
+    @property
+    def group(self) -> int:
+        """How many walks are coupled with each other: the number of walks must be a multiple of it."""
+        return 1
+
+    def check_walks(self, n_walks: int) -> None:
+        """Raise `ValueError` unless `n_walks` is a multiple of `group`."""
+        if n_walks % self.group:
+            raise ValueError(
+                f"`n_walks` must be a multiple of {self.group} for {self!r}, whose walks are coupled in groups "
+                f"of {self.group}, got {n_walks}"
+            )
+
+
+@dataclass(frozen=True)
+class _Halting(LengthLaw):
+    """Base of the laws that are given by a halting probability or a survival table."""
+
+    p_halt: float | Survival
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.p_halt, Survival):
+            Survival.geometric(self.p_halt)  # checks the value
+            object.__setattr__(self, "p_halt", float(self.p_halt))
+
+    @cached_property
+    def survival(self) -> Survival:
+        return self.p_halt if isinstance(self.p_halt, Survival) else Survival.geometric(self.p_halt)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.p_halt!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class IID(_Halting):
+    r"""Independent lengths: geometric with P(length = k) = p (1 - p)^k, or of any survival table.
+
+    Parameters
+    ----------
+    p_halt : float in (0, 1), or Survival
+        Probability of ending before each step; the mean length is (1 - p) / p.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> round(grf.IID(0.1).survival.mean_length, 9)    # (1 - p) / p
+    9.0
+
+    References
+    ----------
+    The paper (Reid et al. 2024), Sec. 4 and App. C.1.
+    """
+
+    rule = Rule.INDEPENDENT
+
+
+@dataclass(frozen=True, repr=False)
+class Antithetic(_Halting):
+    r"""Antithetic termination: the walks of a pair avoid ending at the same step.
+
+    Before each step one uniform t1 is drawn, t2 = t1 + 1/2 mod 1, and walk i of the pair ends if t_i is below
+    the halting probability. For p < 1/2 the two never end together.
+
+    Parameters
+    ----------
+    p_halt : float in (0, 1), or Survival
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.RandomWalks(n_walks=8, lengths=grf.Antithetic(0.1)).lengths.group
+    2
+
+    References
+    ----------
+    The paper (Reid et al. 2024), App. C.2; Reid et al., NeurIPS 2023.
+    """
+
+    rule = Rule.ANTITHETIC
+
+    @property
+    def group(self) -> int:
+        return 2
+
+
+@dataclass(frozen=True, repr=False)
+class Stratified(_Halting):
+    r"""Stratified lengths (a Latin hypercube): u_j = ((pi(j) + R) mod m + U_j) / m, R uniform in 0 .. m - 1.
+
+    The random rotation R leaves every walk's law unchanged, and the m lengths of a source fall into the m
+    quantiles one by one. Nothing is learned, and any number of walks is coupled at once. pi is the van der
+    Corput order, in which every run of consecutive walks has well-spread lengths: stratified directions send such
+    runs along one edge (measured on a 30 x 30 grid with 64 walks: Gram error 3 to 9 % below a random order,
+    no difference on social graphs; `benchmarks/stratified_order.py`).
+
+    Parameters
+    ----------
+    p_halt : float in (0, 1), or Survival
+    """
+
+    rule = Rule.STRATIFIED
+
+    def permutations(self, n_walks: int) -> np.ndarray:
+        return _read_only(van_der_corput_order(n_walks)[None, :])
+
+
+@dataclass(frozen=True, repr=False)
+class SigmaCoupled(_Halting):
+    r"""Sigma-coupled lengths: quantiles of the walks of a pair are matched by a learned permutation.
+
+    Parameters
+    ----------
+    p_halt : float in (0, 1), or Survival, or Coupling
+        A float takes the permutation that is shipped for the Gram matrix at the nearest of .05, .10, ..., .90
+        (`shipped_coupling`); the nearest one is used because marginals are exact with any permutation. A
+        Coupling alone brings its own p_halt.
+    coupling : Coupling, optional
+        The permutations to use; needed with a Survival. See `graphrf.learn_coupling`, and
+        `shipped_coupling(p_halt, "pagerank")` for end points.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> law = grf.SigmaCoupled(0.1)
+    >>> law.coupling
+    Coupling(2 walkers, order 30, linear)
+
+    References
+    ----------
+    The paper (Reid et al. 2024), Sec. 4.1, Def. 4.2.
+    """
+
+    p_halt: float | Survival
+    _coupling: Coupling | None = None
+    rule = Rule.PERMUTATION
+
+    def __init__(self, p_halt: float | Survival | Coupling, coupling: Coupling | None = None) -> None:
+        if isinstance(p_halt, Coupling):
+            if coupling is not None:
+                raise ValueError("`coupling` was given twice")
+            coupling = p_halt
+            if coupling.p_halt is None:
+                raise ValueError(
+                    "`coupling` does not say its p_halt; pass SigmaCoupled(p_halt, coupling) with both"
+                )
+            p_halt = coupling.p_halt
+        if coupling is not None and not isinstance(coupling, Coupling):
+            raise TypeError(f"`coupling` must be a Coupling, got {checks.describe(coupling)}")
+        object.__setattr__(self, "p_halt", p_halt)
+        super().__post_init__()
+        if coupling is None:
+            if isinstance(self.p_halt, Survival):
+                raise ValueError("`coupling` is needed with a Survival table; see graphrf.learn_coupling")
+            coupling = shipped_coupling(self.p_halt)
+        object.__setattr__(self, "_coupling", coupling)
+
+    @property
+    def coupling(self) -> Coupling:
+        assert self._coupling is not None
+        return self._coupling
+
+    @property
+    def group(self) -> int:
+        return self.coupling.n_walkers
+
+    def __repr__(self) -> str:
+        key = None if isinstance(self.p_halt, Survival) else nearest_shipped(self.p_halt)
+        own = key is None or shipped_coupling(float(key)) != self.coupling
+        return f"SigmaCoupled({self.p_halt!r}{f', {self.coupling!r}' if own else ''})"
+
+    def permutations(self, n_walks: int) -> np.ndarray:
+        return self.coupling.permutations
+
+
+@dataclass(frozen=True)
+class Truncated(LengthLaw):
+    r"""No termination: every walk runs exactly `max_length` steps, so S(k) = 1 up to there and 0 beyond.
+
+    The feature matrix then lacks the tail of the modulation: with tau = sum_{k > max_length} |f_k| and
+    A = sum_k |f_k|, the Gram matrix is off by at most tau (2 A - tau) in operator norm
+    (`Features.truncation_error`).
+
+    Parameters
+    ----------
+    max_length : int
+        Number of steps, at least 0.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> kernel = grf.Diffusion(lengthscale=2.0)
+    >>> grf.Truncated(kernel.truncation_length(1e-3))
+    Truncated(5)
+    """
+
+    max_length: int
+    rule = Rule.INDEPENDENT
+
+    def __post_init__(self) -> None:
+        checks.integer("max_length", self.max_length, low=0, high=LONGEST_WALK)
+
+    @cached_property
+    def survival(self) -> Survival:
+        return Survival(np.ones(self.max_length + 1))
+
+    def __repr__(self) -> str:
+        return f"Truncated({self.max_length})"
+
+
+def _last_step(p_halt: float) -> int:
+    """The last k at which (1 - p_halt)^k is not below the resolution."""
+    return math.floor(min(math.log(_RESOLUTION) / math.log1p(-p_halt), 1e15))  # the smallest floats overflow
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array
+
+
+def van_der_corput_order(n: int) -> np.ndarray:
+    """Ranks of the first n points of the van der Corput sequence: any run of them is spread over 0 .. n - 1."""
+    number = np.arange(n)
+    points = np.zeros(n)
+    for bit in range(max(1, int(n - 1).bit_length())):
+        points += ((number >> bit) & 1) * 0.5 ** (bit + 1)
+    order = np.empty(n, np.int64)
+    order[np.argsort(points)] = number
+    return order

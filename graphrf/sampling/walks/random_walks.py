@@ -1,0 +1,200 @@
+"""The sampler of random walks: how many, of what length, and in which directions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf.graph.graph import LAPLACIANS, Graph
+from graphrf.sampling.joined import Block
+from graphrf.sampling.walks.batches import MOST_TOGETHER, new_desk
+from graphrf.sampling.walks.lengths import LengthLaw, Rule, Stratified, Survival
+from graphrf.sampling.walks.loops import walk_block
+from graphrf.sampling.walks.transitions import Transitions, transitions
+
+DIRECTIONS = ("independent", "stratified")
+# Counts of visits are stored in 16 bits.
+MOST_WALKS = 65_535
+# Visits of sources whose walks advance together: 256 KiB.
+_VISITS_TOGETHER = 32_768
+
+
+class LengthChoice(ABC):
+    """Contract of `lengths` that depend on the graph, such as `AutoLengths`: they choose a law for it."""
+
+    @property
+    @abstractmethod
+    def laplacian(self) -> str:
+        """Whose walks the law is chosen for."""
+
+    @abstractmethod
+    def law(self, graph: Graph, sampler: RandomWalks) -> LengthLaw:
+        """The law for a sampler's walks on a graph: a deterministic function of both."""
+
+
+@dataclass(frozen=True)
+class RandomWalks:
+    r"""Random walks from every node: the sampler of graph random features.
+
+    Each walk is a simple random walk whose steps go from u to v with probability A_uv / d_u, and whose length
+    follows `lengths`; that holds for each walk by itself, whatever the coupling among the walks of one node, so
+    features are unbiased. Walks of different nodes are independent.
+
+    Parameters
+    ----------
+    n_walks : int
+        m, walks from each node, 1 to 65,535; even for laws that couple pairs.
+    lengths : LengthLaw or LengthChoice
+        `Stratified(0.1)` by default; `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`; or `AutoLengths(kernel)`,
+        which chooses a law for each graph (`resolved`). The default serves kernels of short and long range alike:
+        tables that end no walk within its first steps have less error for short kernels, and more for those that
+        decay slowly (`benchmarks/default_sampler.py`).
+    directions : {"stratified", "independent"}
+        Whether the walks of one node that stand together leave by systematic sampling over the neighbours
+        (fewer walks repeat each other) or independently (as in the paper).
+    laplacian : {"normalized", "combinatorial"}
+        Whose kernels the features will serve. Combinatorial walks stay where they are most of the time on
+        graphs with hubs: prefer the series there.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.RandomWalks(n_walks=16, lengths=grf.SigmaCoupled(0.1), directions="independent")
+    RandomWalks(n_walks=16, lengths=SigmaCoupled(0.1), directions='independent', laplacian='normalized')
+
+    Source: the paper (Reid et al. 2024), Sec. 4; stratified directions after Reid et al., "Repelling random
+    walks", ICLR 2024, in a form that also serves weighted graphs and any number of walks.
+    """
+
+    n_walks: int = 32
+    lengths: LengthLaw | LengthChoice = Stratified(0.1)  # noqa: RUF009 (it is immutable)
+    directions: str = field(default="stratified", kw_only=True)
+    laplacian: str = field(default="normalized", kw_only=True)
+
+    def __post_init__(self) -> None:
+        n_walks = checks.integer("n_walks", self.n_walks, low=1, high=MOST_WALKS)
+        object.__setattr__(self, "n_walks", n_walks)  # numpy's integers become Python's, which JSON knows
+        if not isinstance(self.lengths, LengthLaw | LengthChoice):
+            way_out = "; pass Stratified(table)" if isinstance(self.lengths, Survival) else ""
+            raise TypeError(
+                "`lengths` must be a law such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1), Truncated(8) or "
+                f"AutoLengths(kernel), got {checks.describe(self.lengths)}{way_out}"
+            )
+        checks.choice("directions", self.directions, DIRECTIONS)
+        checks.choice("laplacian", self.laplacian, LAPLACIANS)
+        if isinstance(self.lengths, LengthLaw):
+            self.lengths.check_walks(self.n_walks)
+        elif self.lengths.laplacian != self.laplacian:
+            raise ValueError(
+                f"`lengths` must be chosen for walks of the {self.laplacian} Laplacian, got {self.lengths!r} for "
+                f"those of the {self.lengths.laplacian} one; pass laplacian={self.lengths.laplacian!r}"
+            )
+
+    @property
+    def survival(self) -> Survival:
+        """The survival table of `lengths`; of a `LengthChoice`, only once it is `resolved`."""
+        if not isinstance(self.lengths, LengthLaw):
+            raise ValueError(f"{self.lengths!r} has a table for each graph: use sampler.resolved(graph).survival")
+        return self.lengths.survival
+
+    def resolved(self, graph: Graph) -> RandomWalks:
+        """This sampler with the law of lengths that a `LengthChoice` makes for the graph; else itself."""
+        if isinstance(self.lengths, LengthLaw):
+            return self
+        return replace(self, lengths=self.lengths.law(graph, self))
+
+    def prepare(self, graph: Graph, seed: int) -> PreparedWalks:
+        """The arrays that the engine reads, for one graph and seed."""
+        return PreparedWalks(self.resolved(graph), graph, seed)
+
+
+class PreparedWalks:
+    """A resolved sampler bound to a graph and a seed: a pure function from source nodes to their visits."""
+
+    counts_dtype: np.dtype[Any] = np.dtype(np.uint16)
+    row_bytes = 0
+    remedy = "lower n_walks, raise p_halt"
+
+    def __init__(self, sampler: RandomWalks, graph: Graph, seed: int) -> None:
+        graph.require_undirected("a kernel's features")
+        law = sampler.lengths
+        assert isinstance(law, LengthLaw)
+        self.sampler = sampler
+        self.law = law
+        self.survival: Survival = law.survival
+        self.scale: float = graph.laplacian_scale(sampler.laplacian)
+        self.degrees: np.ndarray | None = graph.walk_degrees if sampler.laplacian == "normalized" else None
+        adjacency = graph.walk_adjacency(sampler.laplacian)
+        # Where weights are equal they are not read; loops that a kernel adds may differ from the edges.
+        weighted = adjacency is not graph.adjacency or graph.is_weighted
+        self._transitions: Transitions = transitions(adjacency, weighted)
+        self._key = np.uint64(seed)
+        self._permutations = law.permutations(sampler.n_walks)
+
+    @property
+    def n_walks(self) -> int:
+        """Walks from each node."""
+        return self.sampler.n_walks
+
+    @property
+    def visits_per_row(self) -> float:
+        """Expected number of visits of a node's walks, before equal ones are merged."""
+        return self.sampler.n_walks * (1.0 + self.survival.mean_length)
+
+    @property
+    def merged_per_row(self) -> tuple[float, float]:
+        """At most so many entries (nodes) and visits (nodes and steps) of a row are expected."""
+        n_nodes = self._transitions.indptr.size - 1
+        most_visits = n_nodes * (1.0 + self.survival.max_length)
+        return min(self.visits_per_row, n_nodes), min(self.visits_per_row, most_visits)
+
+    def working_bytes(self, n_rows: int) -> int:
+        """Memory that `sample` takes for a block of rows."""
+        stratified = self.sampler.directions == "stratified"
+        row = self.merged_per_row[1] if stratified else self.visits_per_row
+        batch = min(self._batch, n_rows)
+        return int(10 * self._capacity(n_rows) + batch * (20 * row + 100 * self.sampler.n_walks))
+
+    @property
+    def _batch(self) -> int:
+        """Sources whose walks advance together."""
+        return max(1, int(min(MOST_TOGETHER / self.sampler.n_walks, _VISITS_TOGETHER / self.visits_per_row)))
+
+    def _capacity(self, n_rows: int) -> int:
+        # About the most that can be; what merging leaves of it untouched takes no memory.
+        return int(n_rows * self.merged_per_row[1]) + 1024
+
+    def sample(self, sources: np.ndarray) -> Block:
+        """The visits of the walks from `sources`; runs without the interpreter lock."""
+        if not sources.flags.writeable:  # the loop would be compiled anew for it
+            sources = sources.copy()
+        batch = max(1, min(self._batch, sources.size))
+        weighted = self._transitions.cumulative.size > 0
+        rows, visits, nodes, per_entry, steps, counts, n_entries, n_visits = walk_block(
+            *self._transitions,
+            sources,
+            self.sampler.n_walks,
+            int(self.law.rule),
+            self.survival.table,
+            self._permutations,
+            self.sampler.directions == "stratified",
+            self._key,
+            new_desk(batch, self.sampler.n_walks, self.survival.max_length, weighted),
+            self._capacity(sources.size),
+        )
+        return Block(rows, visits, nodes[:n_entries], per_entry[:n_entries], steps[:n_visits], counts[:n_visits])
+
+    def describe(self) -> dict[str, Any]:
+        """The sampler's settings, for the record that features keep."""
+        sampler = self.sampler
+        return {
+            "sampler": type(sampler).__name__,
+            "n_walks": sampler.n_walks,
+            "lengths": repr(self.law),
+            "rule": Rule(self.law.rule).name.lower(),
+            "directions": sampler.directions,
+        }

@@ -1,0 +1,92 @@
+"""The arrays that walk loops read: a CSR adjacency, with running shares of the weights where they differ."""
+
+from __future__ import annotations
+
+import weakref
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+from graphrf.graph.folder import index_dtype
+from graphrf.graph.graph import Graph
+from graphrf.sampling.walks.loops import row_cumsum
+
+# Weights that are compared together.
+_CHUNK = 1 << 20
+
+
+class Transitions(NamedTuple):
+    """Rows of a simple random walk: from u to `indices[e]`, with probability proportional to the weight.
+
+    `cumulative` is the running share of each row's weights (its last entry is 1), or empty when the weights of
+    every row are equal, so that the loops can choose uniformly.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    cumulative: np.ndarray
+
+
+def transitions(adjacency: sp.csr_array, weighted: bool = True) -> Transitions:
+    """The walk arrays of a canonical CSR adjacency with positive weights; O(nnz), O(1) where not `weighted`.
+
+    They are read-only and of one index type, so that the loops are compiled once for all graphs. That all weights
+    are known to be equal spares reading them, which may be on disk.
+    """
+    index_type = index_dtype(adjacency.shape[0], adjacency.nnz)
+    indptr = adjacency.indptr.astype(index_type, copy=False)
+    indices = adjacency.indices.astype(index_type, copy=False)
+    cumulative = _running_shares(indptr, adjacency.data) if weighted else np.zeros(0)
+    for array in (indptr, indices, cumulative):
+        array.setflags(write=False)
+    return Transitions(indptr, indices, cumulative)
+
+
+# Queries come one by one, and making the arrays looks at the whole graph.
+_known: weakref.WeakKeyDictionary[Graph, Transitions] = weakref.WeakKeyDictionary()
+
+
+def graph_transitions(graph: Graph) -> Transitions:
+    """The walk arrays of a graph's adjacency, kept as long as the graph."""
+    if graph not in _known:
+        _ = graph.degrees  # refuses weights whose sums overflow
+        _known[graph] = transitions(graph.adjacency, graph.is_weighted)
+    return _known[graph]
+
+
+def _running_shares(indptr: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Running shares of each row's weights; empty when the weights of every row are equal.
+
+    They are the only array of that size that is made: the weights may be a map of a file larger than the memory.
+    """
+    if _rows_are_level(indptr, weights):
+        return np.zeros(0)
+    # Sums run within each row, so that a heavy row does not blur the shares of a light one.
+    cumulative = np.asarray(row_cumsum(weights, indptr))
+    divide_by_last(cumulative, indptr)
+    return cumulative
+
+
+def _rows_are_level(indptr: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether the weights of every row are equal: they then change only where a row begins."""
+    for start in range(1, weights.size, _CHUNK):
+        end = min(start + _CHUNK, weights.size)
+        changes = start + np.flatnonzero(weights[start:end] != weights[start - 1 : end - 1])
+        changes = changes.astype(indptr.dtype)  # else the search would convert all of indptr
+        if (indptr[np.searchsorted(indptr, changes)] != changes).any():
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def divide_by_last(sums, indptr):  # type: ignore[no-untyped-def]
+    """Divide every CSR row by its last entry, which becomes 1 exactly."""
+    for row in range(indptr.size - 1):
+        if indptr[row] < indptr[row + 1]:
+            last = indptr[row + 1] - 1
+            total = sums[last]
+            for entry in range(indptr[row], last):
+                sums[entry] /= total
+            sums[last] = 1.0

@@ -1,0 +1,74 @@
+"""The arrays of a walk's transitions as tensors, and the choice of a neighbour by 64 random bits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphrf.sampling.walks.philox_torch import high32, unit64
+from graphrf.sampling.walks.transitions import Transitions
+
+
+class DeviceTransitions(NamedTuple):
+    """`graphrf.sampling.walks.transitions.Transitions` on a device.
+
+    Attributes
+    ----------
+    indptr, indices : Tensor, int32, or int64 where edges are 2^31 or more
+    cumulative : Tensor, float64; without elements if the weights of every row are equal
+    halvings : int
+        That bring a search in the longest row to an end; 0 without weights.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    cumulative: Tensor
+    halvings: int
+
+    @property
+    def n_nodes(self) -> int:
+        """N."""
+        return self.indptr.numel() - 1
+
+    @property
+    def device(self) -> torch.device:
+        """Where the arrays are."""
+        return self.indptr.device
+
+
+def on_device(arrays: Transitions, device: torch.device) -> DeviceTransitions:
+    """A copy of the arrays on a device."""
+    indptr, indices, cumulative = (torch.from_numpy(np.array(array)).to(device) for array in arrays)
+    halvings = 0
+    if cumulative.numel():
+        halvings = int(np.diff(arrays.indptr).max(initial=1) - 1).bit_length()
+    return DeviceTransitions(indptr, indices, cumulative, halvings)
+
+
+def neighbours(nodes: Tensor, bits: Tensor, walk: DeviceTransitions) -> Tensor:
+    """The neighbour that 64 bits choose for each node, none of them isolated: `walks.loops.neighbour`.
+
+    nodes and bits are int64 of one shape, as is the result.
+    """
+    low = walk.indptr[nodes].long()
+    high = walk.indptr[nodes + 1].long()
+    if not walk.cumulative.numel():
+        return walk.indices[low + ((high32(bits) * (high - low)) >> 32)].long()
+    edge = search_rows(unit64(bits), low, high - 1, walk.cumulative, walk.halvings)
+    return walk.indices[edge].long()
+
+
+def search_rows(x: Tensor, low: Tensor, high: Tensor, running: Tensor, halvings: int) -> Tensor:
+    """The first of the places low .. high, of each search its own, whose running sum exceeds x; high if none does.
+
+    `halvings` bring the longest search to an end.
+    """
+    for _ in range(halvings):
+        middle = (low + high) >> 1
+        below = (x < running.index_select(0, middle)) | (low == high)
+        high = torch.where(below, middle, high)
+        low = torch.where(below, low, middle + 1)
+    return low

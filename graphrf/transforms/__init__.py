@@ -1,0 +1,21 @@
+"""Transforms for PyTorch Geometric: diffusion, personalised PageRank, random features and return probabilities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphrf._base import lazy
+
+if TYPE_CHECKING:
+    from graphrf.transforms.diffusion import AddRandomFeatures as AddRandomFeatures
+    from graphrf.transforms.diffusion import AddReturnProbabilities as AddReturnProbabilities
+    from graphrf.transforms.diffusion import GRFDiffusion as GRFDiffusion
+    from graphrf.transforms.diffusion import PersonalizedPageRank as PersonalizedPageRank
+
+__getattr__, __dir__, __all__ = lazy.attach(
+    __name__,
+    {
+        "diffusion": "GRFDiffusion PersonalizedPageRank AddRandomFeatures AddReturnProbabilities",
+    },
+    extra="pyg",
+)

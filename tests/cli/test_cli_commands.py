@@ -1,0 +1,411 @@
+"""Every command of the command line against the library's own result with the same seed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import graphrf as grf
+from graphrf.cli import app
+from graphrf.pagerank import local_pagerank, power_iteration
+
+EDGES = "source,target,length\na,b,1\nb,c,2\nc,d,1\nd,a,2\nd,e,4\ne,f,1\nf,g,1\ng,e,2\n"
+OBSERVED = "node,speed\na,1.0\nc,2.0\ne,5.5\ng,6.0\na,1.2\n"
+LABELLED = "node,class\na,x\nc,x\ne,y\ng,y\n"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a graph and observations, in which commands are run."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("roads.csv", EDGES), ("observed.csv", OBSERVED), ("classes.csv", LABELLED)):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def run(line: str) -> str:
+    """The standard output of a command that goes well."""
+    result = CliRunner().invoke(app, line.split())
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def columns(text: str) -> dict[str, list[str]]:
+    """The columns of csv text by their titles."""
+    titles, *rows = csv.reader(io.StringIO(text))
+    return dict(zip(titles, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def numbers(cells: list[str]) -> np.ndarray:
+    return np.array(cells, dtype=np.float64)
+
+
+# -- features ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "sampler"),
+    [
+        ("", lambda: None),
+        ("--budget 4 --max-length 3", lambda: grf.CompressedPowers(4, 3)),
+        (
+            "--budget 4 --lengths auto --kernel diffusion",
+            lambda: grf.CompressedPowers(4, lengths=grf.AutoLengths(grf.Diffusion())),
+        ),
+        ("--sampler cut --budget 6 --max-length 4", lambda: grf.CutPowers(6, 4)),
+        ("--sampler exact --max-length 5", lambda: grf.ExactPowers(5)),
+        (
+            "--sampler exact --kernel diffusion --lengthscale 2",
+            lambda: grf.ExactPowers(grf.Diffusion(2.0).truncation_length(1e-3)),
+        ),
+        ("--sampler walks", lambda: grf.RandomWalks()),
+        ("--sampler walks --walks 8 --lengths iid --p-halt 0.3", lambda: grf.RandomWalks(8, grf.IID(0.3))),
+        (
+            "--sampler walks --lengths sigma --directions independent",
+            lambda: grf.RandomWalks(32, grf.SigmaCoupled(0.1), directions="independent"),
+        ),
+        ("--sampler walks --lengths antithetic", lambda: grf.RandomWalks(32, grf.Antithetic(0.1))),
+        ("--sampler walks --lengths truncated --max-length 6", lambda: grf.RandomWalks(32, grf.Truncated(6))),
+        (
+            "--sampler walks --lengths auto --kernel matern --smoothness 2 --lengthscale 1.5",
+            lambda: grf.RandomWalks(32, grf.AutoLengths(grf.Matern(nu=2.0, lengthscale=1.5))),
+        ),
+        ("--laplacian combinatorial", lambda: grf.CompressedPowers(laplacian="combinatorial")),
+    ],
+)
+def test_features_are_those_of_the_library(place, options, sampler):
+    run(f"features roads.csv -o f.npz --seed 3 {options}")
+    made = grf.load_features("f.npz")
+    own = grf.sample_features(grf.load_graph("roads.csv"), sampler(), seed=3)
+    assert made.description == own.description
+    kernel = grf.Diffusion(laplacian=own.laplacian)
+    assert (made.matrix(kernel) != own.matrix(kernel)).nnz == 0
+
+
+def test_features_of_some_nodes_and_weights(place):
+    (place / "few.txt").write_text("c\na\n")
+    for given in ("few.txt", "c,a"):
+        run(f"features roads.csv --weight length --weight-is distance --nodes {given} -o f.npz --seed 1")
+        graph = grf.load_graph("roads.csv", weight="length", weight_is="distance")
+        own = grf.sample_features(graph, nodes=["c", "a"], seed=1)
+        made = grf.load_features("f.npz")
+        assert made.nodes.tolist() == own.nodes.tolist() == [2, 0]
+        assert (made.matrix(grf.Diffusion()) != own.matrix(grf.Diffusion())).nnz == 0
+
+
+def test_features_in_a_folder_are_gone_on_with(place):
+    first = json.loads(run("features roads.csv -o kept --json"))
+    again = json.loads(run("features roads.csv -o kept --json"))
+    assert first["seed"] == again["seed"] == grf.load_features("kept").seed
+    other = CliRunner().invoke(app, ["features", "roads.csv", "-o", "kept", "--budget", "2"])
+    assert other.exit_code == 2
+    assert "-o" in other.stderr
+
+
+def test_a_drawn_seed_is_told_and_gives_the_same_again(place):
+    first = CliRunner().invoke(app, ["features", "roads.csv", "-o", "a.npz", "--sampler", "walks"])
+    seed = grf.load_features("a.npz").seed
+    assert f"--seed {seed}" in first.stderr
+    assert first.stdout == ""
+    run(f"features roads.csv -o b.npz --sampler walks --seed {seed}")
+    assert Path("a.npz").read_bytes() == Path("b.npz").read_bytes()
+
+
+# -- gram ----------------------------------------------------------------------------------------------------
+
+
+def test_gram_of_a_graph_from_features_and_exactly(place):
+    graph, kernel = grf.load_graph("roads.csv"), grf.RegularizedLaplacian(2.0, 2)
+    options = "--kernel regularized-laplacian --lengthscale 2 --power 2"
+    run(f"gram roads.csv {options} --sampler walks --seed 5 -o K.npz")
+    own = grf.sample_features(graph, grf.RandomWalks(), seed=5).gram(kernel)
+    with np.load("K.npz") as file:
+        assert np.array_equal(file["K"], own)
+        assert file["rows"].tolist() == list(graph.nodes)
+        record = json.loads(str(file["metadata"]))
+    assert record["seed"] == 5
+    assert record["graphrf"] == grf.__version__
+
+    table = columns(run(f"gram roads.csv {options} --sampler walks --seed 5 --rows g,b --cols a,b,c"))
+    assert table.pop("node") == ["g", "b"]
+    assert list(table) == ["a", "b", "c"]
+    block = np.array([numbers(cells) for cells in table.values()]).T.astype(np.float32)
+    assert np.array_equal(block, own[np.ix_([6, 1], [0, 1, 2])])
+
+    exact = json.loads(run(f"gram roads.csv {options} --exact --rows a,g --json"))
+    assert np.allclose(exact["result"]["K"], kernel.dense(graph)[np.ix_([0, 6], [0, 6])], atol=1e-9)
+
+
+def test_gram_of_features_takes_positions(place):
+    run("features roads.csv -o f.npz --seed 2 --nodes g,a,b")
+    table = columns(run("gram f.npz --kernel diffusion --rows 0,6"))
+    own = grf.load_features("f.npz").gram(grf.Diffusion(), rows=[0, 6], cols=[0, 6])
+    assert table["node"] == ["0", "6"]
+    assert np.array_equal(numbers(table["6"]).astype(np.float32), own[:, 1])
+    whole = json.loads(run("gram f.npz --kernel diffusion --json"))
+    assert whole["result"]["rows"] == [6, 0, 1]
+
+
+def test_gram_that_does_not_fit_is_refused_before_sampling(place, monkeypatch):
+    from graphrf._base import memory
+
+    monkeypatch.setattr(memory, "available_memory", lambda: 2**24)
+    result = CliRunner().invoke(app, ["gram", "generated-torus", "--kernel", "diffusion", "-o", "K.npz"])
+    assert result.exit_code == 2
+    assert "--rows" in result.stderr
+    assert not Path("K.npz").exists()
+
+
+# -- regression and classification ---------------------------------------------------------------------------
+
+
+def test_fit_then_predict_is_the_regressor(place):
+    run("fit roads.csv observed.csv -o model.npz --seed 4")
+    gp = grf.GraphGPRegressor(grf.load_graph("roads.csv"), seed=4)
+    gp.fit(["a", "c", "e", "g", "a"], [1.0, 2.0, 5.5, 6.0, 1.2])
+    mean, std = gp.predict(return_std=True)
+
+    table = columns(run("predict model.npz"))
+    assert table["node"] == list("abcdefg")
+    assert np.array_equal(numbers(table["mean"]), mean)
+    assert np.array_equal(numbers(table["std"]), std)
+
+    run("predict model.npz --nodes g,b --observation --samples 3 --seed 8 -o p.json")
+    record = json.loads(Path("p.json").read_text())
+    mean, std = gp.predict(["g", "b"], return_std="observation")
+    draws = gp.sample(["g", "b"], n_samples=3, seed=8)
+    found = record["result"]
+    assert record["seed"] == 8
+    assert found["node"] == ["g", "b"]
+    assert found["std"] == std.tolist()
+    assert [found[f"sample_{number}"] for number in (1, 2, 3)] == draws.tolist()
+    assert np.array_equal(found["mean"], mean)
+
+
+def test_settings_of_fit_reach_the_regressor(place):
+    options = "--kernel matern --lengthscale 1.5 --no-optimize --noise 0.04 --output-scale 2 --method walks"
+    record = json.loads(
+        run(f"fit roads.csv observed.csv -o m.npz --seed 4 --laplacian combinatorial {options} --json")
+    )
+    gp = grf.GraphGPRegressor.load("m.npz")
+    assert gp.kernel_ == grf.Matern(lengthscale=1.5, laplacian="combinatorial")
+    assert (gp.noise_, gp.output_scale_, gp.method_, gp.seed_) == (0.04, 2.0, "walks", 4)
+    assert record["result"]["kernel"] == repr(gp.kernel_)
+    assert gp.progress is False
+    assert gp.n_threads is None
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("a,1\nc,2\n", ""),
+        ("a;1\nc;2\n", ""),
+        ("a 1\nc 2\n", ""),
+        ("# speeds\nwhere\tspeed\na\t1\n\nc\t2\n", ""),
+        ("target,node\n1,a\n2,c\n", ""),
+        ("speed,where\n1,a\n2,c\n", "--node-column where"),
+        ("speed,where\n1,a\n2,c\n", "--target-column speed"),
+        ("day,where,speed\n1,a,1\n2,c,2\n", "--node-column where --target-column speed"),
+        ("x,a,1\ny,c,2\n", "--node-column 1 --target-column 2"),
+        ("id,day,y\na,7,1\nc,8,2\n", ""),
+        ('\ufeffnode,y\r\n"a",1\r\nc,2\r\n', ""),
+    ],
+)
+def test_columns_of_observations_are_found(place, text, options):
+    (place / "seen.csv").write_text(text, encoding="utf-8", newline="")
+    run(f"fit roads.csv seen.csv -o m.npz --seed 0 --no-optimize --noise 0.01 --output-scale 1 {options}")
+    given = grf.GraphGPRegressor.load("m.npz")._given
+    assert given.observations.nodes.tolist() == [0, 2]
+    assert (given.observations.means[:, 0] + given.offset).tolist() == pytest.approx([1.0, 2.0])
+
+
+def test_classify_is_the_classifier(place):
+    table = columns(run("classify roads.csv classes.csv --seed 1"))
+    gp = grf.GraphGPClassifier(grf.load_graph("roads.csv"), seed=1)
+    gp.fit(["a", "c", "e", "g"], np.array(["x", "x", "y", "y"]))
+    assert np.array_equal(numbers(table["p(y)"]), gp.predict_proba()[:, 1])
+    assert table["class"] == gp.predict().tolist()
+
+
+def test_probabilities_that_say_nothing_of_a_node_are_remarked_on(place):
+    (place / "triangle.csv").write_text("a,b\nb,c\nc,a\n")
+    (place / "two.csv").write_text("node,class\na,x\nb,y\n")
+    little = CliRunner().invoke(app, ["classify", "triangle.csv", "two.csv", "--seed", "0"])
+    assert little.exit_code == 0
+    assert "the graph and these labels tell hardly more" in little.stderr
+    much = CliRunner().invoke(app, ["classify", "roads.csv", "classes.csv", "--seed", "1"])
+    assert "hardly" not in much.stderr
+
+
+# -- PageRank ------------------------------------------------------------------------------------------------
+
+
+def test_pagerank_by_power_is_that_of_the_library(place):
+    graph = grf.load_graph("roads.csv", directed=True, weight="length")
+    run("pagerank roads.csv --directed --weight length --p-halt 0.2 -o scores.csv")
+    table = columns(Path("scores.csv").read_text())
+    assert np.array_equal(numbers(table["score"]), power_iteration(graph, p_halt=0.2).scores)
+    assert table["node"] == list(graph.nodes)
+
+    record = json.loads(run("pagerank roads.csv --seeds a,a,g --tol 1e-6 --json"))
+    own = power_iteration(grf.load_graph("roads.csv"), personalization={"a": 2, "g": 1}, tol=1e-6)
+    assert record["result"]["score"] == own.scores.tolist()
+    assert record["converged"]
+    assert record["iterations"] == own.iterations
+
+
+def test_pagerank_by_walks_has_standard_errors(place):
+    table = columns(run("pagerank karate --method walks --walks 8 --batches 2 --seed 3 -o -"))
+    own = grf.pagerank(grf.datasets.load("karate").graph, n_walks=8, n_batches=2, seed=3)
+    assert np.array_equal(numbers(table["score"]), own.scores)
+    assert np.array_equal(numbers(table["stderr"]), own.stderr)
+    record = json.loads(run("pagerank karate --method walks --tol 0.1 --seed 3 --json"))
+    own = grf.pagerank(grf.datasets.load("karate").graph, tol=0.1, seed=3)
+    assert record["result"]["score"] == own.scores.tolist()
+    assert record["l1_error"] == own.l1_error
+
+
+def test_pagerank_of_seeds_alone(place):
+    table = columns(
+        run("pagerank karate --method local --seeds 33,0 --top 3 --seed 7 -o s.csv") and Path("s.csv").read_text()
+    )
+    own = local_pagerank(grf.datasets.load("karate").graph, [33, 0], k=3, seed=7)
+    positions, scores = own.best(3)
+    assert [int(node) for node in table["node"]] == positions.ravel().tolist()
+    assert np.array_equal(numbers(table["score"]), scores.ravel())
+    assert table["seed"] == ["33"] * 3 + ["0"] * 3
+
+
+def test_the_table_shows_the_best_nodes(place):
+    lines = run("pagerank karate --top 2").splitlines()
+    best = power_iteration(grf.datasets.load("karate").graph).top(2)
+    assert lines[0].split() == ["node", "score"]
+    assert [line.split() for line in lines[1:]] == [[str(node), f"{score:.6g}"] for node, score in best]
+    assert len(run("pagerank karate").splitlines()) == 11
+    assert run("pagerank karate -o s.csv --top 2").splitlines() == lines
+    assert len(Path("s.csv").read_text().splitlines()) == 35
+
+
+# -- couple and bench ----------------------------------------------------------------------------------------
+
+
+def test_a_coupling_is_learned_and_taken(place):
+    run("couple roads.csv --kernel diffusion --lengthscale 2 --p-halt 0.2 --order 6 -o c.json")
+    own = grf.learn_coupling(grf.load_graph("roads.csv"), grf.Diffusion(2.0), p_halt=0.2, order=6)
+    learned = grf.Coupling.load("c.json")
+    assert learned.permutations.tolist() == own.permutations.tolist()
+    assert learned.cost_after == own.cost_after
+    run("features roads.csv --sampler walks --lengths c.json --walks 4 -o f.npz --seed 1")
+    features = grf.sample_features(grf.load_graph("roads.csv"), grf.RandomWalks(4, grf.SigmaCoupled(own)), seed=1)
+    made = grf.load_features("f.npz")
+    assert (made.matrix(grf.Diffusion()) != features.matrix(grf.Diffusion())).nnz == 0
+    record = json.loads(run("couple --objective pagerank --order 5 --p-halt 0.3 --json"))
+    own = grf.learn_coupling(p_halt=0.3, order=5, objective="pagerank")
+    assert record["result"]["permutations"] == own.permutations.tolist()
+
+
+def test_bench_measures_what_the_library_gives(place):
+    record = json.loads(run("bench karate --kernel diffusion --sizes 4,8 --rows 34 --repeats 2 --seed 0 --json"))
+    found = record["result"]
+    rows = {
+        (method, size): {name: found[name][number] for name in found}
+        for number, (method, size) in enumerate(zip(found["method"], found["size"], strict=True))
+    }
+    graph, kernel = grf.datasets.load("karate").graph, grf.Diffusion()
+    exact = kernel.dense(graph)
+    for name, make in (("compressed", grf.CompressedPowers), ("walks", grf.RandomWalks)):
+        samples = [grf.sample_features(graph, make(8), seed=seed) for seed in (0, 1)]
+        errors = [np.linalg.norm(one.gram(kernel) - exact) / np.linalg.norm(exact) for one in samples]
+        assert rows[name, 8]["error"] == pytest.approx(np.mean(errors), rel=1e-5)
+        assert rows[name, 8]["operations"] == samples[-1].n_steps / 34
+        assert rows[name, 8]["nonzeros"] == samples[-1].nnz / 34
+    assert rows["exact", None]["error"] < 1e-2 < rows["walks", 4]["error"]
+    assert rows["series, a product", None]["error"] < 1e-2
+    table = run("bench karate --sizes 4 --repeats 1 --most-work 400 --seed 0")
+    assert "too much work" in table
+
+
+# -- graphs --------------------------------------------------------------------------------------------------
+
+
+def test_a_file_wins_over_a_data_set_and_it_is_said(place):
+    (place / "karate").mkdir()
+    grf.load_graph("roads.csv").save(place / "karate")
+    result = CliRunner().invoke(app, ["pagerank", "karate"])
+    assert "folder karate" in result.stderr
+    assert len(result.stdout.splitlines()) == 8
+    assert CliRunner().invoke(app, ["pagerank", "generated-grid", "--quiet"]).stderr == ""
+
+
+def test_meshes_and_other_options_of_loaders(place):
+    (place / "square.off").write_text("OFF\n4 2 0\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n3 0 1 2\n3 0 2 3\n")
+    faces = json.loads(run("pagerank square.off --json"))
+    vertices = json.loads(run("pagerank square.off --mesh-on vertices --mesh-weights cotangent --json"))
+    assert (faces["graph"]["nodes"], vertices["graph"]["nodes"]) == (2, 4)
+    (place / "far.csv").write_text("w x y\n9 a b\n9 b c\n")
+    assert columns(run("pagerank far.csv --columns x,y -o -"))["node"] == ["a", "b", "c"]
+    assert columns(run("pagerank far.csv --columns 1,2 --header -o -"))["node"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("title", "options", "remarked"),
+    [
+        ("length", "", True),
+        ("travel_time", "", True),
+        ("roadLength", "", True),
+        ("KM", "", True),
+        ("times_seen", "", False),
+        ("strength", "", False),
+        ("length", "--weight-is distance", False),
+        ("length", "--weight-is similarity", False),
+        ("length", "--quiet", False),
+    ],
+)
+def test_lengths_that_are_taken_as_similarities_are_remarked_on(place, title, options, remarked):
+    (place / "w.csv").write_text(f"a,b,{title}\nx,y,2\ny,z,5\n")
+    result = CliRunner().invoke(app, ["pagerank", "w.csv", "--weight", title, *options.split()])
+    assert result.exit_code == 0
+    assert ("`--weight-is distance`" in result.stderr) is remarked
+
+
+def test_kernels_may_be_written_with_underscores(place):
+    line = "gram roads.csv --exact --kernel regularized-laplacian"
+    assert run(line) == run(line.replace("regularized-", "regularized_"))
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def test_the_three_kinds_of_files_say_the_same(place):
+    for ending in ("csv", "npz", "json"):
+        run(f"pagerank roads.csv --p-halt 0.3 --quiet -o s.{ending}")
+    scores = power_iteration(grf.load_graph("roads.csv"), p_halt=0.3).scores
+    record = json.loads(Path("s.json").read_text())
+    assert record["result"] == {"node": list("abcdefg"), "score": scores.tolist()}
+    with np.load("s.npz") as file:  # without pickle
+        assert file["node"].tolist() == list("abcdefg")
+        assert np.array_equal(file["score"], scores)
+        assert json.loads(str(file["metadata"])) | {"result": 0} == record | {"result": 0}
+    assert np.array_equal(numbers(columns(Path("s.csv").read_text())["score"]), scores)
+
+
+def test_what_is_missing_and_what_repeats_is_written_too(place):
+    run("bench karate --sizes 4 --repeats 1 --seed 0 -o bench.npz")
+    with np.load("bench.npz") as file:
+        assert np.isnan(file["size"][-1])
+        assert np.isfinite(file["error"]).all()
+    titles = run("gram roads.csv --kernel diffusion --exact --rows a --cols b,b").splitlines()[0]
+    assert titles == "node,b,b"
+
+
+def test_an_output_replaces_what_was_there(place):
+    Path("s.csv").write_text("old")
+    run("pagerank roads.csv -o s.csv")
+    assert Path("s.csv").read_text().startswith("node,score\na,")
+    assert {path.name for path in place.iterdir()} == {"roads.csv", "observed.csv", "classes.csv", "s.csv"}

@@ -1,0 +1,235 @@
+"""What the command line says of bad input: one line, exit code 2, and nothing is written."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+
+import pytest
+from typer.testing import CliRunner
+
+import graphrf as grf
+from graphrf.cli import app
+from graphrf.cli.options.messages import plain_messages
+
+EDGES = "source,target,length\na,b,1\nb,c,2\nc,a,3\n"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with good files and bad ones."""
+    monkeypatch.chdir(tmp_path)
+    texts = {
+        "roads.csv": EDGES,
+        "seen.csv": "node,speed\na,1\nb,2\n",
+        "nan.csv": "node,speed\na,1\nb,nan\n",
+        "gap.csv": "node,speed\na,1\nb,\n",
+        "word.csv": "node,speed\na,1\nb,fast\n",
+        "who.csv": "node,speed\na,1\n# there is no z\nz,2\n",
+        "ragged.csv": "node,speed\na,1\nb,2,3\n",
+        "three.csv": "day,where,speed\n1,a,1\n",
+        "one.csv": "node\na\n",
+        "titles.csv": "node,speed\n",
+        "empty.csv": "\n",
+        "same.csv": "node,class\na,x\nb,x\n",
+        "notes.json": "{}",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "bytes.csv").write_bytes(b"node,speed\n\xff,1\n")
+    return tmp_path
+
+
+BAD = [
+    # files and graphs
+    ("pagerank nowhere.csv", "GRAPH must be a file"),
+    ("pagerank karat", "did you mean 'karate'"),
+    ("pagerank uci-wine", "which is a table"),
+    ("pagerank empty.csv", "is empty"),
+    ("pagerank notes.json", "no known format"),
+    ("pagerank roads.csv --weight width", "no column 'width'"),
+    ("pagerank roads.csv --columns source", "`--columns` must be two columns"),
+    ("pagerank roads.csv --mesh-on faces", "`--mesh-on` has no use with roads.csv, which is no mesh"),
+    ("pagerank karate --directed", "`--directed` has no use with 'karate', which is no file"),
+    ("pagerank roads.csv --weight-is distance", "`--weight`"),
+    ("pagerank .", "`GRAPH` must hold a whole graph"),
+    # outputs
+    ("pagerank roads.csv -o scores.txt", "`-o` must end in .csv or .npz or .json"),
+    ("pagerank roads.csv -o roads.csv", "`-o` must be another file than the input"),
+    ("pagerank roads.csv -o seen.csv/x.csv", "`-o` must be the path of a file"),
+    ("features roads.csv -o -", "features are not text"),
+    ("features roads.csv -o f.csv", "`-o` must end in .npz"),
+    ("fit roads.csv seen.csv -o model.json", "`-o` must end in .npz"),
+    ("couple -o -", "`-o` must end in .json"),
+    # features
+    ("features roads.csv -o f.npz --sampler cats", "`--sampler` must be one of compressed, walks, cut, exact"),
+    ("features roads.csv -o f.npz --sampler compresed", "got 'compresed'; did you mean 'compressed'?"),
+    ("features roads.csv -o f.npz --sampler walks --lengths antitetic", "did you mean 'antithetic'?"),
+    ("features roads.csv -o f.npz --walks 8", "`--walks` has no use with `--sampler compressed`"),
+    ("features roads.csv -o f.npz --sampler walks --budget 8", "`--budget` has no use with `--sampler walks`"),
+    ("features roads.csv -o f.npz --sampler cut --max-length 3", "`--budget` is needed"),
+    ("features roads.csv -o f.npz --sampler exact", "`--max-length` is needed with `--sampler exact`"),
+    ("features roads.csv -o f.npz --sampler walks --lengths truncated", "`--max-length` is needed"),
+    ("features roads.csv -o f.npz --sampler walks --lengths odd", "`--lengths` must be one of stratified"),
+    ("features roads.csv -o f.npz --sampler walks --lengths notes.json", "`--lengths` must be a whole file"),
+    (
+        "features roads.csv -o f.npz --sampler walks --lengths auto --p-halt 0.1 --kernel diffusion",
+        "`--p-halt` has",
+    ),
+    ("features roads.csv -o f.npz --lengths auto", "`--kernel` is needed"),
+    ("features roads.csv -o f.npz --lengths iid", "`--lengths` must be auto"),
+    ("features roads.csv -o f.npz --lengthscale 2", "`--lengthscale` needs `--kernel`"),
+    ("features roads.csv -o f.npz --sampler walks --walks 7 --lengths sigma", "`--walks` must be a multiple of 2"),
+    ("features roads.csv -o f.npz --sampler walks --p-halt 2", "`--p-halt` must be in"),
+    ("features roads.csv -o f.npz --budget 0", "`--budget` must be"),
+    ("features roads.csv -o f.npz --nodes a,z", "no node of the graph is named 'z'"),
+    ("features roads.csv -o f.npz --nodes who.csv", "who.csv, line 4: no node of the graph is named 'z'"),
+    ("features roads.csv -o f.npz --seed -1", "`--seed` must be"),
+    ("features roads.csv -o f.npz --threads 0", "`--threads` must be"),
+    ("features roads.csv -o f.npz --memory-limit lots", "`--memory-limit` must be a size"),
+    ("features roads.csv -o f.npz --memory-limit 10", "`--memory-limit` is"),
+    ("features roads.csv --directed -o f.npz", "--undirected"),
+    # gram
+    ("gram roads.csv", "`--kernel` is needed"),
+    ("gram roads.csv --kernel gauss", "`--kernel` must be one of diffusion, matern"),
+    (
+        "gram roads.csv --kernel regularised_Laplacian",
+        "got 'regularised_Laplacian'; did you mean 'regularized-laplacian'?",
+    ),
+    ("gram roads.csv --kernel diffusion --power 2", "`--power` has no use with `--kernel diffusion`"),
+    ("gram roads.csv --kernel diffusion --lengthscale -1", "`--lengthscale` must be greater than 0"),
+    ("gram roads.csv --kernel diffusion --exact --walks 3", "`--walks` has no use with `--exact`"),
+    ("gram roads.csv --kernel diffusion --exact --seed 3", "`--seed` has no use with `--exact`"),
+    ("gram roads.csv --kernel diffusion --rows z", "`--rows` must be a file"),
+    ("gram f.npz --kernel diffusion --exact", "`--exact` needs a graph"),
+    ("gram f.npz --kernel diffusion --budget 3", "`--budget` has no use with the features f.npz"),
+    ("gram f.npz --kernel diffusion --rows 9", "a position in [0, 2] was wanted, got '9'"),
+    ("gram f.npz --kernel diffusion --rows 2", "`--rows`"),
+    ("gram f.npz --kernel diffusion --laplacian combinatorial", "Laplacian"),
+    # observations
+    ("fit roads.csv nowhere.csv -o m.npz", "OBSERVATIONS must be a file"),
+    ("fit roads.csv nan.csv -o m.npz", "nan.csv, line 3: the target must be a finite number, got 'nan'"),
+    ("fit roads.csv gap.csv -o m.npz", "gap.csv, line 3: the target must be a finite number, got an empty cell"),
+    ("fit roads.csv word.csv -o m.npz", "word.csv, line 3: the target must be a finite number, got 'fast'"),
+    (
+        "fit roads.csv who.csv -o m.npz",
+        "who.csv, line 4: no node of the graph is named 'z'; its nodes are a, b, c",
+    ),
+    ("fit roads.csv ragged.csv -o m.npz", "ragged.csv, line 3: 3 columns where the lines above have 2"),
+    ("fit roads.csv three.csv -o m.npz", "`--node-column` is needed: which column of three.csv has the nodes"),
+    ("fit roads.csv one.csv -o m.npz", "one column; a column of nodes and one of targets were wanted"),
+    ("fit roads.csv titles.csv -o m.npz", "titles but no other line"),
+    ("fit roads.csv empty.csv -o m.npz", "empty.csv is empty; a line for each node was wanted"),
+    ("fit roads.csv bytes.csv -o m.npz", "not UTF-8"),
+    ("fit roads.csv seen.csv -o m.npz --target-column sped", "`--target-column` must be a column of seen.csv"),
+    ("fit roads.csv seen.csv -o m.npz --node-column 2", "`--node-column` must be a column of seen.csv"),
+    ("fit roads.csv seen.csv -o m.npz --node-column speed --target-column speed", "must be two columns"),
+    ("fit roads.csv seen.csv -o m.npz --method magic", "`--method` must be one of"),
+    ("fit roads.csv seen.csv -o m.npz --noise -1", "`--noise` must be"),
+    ("fit roads.csv seen.csv -o seen.csv", "`-o` must end in .npz"),
+    ("classify roads.csv same.csv", "labels of two classes or more"),
+    # models
+    ("predict nowhere.npz", "`MODEL` must be a file written by `graphrf fit`"),
+    ("predict f.npz", "`MODEL` must be a whole file written by `graphrf fit`"),
+    ("predict m0.npz --nodes z", "no node of the graph is named 'z'"),
+    ("predict m0.npz --seed 3", "`--seed` has no use without `--samples`"),
+    ("predict m0.npz --samples 0", "`--samples` must be at least 1"),
+    ("predict m0.npz -o m0.npz", "`-o` must be another file than the input"),
+    # PageRank
+    ("pagerank roads.csv --method magic", "`--method` must be one of power, walks, local"),
+    ("pagerank roads.csv --method wlks", "got 'wlks'; did you mean 'walks'?"),
+    ("pagerank roads.csv --walks 8", "`--walks` has no use with `--method power`"),
+    ("pagerank roads.csv --method local", "`--seeds` are needed"),
+    ("pagerank roads.csv --method local --seeds a --tol 1", "`--tol` has no use with `--method local`"),
+    ("pagerank roads.csv --method walks --tol 0.1 --batches 3 --seed 1", "`--batches` must be None where `--tol`"),
+    ("pagerank roads.csv --p-halt 1", "`--p-halt` must be in"),
+    ("pagerank roads.csv --tol -1", "`--tol` must be"),
+    ("pagerank roads.csv --top 0", "`--top` must be at least 1"),
+    ("pagerank roads.csv --top 3 -o -", "`--top` prints a table"),
+    ("pagerank roads.csv --seeds z", "no node of the graph is named 'z'"),
+    # couple and bench
+    ("couple --header --directed", "`--directed`, `--header` need a GRAPH"),
+    ("couple --order 1", "`--order` must be"),
+    ("couple --solver magic", "`--solver` must be one of"),
+    ("couple --objective pagerank --kernel diffusion", "`--kernel`"),
+    ("couple --header", "`--header` needs a GRAPH"),
+    ("bench roads.csv --sizes 3", "`--sizes` must be even numbers"),
+    ("bench roads.csv --rows 0", "`--rows` must be at least 1"),
+    ("bench roads.csv --directed", "--undirected makes one"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD, ids=[line for line, _ in BAD])
+def test_bad_input_is_told_in_the_words_of_the_command_line(line, message, place):
+    graph = grf.load_graph("roads.csv")
+    if "f.npz --kernel" in line or "predict f" in line:
+        grf.sample_features(graph, nodes=["a", "b"], seed=0).save("f.npz")
+    if "m0.npz" in line:
+        fixed = {"kernel": grf.Diffusion(), "optimize": False, "noise": 0.1, "output_scale": 1.0}
+        grf.GraphGPRegressor(graph, seed=0, **fixed).fit(["a", "b"], [1.0, 2.0]).save("m0.npz")
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    result = CliRunner().invoke(app, shlex.split(line))
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("graphrf: ")
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
+def test_warnings_speak_of_options(place):
+    grf.sample_features(grf.load_graph("roads.csv"), grf.RandomWalks(8, grf.IID(0.6)), seed=0).save("f.npz")
+    with pytest.warns(grf.HeavyTailWarning) as caught:
+        result = CliRunner().invoke(app, ["gram", "f.npz", "--kernel", "diffusion", "--lengthscale", "10"])
+    assert result.exit_code == 0
+    with plain_messages():
+        line = warnings.formatwarning(str(caught[0].message), UserWarning, "file.py", 3)
+    assert line.startswith("graphrf: warning: these walks end too early")
+    assert "--p-halt, --lengths truncated, or the exact series (graphrf gram --exact" in line
+
+
+def test_the_warning_of_cut_rows_speaks_of_options(place):
+    features = grf.sample_features(grf.load_graph("roads.csv"), grf.CutPowers(1, 3))
+    with pytest.warns(grf.TruncationWarning) as caught:
+        features.matrix(grf.Diffusion(3.0))
+    with plain_messages():
+        line = warnings.formatwarning(str(caught[0].message), UserWarning, "file.py", 3)
+    assert "compare `graphrf gram` with and without --exact for some --rows" in line
+    assert "raise --max-length, and a larger --budget may help too" in line
+    assert "features." not in line
+    assert "kernel." not in line
+
+
+def test_options_that_nothing_uses_are_refused_without_an_empty_list(place):
+    stderr = CliRunner().invoke(app, ["pagerank", "karate", "--directed"]).stderr
+    assert stderr == "graphrf: `--directed` has no use with 'karate', which is no file\n"
+
+
+def test_a_type_that_is_no_number_is_refused_by_the_parser(place):
+    result = CliRunner().invoke(app, ["pagerank", "roads.csv", "--top", "many"])
+    assert result.exit_code == 2
+    assert "--top" in result.stderr
+
+
+def test_faults_of_ours_keep_their_traceback(place, monkeypatch):
+    from graphrf.pagerank import power
+
+    def broken(*arguments, **options):
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(power, "power_iteration", broken)
+    result = CliRunner().invoke(app, ["pagerank", "roads.csv"])
+    assert result.exit_code == 1
+    assert isinstance(result.exception, RuntimeError)
+
+
+def test_a_full_disk_is_exit_code_1(place, monkeypatch):
+    import errno
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(grf.Features, "save", full)
+    result = CliRunner().invoke(app, ["features", "roads.csv", "-o", "f.npz", "--seed", "0"])
+    assert result.exit_code == 1
+    assert "No space left" in result.stderr

@@ -1,0 +1,138 @@
+"""The command line as a user runs it: examples of the help texts, pipes, signals, exit codes, no network."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import graphrf as grf
+from graphrf.cli import app
+
+COMMANDS = [
+    *("demo", "datasets", "features", "gram", "fit", "predict", "classify", "pagerank", "couple", "bench"),
+]
+RUN = [sys.executable, "-c", "from graphrf.cli import main; main()"]
+EDGES = "source,target,length\na,b,1\nb,c,2\nc,d,1\nd,a,2\nd,e,4\ne,f,1\nf,g,1\ng,e,2\n"
+
+
+def help_of(command: str) -> str:
+    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def examples(command: str) -> list[str]:
+    return re.findall(r"^\s*\$ graphrf (.+?)\s*$", help_of(command), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_of_the_help_run(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = {
+        "roads.csv": EDGES,
+        "observed.csv": "node,speed\na,1.0\nc,2.0\ne,5.5\n",
+        "heat.csv": "position,celsius\n0,1.0\n35,2.0\n444,1.5\n899,3.0\n",
+        "links.tsv": "page\tto\tclicks\nhome\tshop\t9\nshop\thome\t1\nhome\thelp\t2\n",
+        "clubs.csv": "node,club\n0,Mr. Hi\n1,Mr. Hi\n32,Officer\n33,Officer\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    graph = grf.load_graph("roads.csv")
+    grf.sample_features(graph, seed=0).save("roads.npz")
+    fixed = {"kernel": grf.Diffusion(), "optimize": False, "noise": 0.1, "output_scale": 1.0}
+    grf.GraphGPRegressor(graph, seed=0, **fixed).fit(["a", "c"], [1.0, 2.0]).save("model.npz")
+    from graphrf.cli.demo import run
+
+    monkeypatch.setattr(run, "run", lambda settings, progress: [])  # itself in test_cli.py, for it takes long
+    found = examples(command)
+    assert 2 <= len(found) <= 4
+    for line in found:
+        arguments = shlex.split(line)
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, (line, result.output)
+        if "-o" in arguments:
+            assert os.path.exists(arguments[arguments.index("-o") + 1])
+        else:
+            assert result.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_what_a_command_does_and_its_exit_codes(command):
+    text = help_of(command)
+    assert "Exit codes: 0 done; 2 " in text
+    assert "Examples" in text
+    sentence = next(line for line in text.splitlines() if line.strip() and "Usage" not in line)
+    assert sentence.strip().endswith(".")
+
+
+def test_json_is_all_that_is_printed():
+    done = CliRunner().invoke(app, ["pagerank", "karate", "--method", "walks", "--json"])
+    record = json.loads(done.stdout)
+    assert record["graph"] == {
+        "source": "data set karate", "nodes": 34, "edges": 78, "directed": False, "weighted": False,
+    }  # fmt: skip
+    assert record["command"] == "pagerank"
+    assert f"--seed {record['seed']}" in done.stderr
+    assert "\r" not in done.stderr  # no progress where nobody looks
+
+
+def test_quiet_leaves_errors_alone():
+    quiet = CliRunner().invoke(app, ["pagerank", "karate", "-q"])
+    assert (quiet.exit_code, quiet.stderr) == (0, "")
+    wrong = CliRunner().invoke(app, ["pagerank", "karat", "-q"])
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "karate" in wrong.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+def test_a_closed_pipe_ends_quietly():
+    command = shlex.join([*RUN, "pagerank", "generated-torus", "-q", "-o", "-"])
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -n 1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.splitlines() == ["node,score", "0"]
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_an_interrupt_is_exit_code_130_and_leaves_no_file(tmp_path):
+    out = tmp_path / "bench.csv"
+    process = subprocess.Popen(
+        [*RUN, "bench", "generated-torus", "--sizes", "2", "--repeats", "100000", "--seed", "0", "-o", str(out)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # Where the tests run in the background of a shell, interrupts are ignored, which processes inherit.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert "generated-torus" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    text, error = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert text == ""
+    assert error == "graphrf: interrupted\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_data_set_that_cannot_be_fetched_says_where_to_put_it(tmp_path, monkeypatch):
+    for variable in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    for variable in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setenv("GRAPHRF_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("GRAPHRF_DATA_DIR", raising=False)
+    done = CliRunner().invoke(app, ["pagerank", "cora"])
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "GRAPHRF_DATA_DIR" in done.stderr

@@ -1,0 +1,182 @@
+"""Gaussian copulas of norms: their marginals, their gradient, and that learning lowers the error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+torch = pytest.importorskip("torch")
+
+from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures  # noqa: E402
+from graphrf.euclidean.frequencies.copula import GaussianCopula, cholesky_factor, learn_copula, norms_of_scores  # noqa: E402
+from graphrf.euclidean.frequencies.draw import draw_frequencies  # noqa: E402
+from graphrf.euclidean.frequencies.norms import norm_coupling  # noqa: E402
+from graphrf.euclidean.kernels import KERNELS, stationary_kernel  # noqa: E402
+
+
+def factor(order, seed=0):
+    theta = torch.from_numpy(np.random.default_rng(seed).normal(size=order * (order - 1) // 2))
+    return cholesky_factor(theta, order).numpy()
+
+
+def test_any_real_theta_gives_a_correlation_matrix():
+    lower = factor(5)
+    np.testing.assert_array_equal(lower, np.tril(lower))
+    correlation = GaussianCopula(lower).correlation
+    np.testing.assert_allclose(np.diag(correlation), 1, atol=1e-15)
+    assert np.linalg.eigvalsh(correlation)[0] > 0
+    theta = -30 * torch.ones(1, dtype=torch.float64)
+    assert GaussianCopula(cholesky_factor(theta, 2).numpy()).correlation[0, 1] == pytest.approx(-0.9994, abs=1e-4)
+
+
+def test_zero_theta_is_the_independent_copula():
+    np.testing.assert_array_equal(
+        cholesky_factor(torch.zeros(6), 4).numpy(), GaussianCopula.independent(4).cholesky
+    )
+
+
+def test_uniforms_have_uniform_marginals_and_the_copulas_correlation():
+    copula = GaussianCopula(factor(4))
+    u = copula.uniforms(20_000, 4, np.random.default_rng(3))
+    assert norm_coupling(copula) is copula
+    for column in u.T:
+        assert stats.kstest(column, "uniform").pvalue > 1e-6
+    scores = stats.norm.ppf(u)
+    # The standard error of a correlation is at most 1 / sqrt(n).
+    np.testing.assert_allclose(np.corrcoef(scores.T), copula.correlation, atol=5 / 20_000**0.5)
+
+
+def test_frequencies_with_a_copula_keep_the_law_of_their_norms():
+    copula = GaussianCopula(factor(3))
+    for name in ("gaussian", "matern12"):
+        w = draw_frequencies(30_000, 3, kernel=name, norms=copula, seed=1).matrix
+        r = np.linalg.norm(w, axis=1).reshape(-1, 3)
+        for column in r.T:
+            assert stats.kstest(column, lambda t, n=name: stationary_kernel(n).norm_cdf(t, 3)).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_gradient_of_norms_agrees_with_finite_differences(name):
+    kernel = stationary_kernel(name)
+    scores = torch.linspace(-2.5, 2.5, 11, dtype=torch.float64, requires_grad=True)
+    for d in (2, 13):
+        assert torch.autograd.gradcheck(lambda g, d=d: norms_of_scores(g, d, kernel), scores, rtol=1e-5)
+
+
+def test_the_gradient_of_a_loss_in_theta_agrees_with_finite_differences():
+    kernel = stationary_kernel("gaussian")
+    noise = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 3)))
+
+    def loss(theta):
+        return norms_of_scores(noise @ cholesky_factor(theta, 3).T, 3, kernel).cos().mean()
+
+    theta = torch.tensor([0.3, -0.7, 1.1], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(loss, theta)
+
+
+def gram_errors(x, norms, readout, seed, n_blocks=6_000):
+    """Root mean squared errors of Gram matrices, each from one block of frequencies."""
+    d = x.shape[1]
+    if readout == "fourier":
+        phi = FourierFeatures(d * n_blocks, norms=norms, seed=seed).fit_transform(x)
+    else:
+        phi = LaplaceFeatures(2 * d * n_blocks, norms=norms, seed=seed).fit_transform(x)
+    parts = phi.reshape(len(x), 2, n_blocks, d) * n_blocks**0.5  # [cos, sin], or [+w, -w]
+    grams = np.einsum("isbk,jsbk->bij", parts, parts, optimize=True)
+    return np.sqrt(np.mean((grams - stationary_kernel("gaussian").gram(x)) ** 2, axis=(1, 2)))
+
+
+@pytest.mark.parametrize("readout", ["fourier", "laplace"])
+def test_learning_lowers_the_error_below_that_of_independent_norms(readout):
+    x = 0.25 * np.random.default_rng(4).normal(size=(12, 4))
+    learned = learn_copula(x, readout=readout, n_steps=100, learning_rate=0.1, n_samples=16, seed=0)
+    assert learned.losses.shape == (100,)
+    errors = [gram_errors(x, norms, readout, seed) for seed, norms in enumerate(("iid", learned.copula))]
+    gain = errors[0].mean() - errors[1].mean()
+    assert gain > 5 * np.hypot(*(e.std(ddof=1) / e.size**0.5 for e in errors))
+    # One step of many samples estimates the loss that features have.
+    loss = learn_copula(x, readout=readout, n_steps=1, n_samples=3_000, seed=1).losses[0]
+    assert abs(loss - errors[0].mean()) < 5 * errors[0].std() * (1 / 3_000 + 1 / 6_000) ** 0.5
+
+
+def test_two_orthogonal_frequencies_learn_the_negative_coupling():
+    # The theorem for m = 2: negative monotone is the optimum.
+    x = 0.5 * np.random.default_rng(5).normal(size=(12, 2))
+    learned = learn_copula(x, n_steps=80, learning_rate=0.1, seed=0)
+    assert learned.copula.correlation[0, 1] < -0.8
+
+
+def test_learning_repeats_with_its_seed_and_takes_every_kernel_and_direction():
+    x = np.random.default_rng(6).normal(size=(8, 3))
+    first, second = (learn_copula(x, n_steps=3, seed=7) for _ in range(2))
+    np.testing.assert_array_equal(first.losses, second.losses)
+    np.testing.assert_array_equal(first.copula.cholesky, second.copula.cholesky)
+    for directions in ("iid", "simplex"):
+        losses = learn_copula(x, kernel="matern32", directions=directions, n_steps=2, lengthscale=[1, 2, 3]).losses
+        assert np.isfinite(losses).all()
+
+
+def test_points_as_good_as_equal_teach_nothing_and_break_nothing():
+    learned = learn_copula([[0.0, 0.0], [1e-200, 0.0]], n_steps=3, seed=0)
+    np.testing.assert_array_equal(learned.copula.cholesky, np.eye(2))
+    np.testing.assert_array_equal(learned.losses, 0)
+
+
+def test_one_point_teaches_positive_features():
+    learned = learn_copula([[0.5, -0.5]], readout="laplace", n_steps=3, learning_rate=0.1, seed=0)
+    assert np.isfinite(learned.losses).all()
+    assert learned.copula.correlation[0, 1] != 0
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference"])
+def test_a_copula_is_learned_in_any_mode_of_the_caller(mode):
+    x = np.random.default_rng(6).normal(size=(8, 3))
+    with mode():
+        learned = learn_copula(x, n_steps=3, seed=7)
+    np.testing.assert_array_equal(learned.copula.cholesky, learn_copula(x, n_steps=3, seed=7).copula.cholesky)
+
+
+def test_a_copula_of_another_order_is_refused():
+    with pytest.raises(ValueError, match="copula of order 3, got blocks of 4"):
+        draw_frequencies(4, 4, norms=GaussianCopula.independent(3), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "match"),
+    [
+        (np.ones((2, 3)), "`cholesky` must be square"),
+        ([[1.0, 0.5], [0.0, 1.0]], "lower triangular"),
+        ([[1.0, 0.0], [-1.0, 0.0]], "positive diagonal"),
+        ([[1.0, 0.0], [0.5, 0.5]], "rows of norm 1"),
+        ([[np.nan]], "`cholesky` must be finite"),
+    ],
+    ids=["oblong", "upper", "singular", "norm", "nan"],
+)
+def test_bad_factors_are_named(matrix, match):
+    with pytest.raises(ValueError, match=match):
+        GaussianCopula(np.asarray(matrix))
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"x": np.ones((4, 1))}, "at least 2 columns"),
+        ({"x": np.full((4, 2), np.nan)}, "`x` must be finite"),
+        ({"x": np.ones((1, 2))}, "`x` must hold two different points, got an array of shape \\(1, 2\\)"),
+        ({"x": np.ones((3, 2))}, "`x` must hold two different points"),
+        ({"x": np.ones((0, 2))}, "`x` must hold two different points"),
+        ({"x": np.zeros((3, 2)), "readout": "laplace"}, "`x` must hold a point other than 0"),
+        ({"readout": "phased"}, "`readout` must be one of"),
+        ({"directions": "simplex+"}, "`directions` must be one of"),
+        ({"readout": "laplace", "kernel": "matern12"}, "`kernel` must be 'gaussian'"),
+        ({"n_steps": 0}, "`n_steps` must be at least 1"),
+        ({"n_samples": 0}, "`n_samples` must be at least 1"),
+        ({"learning_rate": 0.0}, "`learning_rate` must be greater than 0"),
+        ({"lengthscale": -1.0}, "`lengthscale` must be finite and greater than 0"),
+    ],
+    ids=range(13),
+)
+def test_bad_settings_are_named(options, match):
+    with pytest.raises(ValueError, match=match):
+        learn_copula(**({"x": np.eye(3)} | options))

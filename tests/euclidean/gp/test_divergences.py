@@ -1,0 +1,148 @@
+"""Divergences of normal laws against their formulas and against cases solved by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import sqrtm
+
+from graphrf.euclidean.gp.divergences import gaussian_kl, gaussian_w2
+from graphrf.gp.metrics import kl_divergence
+
+
+def law(seed, size=6, rank=None):
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((size, rank or 2 * size))
+    return rng.standard_normal(size), root @ root.T
+
+
+def trace_formula(mean0, cov0, mean1, cov1):
+    root = sqrtm(cov1)
+    return np.sum((mean0 - mean1) ** 2) + np.trace(cov0 + cov1 - 2 * sqrtm(root @ cov0 @ root)).real
+
+
+# -- Kullback-Leibler ----------------------------------------------------------------------------
+
+
+def test_kl_is_equation_a33_with_the_term_of_the_means():
+    (mean0, cov0), (mean1, cov1) = law(0), law(1)
+    inverse = np.linalg.inv(cov1)
+    same_means = 0.5 * (
+        np.linalg.slogdet(cov1)[1] - np.linalg.slogdet(cov0)[1] + np.trace(inverse @ (cov0 - cov1))
+    )
+    assert gaussian_kl(mean0, cov0, mean0, cov1) == pytest.approx(same_means, rel=1e-10)
+    shift = mean1 - mean0
+    assert gaussian_kl(mean0, cov0, mean1, cov1) == pytest.approx(
+        same_means + 0.5 * shift @ inverse @ shift, rel=1e-10
+    )
+
+
+def test_kl_is_the_mean_of_the_log_ratio():
+    (mean0, cov0), (mean1, cov1) = law(0), law(1)
+    x = np.random.default_rng(2).multivariate_normal(mean0, cov0, 100_000)
+
+    def log_density(mean, cov):
+        d = x - mean
+        return -0.5 * (np.linalg.slogdet(cov)[1] + np.einsum("ni,ij,nj->n", d, np.linalg.inv(cov), d))
+
+    ratios = log_density(mean0, cov0) - log_density(mean1, cov1)
+    error = ratios.std() / 100_000**0.5
+    assert abs(ratios.mean() - gaussian_kl(mean0, cov0, mean1, cov1)) < 5 * error
+    assert abs(ratios.mean() - gaussian_kl(mean1, cov1, mean0, cov0)) > 20 * error  # it has a direction
+
+
+def test_jitter_is_a_variance_of_both():
+    (mean0, cov0), (mean1, cov1) = law(0), law(1)
+    noisy = kl_divergence(mean0, cov0 + 0.3 * np.eye(6), mean1, cov1 + 0.3 * np.eye(6))
+    assert gaussian_kl(mean0, cov0, mean1, cov1, jitter=0.3) == noisy
+    assert gaussian_kl(mean0, cov0, mean1, cov1) == kl_divergence(mean0, cov0, mean1, cov1)
+
+
+def test_kl_of_a_singular_covariance_needs_a_jitter():
+    mean, cov = law(0)
+    flat = law(1, rank=2)[1]
+    with pytest.raises(ValueError, match="`cov0` must be positive definite"):
+        gaussian_kl(mean, flat, mean, cov)
+    with pytest.raises(ValueError, match="`cov1` must be positive definite"):
+        gaussian_kl(mean, cov, mean, flat)
+    assert np.isfinite(gaussian_kl(mean, flat, mean, cov, jitter=0.1))
+
+
+# -- Wasserstein ---------------------------------------------------------------------------------
+
+
+def test_w2_is_the_trace_formula():
+    (mean0, cov0), (mean1, cov1) = law(0), law(1)
+    got = gaussian_w2(mean0, cov0, mean1, cov1)
+    assert got == pytest.approx(trace_formula(mean0, cov0, mean1, cov1), rel=1e-9)
+    assert got == pytest.approx(gaussian_w2(mean1, cov1, mean0, cov0), rel=1e-12)
+
+
+def test_w2_of_covariances_that_commute_is_the_distance_of_their_deviations():
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
+    a, b = np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 0.0, 2.5, 0.5])
+    got = gaussian_w2(np.zeros(4), (turn * a**2) @ turn.T, np.ones(4), (turn * b**2) @ turn.T)
+    assert got == pytest.approx(4 + np.sum((a - b) ** 2), rel=1e-12)
+
+
+def test_w2_is_the_cost_of_the_best_linear_map():
+    # y = m1 + T (x - m0) with T = S0^-1/2 (S0^1/2 S1 S0^1/2)^1/2 S0^-1/2 has the second law.
+    (mean0, cov0), (mean1, cov1) = law(0), law(1)
+    root = sqrtm(cov0).real
+    inverse = np.linalg.inv(root)
+    step = inverse @ sqrtm(root @ cov1 @ root).real @ inverse
+    np.testing.assert_allclose(step @ cov0 @ step.T, cov1, rtol=1e-8)
+    away = np.eye(6) - step
+    cost = np.sum((mean0 - mean1) ** 2) + np.trace(away @ cov0 @ away.T)
+    assert gaussian_w2(mean0, cov0, mean1, cov1) == pytest.approx(cost, rel=1e-8)
+    # any other map costs more
+    other = np.linalg.cholesky(cov1) @ np.linalg.inv(np.linalg.cholesky(cov0))
+    worse = np.eye(6) - other
+    assert np.sum((mean0 - mean1) ** 2) + np.trace(worse @ cov0 @ worse.T) > cost + 0.1
+
+
+def test_w2_of_laws_that_are_close_keeps_its_digits():
+    mean, cov = law(0)
+    step = 1e-9
+    exact = np.trace(cov) * (np.sqrt(1 + step) - 1) ** 2
+    assert gaussian_w2(mean, cov, mean, (1 + step) * cov) == pytest.approx(exact, rel=1e-5)
+    assert abs(trace_formula(mean, cov, mean, (1 + step) * cov) - exact) > exact  # where the traces lose all
+    assert gaussian_w2(mean, cov, mean, cov) < 1e-25
+
+
+def test_w2_takes_singular_covariances():
+    (mean0, cov0), (mean1, cov1) = law(0, rank=2), law(1, rank=3)
+    got = gaussian_w2(mean0, cov0, mean1, cov1)
+    lifted = gaussian_w2(mean0, cov0 + 1e-10 * np.eye(6), mean1, cov1 + 1e-10 * np.eye(6))
+    assert got == pytest.approx(lifted, rel=1e-4)
+    assert gaussian_w2([0.0], [[0.0]], [0.0], [[4.0]]) == 4.0
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("divergence", [gaussian_kl, gaussian_w2], ids=["kl", "w2"])
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"mean0": [[0.0, 0.0]]}, "`mean0` must be a vector"),
+        ({"mean1": [0.0, np.nan]}, "`mean1` must be finite"),
+        ({"cov0": np.eye(3)}, r"`cov0` must have shape \(2, 2\)"),
+        ({"cov1": [[1.0, 0.5], [0.0, 1.0]]}, "`cov1` must be symmetric"),
+        ({"cov1": [[1.0, 2.0], [2.0, 1.0]]}, "`cov1` must be positive"),
+        ({"cov1": np.full((2, 2), np.inf)}, "`cov1` must be finite"),
+        ({"mean1": [0.0], "cov1": [[1.0]]}, "`mean1` must"),
+    ],
+)
+def test_what_does_not_fit_is_refused(divergence, changed, message):
+    given = {"mean0": [0.0, 0.0], "cov0": np.eye(2), "mean1": [0.0, 0.0], "cov1": np.eye(2)}
+    with pytest.raises(ValueError, match=message):
+        divergence(**{**given, **changed})
+
+
+def test_a_jitter_is_a_number_at_least_0():
+    one = np.eye(1)
+    with pytest.raises(TypeError, match="`jitter` must be a number"):
+        gaussian_kl([0.0], one, [0.0], one, jitter="small")
+    with pytest.raises(ValueError, match="`jitter` must be at least 0"):
+        gaussian_kl([0.0], one, [0.0], one, jitter=-1.0)

@@ -1,0 +1,297 @@
+"""Features whose record lies on a torch device, against the same features on the host, bit for bit."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+
+torch = pytest.importorskip("torch", reason="records on devices need the extra `gp`")
+
+from graphrf.features import device_passes, device_record  # noqa: E402
+from graphrf.features import rows as _feature_rows  # noqa: E402
+from graphrf.features.device_record import unsigned16  # noqa: E402
+from graphrf.features.step_squares import step_squares  # noqa: E402
+from tests.support.simulated_device import Simulated, SimulatedDevice  # noqa: E402
+
+CPU = torch.device("cpu")
+LENGTH = 9
+RECORD = ("_indptr", "_indices", "_visit_ptr", "_visits_per_entry", "_steps", "_counts", "_work", "_dropped")
+SAMPLERS = {
+    "walks": grf.RandomWalks(16, grf.Truncated(LENGTH)),
+    "combinatorial walks": grf.RandomWalks(16, grf.Truncated(LENGTH), laplacian="combinatorial"),
+    "exact powers": grf.ExactPowers(LENGTH),
+    "cut powers": grf.CutPowers(budget=12, max_length=LENGTH),
+    "compressed powers": grf.CompressedPowers(budget=6, max_length=LENGTH),
+}
+
+
+def kernel_of(features):
+    return grf.Diffusion(0.5, laplacian=features.laplacian)
+
+
+@pytest.fixture(params=SAMPLERS)
+def features(request, weighted_graph):
+    return grf.sample_features(weighted_graph, SAMPLERS[request.param], nodes=[3, 0, 7, 5, 3, 2], seed=1)
+
+
+def with_tensors(features):
+    """The same, held as tensors of the CPU as those of a device are."""
+    return features._with_tensors(CPU)
+
+
+def same(one, other):
+    pairs = [(getattr(one, name), getattr(other, name)) for name in RECORD]
+    return all(
+        left is right or (left.dtype == right.dtype and np.array_equal(left, right)) for left, right in pairs
+    )
+
+
+def fetched(features):
+    """Which arrays of the record are on the host."""
+    return {name for name in RECORD if vars(features).get(name) is not None}
+
+
+# -- sizes and matrices ----------------------------------------------------------------------------
+
+
+def test_sizes_and_torch_matrices_come_without_a_copy_of_the_record(features):
+    device = with_tensors(features)
+    for name in ("nnz", "nbytes", "n_steps", "shape", "max_length", "device"):
+        assert getattr(device, name) == getattr(features, name), name
+    assert repr(device) == repr(features)
+    device.take([7, 3])
+    if features._dropped is None:  # the bound of cut powers is numpy's
+        device.torch(kernel_of(features))
+    assert not fetched(device)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_torch_matrix_has_the_bits_of_the_scipy_one(features, dtype):
+    features = features._replaced(dtype=np.dtype(dtype))
+    expected = features.matrix(kernel_of(features))
+    found = with_tensors(features).torch(kernel_of(features))
+    assert str(found.dtype) == f"torch.{dtype}"
+    assert tuple(found.shape) == expected.shape
+    np.testing.assert_array_equal(found.crow_indices().numpy(), expected.indptr)
+    np.testing.assert_array_equal(found.col_indices().numpy(), expected.indices)
+    np.testing.assert_array_equal(found.values().numpy(), expected.data)
+
+
+def test_what_is_numpy_is_that_of_the_host(features, tmp_path):
+    kernel, device = kernel_of(features), with_tensors(features)
+    np.testing.assert_array_equal(device.matrix(kernel).toarray(), features.matrix(kernel).toarray())
+    np.testing.assert_array_equal(device.gram(kernel, rows=[3, 5]), features.gram(kernel, rows=[3, 5]))
+    np.testing.assert_array_equal(device.row_errors(kernel), features.row_errors(kernel))
+    assert device.truncation_error(kernel) == features.truncation_error(kernel)
+    x, y = np.ones((8, 2)), np.arange(12.0).reshape(6, 2)
+    np.testing.assert_array_equal(device.factor().grad_f(x, y), features.factor().grad_f(x, y))
+    device.save(tmp_path / "device.npz")
+    features.save(tmp_path / "host.npz")
+    assert (tmp_path / "device.npz").read_bytes() == (tmp_path / "host.npz").read_bytes()
+
+
+def test_an_array_is_fetched_once_when_it_is_asked_for_and_is_read_only(features):
+    device = with_tensors(features)
+    counts = device._counts
+    assert fetched(device) == {"_counts"}
+    assert counts.dtype == features._counts.dtype
+    assert device._counts is counts
+    assert not counts.flags.writeable
+    assert same(features, device)
+    with pytest.raises(AttributeError, match="no attribute '_nothing'"):
+        device._nothing  # noqa: B018
+
+
+# -- rows, places, pickles -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wanted", [[7, 3], [3, 3, 0, 2, 5, 7, 0], [0], []])
+def test_rows_are_taken_on_the_device(features, wanted):
+    device = with_tensors(features)
+    wanted = np.array(wanted, dtype=np.int64)
+    taken = device.take(wanted)
+    assert taken._on_device is not None
+    assert not fetched(device) | fetched(taken)
+    expected = features.take(wanted)
+    assert same(expected, taken)
+    np.testing.assert_array_equal(taken.nodes, expected.nodes)
+    with pytest.raises(ValueError, match="among the sampled nodes, got 6"):
+        device.take([6])
+
+
+@pytest.mark.parametrize("at", ["host", "device"])
+def test_rows_with_more_entries_than_int32_counts_are_taken_with_int64(at, features, monkeypatch):
+    assert features._indices.dtype == np.int32
+    wanted = [7, 3, 3]
+    expected = features.take(wanted)
+    n_entries = expected.nnz
+    whole = features if at == "host" else with_tensors(features)
+    for most, kind in ((n_entries, np.int32), (n_entries - 1, np.int64)):
+        if at == "host":
+            monkeypatch.setattr(_feature_rows, "_MOST_SHORT", most)
+        else:
+            monkeypatch.setattr(device_record, "_MOST_SHORT", most)
+        taken = whole.take(wanted)
+        assert taken._indptr.dtype == taken._indices.dtype == kind
+        for name in ("_indptr", "_indices", "_visit_ptr", "_visits_per_entry", "_steps", "_counts"):
+            np.testing.assert_array_equal(getattr(taken, name), getattr(expected, name))
+        kernel = kernel_of(features)
+        np.testing.assert_array_equal(taken.matrix(kernel).toarray(), expected.matrix(kernel).toarray())
+
+
+def test_pointers_of_repeated_rows_do_not_overflow():
+    pointer = np.array([0, 2**30, 2**31 - 1], dtype=np.int32)
+    joined = device_record._joined(torch.from_numpy(pointer), torch.tensor([0, 0, 1, 0]))
+    expected = np.cumsum([0, 2**30, 2**30, 2**30 - 1, 2**30])
+    assert joined.dtype == torch.int64
+    np.testing.assert_array_equal(joined.numpy(), expected)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_parts_are_all_rows_in_order_with_and_without_visits(at_once):
+    sizes = torch.tensor([0, 0, 3, 0, 1, 5, 0])
+    pointer = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
+    bits = torch.ones(9, dtype=torch.int16)
+    record = device_record.DeviceRecord(pointer, torch.zeros(9, dtype=torch.int64), pointer, bits, bits, bits)
+    parts = record.parts(at_once)
+    assert (parts[0].rows.start, parts[-1].rows.stop) == (0, 7)
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        first, last = part.rows.start, part.rows.stop
+        assert first < last
+        for span in (part.entries, part.visits):
+            assert (span.start, span.stop) == (pointer[first], pointer[last])
+        assert following is None or following.rows.start == last
+    assert len(parts) == {1: 4, 2: 3, 100: 1}[at_once]  # the first of four has no visits
+
+
+def test_features_go_to_the_host_and_stay_where_they_are(features):
+    device = with_tensors(features)
+    assert features.to("cpu") is features
+    assert features.to(CPU) is features
+    host = device.to("cpu")
+    assert host._on_device is None
+    assert same(features, host)
+    assert device._with_tensors(CPU) is device
+    with pytest.raises(ValueError, match="`device` must be a torch device at hand"):
+        features.to("foo")
+
+
+def test_a_pickle_holds_the_record_of_the_host(features):
+    again = pickle.loads(pickle.dumps(with_tensors(features)))
+    assert again._on_device is None
+    assert same(features, again)
+    assert not again._counts.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda features, path: features.save(path / "features.npz"),
+        lambda features, path: features.to("cpu"),
+        lambda features, path: pickle.dumps(features),
+        lambda features, path: copy.copy(features),
+        lambda features, path: copy.deepcopy(features),
+    ],
+    ids=["save", "to", "pickle", "copy", "deepcopy"],
+)
+def test_what_goes_to_the_host_leaves_no_copy_on_the_devices_features(use, features, tmp_path):
+    device = with_tensors(features)
+    kept = device._steps
+    result = use(device, tmp_path)
+    assert fetched(device) == {"_steps"}
+    if isinstance(result, grf.Features):
+        assert result.device == "cpu"
+        assert result._on_device is None
+        assert same(features, result)
+    assert device.to("cpu")._steps is kept  # what was fetched before is not fetched again
+
+
+def test_a_device_gets_the_record_once_and_gives_back_what_is_asked_for(features):
+    with SimulatedDevice() as simulated:
+        device = features.to("meta")
+        assert device.device == "meta"
+        assert "on meta" in repr(device)
+        assert device.to("meta") is device
+        simulated.transfers.clear()
+        matrix = device._replaced(dropped=None).torch(kernel_of(features))
+        assert isinstance(matrix, Simulated)
+        largest = max(LENGTH + 1, features.n_nodes)
+        assert simulated.largest("to") <= largest  # the modulation, the nodes and their degrees
+        assert simulated.largest("from") <= 6  # where parts begin and end
+        host = device.to("cpu")
+        assert simulated.largest("from") == features._steps.size
+    np.testing.assert_array_equal(matrix.inner.values(), features.matrix(kernel_of(features)).data)
+    assert same(features, host)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+def test_cuda_has_the_bits_of_the_host(features):
+    device = features.to("cuda")
+    assert device.device == "cuda:0"
+    assert device.n_steps == features.n_steps
+    kernel = kernel_of(features)
+    np.testing.assert_array_equal(device.torch(kernel).values().cpu().numpy(), features.matrix(kernel).data)
+    assert same(features.take([7, 3, 3]), device.take([7, 3, 3]))
+    assert same(features, device.to("cpu"))
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_what_is_sampled_on_a_device_stays_there(name, grid):
+    expected = grf.sample_features(grid, SAMPLERS[name], seed=1)
+    with SimulatedDevice() as simulated:
+        device = grf.sample_features(grid, SAMPLERS[name], seed=1, device="meta")
+        assert device.device == "meta"
+        # the walk matrix goes there, with its self-loops of the combinatorial one
+        assert simulated.largest("to") <= 2 * grid.n_edges + grid.n_nodes
+        assert simulated.largest("from") <= 200  # sizes
+    assert same(expected, device.to("cpu"))
+
+
+# -- passes over the visits ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 10_000])
+def test_passes_by_parts_are_those_of_numba(features, at_once):
+    device = with_tensors(features)
+    record, roots, size = device._on_device, device._device_roots, LENGTH + 1
+    f = 0.9 ** np.arange(size)
+    load = torch.tensor(f / features._survival / features.n_walks)
+    values = device_passes.entry_values(record, roots, load, torch.float32, at_once)
+    np.testing.assert_array_equal(values.numpy(), features.matrix_from_modulation(f).data)
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((8, 3)), rng.standard_normal((6, 3))
+    sums = device_passes.step_products(record, roots, torch.tensor(x), torch.tensor(y), size, at_once).numpy()
+    loads = 1.0 / (features._survival * features.n_walks)
+    np.testing.assert_allclose(sums * loads, features.factor().grad_f(x, y), rtol=1e-12, atol=1e-12)
+    squares = device_passes.step_squares(record, roots, size, at_once).numpy()
+    np.testing.assert_allclose(squares * np.outer(loads, loads) / 6, step_squares(features), rtol=1e-12)
+    pointer, rows, order = device_passes.transposed_pattern(record, 8, at_once)
+    expected = features.matrix_from_modulation(f).T.tocsr()
+    np.testing.assert_array_equal(pointer.numpy(), expected.indptr)
+    np.testing.assert_array_equal(rows.numpy(), expected.indices)
+    np.testing.assert_array_equal(values[order].numpy(), expected.data)
+
+
+def test_counts_beyond_two_to_the_fifteen_stay_positive():
+    features = grf.sample_features(grf.from_edges([0], [1]), grf.RandomWalks(65_535, grf.Truncated(3)), seed=0)
+    assert features._counts.max() == 65_535
+    device = with_tensors(features)
+    assert device.n_steps == features.n_steps
+    assert int(unsigned16(device._on_device.counts).max()) == 65_535
+    kernel = grf.Diffusion(0.5)
+    np.testing.assert_array_equal(device.torch(kernel).values().numpy(), features.matrix(kernel).data)
+
+
+def test_a_part_that_was_left_out_is_noticed(features):
+    """The negative control of the passes by parts."""
+    device = with_tensors(features)
+    record = device._on_device
+    load = torch.ones(LENGTH + 1, dtype=torch.float64)
+    whole = device_passes.entry_values(record, device._device_roots, load, torch.float64, 7)
+    del record.parts(7)[1]
+    assert not torch.equal(device_passes.entry_values(record, device._device_roots, load, torch.float64, 7), whole)

@@ -1,0 +1,451 @@
+import json
+import sys
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import graphrf as grf
+from graphrf.features.bounds import HeavyTailWarning, TruncationWarning
+from graphrf.features.factor import FeatureFactor
+from graphrf.features.features import Features
+from graphrf.kernels.factor import Factor
+from tests.support.interleaving import interleaved_results
+
+KERNEL = grf.RegularizedLaplacian(1.0, 2)
+
+
+@pytest.fixture(scope="module")
+def features(weighted_graph):
+    return grf.sample_features(weighted_graph, grf.RandomWalks(16, grf.Stratified(0.2)), seed=3, dtype="float64")
+
+
+def _features_by_hand(graph, counts, *, nodes=None, laplacian="normalized", **settings) -> Features:
+    """Features from dense counts c[k, i, v]."""
+    nodes = np.arange(graph.n_nodes) if nodes is None else np.asarray(nodes)
+    counts = counts[:, nodes]
+    entries = counts.any(axis=0)
+    rows, columns = np.nonzero(entries)
+    values = counts[:, rows, columns].T
+    per_entry = np.count_nonzero(values, axis=1)
+    indptr = np.concatenate([[0], np.cumsum(entries.sum(axis=1))])
+    degrees = np.where(graph.degrees > 0, graph.degrees, 1.0) if laplacian == "normalized" else None
+    return Features(
+        nodes=nodes, n_nodes=graph.n_nodes, indptr=indptr.astype(np.int32), indices=columns.astype(np.int32),
+        visit_ptr=np.concatenate([[0], np.cumsum(per_entry)])[indptr],
+        visits_per_entry=per_entry.astype(np.uint16), steps=np.nonzero(values)[1].astype(np.uint16),
+        counts=values[values != 0], survival=np.ones(len(counts)), degrees=degrees, laplacian=laplacian,
+        scale=graph.laplacian_scale(laplacian), complete=False, seed=0, dtype=np.dtype("float64"),
+        **{"n_walks": 1, "description": {}, **settings},
+    )  # fmt: skip
+
+
+def test_expected_counts_give_the_truncated_series_exactly():
+    # On a path all transition probabilities are powers of 1/2, so expected counts are integers.
+    path = grf.Graph(sp.diags_array([np.ones(3)] * 2, offsets=[-1, 1]))
+    length = 6
+    transition = path.adjacency.toarray() / path.degrees[:, None]
+    counts = np.stack([np.linalg.matrix_power(transition, k) * 2**length for k in range(length + 1)])
+    assert (counts == counts.astype(np.uint16)).all()
+    features = _features_by_hand(path, counts.astype(np.uint16), n_walks=2**length)
+    f = KERNEL.modulation(length + 1)
+    walk = path.walk_matrix().toarray()
+    expected = sum(f[k] * np.linalg.matrix_power(walk, k) for k in range(length + 1))
+    np.testing.assert_allclose(features.matrix(KERNEL).toarray(), expected, rtol=0, atol=1e-14)
+    error = np.linalg.norm(features.gram(KERNEL) - KERNEL.dense(path), 2)
+    # Equality for positive modulations, whose worst eigenvalue, 1, is in the spectrum.
+    assert error == pytest.approx(features.truncation_error(KERNEL), rel=1e-9)
+
+
+def _cut_powers(graph, kept, **settings) -> Features:
+    """Powers of which only the entries `kept`, boolean of shape (L + 1, N, N), remain."""
+    laplacian = settings.get("laplacian", "normalized")
+    walk = graph.walk_matrix(laplacian).toarray()
+    powers = np.stack([np.linalg.matrix_power(walk, k) for k in range(len(kept))])
+    roots = (
+        np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
+        if laplacian == "normalized"
+        else np.ones(len(walk))
+    )
+    nodes = settings.get("nodes", np.arange(graph.n_nodes))
+    return _features_by_hand(
+        graph, np.where(kept, powers * roots / roots[:, None], 0).astype(np.float32),
+        work=np.ones(len(nodes), np.int64),
+        dropped=np.linalg.norm(np.where(kept, 0, powers), axis=2).T[nodes].astype(np.float32), **settings,
+    )  # fmt: skip
+
+
+def _kernel(signed: bool, laplacian: str):
+    if signed:
+        return grf.PowerSeries(modulation=[0.5, -0.3, 0.2, 0.1, -0.05], laplacian=laplacian)
+    return grf.RegularizedLaplacian(1.0 if laplacian == "normalized" else 0.2, 2, laplacian=laplacian)
+
+
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+@pytest.mark.parametrize("signed", [False, True])
+def test_the_bound_of_cut_rows_holds_whatever_is_cut(weighted_graph, karate, laplacian, signed):
+    kernel = _kernel(signed, laplacian)
+    rng = np.random.default_rng(0)
+    for graph in (weighted_graph, karate):
+        n = graph.n_nodes
+        exact = kernel.dense(graph)
+        # Almost nothing, half, almost all; at random, in whole columns and near the node alone.
+        patterns = [np.broadcast_to(rng.random((n, n)) < share, (9, n, n)) for share in (0.02, 0.5, 0.98, 1.0)]
+        patterns += [np.broadcast_to(rng.random(n) < share, (9, n, n)) for share in (0.5, 0.9)]
+        patterns += [np.broadcast_to(np.eye(n, dtype=bool), (9, n, n)), rng.random((9, n, n)) < 0.5]
+        for kept in patterns:
+            for nodes in (np.arange(n), rng.choice(n, 5, replace=False), np.array([n // 2])):
+                features = _cut_powers(graph, kept, laplacian=laplacian, nodes=nodes)
+                gram = features.matrix_from_modulation(kernel.modulation(9, graph.laplacian_scale(laplacian)))
+                error = np.linalg.norm((gram @ gram.T).toarray() - exact[np.ix_(nodes, nodes)], 2)
+                assert error <= features.truncation_error(kernel)
+
+
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+def test_the_bound_of_cut_rows_is_tight_where_whole_powers_are_cut(weighted_graph, karate, laplacian):
+    # The modulation is positive and 1 an eigenvalue of W, so that what is cut has the norm of its coefficients.
+    # Any other weights in the masses would miss it: degrees differ.
+    kernel = grf.PowerSeries(modulation=[0.5, 0.3, 0.2, 0.1], laplacian=laplacian)
+    for graph in (weighted_graph, karate):
+        kept = np.zeros((4, graph.n_nodes, graph.n_nodes), bool)
+        kept[:2] = True
+        features = _cut_powers(graph, kept, laplacian=laplacian)
+        assert features.truncation_error(kernel) == pytest.approx(2 * 1.1 * 0.3, rel=1e-5)
+        # The Frobenius norm alone is far larger.
+        assert np.linalg.norm(features.row_errors(kernel)) > 1.2 * 0.3
+        # Other rows could be anything: their share of the columns counts as cut.
+        some = features.take([1])
+        schur = np.sqrt(0.3 * 1.1)
+        assert some.truncation_error(kernel) == pytest.approx(
+            2.2 * min(schur, float(some.row_errors(kernel)[0])), rel=1e-5
+        )
+
+
+@pytest.mark.parametrize("which", ["row", "column"])
+def test_the_bound_of_cut_rows_needs_rows_and_columns(which):
+    # In a complete graph one row, or column, of W has the norm 15^-1/2, and all its entries are 1/15.
+    graph = grf.Graph(np.ones((16, 16)) - np.eye(16))
+    kept = np.ones((2, 16, 16), bool)
+    if which == "row":
+        kept[1, 3] = False
+    else:
+        kept[1, :, 3] = False
+    kernel = grf.PowerSeries(modulation=[0.1, 1.0])
+    bound = _cut_powers(graph, kept).truncation_error(kernel)
+    assert bound == pytest.approx(2 * 1.1 * 15**-0.5, rel=1e-5)
+
+
+def test_a_repeated_row_counts_once_in_the_bound(karate):
+    kept = np.broadcast_to(np.random.default_rng(1).random((34, 34)) < 0.7, (5, 34, 34))
+    features = _cut_powers(karate, kept)
+    assert features.take([3, 8, 3]).truncation_error(KERNEL) == features.take([3, 8]).truncation_error(KERNEL)
+
+
+def test_the_bound_of_cut_rows_does_not_grow_with_the_graph(recwarn):
+    kernel = grf.Diffusion(4.0)
+    total = kernel.modulation_tail(-1)
+    bounds, rows = {}, {}
+    for side in (20, 60):
+        graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(side, side)))
+        features = grf.sample_features(graph, grf.CutPowers(64, 11), dtype="float64")
+        features.matrix(kernel)
+        bounds[side] = features.truncation_error(kernel)
+        rows[side] = np.linalg.norm(features.row_errors(kernel) - kernel.modulation_tail(11))
+        if side == 20:
+            error = np.linalg.norm(features.gram(kernel) - kernel.dense(graph), 2)
+            assert bounds[side] / 3 < error <= bounds[side]
+    assert bounds[60] == pytest.approx(bounds[20], rel=0.02)
+    assert not recwarn.list
+    # The Frobenius norm grows like the root of the nodes, and would have warned.
+    assert rows[60] > 2.5 * rows[20]
+    assert 2 * total * rows[60] > 0.1 * total**2
+    with pytest.warns(TruncationWarning, match="rows cut to a budget"):
+        grf.sample_features(graph, grf.CutPowers(16, 11)).matrix(kernel)
+
+
+def test_row_errors_of_walks_are_the_tail_beyond_the_longest(karate):
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(3)), nodes=[3, 5], seed=0)
+    tail = KERNEL.modulation(200)[4:].sum()
+    np.testing.assert_allclose(features.row_errors(KERNEL), [tail, tail], rtol=1e-9)
+    with pytest.raises(TypeError, match="graphrf kernel"):
+        features.row_errors("diffusion")
+
+
+def test_gram_is_the_product_of_the_rows(features):
+    phi = features.matrix(KERNEL).toarray()
+    np.testing.assert_allclose(features.gram(KERNEL), phi @ phi.T, atol=1e-14)
+    np.testing.assert_allclose(
+        features.gram(KERNEL, rows=[2, 0], cols=[5, 4, 4]), phi[[2, 0]] @ phi[[5, 4, 4]].T, atol=1e-14
+    )
+
+
+def test_gram_of_two_sets_uses_both_and_refuses_the_same_seed(weighted_graph, features):
+    other = grf.sample_features(weighted_graph, grf.RandomWalks(8), seed=4, dtype="float64")
+    expected = features.matrix(KERNEL) @ other.matrix(KERNEL).T
+    np.testing.assert_allclose(features.gram(KERNEL, other=other), expected.toarray(), atol=1e-14)
+    with pytest.raises(ValueError, match="another seed, both have 3"):
+        features.gram(KERNEL, other=features)
+    with pytest.raises(TypeError, match="`other` must be Features"):
+        features.gram(KERNEL, other=other.matrix(KERNEL))
+
+
+def test_gram_of_two_sets_of_one_seed_is_fine_where_one_draws_nothing(weighted_graph, features):
+    kernel = grf.PowerSeries(modulation=[0.5, 0.3, 0.2])
+    phi = features.matrix(kernel).toarray()
+    for sampler in (grf.ExactPowers(2), grf.CutPowers(8, 2)):
+        exact = grf.sample_features(weighted_graph, sampler, seed=3, dtype="float64")
+        rows = exact.matrix(kernel).toarray()
+        np.testing.assert_allclose(features.gram(kernel, other=exact), phi @ rows.T, atol=1e-14)
+        np.testing.assert_allclose(exact.gram(kernel, other=features), rows @ phi.T, atol=1e-14)
+        np.testing.assert_allclose(exact.gram(kernel, other=exact), kernel.dense(weighted_graph), atol=1e-6)
+    compressed = grf.sample_features(weighted_graph, grf.CompressedPowers(2, 2), seed=3)
+    with pytest.raises(ValueError, match="another seed"):
+        features.gram(kernel, other=compressed)
+
+
+def test_isolated_nodes_have_the_kernel_at_one(weighted_graph, features):
+    # W_ii = 1 there, so F_ii = sum of f: every walk stays, and the estimate is f_0 .. f_l over S in the mean.
+    row = features.matrix(KERNEL)[[7]].toarray()[0]
+    assert np.flatnonzero(row).tolist() == [7]
+
+
+def test_take_gives_the_rows_in_the_order_asked(features):
+    some = features.take([4, 1, 4])
+    phi = features.matrix(KERNEL).toarray()
+    np.testing.assert_array_equal(some.matrix(KERNEL).toarray(), phi[[4, 1, 4]])
+    assert some.nodes.tolist() == [4, 1, 4]
+    assert some.n_steps == 2 * features.take([4]).n_steps + features.take([1]).n_steps
+    assert sum(features.take([node]).n_steps for node in range(8)) == features.n_steps
+    with pytest.raises(ValueError, match="among the sampled nodes, got 0"):
+        some.take([0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_matrices_have_the_features_dtype(weighted_graph, dtype):
+    features = grf.sample_features(weighted_graph, grf.RandomWalks(4), seed=0, dtype=dtype)
+    assert features.matrix(KERNEL).dtype == dtype
+    assert features.gram(KERNEL).dtype == dtype
+    assert features.factor().apply(KERNEL.modulation(10), np.ones(8, dtype)).dtype == dtype
+
+
+def test_the_result_does_not_depend_on_threads(grid):
+    features = grf.sample_features(grid, grf.RandomWalks(8), seed=1)
+    one, three = (features.matrix(KERNEL, n_threads=n).data for n in (1, 3))
+    np.testing.assert_array_equal(one, three)
+
+
+def test_torch_matrix_equals_the_scipy_one(features):
+    torch = pytest.importorskip("torch", reason="the extra `gp` is not installed")
+    tensor = features.torch(KERNEL)
+    assert tensor.layout == torch.sparse_csr
+    np.testing.assert_array_equal(tensor.to_dense().numpy(), features.matrix(KERNEL).toarray())
+
+
+def test_heavy_tails_are_warned_about_and_light_ones_are_not(karate, recwarn):
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.4)), seed=0)
+    features.matrix(KERNEL)
+    assert not recwarn.list
+    with pytest.warns(HeavyTailWarning, match="smaller p_halt"):
+        features.matrix(grf.Diffusion(8.0))
+    with pytest.warns(HeavyTailWarning):
+        features.gram(grf.Diffusion(8.0))
+
+
+def test_warnings_point_at_the_line_that_asked(karate):
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.4)), seed=0)
+    cut = grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(3)), seed=0)
+    kernel = grf.Diffusion(8.0)
+    for method in (features.matrix, features.gram, cut.matrix, cut.gram):
+        with pytest.warns(UserWarning, match="walks") as record:
+            method(kernel)
+        assert [warning.filename for warning in record] == [__file__]
+
+
+def test_a_kernel_beyond_the_longest_walk_that_ever_happens_is_warned_about(karate):
+    # Every coefficient up to the last step with S(k) > 2^-53 underflows: the features are 0.
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.1)), seed=0)
+    with pytest.warns(TruncationWarning, match="cut the series"):
+        matrix = features.matrix(grf.Diffusion(100.0))
+    assert not matrix.data.any()
+
+
+def test_truncation_is_warned_about_when_it_matters(karate, recwarn):
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(3)), seed=0)
+    features.matrix(grf.Diffusion(0.5))
+    assert not recwarn.list
+    with pytest.warns(TruncationWarning, match="walks of 3 steps"):
+        features.matrix(grf.Diffusion(4.0))
+
+
+def test_kernels_of_the_other_laplacian_are_refused(features, karate):
+    with pytest.raises(ValueError, match="of the normalized Laplacian, whose walks these are"):
+        features.matrix(grf.Diffusion(1.0, laplacian="combinatorial"))
+    with pytest.raises(
+        TypeError, match=r"graphrf kernel such as Diffusion\(lengthscale=2.0\), got str 'diffusion'"
+    ):
+        features.matrix("diffusion")
+
+
+def test_names_are_refused_where_only_positions_are_known(features):
+    with pytest.raises(TypeError, match=r"`rows` must be .* positions .*: graph.index\(\[...\]\) turns names"):
+        features.gram(grf.Diffusion(1.0), rows=["Valjean"])
+
+
+def test_factor_is_linear_in_the_modulation_and_follows_its_protocol(weighted_graph, features):
+    factor = features.factor()
+    assert isinstance(factor, Factor)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(8, 3)), rng.normal(size=(8, 3))
+    f = rng.normal(size=12)
+    dense = features.matrix_from_modulation(f).toarray()
+    np.testing.assert_allclose(factor.apply(f, x), dense @ x, atol=1e-12)
+    np.testing.assert_allclose(factor.apply(f, x[:, 0]), dense @ x[:, 0], atol=1e-12)
+    np.testing.assert_allclose(factor.apply_t(f, y), dense.T @ y, atol=1e-12)
+    np.testing.assert_allclose(factor.diagonal(f), (dense**2).sum(axis=1), atol=1e-12)
+    gradient = factor.grad_f(x, y)
+    assert gradient.shape == (features.max_length + 1,)
+    for k in range(12):
+        unit = np.eye(12)[k]
+        expected = np.sum(y * (features.matrix_from_modulation(unit).toarray() @ x))
+        assert gradient[k] == pytest.approx(expected, abs=1e-10)
+    rows = np.array([5, 2, 2])
+    np.testing.assert_allclose(factor.take(rows).apply(f, x), (dense @ x)[rows], atol=1e-12)
+    np.testing.assert_allclose(factor.take(rows).grad_f(x, y[rows])[:3], [
+        np.sum(y[rows] * (features.matrix_from_modulation(np.eye(3)[k]).toarray() @ x)[rows]) for k in range(3)
+    ], atol=1e-10)  # fmt: skip
+
+
+def test_threads_that_share_a_factor_get_their_own_modulation(features):
+    factor = features.factor(n_threads=1)
+    mine, other = np.ones(6), np.full(6, 2.0)
+    expected = features.matrix_from_modulation(mine).toarray()
+    for first in (mine, other):  # what the factor remembers at the start
+
+        def call(first=first):
+            factor.matrix(first)
+            return factor.matrix(mine).toarray()
+
+        results = interleaved_results(call, lambda: factor.matrix(other), FeatureFactor.matrix.__code__)
+        assert len(results) > 4
+        for result in results:
+            np.testing.assert_array_equal(result, expected)
+
+
+def test_saved_features_come_back_whole(tmp_path, features):
+    path = tmp_path / "features.npz"
+    features.save(path)
+    again = grf.load_features(path)
+    np.testing.assert_array_equal(again.matrix(KERNEL).toarray(), features.matrix(KERNEL).toarray())
+    for name in ("n_nodes", "n_walks", "n_steps", "seed", "laplacian", "dtype", "description", "nnz"):
+        assert getattr(again, name) == getattr(features, name)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["features.npz"]
+
+
+def test_files_that_are_not_whole_are_refused(tmp_path, features):
+    path = tmp_path / "features.npz"
+    features.save(path)
+    whole = path.read_bytes()
+    with pytest.raises(FileNotFoundError, match="got none at"):
+        grf.load_features(tmp_path / "absent.npz")
+    for content in (b"", whole[:100], whole[: len(whole) // 2], b"PK" + whole[2:300], b"no zip at all"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"whole file written by Features\.save"):
+            grf.load_features(path)
+    np.savez(path, record=np.frombuffer(b"{}", np.uint8))
+    with pytest.raises(ValueError, match="whole file"):
+        grf.load_features(path)
+
+
+def test_paths_and_devices_that_are_none_are_refused(tmp_path, features):
+    text = tmp_path / "edges.csv"
+    text.write_text("1,2\n")
+    with pytest.raises(ValueError, match=r"no \.npz archive"):
+        grf.load_features(text)
+    with pytest.raises(TypeError, match="`path` must be a path, got NoneType None"):
+        grf.load_features(None)
+    with pytest.raises(TypeError, match="`path` must be a path"):
+        features.save(3.5)
+    torch = pytest.importorskip("torch", reason="the extra `gp` is not installed")
+    # of the last three torch takes one for the host, and has no module for the others
+    for device in ("foo", "meta", 3.5, 0, b"cpu", "hpu", "privateuseone"):
+        for use in (features.to, lambda device: features.torch(KERNEL, device=device)):
+            with pytest.raises(ValueError, match="`device` must be a torch device at hand"):
+                use(device)
+    with pytest.raises(ValueError, match=r"`device` must be a torch device at hand.*got None"):
+        features.to(None)
+    assert features.to(torch.device("cpu")) is features
+
+
+def test_a_cuda_device_that_is_not_there_is_told_from_one_that_is_unknown(features, monkeypatch):
+    torch = pytest.importorskip("torch", reason="the extra `gp` is not installed")
+    there = torch.cuda.device_count()
+    with pytest.raises(ValueError, match=r"such as 'cpu'.* sees (no|\d+) CUDA devices?\), got 'cuda:99'"):
+        features.to("cuda:99")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    none = r"such as 'cpu' \(this torch, .*, sees no CUDA devices\), got .*cuda"
+    for device in ["cuda:99", torch.device("cuda:99"), *(["cuda"] if not there else [])]:
+        with pytest.raises(ValueError, match=none):
+            features.to(device)
+    with pytest.raises(ValueError, match="such as 'cpu', got 'foo'"):
+        features.to("foo")
+
+
+def test_features_on_the_host_are_there_without_torch(features, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert features.to("cpu") is features
+    with pytest.raises(ImportError, match=r"Features\.to needs torch"):
+        features.to("cuda")
+
+
+def test_pickles_from_before_devices_are_of_the_host(features):
+    state = features.__getstate__()
+    del state["_on_device"]
+    again = Features.__new__(Features)
+    again.__setstate__(state)
+    assert again.device == "cpu"
+    assert repr(again) == repr(features)
+    np.testing.assert_array_equal(
+        again.take([3, 1]).matrix(KERNEL).toarray(), features.matrix(KERNEL)[[3, 1]].toarray()
+    )
+
+
+def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features):
+    path = tmp_path / "features.npz"
+    features.save(path)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    for name, value in (
+        ("indices", arrays["indices"] + 8),
+        ("steps", arrays["steps"] + 1000),
+        ("counts", arrays["counts"][:-1]),
+        ("visit_ptr", arrays["visit_ptr"][::-1]),
+        ("visits_per_entry", np.roll(arrays["visits_per_entry"], 1)),
+        ("nodes", arrays["nodes"] - 1),
+    ):
+        np.savez(path, **{**arrays, name: value})
+        with pytest.raises(ValueError, match="contradict"):
+            grf.load_features(path)
+    np.savez(path, **{name: array for name, array in arrays.items() if name != "degrees"})
+    with pytest.raises(ValueError, match="contradict"):
+        grf.load_features(path)
+    record = json.loads(arrays["record"].tobytes()) | {"n_walks": 0}
+    np.savez(path, **{**arrays, "record": np.frombuffer(json.dumps(record).encode(), np.uint8)})
+    with pytest.raises(ValueError, match="contradict"):
+        grf.load_features(path)
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path, features, monkeypatch):
+    path = tmp_path / "features.npz"
+    features.save(path)
+    before = path.read_bytes()
+
+    def break_off(file, array, **options):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np.lib.format, "write_array", break_off)
+    with pytest.raises(OSError, match="disk full"):
+        features.save(path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["features.npz"]

@@ -1,0 +1,757 @@
+"""Folders of graphs among others: several writers, full disks, foreign files, and folders that nobody wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import pickle
+import re
+import shutil
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.graph import folder as _graph_folder
+from graphrf.graph import folder_writing
+from graphrf.pagerank import local
+
+OLD = grf.Graph([[0, 2, 0], [2, 0, 0.5], [0, 0.5, 1]], nodes=["a", "b", "c"])
+NEW_EDGES = [([0, 1, 2, 3], [1, 2, 3, 0])]
+NEW = grf.from_edges(*NEW_EDGES[0])
+FILES = {"indptr.npy", "indices.npy", "weights.npy", "degrees.npy", "graph.json"}
+
+needs_locks = pytest.mark.skipif(folder_writing.fcntl is None, reason="there are no file locks here")
+
+
+def _same(one, other):
+    arrays = [
+        (graph.adjacency.indptr, graph.adjacency.indices, graph.adjacency.data, graph.degrees)
+        for graph in (one, other)
+    ]
+    return (
+        all(np.array_equal(left, right) for left, right in zip(*arrays, strict=True))
+        and one.directed == other.directed
+        and list(one.nodes) == list(other.nodes)
+    )
+
+
+def _names(folder):
+    """What is in a folder; in place of the folder of arrays that the record names, what is in that."""
+    names = {entry.name for entry in folder.iterdir()}
+    if (folder / "graph.json").is_file():
+        with contextlib.suppress(ValueError, RecursionError):
+            arrays = _arrays(folder)
+            names = names - {arrays.name} | {entry.name for entry in arrays.iterdir()}
+    return names
+
+
+def _arrays(folder):
+    return folder / f"arrays-{json.loads((folder / 'graph.json').read_bytes())['version']}"
+
+
+def _left_by_a_killed_writer(folder):
+    """A folder of arrays that no record names."""
+    left = folder / "arrays-00000000deadbeef"
+    left.mkdir(parents=True)
+    (left / "indptr.npy").write_bytes(b"half")
+    (left / "entries.keys").write_bytes(b"half")
+    return left
+
+
+def _save_new(folder):
+    NEW.save(folder)
+
+
+def _write_new(folder):
+    grf.write_graph(folder, NEW_EDGES)
+
+
+WRITERS = pytest.mark.parametrize("write", [_save_new, _write_new])
+
+
+# -- several writers -----------------------------------------------------------------------------------------
+
+
+@needs_locks
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_second_writer_is_refused_while_the_first_one_writes(tmp_path, is_new):
+    folder = tmp_path / "graph"
+    if not is_new:
+        OLD.save(folder)
+    refused = []
+
+    def chunks():
+        for write in (OLD.save, _write_new):
+            with pytest.raises(BlockingIOError, match=r"another writer is at work in .*; wait for it, or"):
+                write(folder)
+            refused.append(write)
+        return NEW_EDGES
+
+    assert _same(grf.write_graph(folder, chunks), NEW)
+    assert len(refused) == 4
+    assert _names(folder) == FILES
+    OLD.save(folder)
+
+
+def _race(folder, number, start):
+    """Write the same folders as the other process at once; the number of graphs returned that are others."""
+    os.fsync = lambda _: None
+    nodes = np.arange(2000)
+    edges = nodes, (nodes + number) % nodes.size
+    expected, wrong = grf.from_edges(*edges), 0
+    os.read(start, 1)
+    for trial in range(40):
+        with contextlib.suppress(BlockingIOError):
+            wrong += not _same(grf.write_graph(folder / str(trial), [edges]), expected)
+    return wrong
+
+
+@needs_locks
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_two_processes_that_write_at_once_get_their_own_graph_or_an_error(tmp_path):
+    start, go = os.pipe()
+    children = []
+    for number in (3, 5):
+        child = os.fork()
+        if child == 0:
+            status = 99
+            try:
+                status = _race(tmp_path, number, start)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        children.append(child)
+    os.write(go, b"12")
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0]
+    for trial in range(40):
+        grf.open_graph(tmp_path / str(trial))
+        assert _names(tmp_path / str(trial)) == FILES
+
+
+@needs_locks
+def test_a_disk_without_locks_is_written_to(tmp_path, monkeypatch):
+    def unknown(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(folder_writing.fcntl, "flock", unknown)
+    for _ in range(2):
+        assert _same(grf.write_graph(tmp_path, NEW_EDGES), NEW)
+        assert _names(tmp_path) == FILES
+
+
+def test_without_locks_writers_at_once_leave_the_graph_of_the_last_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_writing, "fcntl", None)
+    OLD.save(tmp_path)
+
+    def chunks():
+        OLD.save(tmp_path)
+        return NEW_EDGES
+
+    assert _same(grf.write_graph(tmp_path, chunks), NEW)
+    # Nobody knows whose the arrays are that the other one left: he may be at work on them.
+    assert _names(tmp_path) > FILES
+    left = _left_by_a_killed_writer(tmp_path)
+    NEW.save(tmp_path)
+    assert left.exists()
+    monkeypatch.undo()
+    NEW.save(tmp_path)
+    assert _names(tmp_path) == FILES
+
+
+def test_without_locks_a_graph_of_another_writer_is_not_returned(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_writing, "fcntl", None)
+    assert _same(grf.write_graph(tmp_path, NEW_EDGES), NEW)
+    assert _names(tmp_path) == FILES
+    write_folder = folder_writing.write_folder
+
+    def overtaken(*arguments):
+        checksum = write_folder(*arguments)
+        monkeypatch.setattr(folder_writing, "write_folder", write_folder)
+        OLD.save(tmp_path)
+        return checksum
+
+    monkeypatch.setattr(folder_writing, "write_folder", overtaken)
+    with pytest.raises(ValueError, match="must be the one that was just written, got another one"):
+        grf.write_graph(tmp_path, NEW_EDGES)
+
+
+@pytest.mark.parametrize("overwritten", [1, 3, 100])
+def test_a_reader_never_mixes_two_graphs(tmp_path, monkeypatch, overwritten):
+    graphs = (OLD, grf.Graph(OLD.adjacency * 2.0, nodes=["x", "y", "z"]))
+    graphs[0].save(tmp_path)
+    mapped_array, written = _graph_folder._mapped, []
+
+    def write_between(file, *arguments):
+        array = mapped_array(file, *arguments)
+        if file.name == "indices.npy" and len(written) < overwritten:
+            written.append(graphs[1 - len(written) % 2])
+            written[-1].save(tmp_path)
+        return array
+
+    monkeypatch.setattr(_graph_folder, "_mapped", write_between)
+    if overwritten < 100:
+        assert _same(grf.open_graph(tmp_path), written[-1])
+        assert len(written) == overwritten
+    else:
+        with pytest.raises(ValueError, match="must not be written over all the time while it is read"):
+            grf.open_graph(tmp_path)
+
+
+def test_a_reader_that_has_opened_all_files_keeps_the_graph_that_is_written_over(tmp_path, monkeypatch):
+    OLD.save(tmp_path)
+    read_names = _graph_folder._read_names
+
+    def write_after(*arguments):
+        names = read_names(*arguments)
+        NEW.save(tmp_path)
+        return names
+
+    monkeypatch.setattr(_graph_folder, "_read_names", write_after)
+    assert _same(grf.open_graph(tmp_path), OLD)
+    assert _same(grf.open_graph(tmp_path), NEW)
+
+
+@WRITERS
+def test_a_reader_between_any_two_steps_of_a_writer_gets_the_old_graph_or_the_new_one(
+    tmp_path, monkeypatch, write
+):
+    OLD.save(tmp_path)
+    seen = []
+
+    def look():
+        graph = grf.open_graph(tmp_path)
+        seen.append("new" if graph.n_nodes == NEW.n_nodes else "old")
+        assert _same(graph, NEW if seen[-1] == "new" else OLD)
+
+    def looking(function):
+        def call(*arguments, **options):
+            look()
+            result = function(*arguments, **options)
+            look()
+            return result
+
+        return call
+
+    for name in ("replace", "fsync", "unlink", "mkdir", "rmdir"):
+        monkeypatch.setattr(os, name, looking(getattr(os, name)))
+    write(tmp_path)
+    # One step makes the new graph of the old one.
+    assert [one for one, last in zip(seen, [None, *seen], strict=False) if one != last] == ["old", "new"]
+    assert len(seen) > 30
+
+
+def test_unpickling_refuses_the_same_adjacency_with_other_names_or_directions(tmp_path):
+    OLD.save(tmp_path)
+    pickled = pickle.dumps(grf.open_graph(tmp_path))
+    for other in (
+        grf.Graph(OLD.adjacency, nodes=["x", "y", "z"]),
+        grf.Graph(OLD.adjacency, nodes=OLD.nodes, directed=True),
+        grf.Graph(OLD.adjacency),
+    ):
+        other.save(tmp_path)
+        with pytest.raises(ValueError, match="must be the one that was pickled, got another one"):
+            pickle.loads(pickled)
+    OLD.save(tmp_path)
+    assert _same(pickle.loads(pickled), OLD)
+
+
+# -- what cannot be written ----------------------------------------------------------------------------------
+
+
+@WRITERS
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_disk_that_is_full_at_any_file_leaves_the_old_graph(tmp_path, monkeypatch, write, is_new):
+    folder = tmp_path / "above" / "graph"
+    for n_files in range(6):
+        if not is_new:
+            OLD.save(folder)
+        written = []
+
+        def full(_, written=written, n_files=n_files):
+            written.append(1)
+            if len(written) > n_files:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", full)
+            if n_files == 5:  # whether folders reach the disk is up to the system
+                write(folder)
+                break
+            with pytest.raises(OSError, match="No space left"):
+                write(folder)
+        if is_new:
+            assert not folder.parent.exists()
+        else:
+            assert _same(grf.open_graph(folder), OLD)
+            assert _names(folder) == FILES | {"names.json"}
+    assert _same(grf.open_graph(folder), NEW)
+
+
+def test_files_of_others_are_not_written_over(tmp_path):
+    def arrays(folder):
+        np.save(folder / "weights.npy", np.arange(5.0))
+
+    def scratch(folder):
+        (folder / ".building.mine").mkdir()
+
+    def alike(folder):
+        for name in ("arrays-0123456789abcde", "arrays-0123456789ABCDEF", "arrays", "0123456789abcdef"):
+            (folder / name).mkdir()
+
+    def file(folder):
+        (folder / "arrays-0123456789abcdef").write_bytes(b"mine")
+
+    def damaged(folder):
+        (folder / "graph.json").write_text("[" * 100_000)
+
+    def directory(folder):
+        (folder / "graph.json").mkdir()
+
+    for number, fill in enumerate((arrays, scratch, alike, file, damaged, directory)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        fill(folder)
+        before = _names(folder)
+        for write in (_save_new, _write_new):
+            with pytest.raises(ValueError, match="`folder` must be new, empty, or a graph's folder"):
+                write(folder)
+        assert _names(folder) == before
+    # Beside a graph other files are left alone.
+    NEW.save(tmp_path / "graph")
+    (tmp_path / "graph" / ".building.mine").mkdir()
+    (tmp_path / "graph" / "notes.txt").write_text("")
+    for fill in (alike, file):
+        fill(tmp_path / "graph")
+    others = _names(tmp_path / "graph") - FILES
+    assert len(others) == 7
+    OLD.save(tmp_path / "graph")
+    assert _names(tmp_path / "graph") == FILES | {"names.json"} | others
+
+
+@WRITERS
+def test_what_killed_writers_left_goes_and_a_graph_that_a_damaged_record_names_stays_until_there_is_another(
+    tmp_path, write
+):
+    _left_by_a_killed_writer(tmp_path / "new")
+    write(tmp_path / "new")
+    NEW.save(tmp_path / "graph")
+    _left_by_a_killed_writer(tmp_path / "graph")
+    write(tmp_path / "graph")
+    assert _names(tmp_path / "new") == _names(tmp_path / "graph") == FILES
+    for version in ("../../../kept", "", None, 3, ["x"], "0123456789abcde/"):
+        arrays = _arrays(tmp_path / "graph")
+        record = json.loads((tmp_path / "graph" / "graph.json").read_bytes())
+        (tmp_path / "graph" / "graph.json").write_text(json.dumps(record | {"version": version}))
+        with pytest.raises(TypeError):
+            grf.write_graph(tmp_path / "graph", [None])
+        assert [place for place in (tmp_path / "graph").iterdir() if place.is_dir()] == [arrays]
+        write(tmp_path / "graph")
+        assert _names(tmp_path / "graph") == FILES
+        assert not arrays.exists()
+
+
+@needs_locks
+def test_a_graph_that_another_writer_puts_into_a_new_folder_is_not_taken_for_other_files(tmp_path, monkeypatch):
+    scandir, read_bytes, done = os.scandir, Path.read_bytes, []
+
+    def finish_first():
+        if not done:
+            done.append(1)
+            OLD.save(tmp_path)
+
+    def scanned(path):
+        if done:
+            return scandir(path)
+        entries = list(scandir(path))
+        finish_first()
+        return iter(entries)
+
+    def read(path):
+        try:
+            return read_bytes(path)
+        except FileNotFoundError:
+            finish_first()
+            raise
+
+    for name, place, function in (("scandir", os, scanned), ("read_bytes", Path, read)):
+        with monkeypatch.context() as patched:
+            patched.setattr(place, name, function)
+            NEW.save(tmp_path)
+        assert _same(grf.open_graph(tmp_path), NEW)
+        done.clear()
+        shutil.rmtree(tmp_path)
+        tmp_path.mkdir()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_links_are_not_followed_into_what_is_removed(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").write_text("")
+    folder = tmp_path / "locked"
+    NEW.save(folder)
+    (folder / ".graphrf-lock").symlink_to(tmp_path / "kept")
+    with pytest.raises(ValueError, match="which holds other files"):
+        OLD.save(folder)
+    assert _same(grf.open_graph(folder), NEW)
+    # Other links beside a graph are left alone.
+    for name in (".building.x", "arrays-0123456789abcdef"):
+        (tmp_path / name).mkdir()
+        NEW.save(tmp_path / name)
+        (tmp_path / name / name).symlink_to(tmp_path / "kept")
+        OLD.save(tmp_path / name)
+        assert (tmp_path / name / name).is_symlink()
+    assert _names(tmp_path / "kept") == {"file"}
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_the_edges_are_read(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    calls = []
+
+    def chunks():
+        calls.append(1)
+        return NEW_EDGES
+
+    with pytest.raises(ValueError, match=r"must be a folder, got .*graph, which is below the file .*file"):
+        grf.write_graph(tmp_path / "file" / "graph", chunks)
+
+    def read_only(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", read_only)
+    with pytest.raises(PermissionError, match=r"must be one that can be written to, got .* \(Permission denied\)"):
+        grf.write_graph(tmp_path / "new" / "graph", chunks)
+    assert not calls
+    assert _names(tmp_path) == {"file"}
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_an_interrupt_leaves_no_new_folder(tmp_path, at):
+    passes = []
+
+    def chunks():
+        passes.append(1)
+        yield NEW_EDGES[0]
+        if len(passes) == at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        grf.write_graph(tmp_path / "a" / "b" / "c", chunks)
+    assert not _names(tmp_path)
+
+
+def test_paths_that_are_none_are_said_so():
+    for use in (grf.open_graph, _save_new, _write_new):
+        for path in ("", "a\0b"):
+            with pytest.raises(ValueError, match="`folder` must be the path of a folder, got"):
+                use(path)
+
+
+def test_a_name_that_is_not_equal_to_itself_is_refused(tmp_path):
+    for name in (float("nan"), ("a", (float("nan"),)), np.float32("nan")):
+        with pytest.raises(ValueError, match="equal to themselves to be saved, got nan; make a graph"):
+            grf.Graph([[1.0]], nodes=[name]).save(tmp_path / "graph")
+    assert not _names(tmp_path)
+    grf.Graph([[1.0]], nodes=[float("inf")]).save(tmp_path)
+    assert grf.open_graph(tmp_path).nodes == (float("inf"),)
+
+
+# -- what nobody wrote ---------------------------------------------------------------------------------------
+
+ARRAYS = {
+    "indptr": np.array([0, 1, 3, 5, 6], np.int32),
+    "indices": np.array([1, 0, 2, 1, 3, 2], np.int32),
+    "weights": np.ones(6),
+    "degrees": np.array([1.0, 2.0, 2.0, 1.0]),
+}
+LEFT_OUT = object()
+VERSION = "0123456789abcdef"
+
+
+def _forge(folder, arrays=None, record=None, names=None):
+    """A folder whose digests and checksum are right, whatever is in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    place = folder / f"arrays-{VERSION}"
+    place.mkdir(parents=True)
+    arrays = ARRAYS | (arrays or {})
+    digest, digests = hashlib.sha256(), {}
+    for name, array in arrays.items():
+        np.save(place / f"{name}.npy", array)
+        digest.update(_graph_folder.canonical(array) if array.dtype.kind in "iufb" else b"")
+        digests[name] = digest.hexdigest()
+    if names is not None:
+        text = names if isinstance(names, bytes) else json.dumps(names).encode()
+        (place / "names.json").write_bytes(text)
+        digests["names"] = hashlib.sha256(text).hexdigest()
+    facts = {
+        "format": "graphrf graph 1",
+        "version": VERSION,
+        "n_nodes": 4,
+        "n_edges": 3,
+        "directed": False,
+        "weighted": False,
+        "n_entries": 6,
+        "dtypes": {name: array.dtype.str for name, array in arrays.items()},
+        "digests": digests,
+    } | (record or {})
+    facts = {name: value for name, value in facts.items() if value is not LEFT_OUT}
+    checksum = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    (folder / "graph.json").write_text(json.dumps(facts | {"checksum": checksum}))
+
+
+def _require_refused(folder, file, match=""):
+    with pytest.raises(ValueError, match=rf"`folder` must hold a whole graph, but .*{re.escape(file)} .*{match}"):
+        grf.open_graph(folder)
+
+
+def test_a_forged_folder_opens_where_all_is_right(tmp_path):
+    _forge(tmp_path / "graph", names=["a", "b", "c", ["d", 1]])
+    graph = grf.open_graph(tmp_path / "graph")
+    line = grf.from_edges([0, 1, 2], [1, 2, 3])
+    assert _same(graph, grf.Graph(line.adjacency, nodes=["a", "b", "c", ("d", 1)]))
+
+
+RECORDS = {
+    "n_nodes": ["4", 4.0, [4], True, 10**30, 0, -1, None, LEFT_OUT],
+    "n_entries": ["6", -1, 6.0, 7, LEFT_OUT],
+    "n_edges": ["many", 2, 7, True, LEFT_OUT],
+    "directed": ["no", 0, None, LEFT_OUT],
+    "weighted": [[1], LEFT_OUT],
+    "digests": [[1], "abc", {}, {"weights": "x"}, dict.fromkeys(ARRAYS, 3), dict.fromkeys(ARRAYS, "0" * 63), None],
+    "dtypes": [None, dict.fromkeys(ARRAYS, "<q9"), dict.fromkeys(ARRAYS, "V8,(2,3)i4"), {"indptr": "<i4"}],
+    "format": [["x"], 3, None, LEFT_OUT],
+    "version": [
+        None,
+        3,
+        [VERSION],
+        "",
+        "..",
+        "/etc",
+        VERSION[1:],
+        VERSION.upper(),
+        f"{VERSION}\n",
+        "\u0661" * 16,
+        LEFT_OUT,
+    ],
+    "more": [1, {"deep": {}}],
+}
+
+
+@pytest.mark.parametrize("fact", RECORDS)
+def test_a_record_with_a_wrong_fact_is_refused(tmp_path, fact):
+    for value in RECORDS[fact]:
+        _forge(tmp_path / "graph", record={fact: value})
+        _require_refused(tmp_path / "graph", "graph.json", "is damaged")
+
+
+def test_a_record_that_is_none_is_refused(tmp_path):
+    for text in (b"[" * 200_000, b'{"format": ' + b"9" * 5000 + b"}", b"", b"\xff\xfe\0", b"[1, 2]"):
+        _forge(tmp_path / "graph")
+        (tmp_path / "graph" / "graph.json").write_bytes(text)
+        _require_refused(tmp_path / "graph", "graph.json", "is damaged")
+    (tmp_path / "graph" / "graph.json").unlink()
+    (tmp_path / "graph" / "graph.json").mkdir()
+    _require_refused(tmp_path / "graph", "graph.json", "is no file")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    for file in ("graph.json", f"arrays-{VERSION}/indices.npy", f"arrays-{VERSION}/names.json"):
+        _forge(tmp_path / "graph", names=list("abcd"))
+        (tmp_path / "graph" / file).unlink()
+        os.mkfifo(tmp_path / "graph" / file)
+        _require_refused(tmp_path / "graph", file, "is no file")
+
+
+# NumPy takes headers for Python, raises what Python's tokenizer, parser and checks raise, and warns of Python 2.
+HEADERS = {
+    "nine bytes": "{'descr': '<f9', 'fortran_order': False, 'shape': (6,)}",
+    "indented": "  {'descr': '<i4',\n 'fortran_order': False, 'shape': (6L,)}",
+    "no end": "{'descr': '<i4', 'fortran_order': False, 'shape': (6,",
+    "string": "{'descr': '<i4",
+    "indents": "{'descr': '<i4',\n  'shape'\n : 1}\n  x\n y",
+    "keyword": "{'descr': class}",
+    "call": "__import__('os').system('true')",
+    "deep": "(" * 9000,
+    "many parts": "{'descr': [('a', '<i4')" + ", ('a', '<i4')" * 300 + "], 'fortran_order': False, 'shape': (6,)}",
+    "huge": "{'descr': '<i4', 'fortran_order': False, 'shape': (" + "9" * 400 + ",)}",
+    "negative": "{'descr': '<i4', 'fortran_order': False, 'shape': (-6,)}",
+    "long": "{'descr': '<i4', 'fortran_order': False, 'shape': (6,)}" + " " * 20_000,
+    "zero byte": "{'descr': '<i4\0'}",
+    "objects": "{'descr': '|O', 'fortran_order': False, 'shape': (6,)}",
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_a_broken_header_of_an_array_is_named(tmp_path, case):
+    _forge(tmp_path / "graph")
+    header = HEADERS[case].encode()
+    content = b"\x93NUMPY\x01\0" + len(header).to_bytes(2, "little") + header + bytes(24)
+    (tmp_path / "graph" / f"arrays-{VERSION}" / "indices.npy").write_bytes(content)
+    _require_refused(tmp_path / "graph", "indices.npy")
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i1", "u8", "u4", ">i4", "f8", "?"])
+def test_indices_of_another_type_are_refused(tmp_path, dtype):
+    wrong = {name: ARRAYS[name].astype(dtype) for name in ("indptr", "indices")}
+    for arrays in (wrong, {"indptr": wrong["indptr"]}, {"indices": wrong["indices"]}):
+        _forge(tmp_path / "graph", arrays)
+        _require_refused(tmp_path / "graph", "graph.json", "is damaged")
+        # Also where the record has the right types.
+        _forge(tmp_path / "graph", arrays, {"dtypes": {name: array.dtype.str for name, array in ARRAYS.items()}})
+        _require_refused(tmp_path / "graph", f"{next(iter(arrays))}.npy", "holds dtype")
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", ">f8", "c16", "i8", "?", "M8[s]", "U1"])
+@pytest.mark.parametrize("name", ["weights", "degrees"])
+def test_numbers_of_another_type_are_refused(tmp_path, dtype, name):
+    _forge(tmp_path / "graph", {name: np.ones(ARRAYS[name].size).astype(np.int64).astype(dtype)})
+    _require_refused(tmp_path / "graph", "graph.json", "is damaged")
+
+
+NAMES = {
+    "few": ["a"],
+    "many": list("abcdefgh"),
+    "text": "abcd",
+    "object": {"a": 1},
+    "number": 7,
+    "alike": list("aaaa"),
+    "objects": [{"a": 1}, "b", "c", "d"],
+    "deep": b"[" * 200_000 + b"]" * 200_000,
+    "tuples": b"[" + b"[" * 900 + b"]" * 900 + b', "b", "c", "d"]',
+    "no JSON": b"{x",
+    "no text": b"\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_names_that_are_none_are_refused(tmp_path, case):
+    _forge(tmp_path / "graph", names=NAMES[case])
+    if case == "tuples":
+        # JSON reads these; decoding them goes deeper.
+        limit = sys.getrecursionlimit()
+        try:
+            sys.setrecursionlimit(1000)
+            _require_refused(tmp_path / "graph", "names.json")
+        finally:
+            sys.setrecursionlimit(limit)
+    else:
+        _require_refused(tmp_path / "graph", "names.json")
+
+
+def _with(name, position, value):
+    array = ARRAYS[name].copy()
+    array[position] = value
+    return {name: array}
+
+
+LEFT_SIDE = {"weights": np.array([1.0, 1.0, 2.0, 2.0, 1.0, 1.0])}
+VALUES = {
+    "NaN": (_with("weights", 2, np.nan), {"weighted": True}, "weights", "not finite and above 0"),
+    "infinite": (_with("weights", 5, np.inf), {"weighted": True}, "weights", "not finite and above 0"),
+    "negative": (_with("weights", 0, -1.0), {"weighted": True}, "weights", "not finite and above 0"),
+    "zero": (_with("weights", 0, 0.0), {"weighted": True}, "weights", "not finite and above 0"),
+    "unsorted": ({"indices": np.array([1, 2, 0, 1, 3, 2], np.int32)}, {}, "indices", "do not increase"),
+    "twice": ({"indices": np.array([1, 2, 2, 1, 3, 2], np.int32)}, {}, "indices", "do not increase"),
+    "far": (_with("indices", 5, 2_000_000_000), {}, "indices", r"outside \[0, 3\]"),
+    "below": (_with("indices", 5, -1), {}, "indices", r"outside \[0, 3\]"),
+    "decreasing": ({"indptr": np.array([0, 5, 3, 5, 6], np.int32)}, {}, "indptr", "decreases"),
+    "loop": (_with("indices", 5, 3), {}, "indices", "holds 1 self-loops"),
+    "degrees": (_with("degrees", 3, 1.0 + 1e-12), {}, "weights", "are not those in degrees"),
+    "NaN degree": (_with("degrees", 0, np.nan), {}, "weights", "are not those in degrees"),
+    "equal": ({}, {"weighted": True}, "weights", "equal weights against the record"),
+    "not symmetric": (
+        {"indices": np.array([1, 0, 3, 1, 3, 2], np.int32)},
+        {},
+        "indices",
+        "differ from their mirror images",
+    ),
+    "unequal halves": (
+        {"weights": np.array([2.0, 1.0, 1.0, 2.0, 1.0, 1.0]), "degrees": np.array([2.0, 2.0, 3.0, 1.0])},
+        {"weighted": True},
+        "indices",
+        "differ from their mirror images",
+    ),
+    "different": (
+        LEFT_SIDE | {"degrees": np.array([1.0, 3.0, 3.0, 1.0])},
+        {},
+        "weights",
+        "different weights against the record",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", VALUES)
+@pytest.mark.parametrize("chunk", [1, 2, 100])
+def test_values_that_no_writer_writes_are_refused(tmp_path, monkeypatch, case, chunk):
+    monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
+    arrays, record, file, match = VALUES[case]
+    _forge(tmp_path / "graph", arrays, record)
+    _require_refused(tmp_path / "graph", f"{file}.npy", match)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 64, 1 << 18])
+@pytest.mark.parametrize("directed", [False, True])
+def test_what_was_written_is_verified_with_inexact_weights_and_empty_rows(tmp_path, monkeypatch, chunk, directed):
+    rng = np.random.default_rng(0)
+    ends = rng.integers(0, 40, (2, 500)) * 3 + 5
+    graph = grf.from_edges(
+        *ends, rng.random(500) * 10.0 ** rng.integers(-9, 9, 500), directed=directed, n_nodes=300
+    )
+    graph.save(tmp_path)
+    monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
+    assert _same(grf.open_graph(tmp_path), graph)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_pieces_of_rows_hold_every_entry_once(monkeypatch, chunk):
+    monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
+    indptr = np.array([0, 0, 0, 5, 5, 6, 6, 6, 6], np.int32)
+    rows, entries, starts = [], [], set()
+    for first, counts, piece in _graph_folder.row_pieces(indptr):
+        assert max(counts.size, piece.stop - piece.start) <= chunk
+        rows += np.repeat(np.arange(first, first + counts.size), counts).tolist()
+        entries += range(piece.start, piece.stop)
+        starts.add(first)
+    assert rows == [2] * 5 + [4]
+    assert entries == list(range(6))
+    assert starts == set(range(0, 8, chunk))
+
+
+# -- loops ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1 << 18])
+@pytest.mark.parametrize("directed", [False, True])
+def test_the_largest_loop_found_in_pieces_is_that_of_the_diagonal(monkeypatch, chunk, directed):
+    monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
+    rng = np.random.default_rng(0)
+    for has_loops in (True, False):
+        sources, targets = rng.integers(0, 12, (2, 40))
+        kept = has_loops | (sources != targets)
+        graph = grf.from_edges(sources[kept], targets[kept], rng.random(kept.sum()), directed=directed, n_nodes=15)
+        expected = (graph.adjacency.diagonal() / np.maximum(graph.degrees, 1e-300)).max()
+        assert (expected > 0) == has_loops
+        assert local._largest_loop(graph) == expected
+
+
+def test_loops_are_not_looked_for_where_the_numbers_say_that_there_are_none(tmp_path):
+    NEW.save(tmp_path / "without")
+    OLD.save(tmp_path / "with")
+    for name, expected in (("without", 0.0), ("with", 1.0 / 1.5)):
+        graph = grf.open_graph(tmp_path / name)
+        assert local._largest_loop(graph) == expected
+        graph = grf.open_graph(tmp_path / name)
+        graph.adjacency.indices = None
+        if expected:
+            with pytest.raises(TypeError):
+                local._largest_loop(graph)
+        else:
+            assert local._largest_loop(graph) == 0.0

@@ -1,0 +1,687 @@
+"""Graphs on disk: what is opened is what was saved, bit for bit, and whatever is not whole does not open."""
+
+from __future__ import annotations
+
+import copy
+import json
+import mmap
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.graph import folder as _graph_folder
+from graphrf.graph import folder_writing, mapped
+from graphrf.sampling.walks import transitions as walk_arrays
+from graphrf.sampling.walks.loops import row_cumsum
+
+FILES = ("indptr.npy", "indices.npy", "weights.npy", "degrees.npy", "names.json", "graph.json")
+WITHOUT_NAMES = sorted(set(FILES) - {"names.json"})
+NAMED = grf.Graph(
+    [[0, 2, 0, 0], [2, 0, 0.5, 0], [0, 0.5, 1, 0], [0, 0, 0, 0]], nodes=["a", (1, ("b", 2.5)), None, 7]
+)
+GRAPHS = {
+    "named": NAMED,
+    "directed": grf.Graph([[0, 1, 3], [0, 0, 0], [2, 0, 1]], directed=True),
+    "level": grf.from_edges([0, 1, 2, 2], [1, 2, 0, 2]),
+    "without edges": grf.Graph(np.zeros((3, 3))),
+    "one node": grf.Graph([[0.5]]),
+}
+
+
+def _arrays(graph):
+    adjacency = graph.adjacency
+    return adjacency.indptr, adjacency.indices, adjacency.data, graph.degrees
+
+
+def _require_same(one, other):
+    for left, right in zip(_arrays(one), _arrays(other), strict=True):
+        assert left.dtype == right.dtype
+        np.testing.assert_array_equal(left.view(np.uint8), right.view(np.uint8))
+    assert list(one.nodes) == list(other.nodes)
+    assert (one.directed, one.n_edges, one.is_weighted, one._digest) == (
+        other.directed,
+        other.n_edges,
+        other.is_weighted,
+        other._digest,
+    )
+    assert repr(one) == repr(other)
+
+
+def _is_mapped(array):
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return isinstance(array.base, mmap.mmap)
+
+
+def _file(folder, name):
+    """Where a file of a graph is: the record names the folder of the others."""
+    record = folder / "graph.json"
+    return (
+        record if name == "graph.json" else folder / f"arrays-{json.loads(record.read_bytes())['version']}" / name
+    )
+
+
+def _names(folder):
+    """What is in a folder; in place of the folder of arrays that the record names, what is in that."""
+    arrays = _file(folder, "indptr.npy").parent
+    return sorted(
+        [entry.name for entry in folder.iterdir() if entry != arrays] + [file.name for file in arrays.iterdir()]
+    )
+
+
+def _flip(file, position):
+    data = bytearray(file.read_bytes())
+    data[position] ^= 1
+    file.write_bytes(data)
+
+
+# -- saved and opened ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_an_opened_graph_has_the_bits_of_the_saved_one_and_copies_none(tmp_path, name):
+    graph = GRAPHS[name]
+    graph.save(tmp_path / "graph")
+    for verify in (True, False):
+        opened = grf.open_graph(tmp_path / "graph", verify=verify)
+        _require_same(opened, graph)
+        assert all(_is_mapped(array) and not array.flags.writeable for array in _arrays(opened))
+        assert opened.adjacency.has_sorted_indices
+        assert opened.adjacency.has_canonical_format
+    # Also over itself, while it is mapped, and from the map to another folder.
+    opened.save(tmp_path / "graph")
+    opened.save(tmp_path / "other")
+    _require_same(grf.open_graph(tmp_path / "graph"), graph)
+    _require_same(grf.open_graph(tmp_path / "other"), graph)
+
+
+GRAPHS_TO_WALK = ("level", "named")
+
+
+@pytest.mark.parametrize("name", GRAPHS_TO_WALK)
+def test_walks_series_and_laplacians_of_an_opened_graph_are_those_in_memory(tmp_path, name):
+    graph = GRAPHS[name]
+    graph.save(tmp_path)
+    opened = grf.open_graph(tmp_path)
+    for normalized in (True, False):
+        difference = graph.laplacian(normalized) != opened.laplacian(normalized)
+        assert difference.nnz == 0
+    walked = [grf.sample_features(g, grf.RandomWalks(8), seed=0) for g in (graph, opened)]
+    assert (walked[0].matrix(grf.Diffusion(1.0)) != walked[1].matrix(grf.Diffusion(1.0))).nnz == 0
+    v = np.arange(graph.n_nodes, dtype=float)
+    one, other = (grf.apply_kernel(g, grf.Diffusion(1.0), v) for g in (graph, opened))
+    np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(opened.components(), graph.components())
+    np.testing.assert_array_equal(
+        grf.pagerank(opened, n_walks=4, seed=0).scores, grf.pagerank(graph, n_walks=4, seed=0).scores
+    )
+
+
+def test_the_walk_arrays_of_a_mapped_level_graph_are_the_maps_themselves(tmp_path):
+    GRAPHS["level"].save(tmp_path)
+    graph = grf.open_graph(tmp_path)
+    arrays = walk_arrays.transitions(graph.walk_adjacency())
+    assert np.shares_memory(arrays.indices, graph.adjacency.indices)
+    assert np.shares_memory(arrays.indptr, graph.adjacency.indptr)
+    assert arrays.cumulative.size == 0
+
+
+def test_weights_known_to_be_equal_are_not_read(tmp_path):
+    GRAPHS["level"].save(tmp_path / "level")
+    NAMED.save(tmp_path / "named")
+    for name, reads in (("level", False), ("named", True)):
+        graph = grf.open_graph(tmp_path / name)
+        expected = walk_arrays.graph_transitions(GRAPHS[name])
+        graph.adjacency.data = None
+        if reads:
+            with pytest.raises(AttributeError):
+                walk_arrays.graph_transitions(graph)
+        else:
+            for one, other in zip(walk_arrays.graph_transitions(graph), expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+def test_an_opened_graph_is_pickled_as_its_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grf.from_edges(np.arange(5000), np.arange(5000) + 1).save("line")
+    graph = grf.open_graph("line")
+    assert copy.copy(graph) is graph
+    assert copy.deepcopy(graph) is graph
+    pickled = pickle.dumps(graph)
+    assert len(pickled) < 1000
+    monkeypatch.chdir("/")
+    again = pickle.loads(pickled)
+    _require_same(again, graph)
+    assert _is_mapped(again.adjacency.data)
+    GRAPHS["level"].save(tmp_path / "line")
+    with pytest.raises(ValueError, match=r"must be the one that was pickled, got another one; write different"):
+        pickle.loads(pickled)
+    # The old maps outlive their files' names.
+    _require_same(graph, grf.from_edges(np.arange(5000), np.arange(5000) + 1))
+
+
+def test_a_graph_in_memory_is_pickled_whole():
+    _require_same(pickle.loads(pickle.dumps(NAMED)), NAMED)
+
+
+# -- what is not whole ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_missing_truncated_lengthened_or_changed_file_is_named(tmp_path, file):
+    NAMED.save(tmp_path / "graph")
+
+    def refused(error, match, change, verify):
+        shutil.rmtree(tmp_path / "broken", ignore_errors=True)
+        shutil.copytree(tmp_path / "graph", tmp_path / "broken")
+        change(_file(tmp_path / "broken", file))
+        with pytest.raises(
+            error, match=rf"`folder` must hold a whole graph, but .*{file}.*{match}.*write the graph"
+        ):
+            grf.open_graph(tmp_path / "broken", verify=verify)
+
+    size = _file(tmp_path / "graph", file).stat().st_size
+    for verify in (True, False):
+        refused(FileNotFoundError, "", lambda path: path.unlink(), verify)
+        for kept in (0, 5, size // 2, size - 1):
+            refused(ValueError, "", lambda path, kept=kept: os.truncate(path, kept), verify)
+        refused(ValueError, "", lambda path: path.write_bytes(path.read_bytes() + b"\0"), verify)
+    for position in (0, size // 2, size - 3):
+        refused(ValueError, "", lambda path, position=position: _flip(path, position), True)
+
+
+def test_without_verify_changed_values_go_unseen(tmp_path):
+    NAMED.save(tmp_path)
+    _flip(_file(tmp_path, "weights.npy"), 128)
+    grf.open_graph(tmp_path, verify=False)
+    with pytest.raises(ValueError, match=r"weights\.npy holds other values than were written"):
+        grf.open_graph(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("indptr", "indices", "match"),
+    [
+        ([0, 3, 1, 2], [0, 1], r"indptr\.npy decreases"),
+        ([0, 1, 1, 2], [0, 3], r"indices\.npy holds positions outside \[0, 2\]"),
+        ([0, 1, 1, 2], [-1, 0], r"indices\.npy holds positions outside \[0, 2\]"),
+        ([1, 1, 1, 2], [0, 1], r"indptr\.npy begins with 1 and ends with 2"),
+        ([0, 1, 1, 1], [0, 1], r"indptr\.npy begins with 0 and ends with 1"),
+        ([0, 1, 2], [0, 1], r"indptr\.npy holds dtype int32 and shape \(3,\) where .* \(4,\)"),
+    ],
+)
+@pytest.mark.parametrize("chunk", [1, 100])
+def test_arrays_on_which_loops_would_stray_are_refused(tmp_path, monkeypatch, indptr, indices, match, chunk):
+    monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
+    arrays = (np.array(indptr, np.int32), np.array(indices, np.int32), np.ones(2), np.ones(3))
+    columns = dict(zip(_graph_folder.ARRAYS, map(folder_writing.Column.of, arrays), strict=True))
+    facts = {"n_nodes": 3, "n_edges": 2, "directed": True, "weighted": False}
+    with folder_writing.writing(str(tmp_path)) as place:
+        folder_writing.write_folder(place, columns, facts, None)
+    with pytest.raises(ValueError, match=match):
+        grf.open_graph(tmp_path)
+
+
+def test_what_is_no_graph_folder_is_said_so(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"written by Graph\.save or graphrf\.write_graph, got none at"):
+        grf.open_graph(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"must hold a whole graph, but there is no .*graph\.json; write"):
+        grf.open_graph(tmp_path)
+    (tmp_path / "graph.json").write_text(json.dumps({"format": "graphrf graph 99", "checksum": ""}))
+    with pytest.raises(ValueError, match="is of another format, 'graphrf graph 99'"):
+        grf.open_graph(tmp_path)
+    for text in ("[]", "{}", "no JSON", "\xff"):
+        (tmp_path / "graph.json").write_bytes(text.encode("latin-1"))
+        with pytest.raises(ValueError, match=r"graph\.json is damaged"):
+            grf.open_graph(tmp_path)
+    with pytest.raises(TypeError, match="`verify` must be True or False"):
+        grf.open_graph(tmp_path, verify=1)
+    with pytest.raises(TypeError, match="`folder` must be a path"):
+        grf.open_graph(3)
+
+
+def test_nothing_but_a_graph_is_written_over(tmp_path):
+    for name in ("notes.txt", "graph.json", ".other.part"):
+        folder = tmp_path / name.strip(".")
+        folder.mkdir()
+        (folder / name).write_text("{}")
+        for write in (NAMED.save, lambda path: grf.write_graph(path, [([0], [1])])):
+            with pytest.raises(ValueError, match="`folder` must be new, empty, or a graph's folder"):
+                write(folder)
+        assert [entry.name for entry in folder.iterdir()] == [name]
+    with pytest.raises(ValueError, match="`folder` must be a folder, got the file"):
+        NAMED.save(tmp_path / "notes.txt" / "notes.txt")
+
+
+def test_a_graph_whose_names_cannot_be_saved_leaves_the_old_one(tmp_path):
+    NAMED.save(tmp_path)
+    with pytest.raises(TypeError, match=r"names that are text, numbers or tuples .* got frozenset"):
+        grf.Graph([[1]], nodes=[frozenset()]).save(tmp_path)
+    _require_same(grf.open_graph(tmp_path), NAMED)
+    # One without names takes the names' file away.
+    GRAPHS["level"].save(tmp_path)
+    _require_same(grf.open_graph(tmp_path), GRAPHS["level"])
+    assert _names(tmp_path) == WITHOUT_NAMES
+
+
+_KILLED = """
+import os, pathlib, signal, sys
+import graphrf as grf
+from graphrf.graph import folder as _graph_folder, mapped
+
+folder = pathlib.Path(sys.argv[1])
+old = grf.Graph([[0, 2], [2, 0]], nodes=["a", "b"])
+new = grf.Graph([[0, 3, 0], [3, 0, 1], [0, 1, 0]], nodes=["c", "d", "e"])
+chunks = [([0, 1], [1, 2], [3.0, 1.0])]
+
+def save(folder):
+    new.save(folder)
+
+def write(folder):
+    grf.write_graph(folder, chunks)
+
+# What a killed process wrote stays: only a machine that loses its power needs the waiting for the disk.
+os.fsync = lambda _: None
+
+def dies_at(moment):
+    passed = 0
+    def counted(function):
+        def call(*arguments, **options):
+            nonlocal passed
+            if passed == moment:
+                os.kill(os.getpid(), signal.SIGKILL)
+            passed += 1
+            return function(*arguments, **options)
+        return call
+    os.replace, os.fsync, os.unlink = counted(os.replace), counted(lambda _: None), counted(os.unlink)
+    os.mkdir, os.rmdir = counted(os.mkdir), counted(os.rmdir)
+    _graph_folder.canonical = counted(_graph_folder.canonical)
+    mapped._merged = counted(mapped._merged)
+
+for job in (save, write):
+    for before in (False, True):
+        moment, killed = 0, True
+        while killed:
+            target = folder / f"{job.__name__} {before} {moment}"
+            if before:
+                old.save(target)
+            child = os.fork()
+            if child == 0:
+                dies_at(moment)
+                job(target)
+                os._exit(0)
+            killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+            moment += 1
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_writer_killed_at_any_moment_leaves_a_whole_graph_or_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], check=True)
+    new = grf.Graph([[0, 3, 0], [3, 0, 1], [0, 1, 0]])
+    old = grf.Graph([[0, 2], [2, 0]], nodes=["a", "b"])
+    found = {}
+    for target in tmp_path.iterdir():
+        job, before, moment = target.name.split()
+        named = grf.Graph(new.adjacency, nodes=["c", "d", "e"]) if job == "save" else new
+        try:
+            opened = grf.open_graph(target)
+        except FileNotFoundError:
+            found.setdefault((job, before), {})[int(moment)] = "none"
+        else:
+            expected = old if opened.n_nodes == 2 else named
+            _require_same(opened, expected)
+            found.setdefault((job, before), {})[int(moment)] = "old" if expected is old else "new"
+        # The next writer takes what the killed one left.
+        new.save(target)
+        _require_same(grf.open_graph(target), new)
+        assert _names(target) == WITHOUT_NAMES
+    assert len(found) == 4
+    for (_, before), outcomes in found.items():
+        ordered = [outcomes[moment] for moment in sorted(outcomes)]
+        assert ordered[-1] == "new"
+        assert len(ordered) > 15
+        stages = [stage for stage, last in zip(ordered, [None, *ordered], strict=False) if stage != last]
+        assert stages == (["old", "new"] if before == "True" else ["none", "new"])
+
+
+# -- edges in chunks -----------------------------------------------------------------------------------------
+
+
+def _random_edges(n_nodes, n_edges, seed=0):
+    rng = np.random.default_rng(seed)
+    # A quarter of the ends is one of three hubs; weights are quarters, so that sums are exact; some are zero.
+    ends = rng.integers(0, n_nodes, (2, n_edges))
+    ends[rng.random((2, n_edges)) < 0.25] %= 3
+    return ends[0], ends[1], rng.integers(0, 9, n_edges) / 4
+
+
+def _chunked(arrays, size):
+    return [tuple(array[start : start + size] for array in arrays) for start in range(0, len(arrays[0]), size)]
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("block", "chunk"), [(1, 50), (97, 7), (97, 10_000), (1 << 21, 333)])
+def test_edges_in_chunks_give_the_arrays_of_from_edges(tmp_path, monkeypatch, directed, weighted, block, chunk):
+    monkeypatch.setattr(mapped, "_BLOCK", block)
+    monkeypatch.setattr(_graph_folder, "_CHUNK", 100)
+    edges = _random_edges(60, 3000)[: 3 if weighted else 2]
+    graph = grf.write_graph(tmp_path, _chunked(edges, chunk), directed=directed)
+    _require_same(graph, grf.from_edges(*edges, directed=directed))
+    _require_same(grf.open_graph(tmp_path), graph)
+    assert _names(tmp_path) == WITHOUT_NAMES
+
+
+@pytest.mark.parametrize(
+    ("edges", "n_nodes"),
+    [
+        ([[0], [0]], None),
+        ([[0, 1, 1], [1, 0, 0], [1.0, 2.0, 0.5]], 5),
+        ([[0, 1], [1, 4], [1.0, 0.0]], None),
+        ([[0, 1], [0, 1], [0.0, 0.0]], None),
+        ([[], []], 3),
+        ([[], [], []], 3),
+    ],
+    ids=["loop", "both directions", "zero makes nodes", "only zeros", "none", "none with weights"],
+)
+@pytest.mark.parametrize("directed", [False, True])
+def test_small_lists_of_edges_give_the_arrays_of_from_edges(tmp_path, edges, n_nodes, directed):
+    src, dst, *weight = edges
+    expected = grf.from_edges(src, dst, *weight, n_nodes=n_nodes, directed=directed)
+    _require_same(grf.write_graph(tmp_path, [edges], n_nodes=n_nodes, directed=directed), expected)
+
+
+def test_no_chunk_at_all_is_a_graph_without_edges_if_the_nodes_are_given(tmp_path):
+    _require_same(grf.write_graph(tmp_path / "a", [], n_nodes=4), grf.Graph(np.zeros((4, 4))))
+    for none in ([], [([], [])]):
+        with pytest.raises(ValueError, match="`edges` must hold at least one edge, got none; or give n_nodes"):
+            grf.write_graph(tmp_path / "b", none)
+    assert not (tmp_path / "b").exists()
+
+
+def test_sums_of_inexact_parallel_weights_are_symmetric_to_the_bit(tmp_path):
+    src, dst, _ = _random_edges(12, 4000)
+    weight = np.random.default_rng(1).random(4000)
+    graph = grf.write_graph(tmp_path, _chunked((src, dst, weight), 300))
+    assert (graph.adjacency != graph.adjacency.T).nnz == 0
+    expected = grf.from_edges(src, dst, weight).adjacency
+    np.testing.assert_allclose(graph.adjacency.toarray(), expected.toarray(), rtol=1e-14)
+    # The sum of the direction with the larger one, in the order of the edges.
+    sums = [0.0, 0.0]
+    for u, v, w in zip(src.tolist(), dst.tolist(), weight.tolist(), strict=True):
+        if (u, v) in ((0, 1), (1, 0)):
+            sums[u] += w
+    assert graph.adjacency[0, 1] == max(sums)
+
+
+def test_a_function_may_make_the_chunks_from_any_integers(tmp_path):
+    calls = []
+
+    def chunks():
+        calls.append(1)
+        yield np.array([0, 1], np.uint8), np.array([1, 2], np.uint64)
+        yield np.array([2], np.int16), [3]
+
+    _require_same(grf.write_graph(tmp_path, chunks), grf.from_edges([0, 1, 2], [1, 2, 3]))
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("edges", "options", "error", "match"),
+    [
+        (
+            [([0, -1], [1, 1])],
+            {},
+            ValueError,
+            "`sources of chunk 0` must hold positions at least 0, got -1 at edge 1",
+        ),
+        ([([0], [1]), ([0], [9])], {"n_nodes": 9}, ValueError, r"`targets of chunk 1` .* in \[0, 8\], got 9"),
+        ([([2**32], [1])], {}, ValueError, r"below 2\^32 - 1"),
+        ([([0.0], [1])], {}, TypeError, r"`sources of chunk 0` must hold .* float64; .* with \.astype\(int\)"),
+        ([([0], [True])], {}, TypeError, r"`targets of chunk 0` must hold .* got dtype bool; .* \.astype\(int\)"),
+        ([([0], [[1], 2])], {}, ValueError, "`targets of chunk 0` must be an array: "),
+        ([([0], [1], ["a"])], {}, TypeError, "`weights of chunk 0` must hold numbers, got list"),
+        (([0, 1], [1, 2]), {}, ValueError, "`sources of chunk 0` .* edges in one piece are a list of one chunk"),
+        ([(["a"], ["b"])], {}, TypeError, "graphrf.from_edges takes names"),
+        ([([[0]], [1])], {}, ValueError, r"must have shape \(E,\), got \(1, 1\)"),
+        ([([0, 1], [1])], {}, ValueError, "as many sources as targets, got 2 and 1 in chunk 0"),
+        ([([0], [1], [1.0, 2.0])], {}, ValueError, r"`weights of chunk 0` must have shape \(1,\)"),
+        (
+            [([0, 1], [1, 2], [1.0, np.nan])],
+            {},
+            ValueError,
+            "chunk 0, edge 1: weights must be finite similarities",
+        ),
+        ([([0], [1], [1.0]), ([0], [1], [-1.0])], {}, ValueError, "chunk 1, edge 0: weights .* got -1"),
+        ([([0], [1], [np.inf])], {}, ValueError, "got inf"),
+        ([([0], [1]), ([0], [1], [1.0])], {}, ValueError, "weights in all chunks or in none, but chunk 1 is diff"),
+        ([([0, 0], [1, 1], [1e308, 1e308])], {}, ValueError, "overflow float64; divide its weights"),
+        ((np.array([0, 1]), np.array([1, 2])), {}, TypeError, "chunk 0 an array .* list of one chunk"),
+        (
+            iter([([0], [1])]),
+            {},
+            TypeError,
+            "gone through twice, got .* list_iterator; pass the function",
+        ),
+        ((chunk for chunk in [([0], [1])]), {}, TypeError, "pass the function that makes a generator"),
+        (3, {}, TypeError, "`edges` must be a function .* got int 3"),
+        (lambda: 3, {}, TypeError, "`edges` must return an iterable of chunks of edges, got int 3"),
+        ([([0], [1])], {"n_nodes": 0}, ValueError, "`n_nodes` must be in"),
+        ([([0], [1])], {"directed": 1}, TypeError, "`directed` must be True or False"),
+        ([([0], [1])], {"progress": None}, TypeError, "`progress` must be True or False"),
+    ],
+    ids=range(25),
+)
+def test_bad_edges_are_refused_and_leave_the_folder_as_it_was(tmp_path, edges, options, error, match):
+    NAMED.save(tmp_path / "old")
+    if isinstance(edges, type(iter([]))) or hasattr(edges, "send"):
+        with pytest.raises(error, match=match):
+            grf.write_graph(tmp_path / "new", edges, **options)
+        return
+    for name in ("new", "old"):
+        with pytest.raises(error, match=match):
+            grf.write_graph(tmp_path / name, edges, **options)
+    assert not (tmp_path / "new").exists()
+    assert _names(tmp_path / "old") == sorted(FILES)
+    _require_same(grf.open_graph(tmp_path / "old"), NAMED)
+
+
+CHANGED = {
+    "no edges": [],
+    "fewer": [([0], [1], [1.0])],
+    "more": [([0, 1, 1], [1, 2, 2], [1.0, 2.0, 2.0])],
+    "other ends": [([0, 1], [1, 3], [1.0, 2.0])],
+    "other order": [([1, 0], [2, 1], [1.0, 2.0])],
+    "other weights": [([0, 1], [1, 2], [1.0, 3.0])],
+    "without weights": [([0, 1], [1, 2])],
+    "negative": [([0, -1], [1, 2], [1.0, 2.0])],
+    "failing": None,
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_second_pass_that_differs_from_the_first_is_refused(tmp_path, name):
+    NAMED.save(tmp_path / "old")
+
+    def source():
+        passes = []
+
+        def chunks():
+            passes.append(1)
+            if len(passes) == 1:
+                return [([0, 1], [1, 2], [1.0, 2.0])]
+            if CHANGED[name] is None:
+                raise ConnectionError("broken off")
+            return CHANGED[name]
+
+        return chunks
+
+    error = ConnectionError if name == "failing" else ValueError
+    match = {"failing": "broken off", "negative": "got -1"}.get(name, "the same edges in both passes, got others")
+    for folder in ("new", "old"):
+        with pytest.raises(error, match=match):
+            grf.write_graph(tmp_path / folder, source())
+    assert not (tmp_path / "new").exists()
+    assert _names(tmp_path / "old") == sorted(FILES)
+    _require_same(grf.open_graph(tmp_path / "old"), NAMED)
+
+
+def test_chunks_may_be_cut_elsewhere_in_the_second_pass(tmp_path):
+    edges = _random_edges(20, 100)
+    sizes = [10, 33]
+    graph = grf.write_graph(tmp_path, lambda: _chunked(edges, sizes.pop()))
+    _require_same(graph, grf.from_edges(*edges))
+
+
+def test_a_full_disk_is_an_error_and_leaves_the_old_graph(tmp_path, monkeypatch):
+    if not hasattr(os, "posix_fallocate"):
+        pytest.skip("room on disk is not asked for here")
+    NAMED.save(tmp_path)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        grf.write_graph(tmp_path, [([0], [1])])
+    _require_same(grf.open_graph(tmp_path), NAMED)
+    assert _names(tmp_path) == sorted(FILES)
+
+
+def test_progress_is_shown_where_it_is_asked_for(tmp_path, capsys):
+    grf.write_graph(tmp_path, [([0], [1])])
+    assert capsys.readouterr().err == ""
+    grf.write_graph(tmp_path, [([0], [1])], progress=True)
+    shown = capsys.readouterr().err
+    assert all(stage in shown for stage in ("counting edges", "placing edges", "merging entries"))
+
+
+# -- memory and digests --------------------------------------------------------------------------------------
+
+
+def _peak(function):
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_is_bounded_by_nodes_chunks_and_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(mapped, "_BLOCK", 1 << 14)
+    monkeypatch.setattr(_graph_folder, "_CHUNK", 1 << 14)
+    monkeypatch.setattr(walk_arrays, "_CHUNK", 1 << 14)
+    n_nodes, chunk = 10_000, 10_000
+
+    def chunks():
+        for number in range(40):
+            rng = np.random.default_rng(number)
+            yield *rng.integers(0, n_nodes, (2, chunk)), rng.random(chunk)
+
+    # The entries alone are 8e5 x 16 bytes, twice while they are merged.
+    assert _peak(lambda: grf.write_graph(tmp_path, chunks, n_nodes=n_nodes)) < 3_500_000
+    graph = grf.open_graph(tmp_path)
+    assert graph.adjacency.nnz > 790_000
+    assert _peak(lambda: grf.open_graph(tmp_path)) < 1_200_000
+    adjacency = graph.adjacency
+    again = grf.Graph(adjacency)
+    for name in ("n_edges", "is_weighted", "_digest"):
+        assert _peak(lambda name=name: getattr(again, name)) < 1_000_000
+        assert getattr(again, name) == getattr(graph, name)
+    assert _peak(lambda: graph.save(tmp_path / "again")) < 1_000_000
+    # The shares of unequal weights are one array of the size of the weights, and equal ones need none.
+    row_cumsum(np.ones(1), np.array([0, 1], np.int32))
+    walk_arrays.transitions(NAMED.adjacency)
+    assert _peak(lambda: walk_arrays.transitions(adjacency)) < adjacency.data.nbytes + 1_000_000
+    level = np.ones(adjacency.nnz)
+    assert _peak(lambda: walk_arrays._running_shares(adjacency.indptr, level)) < 1_000_000
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1 << 18])
+def test_the_digest_of_a_graph_is_that_of_files_written_before(weighted_graph, plain_graph, monkeypatch, chunk):
+    monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
+    known = {
+        weighted_graph: "0ff5736fcb286308431119bd71dedf7f1dff342db644a6efa02857a4555a7945",
+        plain_graph: "782197907f79c688c59315b57202f097f3a2ac9728bbd8e4278291d0ee0a9c0f",
+    }
+    for graph, digest in known.items():
+        adjacency = graph.adjacency
+        assert _graph_folder.graph_digest(adjacency) == digest
+        wide = adjacency.copy()
+        wide.indptr, wide.indices = wide.indptr.astype(np.int64), wide.indices.astype(np.int64)
+        assert _graph_folder.graph_digest(wide) == digest
+
+
+def _shares_in_one_piece(indptr, weights):
+    """The formula as it was, with temporary arrays of the size of the weights."""
+    degree = np.diff(indptr)
+    filled = degree > 0
+    if np.array_equal(np.repeat(weights[indptr[:-1][filled]], degree[filled]), weights):
+        return np.zeros(0)
+    cumulative = np.asarray(row_cumsum(weights, indptr))
+    last = indptr[1:][filled] - 1
+    cumulative /= np.repeat(cumulative[last], degree[filled])
+    cumulative[last] = 1.0
+    return cumulative
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 7, 1 << 20])
+def test_running_shares_in_chunks_have_the_bits_of_the_formula_in_one_piece(monkeypatch, chunk):
+    monkeypatch.setattr(walk_arrays, "_CHUNK", chunk)
+    rng = np.random.default_rng(0)
+    n_level = 0
+    for trial in range(200):
+        degree = rng.integers(0, 4, 8)
+        indptr = np.concatenate([[0], np.cumsum(degree)]).astype((np.int32, np.int64)[trial % 2])
+        # Rows of equal weights, of which some trials spoil one entry.
+        weights = np.repeat(rng.choice([0.3, 1.0, 1.7], 8), degree)
+        if trial % 3 and weights.size:
+            weights[rng.integers(weights.size)] = 0.7
+        found = walk_arrays._running_shares(indptr, weights)
+        np.testing.assert_array_equal(found, _shares_in_one_piece(indptr, weights))
+        n_level += found.size == 0
+    assert 70 < n_level < 190
+
+
+# -- sizes that no test can have -----------------------------------------------------------------------------
+
+
+def test_indices_are_wide_where_entries_or_nodes_ask_for_it():
+    assert _graph_folder.index_dtype(2**31, 2**31 - 1) == np.int32
+    assert _graph_folder.index_dtype(2**31 + 1, 5) == np.int64
+    assert _graph_folder.index_dtype(5, 2**31) == np.int64
+
+
+def test_a_folder_with_wide_indices_opens_as_it_is_and_is_walked_alike(tmp_path, monkeypatch):
+    src, dst, _ = _random_edges(60, 600)
+    with monkeypatch.context() as patched:
+        patched.setattr(_graph_folder, "index_dtype", lambda *_: np.dtype(np.int64))
+        wide = grf.write_graph(tmp_path, [(src, dst)])
+    narrow = grf.from_edges(src, dst)
+    assert wide.adjacency.indptr.dtype == wide.adjacency.indices.dtype == np.int64
+    assert _is_mapped(wide.adjacency.indices)
+    assert wide._digest == narrow._digest
+    one, other = (
+        grf.sample_features(g, grf.RandomWalks(8), seed=0).matrix(grf.Diffusion(1.0)) for g in (wide, narrow)
+    )
+    assert (one != other).nnz == 0
+
+
+def test_keys_of_the_last_possible_nodes_keep_row_and_column_apart():
+    last = np.uint64(2**32 - 2)
+    keys = np.array([(last << np.uint64(32)) | np.uint64(3), (last << np.uint64(32)) | last, np.uint64(5)])
+    entries, weights = mapped._entries_of(keys, np.array([1.0, 2.0, 4.0]), directed=False)
+    merged, sums = mapped._merged(entries, weights, directed=False)
+    rows, columns = mapped._rows(merged), merged & np.uint64(2**32 - 1)
+    assert rows.tolist() == [0, 3, 5, int(last), int(last)]
+    assert columns.tolist() == [5, int(last), 0, 3, int(last)]
+    assert sums.tolist() == [4.0, 1.0, 4.0, 1.0, 2.0]

@@ -1,0 +1,235 @@
+"""Face and vertex graphs of meshes: counts, weights, welding, degenerate input, files."""
+
+from __future__ import annotations
+
+import gzip
+import types
+
+import numpy as np
+import pytest
+
+from graphrf.graph import meshes
+from graphrf.graph.loaders import from_mesh, load_graph
+
+# Two triangles over a rectangle of 2 by 1.
+CORNERS = np.array([[0, 0, 0], [2, 0, 0], [2, 1, 0], [0, 1, 0]], dtype=float)
+HALVES = np.array([[0, 1, 2], [0, 2, 3]])
+
+TETRAHEDRON = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=float)
+SIDES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+
+
+def dense(graph):
+    return graph.adjacency.toarray()
+
+
+def test_a_tetrahedron_joins_all_faces_and_all_vertices():
+    for on in ("faces", "vertices"):
+        np.testing.assert_array_equal(dense(from_mesh((TETRAHEDRON, SIDES), on=on)), 1 - np.eye(4))
+
+
+def test_faces_that_share_only_a_corner_are_not_joined():
+    vertices = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]], dtype=float)
+    assert from_mesh((vertices, np.array([[0, 1, 2], [0, 3, 4]]))).n_edges == 0
+
+
+def test_inverse_length_is_mean_over_distance_of_centroids_or_vertices():
+    faces = dense(from_mesh((CORNERS, HALVES), weights="inverse_length"))
+    np.testing.assert_allclose(faces, [[0, 1], [1, 0]])  # one edge is its own mean
+    lengths = np.linalg.norm(CORNERS[:, None] - CORNERS[None], axis=2)
+    lengths[1, 3] = lengths[3, 1] = 0  # the diagonal that is no side
+    upper = lengths[np.triu_indices(4, 1)]
+    expected = np.divide(upper[upper > 0].mean(), lengths, out=np.zeros((4, 4)), where=lengths > 0)
+    np.testing.assert_allclose(
+        dense(from_mesh((CORNERS, HALVES), on="vertices", weights="inverse_length")), expected
+    )
+
+
+def test_cotangent_weights_are_the_stiffness_matrix_of_linear_elements():
+    vertices = np.array([[0, 0, 0], [1, 0.1, 0.3], [0.9, 1.2, 0.1], [0.1, 0.8, -0.2], [0.5, 0.55, 0.6]])
+    faces = np.array([[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]])
+    stiffness = np.zeros((5, 5))
+    for face in faces:
+        corners = vertices[face]
+        normal = np.cross(corners[1] - corners[0], corners[2] - corners[0])
+        area = np.linalg.norm(normal) / 2
+        # Gradient of the hat function of a corner: the opposite side turned by a quarter, over twice the area.
+        hats = [
+            np.cross(normal / (2 * area), corners[(i + 2) % 3] - corners[(i + 1) % 3]) / (2 * area)
+            for i in range(3)
+        ]
+        for i in range(3):
+            for j in range(3):
+                stiffness[face[i], face[j]] += area * hats[i] @ hats[j]
+    graph = from_mesh((vertices, faces), on="vertices", weights="cotangent")
+    off = -stiffness + np.diag(np.diag(stiffness))
+    assert (off >= 0).all()
+    np.testing.assert_allclose(dense(graph), off, atol=1e-14)
+
+
+def test_negative_cotangents_are_clipped_with_a_warning():
+    vertices = np.array([[0, 0, 0], [1, 0, 0], [0.5, 0.1, 0], [0.5, -0.1, 0]], dtype=float)
+    with pytest.warns(UserWarning, match="1 of 5 cotangent weights are negative"):
+        graph = from_mesh((vertices, [[0, 1, 2], [1, 0, 3]]), on="vertices", weights="cotangent")
+    assert dense(graph)[0, 1] == 0
+    assert (graph.adjacency.data > 0).all()
+
+
+def test_a_right_angle_is_no_edge_and_no_warning():
+    graph = from_mesh((CORNERS, HALVES), on="vertices", weights="cotangent")
+    np.testing.assert_allclose(dense(graph)[0], [0, 0.25, 0, 1.0])
+    # In float32, as in STL, a turned square has no exact right angle.
+    rng = np.random.default_rng(0)
+    for turn in np.linalg.qr(rng.normal(size=(20, 3, 3)))[0]:
+        turned = (np.asarray(CORNERS) @ turn + rng.normal(size=3)).astype(np.float32)
+        graph = from_mesh((turned, HALVES), on="vertices", weights="cotangent")
+        assert graph.n_edges == 4
+
+
+def test_repeated_and_degenerate_faces_are_legal():
+    faces = np.array([[0, 1, 2], [0, 2, 3], [0, 2, 3], [1, 1, 2], [3, 3, 3]])
+    for on in ("faces", "vertices"):
+        for weights in ("unit", "inverse_length"):
+            graph = from_mesh((CORNERS, faces), on=on, weights=weights)
+            assert graph.n_nodes == (5 if on == "faces" else 4)
+            assert np.isfinite(graph.adjacency.data).all()
+            assert graph.adjacency.diagonal().sum() == 0
+    plain = from_mesh((CORNERS, HALVES), on="vertices", weights="cotangent")
+    np.testing.assert_allclose(
+        dense(from_mesh((CORNERS, faces), on="vertices", weights="cotangent")), dense(plain), atol=1e-15
+    )
+    needle = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 0]], dtype=float)
+    assert from_mesh((needle, [[0, 1, 2]]), on="vertices", weights="cotangent").n_edges == 0
+
+
+def test_twin_faces_at_one_place_have_the_weight_of_the_closest_distinct_pair():
+    weights = meshes.inverse_lengths(np.array([0.0, 1.0, 2.0]))
+    np.testing.assert_allclose(weights, [1, 1, 0.5])
+    np.testing.assert_array_equal(meshes.inverse_lengths(np.zeros(2)), [1, 1])
+
+
+def test_a_side_of_three_faces_joins_none():
+    vertices = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1]], dtype=float)
+    assert from_mesh((vertices, [[0, 1, 2], [0, 1, 3], [0, 1, 4]])).n_edges == 0
+
+
+def test_welding_joins_vertices_at_one_place_and_keeps_the_first_as_name():
+    split = CORNERS[[3, 0, 1, 2, 0, 2]]  # the diagonal's ends twice
+    split[4] = -0.0  # the same place as 0.0
+    faces = np.array([[1, 2, 3], [4, 5, 0]])
+    assert from_mesh((split, faces), weld=False).n_edges == 0
+    assert from_mesh((split, faces)).n_edges == 1
+    graph = from_mesh((split, faces), on="vertices")
+    assert list(graph.nodes) == [0, 1, 2, 3]
+    assert from_mesh((split[[0, 1, 2, 4, 3, 5]], [[1, 2, 4], [3, 5, 0]]), on="vertices").nodes == (0, 1, 2, 4)
+    assert from_mesh((split, faces), on="vertices", weld=False).n_nodes == 6
+
+
+def test_vertices_without_faces_are_isolated_nodes():
+    graph = from_mesh((np.vstack([CORNERS, [[9, 9, 9]]]), HALVES), on="vertices")
+    assert graph.n_nodes == 5
+    assert graph.degrees[4] == 0
+
+
+@pytest.mark.parametrize(
+    ("mesh", "error", "message"),
+    [
+        (3, TypeError, "`mesh` must be a path, a trimesh.Trimesh or a pair"),
+        ((CORNERS[:, :2], HALVES), ValueError, r"vertices of shape \(V, 3\)"),
+        ((CORNERS, np.array([[0, 1, 2, 3]])), ValueError, "triangles.*split other polygons"),
+        ((CORNERS, HALVES.astype(float)), ValueError, "triangles, integers"),
+        ((CORNERS, np.zeros((0, 3), dtype=int)), ValueError, "at least one face"),
+        ((CORNERS, np.array([[0, 1, 4]])), ValueError, r"vertices in \[0, 3\], got vertex 4"),
+        ((CORNERS, np.array([[0, 1, -1]])), ValueError, "got vertex -1"),
+        ((CORNERS * np.nan, HALVES), ValueError, "`mesh vertices` must be finite"),
+    ],
+)
+def test_bad_meshes_are_refused(mesh, error, message):
+    with pytest.raises(error, match=message):
+        from_mesh(mesh)
+
+
+def test_cotangents_are_for_vertices():
+    with pytest.raises(ValueError, match="needs on='vertices'"):
+        from_mesh((CORNERS, HALVES), weights="cotangent")
+    with pytest.raises(ValueError, match="`on` must be one of"):
+        from_mesh((CORNERS, HALVES), on="sides")
+
+
+def test_anything_with_vertices_and_faces_is_a_mesh():
+    mesh = types.SimpleNamespace(vertices=CORNERS, faces=HALVES)
+    assert load_graph(mesh).n_nodes == 2
+    assert load_graph(mesh, directed=True).n_edges == 2
+    with pytest.raises(ValueError, match=r"belong to edges .*from_mesh has weights="):
+        load_graph(mesh, weight="w")
+
+
+# -- with trimesh --------------------------------------------------------------------------------------
+
+
+def test_face_graphs_are_those_of_trimesh():
+    creation = pytest.importorskip("trimesh.creation")
+    mesh = creation.icosphere(subdivisions=2)
+    graph = load_graph(mesh)
+    expected = np.zeros((len(mesh.faces),) * 2)
+    expected[tuple(mesh.face_adjacency.T)] = 1
+    np.testing.assert_array_equal(dense(graph), expected + expected.T)
+    edges = mesh.edges_unique
+    expected = np.zeros((len(mesh.vertices),) * 2)
+    expected[tuple(edges.T)] = 1
+    np.testing.assert_array_equal(dense(from_mesh(mesh, on="vertices")), expected + expected.T)
+
+
+@pytest.mark.parametrize("zipped", ["", ".gz"])
+@pytest.mark.parametrize("suffix", [".stl", ".ply", ".off", ".obj", ".STL"])
+def test_mesh_files_round_trip(tmp_path, suffix, zipped):
+    trimesh = pytest.importorskip("trimesh")
+    content = trimesh.Trimesh(TETRAHEDRON, SIDES).export(file_type=suffix[1:].lower())
+    content = content.encode() if isinstance(content, str) else content
+    path = tmp_path / f"mesh{suffix}{zipped}"
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    np.testing.assert_array_equal(dense(load_graph(path)), 1 - np.eye(4))
+    np.testing.assert_array_equal(dense(from_mesh(str(path), on="vertices")), 1 - np.eye(4))
+
+
+@pytest.mark.parametrize("suffix", [".stl", ".ply", ".off", ".obj"])
+@pytest.mark.parametrize("content", [b"", b"garbage", b"ply\nformat ascii 1.0\nend_header\n", b"\x00" * 100])
+def test_broken_mesh_files_are_refused_with_their_name(tmp_path, suffix, content):
+    pytest.importorskip("trimesh")
+    path = tmp_path / f"mesh{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"mesh{suffix} "):
+        load_graph(path)
+
+
+@pytest.mark.parametrize("kind", ["stl", "stl_ascii", "ply", "ply_ascii", "off"])
+def test_mesh_files_that_end_early_are_refused(tmp_path, kind):
+    """trimesh reads the faces that are there, or none, without a word."""
+    trimesh = pytest.importorskip("trimesh")
+    suffix, _, ascii_ply = kind.partition("_")
+    sphere = trimesh.creation.icosphere(subdivisions=1)
+    options = {"encoding": "ascii"} if kind == "ply_ascii" else {}
+    content = sphere.export(file_type=suffix if ascii_ply and suffix == "ply" else kind, **options)
+    content = content.encode() if isinstance(content, str) else content
+    path = tmp_path / f"sphere.{suffix}"
+    path.write_bytes(content)
+    assert from_mesh(path).n_nodes == 80
+    path.write_bytes(content[: int(0.9 * len(content))])
+    with pytest.raises(ValueError, match=rf"sphere.{suffix} is not a (whole|readable) {suffix.upper()} mesh"):
+        from_mesh(path)
+
+
+def test_without_trimesh_the_message_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "trimesh", None)
+    path = tmp_path / "mesh.stl"
+    path.write_bytes(b"solid")
+    with pytest.raises(ImportError, match=r"pip install 'graphrf\[mesh\]'"):
+        load_graph(path)
+
+
+def test_a_missing_mesh_is_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        from_mesh(tmp_path / "mesh.stl")
+    (tmp_path / "mesh.step").write_bytes(b"x")
+    with pytest.raises(ValueError, match="no known mesh format"):
+        from_mesh(tmp_path / "mesh.step")

@@ -1,0 +1,79 @@
+"""The documentation: what is public stands in the reference, once; what is shown is there."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import graphrf
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+ROOMS = ("datasets", "distributed", "euclidean", "gp", "pagerank", "plot")
+# Modules, constants, and names that the reference shows in another room.
+ELSEWHERE = {
+    "__version__", *ROOMS, "gp.metrics", "euclidean.theory", "plot.COLOURS", "plot.DEVIATIONS", "plot.VALUES",
+    "datasets.KINDS", "datasets.PAPER_GRAPHS",
+    # In the reference of their own packages.
+    "gp.GraphGPClassifier", "gp.GraphGPRegressor", "GraphGPClassifier", "GraphGPRegressor",
+}  # fmt: skip
+
+
+def shown() -> list[str]:
+    """The dotted names that the pages of the reference take from docstrings."""
+    pages = sorted((DOCS / "reference").glob("*.md"))
+    return [name for page in pages for name in re.findall(r"^::: graphrf\.(\S+)", page.read_text(), re.MULTILINE)]
+
+
+def public() -> set[str]:
+    """The dotted names of all that the packages of users list in `__all__`, where their extras are installed."""
+    names = set(graphrf.__all__)
+    for room in (*ROOMS, "gp.metrics", "gp.geometric", "transforms"):
+        try:
+            module = importlib.import_module(f"graphrf.{room}")
+        except ImportError:  # an extra that is not installed
+            continue
+        own = [name for name in vars(module) if getattr(vars(module)[name], "__module__", "") == module.__name__]
+        listed = getattr(module, "__all__", [name for name in own if not name.startswith("_")])
+        names |= {f"{room}.{name}" for name in listed}
+    return names
+
+
+def test_what_is_public_stands_in_the_reference():
+    missing = public() - set(shown()) - ELSEWHERE
+    # "gp.GraphGPRegressor" is shown as such; the name without its room is the same class.
+    assert missing == set()
+    assert {"gp.GraphGPRegressor", "gp.GraphGPClassifier"} <= set(shown())
+
+
+def test_nothing_stands_twice_in_the_reference():
+    names = shown()
+    assert sorted(names) == sorted(set(names))
+
+
+def test_a_name_that_is_not_shown_is_found(monkeypatch):
+    monkeypatch.setattr(graphrf, "__all__", [*graphrf.__all__, "forgotten"])
+    assert "forgotten" in public() - set(shown()) - ELSEWHERE
+
+
+@pytest.mark.parametrize(
+    "page", sorted(str(path.relative_to(ROOT)) for path in [*DOCS.rglob("*.md"), ROOT / "README.md"])
+)
+def test_scripts_that_a_page_names_are_there(page):
+    text = (ROOT / page).read_text()
+    named = set(re.findall(r"\b((?:examples|benchmarks|checks)/\w+\.py)", text))
+    assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
+
+
+def test_every_picture_in_the_folder_is_shown():
+    text = "".join(path.read_text() for path in [*DOCS.rglob("*.md"), ROOT / "README.md"])
+    unused = [path.name for path in sorted((DOCS / "figures").iterdir()) if f"figures/{path.name}" not in text]
+    assert unused == []
+
+
+def test_pictures_are_light():
+    heavy = {path.name: size for path in (DOCS / "figures").iterdir() if (size := path.stat().st_size) > 250_000}
+    assert heavy == {}

@@ -1,0 +1,129 @@
+"""The package as a whole: its public names, what importing it costs, what it lacks, and what a wheel holds."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import graphrf as grf
+
+ROOT = Path(__file__).parent.parent.parent
+# Tests may run beside an installed wheel: then there is no source to compare.
+CHECKOUT = pytest.mark.skipif(not (ROOT / "graphrf").is_dir(), reason="there is no checkout here")
+# Imports that fail as they do where nothing but the core is installed.
+CORE_ALONE = """
+import sys
+
+class Absent:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in (
+            "torch", "sklearn", "gpytorch", "linear_operator", "botorch", "threadpoolctl", "dask", "distributed",
+            "torch_geometric", "geometric_kernels", "lab", "matplotlib", "trimesh",
+        ):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent)
+import graphrf as grf
+"""
+
+
+def test_dir_lists_the_public_names_and_nothing_else():
+    listed = [name for name in dir(grf) if not name.startswith("_")]
+    assert listed == sorted(name for name in grf.__all__ if not name.startswith("_"))
+    assert [name for name in dir(grf.gp) if not name.startswith("_")] == sorted(grf.gp.__all__)
+    for name in listed:
+        try:
+            assert getattr(grf, name).__doc__, name
+        except ImportError as error:  # where nothing but the core is installed
+            assert "graphrf[" in str(error)  # noqa: PT017
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    heavy = {"numpy", "scipy", "numba", "torch", "sklearn", "networkx", "matplotlib", "pooch", "typer"}
+    code = f"import sys, graphrf; bad = {heavy!r} & set(sys.modules); assert not bad, bad"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# What fails without its extra, and the extra.
+NEEDS = {
+    "grf.GraphGPRegressor": "gp",
+    "grf.GraphGPClassifier": "gp",
+    "grf.gp.GRFKernel": "gp",
+    "grf.gp.FactorOperator": "gp",
+    "grf.gp.device_draws": "gp",
+    "grf.gp.GraphModel": "gp",
+    "grf.euclidean.FourierFeatures": "euclidean",
+    "grf.euclidean.PerformerAttention": "euclidean",
+    "grf.distributed.sample_features": "distributed",
+    "from graphrf.distributed import on_cluster": "distributed",
+    "from graphrf.transforms import GRFDiffusion": "pyg",
+    "grf.pagerank(grf.from_edges([0], [1]), engine='torch')": "gp",
+    "from graphrf.gp.geometric import MaternSeriesKernel as K; K(grf.from_edges([0], [1]))": "geometric",
+    "grf.datasets.load('generated-torus')": "mesh",
+    "import graphrf.plot as p; p.plot_graph_signal([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "plot",
+    "import graphrf.plot as p; p.plot_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], [0])": "plot",
+    "import graphrf.plot as p; p.plot_front({'x': [(1, 2), (2, 1)]})": "plot",
+}
+
+
+def test_what_an_extra_brings_is_named_where_it_is_missing():
+    code = f"""
+{CORE_ALONE}
+for use in {list(NEEDS)!r}:
+    try:
+        exec(use)
+    except ImportError as error:
+        print(error)
+    else:
+        print("nothing is missing")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = dict(zip(NEEDS, done.stdout.splitlines(), strict=True))
+    wrong = {use: said[use] for use, extra in NEEDS.items() if f"pip install 'graphrf[{extra}]'" not in said[use]}
+    assert not wrong
+
+
+def _pyproject():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+@CHECKOUT
+def test_every_folder_of_code_is_a_package():
+    folders = {path.parent for path in (ROOT / "graphrf").rglob("*.py")}
+    assert [folder for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+@CHECKOUT
+def test_every_other_file_of_the_package_reaches_a_wheel():
+    files = [path for path in (ROOT / "graphrf").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    found = {path.relative_to(ROOT).as_posix() for path in files if path.suffix != ".py"}
+    data = _pyproject()["tool"]["setuptools"]["package-data"]
+    assert found == {f"{package.replace('.', '/')}/{name}" for package, names in data.items() for name in names}
+
+
+def test_files_that_the_package_reads_lie_beside_it():
+    folder = Path(grf.__file__).parent
+    names = ("py.typed", "datasets/registry.json", "sampling/walks/permutations.json")
+    assert all((folder / name).is_file() for name in names)
+
+
+def test_the_version_has_one_home():
+    assert metadata.version("graphrf") == grf.__version__
+    assert "version" in _pyproject()["project"]["dynamic"]
+    cited = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M)
+    assert cited is None or cited[1].strip("\"' ") == grf.__version__
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", grf.__version__)
+
+
+def test_the_sum_of_extras_holds_all_but_geometric_and_tools():
+    extras = _pyproject()["project"]["optional-dependencies"]
+    (summed,) = extras["all"]
+    named = set(re.fullmatch(r"graphrf\[(.*)\]", summed)[1].split(","))
+    assert named == set(extras) - {"all", "geometric", "test", "docs", "browser"}

@@ -1,0 +1,77 @@
+"""How walks are dealt to sources and batches, and the standard error that batches give."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from graphrf.pagerank.problem import pose
+from graphrf.pagerank.walks import batches
+from tests.pagerank.oracles import directed_graph
+
+START = np.array([0.0, 0.3, 0.05, 0.0, 0.05, 0.4, 0.2])
+
+
+@pytest.mark.parametrize("group", [1, 3])
+def test_starts_are_shares_rounded_with_the_right_mean(group: int) -> None:
+    problem = pose(directed_graph(), 0.15, START)
+    # Cumulative shares of 3 * 5 groups are multiples of 1/4, so four offsets are exact.
+    dealt = np.array([batches.starts(problem, 3, group, (i + 0.5) / 4) for i in range(4)])
+    expected = START[START > 0] * 15 * group
+    assert dealt.mean(axis=0) == pytest.approx(expected, abs=1e-12)
+    assert np.all(np.abs(dealt - expected) < group)
+    assert np.all(dealt % group == 0)
+    assert np.all(dealt.sum(axis=1) == 15 * group)
+
+
+def test_equal_shares_get_equally_many_walks() -> None:
+    problem = pose(directed_graph(), 0.15, START > 0)
+    assert batches.starts(problem, 3, 2, 0.99).tolist() == [6] * 5
+
+
+def test_batches_differ_by_at_most_one() -> None:
+    assert batches.split(11, 4) == [3, 3, 3, 2]
+    assert batches.split(4, 4) == [1, 1, 1, 1]
+
+
+def test_keys_and_offsets_of_batches_and_vectors_differ() -> None:
+    counters = itertools.product((0, 1), range(50), (0, 1))
+    drawn = [batches.batch_key(np.uint64(seed), batch, vector) for seed, batch, vector in counters]
+    assert len({int(key) for key, _ in drawn}) == 200
+    assert len({offset for _, offset in drawn}) == 200
+    assert all(0 <= offset < 1 for _, offset in drawn)
+
+
+def test_one_pass_gives_the_ratio_and_its_residuals() -> None:
+    rng = np.random.default_rng(0)
+    weights = np.array([0.3, 0.3, 0.2, 0.2])
+    parts = weights[:, None] * (1 + 1e-7 * rng.normal(size=(4, 6)))  # nearly equal: squares must not cancel
+    mean = batches.BatchMean(6)
+    for part, weight in zip(parts, weights, strict=True):
+        mean.add(part, weight)
+    scores, stderr = mean.result()
+    total = parts.sum()
+    residuals = parts - parts.sum(axis=0) / total * parts.sum(axis=1, keepdims=True)
+    assert scores == pytest.approx(parts.sum(axis=0) / total, abs=1e-15)
+    expected = np.sqrt((residuals**2).sum(axis=0) / (1 - (weights**2).sum())) / total
+    assert stderr == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_mean_of_the_first_batches_knows_only_these() -> None:
+    parts = np.random.default_rng(2).dirichlet(np.ones(5), size=8) / 8
+    first, alone = batches.BatchMean(5), batches.BatchMean(5)
+    for part in parts[:3]:
+        first.add(part, 1 / 8)
+        alone.add(part * 8 / 3, 1 / 3)
+    for some, same in zip(first.result(), alone.result(), strict=True):
+        assert some == pytest.approx(same, rel=1e-12)
+
+
+def test_equal_batches_give_the_textbook_standard_error() -> None:
+    parts = np.random.default_rng(1).dirichlet(np.ones(5), size=8) / 8  # every part sums to its weight
+    mean = batches.BatchMean(5)
+    for part in parts:
+        mean.add(part, 1 / 8)
+    assert mean.result()[1] == pytest.approx((8 * parts).std(axis=0, ddof=1) / np.sqrt(8), rel=1e-12)

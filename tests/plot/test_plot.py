@@ -1,0 +1,283 @@
+"""Figures: what is drawn where, on axes of the caller or of their own, without pyplot."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+
+from matplotlib.figure import Figure
+
+from graphrf import plot
+from graphrf.sampling.walks.coupling import Coupling
+from graphrf.sampling.walks.lengths import SigmaCoupled
+
+CURVES = {"independent": [[4, 0.4, 0.02], [16, 0.2, 0.01]], "coupled": [[4, 0.3], [16, 0.1]]}
+# A tetrahedron, its faces turned outwards.
+VERTICES = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+FACES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+
+
+def rendered(ax) -> np.ndarray:
+    """The figure's pixels, (height, width, 4); drawing it finds errors that come late."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(ax.figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())
+
+
+def every_figure():
+    coordinates = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    return {
+        "errors": plot.plot_error_against_walks(CURVES),
+        "permutation": plot.plot_permutation(SigmaCoupled(0.1).coupling),
+        "mesh": plot.plot_mesh(VERTICES, FACES, np.arange(4.0)),
+        "pagerank": plot.plot_pagerank([0.2, 0.3, 0.5], {"walks": [0.0, 0.4, 0.6]}),
+        "front": plot.plot_front({"walks": [[10, 0.3], [40, 0.15]], "powers": [[20, 0.05]]}),
+        "reliability": plot.plot_reliability({"classifier": [[0.6, 0.55], [0.9, 0.92]]}),
+        "map": plot.plot_graph_signal(coordinates, [[0, 1], [1, 2]], [1.0, np.nan, 2.0], geographic=True),
+    }
+
+
+def test_every_figure_is_drawn_and_has_something_on_it():
+    for name, ax in every_figure().items():
+        pixels = rendered(ax)
+        assert np.unique(pixels.reshape(-1, 4), axis=0).shape[0] > 20, name
+
+
+def test_figures_are_drawn_into_given_axes():
+    ax = Figure().add_subplot()
+    assert plot.plot_error_against_walks(CURVES, ax=ax) is ax
+    assert plot.plot_pagerank([0.5, 0.5], {"walks": [0.4, 0.6]}, ax=Figure().add_subplot()) is not ax
+
+
+def test_pyplot_and_the_backend_are_left_alone(tmp_path):
+    code = (
+        "import sys, matplotlib; before = matplotlib.rcParams._get_backend_or_none()\n"
+        "import numpy as np, graphrf; plot = graphrf.plot\n"
+        "from graphrf import SigmaCoupled\n"
+        "assert 'torch' not in sys.modules\n"
+        "plot.plot_error_against_walks({'a': [[4, .4], [16, .2]]}).figure.savefig(sys.argv[1])\n"
+        "plot.plot_mesh(np.eye(3), [[0, 1, 2]], [1.0]).figure.savefig(sys.argv[1])\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+        "assert matplotlib.rcParams._get_backend_or_none() == before\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "figure.png")], check=True, timeout=60)
+
+
+def test_curves_carry_their_numbers_and_the_guide_its_slope():
+    ax = plot.plot_error_against_walks(CURVES)
+    guide = next(line for line in ax.get_lines() if "slope" in str(line.get_label())).get_xydata()
+    np.testing.assert_allclose(np.diff(np.log(guide[:, 1])) / np.diff(np.log(guide[:, 0])), -0.5)
+    np.testing.assert_allclose(guide[0], [4, 0.4])
+    series = [container.lines[0].get_xydata() for container in ax.containers]
+    np.testing.assert_allclose(series[1], [[4, 0.3], [16, 0.1]])
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    without = plot.plot_error_against_walks(CURVES, guide=False)
+    assert not any("slope" in text.get_text() for text in without.get_legend().get_texts())
+
+
+def test_permutation_is_drawn_from_one_as_people_count():
+    coupling = Coupling(permutations=np.array([[2, 0, 1]]), p_halt=0.5)
+    ax = plot.plot_permutation(coupling)
+    squares = ax.get_lines()[-1].get_xydata()
+    np.testing.assert_array_equal(squares, [[1, 3], [2, 1], [3, 2]])
+    # The middle of the third of three tiles is u = 5/6: 1 - u = 1/6 lies between (1/2)^3 and (1/2)^2.
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1\n(0)", "2\n(1)", "3\n(2)"]
+
+
+def test_a_closed_mesh_shows_only_the_faces_that_look_at_the_viewer():
+    view = (90.0, 0.0)  # from above: the slanted face and, edge-on, the upright ones
+    ax = plot.plot_mesh(VERTICES, FACES, [0.0, 1.0, 2.0, 3.0], view=view)
+    assert _n_painted(ax) == 1
+    inside_out = plot.plot_mesh(VERTICES, FACES[:, ::-1], [0.0, 1.0, 2.0, 3.0], view=view)
+    assert _n_painted(inside_out) == 1
+    opened = plot.plot_mesh(VERTICES, FACES[1:], [1.0, 2.0, 3.0], view=view)
+    assert _n_painted(opened) == 3
+
+
+def _n_painted(ax) -> int:
+    return len(ax.collections[0].get_facecolor())
+
+
+def test_faces_without_a_value_are_grey():
+    from matplotlib import colormaps
+
+    ax = plot.plot_mesh(VERTICES, FACES[3:], [np.nan], limits=(0.0, 1.0))
+    red, green, blue, _ = ax.collections[0].get_facecolor()[0]
+    assert red == green == blue
+    seen = plot.plot_mesh(VERTICES, FACES[3:], [0.0], limits=(0.0, 1.0)).collections[0].get_facecolor()[0]
+    shade = seen[:3] / np.array(colormaps["viridis"](0.0))[:3]
+    assert np.ptp(shade) < 1e-9
+    assert 0.72 <= shade[0] <= 1.0
+
+
+def test_a_mesh_seen_from_any_side_fills_its_axes():
+    rod = VERTICES * [0.05, 0.05, 1.0]
+    for view in ((0.0, 0.0), (28.0, -60.0), (90.0, 45.0), (-40.0, 200.0)):
+        for vertices in (VERTICES, rod, rod[:, ::-1]):
+            ax = plot.plot_mesh(vertices, FACES, np.ones(4), view=view, limits=(0.0, 1.0))
+            rendered(ax)
+            corners = np.concatenate([path.vertices for path in ax.collections[0].get_paths()])
+            placed = ax.transAxes.inverted().transform(ax.transData.transform(corners))
+            assert (placed >= -1e-6).all()
+            assert (placed <= 1 + 1e-6).all()
+            assert np.ptp(placed, axis=0).max() > 0.85
+
+
+def test_a_mesh_is_seen_without_perspective_and_painted_from_far_to_near():
+    pyramid = np.array([[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 5.0]])
+    two = np.array([[0, 1, 3], [0, 1, 2]])  # an open surface: one face stands on the other
+    ax = plot.plot_mesh(pyramid, two, [1.0, 0.0], view=(90.0, 0.0), limits=(0.0, 1.0))
+    lying, standing = (path.vertices[:3] for path in ax.collections[0].get_paths())
+    # From above, azimuth 0: y points to the right and x downwards.
+    np.testing.assert_allclose(lying, [[0.0, 0.0], [0.0, -2.0], [1.0, 0.0]], atol=1e-12)
+    np.testing.assert_allclose(standing, [[0.0, 0.0], [0.0, -2.0], [0.0, 0.0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("with_truth", [False, True])
+def test_posteriors_share_colours_among_values_and_not_with_deviations(with_truth):
+    mean, deviation = np.arange(4.0), np.array([0.1, 0.2, 0.3, 0.4])
+    truth, observed = np.array([0.0, 1.0, 2.0, 7.0]), np.array([np.nan, 1.0, np.nan, np.nan])
+    given = {"truth": truth, "observed": observed} if with_truth else {}
+    figure = plot.plot_map_posterior(np.eye(4)[:, :2], [[0, 1]], mean, deviation, label="speed (mph)", **given)
+    maps = [ax for ax in figure.axes if ax.get_title()]
+    names = ["truth", "observed", "posterior mean"] if with_truth else ["posterior mean"]
+    assert [ax.get_title() for ax in maps] == [*names, "standard deviation"]
+    colours = [(ax.collections[2].get_cmap().name, ax.collections[2].get_clim()) for ax in maps]
+    assert colours == [(plot.VALUES, (0.0, 7.0 if with_truth else 3.0))] * len(names) + [
+        (plot.DEVIATIONS, (0.1, 0.4))
+    ]
+    np.testing.assert_array_equal(maps[-1].collections[2].get_array(), deviation)
+    labels = [ax.get_xlabel() for ax in figure.axes if ax.get_xlabel()]
+    assert labels == ["speed (mph)"] * len(names) + ["deviation of the speed (mph)"]
+
+
+def test_few_values_far_beyond_the_others_do_not_stretch_the_colours():
+    mean = np.append(np.linspace(0.0, 1.0, 199), 50.0)
+    figure = plot.plot_map_posterior(np.random.default_rng(0).random((200, 2)), [], mean, np.ones(200))
+    low, high = figure.axes[0].collections[2].get_clim()
+    assert (0.0 <= low < 0.05, 0.95 < high <= 1.0) == (True, True)
+
+
+def test_a_posterior_fills_a_given_figure():
+    figure = Figure(layout="constrained")
+    assert plot.plot_mesh_posterior(VERTICES, FACES, np.arange(4.0), np.ones(4), figure=figure) is figure
+    assert len(figure.axes) == 4  # two meshes, two colour bars
+    rendered(figure.axes[0])
+
+
+def test_the_front_is_the_least_error_at_each_cost():
+    ax = plot.plot_front({"a": [[40, 0.15], [10, 0.3]], "b": [[20, 0.05, 0.01], [30, 0.02, 0.001]]})
+    front = ax.get_lines()[0]
+    np.testing.assert_allclose(front.get_xydata(), [[10, 0.3], [20, 0.05], [30, 0.02], [40, 0.02]])
+    assert front.get_drawstyle() == "steps-post"
+    series = [container.lines[0].get_xydata() for container in ax.containers]
+    np.testing.assert_allclose(series[0], [[10, 0.3], [40, 0.15]])  # in order of cost
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+
+
+def test_costs_are_said_in_plain_numbers_where_they_span_little():
+    few = plot.plot_front({"a": [[30, 0.3], [600, 0.02]]})
+    many = plot.plot_front({"a": [[30, 0.3], [60_000, 0.02]]})
+    rendered(few)
+    rendered(many)
+    assert {"50", "100", "200", "500"} <= {label.get_text() for label in few.get_xticklabels()}
+    assert "$\\mathdefault{10^{4}}$" in {label.get_text() for label in many.get_xticklabels()}
+    for ax in (few, many):
+        assert not any(label.get_text() for label in ax.get_xticklabels(minor=True))
+
+
+def test_more_methods_than_colours_are_told_apart_by_marks():
+    ax = plot.plot_front({f"{number}": [[1, 1 + number]] for number in range(9)})
+    looks = {(container.lines[0].get_color(), container.lines[0].get_marker()) for container in ax.containers}
+    assert len(looks) == 9
+
+
+def test_reliability_has_the_diagonal_and_bars_of_two_errors():
+    ax = plot.plot_reliability({"a": [[0.2, 0.1, 0.05], [0.9, 0.8, 0.1]]})
+    diagonal = ax.get_lines()[0].get_xydata()
+    np.testing.assert_array_equal(diagonal, [[0, 0], [1, 1]])
+    line, _, (bars,) = ax.containers[0].lines
+    np.testing.assert_allclose(line.get_xydata(), [[0.2, 0.1], [0.9, 0.8]])
+    np.testing.assert_allclose([segment[:, 1] for segment in bars.get_segments()], [[0.0, 0.2], [0.6, 1.0]])
+
+
+def test_style_ends_with_its_block():
+    from matplotlib import rcParams
+
+    before = dict(rcParams)
+    with plot.style():
+        ax = Figure().add_subplot()
+        assert ax.plot([0, 1])[0].get_color() == plot.COLOURS[0]
+        assert not ax.spines["top"].get_visible()
+    assert dict(rcParams) == before
+
+
+def test_nodes_without_a_value_have_no_mark_and_degrees_keep_their_shape():
+    coordinates = np.array([[-121.0, 60.0], [-122.0, 60.0], [-121.5, 60.0]])
+    ax = plot.plot_graph_signal(
+        coordinates, [[0, 1], [0, 2]], [1.0, np.nan, 3.0], geographic=True, marked=[0], limits=(0.0, 2.0)
+    )
+    bare, coloured, nodes, dots = ax.collections
+    assert [len(lines.get_segments()) for lines in (bare, coloured)] == [1, 1]
+    np.testing.assert_array_equal(coloured.get_array(), [2.0])  # the mean of its ends
+    np.testing.assert_array_equal(nodes.get_offsets(), coordinates[[0, 2]])
+    np.testing.assert_array_equal(dots.get_offsets(), coordinates[[0]])
+    assert ax.get_aspect() == pytest.approx(2.0)  # 1 / cos(60 degrees)
+    rendered(ax)
+
+
+def test_a_graph_without_edges_is_drawn():
+    rendered(plot.plot_graph_signal([[0.0, 1.0], [1.0, 0.0]], [], [1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ("limits", "ends"), [(None, "neither"), ((0.0, 2.0), "max"), ((1.5, 4.0), "min"), ((1.5, 2.0), "both")]
+)
+def test_colour_bar_is_pointed_where_values_lie_beyond_it(limits, ends):
+    ax = plot.plot_graph_signal([[0.0, 1.0], [1.0, 0.0]], [[0, 1]], [1.0, 3.0], limits=limits)
+    nodes = ax.collections[2]
+    assert nodes.colorbar.extend == ends
+
+
+def test_pagerank_of_zero_is_left_out_of_the_logarithms():
+    ax = plot.plot_pagerank([0.2, 0.3, 0.5], {"walks": [0.0, 0.4, 0.6]})
+    cloud = next(line for line in ax.get_lines() if line.get_label() == "walks")
+    np.testing.assert_allclose(cloud.get_xydata(), [[0.3, 0.4], [0.5, 0.6]])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: plot.plot_error_against_walks({}), "`curves` must hold at least one"),
+        (lambda: plot.plot_error_against_walks({"a": [1.0, 2.0]}), r"shape \(n, 2\) or \(n, 3\).*'a'"),
+        (lambda: plot.plot_error_against_walks({"a": [[4, 0.0]]}), "positive numbers"),
+        (lambda: plot.plot_mesh(VERTICES, FACES, [1.0]), r"one entry a face, shape \(4,\), got \(1,\)"),
+        (lambda: plot.plot_mesh(VERTICES[:, :2], FACES, np.ones(4)), r"`vertices` must have shape \(V, 3\)"),
+        (lambda: plot.plot_front({}), "`methods` must hold at least one"),
+        (lambda: plot.plot_front({"a": [[0.0, 1.0]]}), "`methods` must have positive numbers.*'a'"),
+        (lambda: plot.plot_reliability({"a": [[0.5, 1.1]]}), r"probabilities and shares in \[0, 1\], not so 'a'"),
+        (lambda: plot.plot_reliability({"a": [[np.nan, 0.5]]}), r"in \[0, 1\]"),
+        (
+            lambda: plot.plot_mesh(VERTICES, FACES, np.ones(4), ax=Figure().add_subplot(projection="3d")),
+            "`ax` must be plain axes.*'3d'",
+        ),
+        (lambda: plot.plot_mesh(VERTICES, FACES * 1.0, np.ones(4)), "`faces` must be integers"),
+        (lambda: plot.plot_pagerank([0.5, 0.5], {"a": [1.0]}), r"must have shape \(2,\) each.*'a'"),
+        (
+            lambda: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.ones(4), observed=[0, 2]),
+            r"`observed` must have one value an entry of `mean`, shape \(4,\), NaN where nothing was observed",
+        ),
+        (lambda: plot.plot_graph_signal([[0.0]], [], [1.0]), r"`coordinates` must have shape \(N, 2\)"),
+        (lambda: plot.plot_graph_signal([[0.0, 1.0]], [[0, 0]], [1.0, 2.0]), "one entry a node"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,464 @@
+"""Samplers without walkers: exact rows, rows cut with a bound that holds, powers compressed without bias."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.features.bounds import TruncationWarning
+from graphrf.sampling import joined
+from graphrf.sampling.powers import prepared
+from graphrf.sampling.powers.loops import power_block
+from graphrf.sampling.powers.prepared import PreparedPowers, relabelled
+from graphrf.transforms.loops import kth_largest
+from tests.sampling.powers.test_compression import hub_graph
+from tests.sampling.test_sample import _draws, _projections, _same, _truth
+from tests.support.sequential import assert_unbiased
+
+KERNEL = grf.RegularizedLaplacian(1.0, 2)
+SIGNED = grf.PowerSeries(modulation=[1.0, -0.5, 0.3, -0.2])
+FALLING = grf.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
+SAMPLERS = [
+    grf.ExactPowers(5),
+    grf.CutPowers(4, 5),
+    grf.CompressedPowers(3, 5),
+    grf.CompressedPowers(4, lengths=FALLING),
+]
+LAPLACIANS = ["normalized", "combinatorial"]
+
+
+def _irregular(weighted):
+    """A connected graph on which no projection is free of chance (float32 has no place for exact equality)."""
+    rng = np.random.default_rng(5)
+    edges = np.triu(rng.random((9, 9)) < 0.35)
+    edges[np.arange(8), np.arange(1, 9)] = True
+    adjacency = np.where(edges, rng.exponential(size=(9, 9)) if weighted else 1.0, 0.0)
+    return grf.Graph(np.triu(adjacency) + np.triu(adjacency, 1).T)
+
+
+def _series(graph, kernel, length):
+    eigenvalues, vectors = np.linalg.eigh(graph.walk_matrix(kernel.laplacian).toarray())
+    f = kernel.modulation(length + 1, scale=graph.laplacian_scale(kernel.laplacian))
+    return vectors * np.polynomial.polynomial.polyval(eigenvalues, f) @ vectors.T
+
+
+@pytest.mark.parametrize("laplacian", LAPLACIANS)
+@pytest.mark.parametrize("which", ["weighted", "plain", "karate"])
+def test_exact_powers_are_the_series(weighted_graph, plain_graph, karate, which, laplacian):
+    graph = {"weighted": weighted_graph, "plain": plain_graph, "karate": karate}[which]
+    kernel = grf.RegularizedLaplacian(0.3, 2, laplacian=laplacian)
+    expected = _series(graph, kernel, 9)
+    for sampler in (
+        grf.ExactPowers(9, laplacian=laplacian),
+        grf.CompressedPowers(graph.walk_matrix(laplacian).nnz // 2 + 1, 9, laplacian=laplacian),
+        grf.CutPowers(graph.n_nodes, 9, laplacian=laplacian),
+    ):
+        features = grf.sample_features(graph, sampler, seed=0, dtype="float64")
+        f = kernel.modulation(10, scale=graph.laplacian_scale(laplacian))
+        np.testing.assert_allclose(features.matrix_from_modulation(f).toarray(), expected, atol=1e-7)
+
+
+def test_a_budget_of_half_the_edges_leaves_nothing_to_chance(karate):
+    edges = karate.walk_matrix().nnz
+    exact = grf.sample_features(karate, grf.ExactPowers(4))
+    for seed in (0, 1):
+        assert _same(exact, grf.sample_features(karate, grf.CompressedPowers(edges // 2, 4), seed=seed))
+    assert not _same(exact, grf.sample_features(karate, grf.CompressedPowers(edges // 2 - 8, 4), seed=0))
+
+
+def test_powers_of_nothing_but_loops_and_of_no_steps(weighted_graph):
+    alone = grf.Graph(np.zeros((3, 3)))
+    for sampler in (grf.ExactPowers(3), grf.CompressedPowers(1, 3), grf.CutPowers(1, 3)):
+        matrix = grf.sample_features(alone, sampler, seed=0).matrix_from_modulation(np.ones(4))
+        np.testing.assert_array_equal(matrix.toarray(), 4 * np.eye(3))
+    for sampler in (grf.ExactPowers(0), grf.CompressedPowers(1, 0), grf.CutPowers(1, 0)):
+        features = grf.sample_features(weighted_graph, sampler, seed=0)
+        assert features.n_steps == 0
+        np.testing.assert_array_equal(features.matrix_from_modulation(np.ones(1)).toarray(), np.eye(8))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+def test_the_same_seed_gives_the_same_bits_on_any_threads_and_block_of_nodes(grid, sampler):
+    features = grf.sample_features(grid, sampler, seed=11, n_threads=1)
+    assert _same(features, grf.sample_features(grid, sampler, seed=11, n_threads=4))
+    random = isinstance(sampler, grf.CompressedPowers)
+    assert _same(features, grf.sample_features(grid, sampler, seed=12)) != random
+    nodes = [100, 3, 50, 3]
+    part = grf.sample_features(grid, sampler, nodes=nodes, seed=11)
+    assert _same(part, features.take(nodes))
+    assert part.n_steps == features.take(nodes).n_steps > 0
+    np.testing.assert_array_equal(part.row_errors(KERNEL), features.take(nodes).row_errors(KERNEL))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+def test_rows_are_ascending_by_node_and_step_and_keep_the_budget(grid, sampler):
+    features = grf.sample_features(grid, sampler, seed=2)
+    budgets = getattr(sampler, "budgets", np.full(6, grid.n_nodes))
+    for row in range(0, 144, 7):
+        values = slice(features._visit_ptr[row], features._visit_ptr[row + 1])
+        entries = slice(features._indptr[row], features._indptr[row + 1])
+        columns, steps = features._indices[entries], features._steps[values]
+        assert (np.diff(columns) > 0).all()
+        pairs = list(zip(np.repeat(columns, features._visits_per_entry[entries]), steps, strict=True))
+        assert pairs == sorted(set(pairs))
+        assert (np.bincount(steps, minlength=6) <= budgets).all()
+        if isinstance(sampler, grf.CutPowers):
+            assert columns.size == sampler.budget
+    assert features._counts.dtype == np.float32
+    assert (features._counts > 0).all()
+
+
+def test_work_counts_the_edges_read(grid):
+    degrees = np.diff(grid.adjacency.indptr)
+    features = grf.sample_features(grid, grf.ExactPowers(2), nodes=[0, 70], seed=0)
+    neighbours = [grid.adjacency.indices[grid.adjacency.indptr[v] : grid.adjacency.indptr[v + 1]] for v in (0, 70)]
+    assert features.n_steps == sum(degrees[v] + degrees[n].sum() for v, n in zip((0, 70), neighbours, strict=True))
+    for budget in (1, 3):
+        compressed = grf.sample_features(grid, grf.CompressedPowers(budget, 10), nodes=[70], seed=0)
+        assert compressed.n_steps <= 10 * (2 * budget + 1)
+
+
+def test_a_node_with_many_neighbours_costs_no_more_than_the_budget():
+    n = 10_001
+    star = grf.from_edges(np.zeros(n - 1, int), np.arange(1, n))
+    exact = grf.sample_features(star, grf.ExactPowers(8), nodes=[0, 5])
+    assert exact.n_steps == 15 * (n - 1) + 1
+    for source in (0, 5):
+        features = grf.sample_features(star, grf.CompressedPowers(16, 8), nodes=[source], seed=0)
+        assert features.n_steps <= 8 * (2 * 16 + 1)
+        # Every second step all is at the centre; what is sampled of its neighbours sums to what it should.
+        for k in range(9):
+            row = features.matrix_from_modulation(np.eye(9)[k]) @ np.sqrt(star.degrees)
+            assert row[0] == pytest.approx(np.sqrt(star.degrees[source]), rel=1e-5)
+
+
+def test_budgets_follow_the_table():
+    sampler = grf.CompressedPowers(10, lengths=grf.Survival([1.0, 0.7, 0.3, 0.3, 0.01]))
+    np.testing.assert_array_equal(sampler.budgets, [10, 7, 3, 3, 1])
+    np.testing.assert_array_equal(grf.CompressedPowers(10, 3).budgets, [10] * 4)
+    table = np.ceil(10 * 0.9 ** np.arange(49) - 1e-9)
+    np.testing.assert_array_equal(grf.CompressedPowers(10).budgets, table)
+    np.testing.assert_array_equal(sampler.survival.table, np.ones(5))
+
+
+def test_no_power_goes_without_a_place(karate):
+    # Entries of a table may be as small as 2^-53.
+    sampler = grf.CompressedPowers(4, lengths=grf.Survival.geometric(0.5))
+    assert sampler.budgets.min() == 1
+    features = grf.sample_features(karate, sampler, seed=0)
+    last = features.matrix_from_modulation(np.eye(features.max_length + 1)[-1])
+    np.testing.assert_array_equal((last > 0).sum(axis=1), 1)
+
+
+def test_a_choice_of_lengths_becomes_a_table_for_each_graph(grid, karate):
+    sampler = grf.CompressedPowers(16, lengths=grf.AutoLengths(KERNEL))
+    with pytest.raises(ValueError, match="resolved"):
+        _ = sampler.budgets
+    for graph in (grid, karate):
+        resolved = sampler.resolved(graph)
+        walks = grf.RandomWalks(16, grf.AutoLengths(KERNEL)).resolved(graph)
+        assert resolved.lengths == walks.survival
+        assert resolved.budgets[1] > resolved.budgets[-1]
+        assert resolved.resolved(graph) is resolved
+        assert _same(grf.sample_features(graph, sampler, seed=1), grf.sample_features(graph, resolved, seed=1))
+    assert "Survival" in grf.sample_features(grid, sampler, nodes=[0], seed=1).description["lengths"]
+    flat = grf.RegularizedLaplacian(0.3, 2, laplacian="combinatorial")
+    combinatorial = grf.CompressedPowers(4, lengths=grf.AutoLengths(flat), laplacian="combinatorial")
+    assert grf.sample_features(grid, combinatorial, seed=0).laplacian == "combinatorial"
+    assert grf.ExactPowers(3).resolved(grid) == grf.ExactPowers(3)
+    assert grf.CutPowers(2, 3).resolved(grid) == grf.CutPowers(2, 3)
+
+
+@pytest.mark.parametrize("budgets", [{"budget": 1, "max_length": 5}, {"budget": 4, "lengths": FALLING}], ids=str)
+@pytest.mark.parametrize("which", ["weighted", "plain", "hub", "combinatorial"])
+@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
+def test_features_and_gram_of_compressed_powers_are_unbiased(which, budgets):
+    graph = hub_graph() if which == "hub" else _irregular(weighted=which != "plain")
+    laplacian = "combinatorial" if which == "combinatorial" else "normalized"
+    kernel = grf.RegularizedLaplacian(0.5 if which == "combinatorial" else 1.0, 2, laplacian=laplacian)
+    sampler = grf.CompressedPowers(**budgets, laplacian=laplacian)
+    left, right, root = _projections(graph, kernel, sampler.survival)
+    draw = _draws(graph, sampler, kernel, left, right)
+    assert_unbiased(draw, _truth(left, right, root), n0=400)
+
+
+@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
+def test_the_unbiasedness_test_notices_lost_weight():
+    # 3 % of all entries but the diagonal.
+    sampler = grf.CompressedPowers(3, 5)
+    graph = _irregular(weighted=True)
+    left, right, root = _projections(graph, KERNEL, sampler.survival)
+
+    def change(phi):
+        return phi * np.where(np.eye(9, dtype=bool), 1.0, 0.97)
+
+    with pytest.raises(AssertionError, match="biased"):
+        assert_unbiased(_draws(graph, sampler, KERNEL, left, right, change), _truth(left, right, root), n0=1000)
+
+
+@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
+def test_the_unbiasedness_test_notices_picks_that_stand_for_too_little(monkeypatch):
+    # Running sums of which 2 % are missing change nothing but the mass of a pick: which rows are read whole, and
+    # which edges are picked of the others, follows from their ratios.
+    def light(graph, laplacian):
+        matrix = relabelled(graph, laplacian)
+        cumulative = 0.98 * matrix.cumulative
+        cumulative.setflags(write=False)
+        return matrix._replace(cumulative=cumulative)
+
+    monkeypatch.setattr(prepared, "relabelled", light)
+    graph = hub_graph()
+    exact = grf.sample_features(graph, grf.CompressedPowers(graph.n_edges, 5), seed=0)
+    assert _same(exact, grf.sample_features(graph, grf.ExactPowers(5)))
+    sampler = grf.CompressedPowers(4, lengths=FALLING)
+    left, right, root = _projections(graph, KERNEL, sampler.survival)
+    with pytest.raises(AssertionError, match="biased"):
+        assert_unbiased(_draws(graph, sampler, KERNEL, left, right), _truth(left, right, root), n0=1000)
+
+
+@pytest.mark.parametrize("laplacian", LAPLACIANS)
+@pytest.mark.parametrize("kernel", [grf.Diffusion(1.0), KERNEL, SIGNED])
+@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
+def test_the_bound_of_cut_powers_holds_and_says_something(grid, karate, weighted_graph, kernel, laplacian):
+    if laplacian == "combinatorial":
+        if isinstance(kernel, grf.PowerSeries):
+            kernel = grf.PowerSeries(modulation=SIGNED.modulation(4), laplacian=laplacian)
+        else:
+            kernel = type(kernel)(0.3, laplacian=laplacian)
+    for graph, budget in ((grid, 20), (karate, 16), (weighted_graph, 3)):
+        exact = _series(graph, kernel, 400)
+        size = kernel.modulation_tail(-1, scale=graph.laplacian_scale(laplacian)) ** 2
+        for length in (3, 12):
+            features = grf.sample_features(
+                graph, grf.CutPowers(budget, length, laplacian=laplacian), dtype="float64"
+            )
+            rows = np.linalg.norm(features.matrix(kernel).toarray() - exact, axis=1)
+            bounds = features.row_errors(kernel)
+            assert (rows <= bounds + 1e-7 * np.sqrt(size)).all()
+            error = np.linalg.norm(features.gram(kernel) - exact @ exact.T, 2)
+            bound = features.truncation_error(kernel)
+            assert error <= bound + 1e-7 * size
+            some = features.take([1, 5])
+            part = np.linalg.norm(some.gram(kernel) - (exact @ exact.T)[np.ix_([1, 5], [1, 5])], 2)
+            assert part <= some.truncation_error(kernel) + 1e-7 * size
+            if graph is grid and length == 12:
+                assert bound < 0.6 * size
+
+
+def test_cut_powers_keep_the_largest_sums(grid, karate):
+    for graph in (grid, karate):
+        exact = grf.sample_features(graph, grf.ExactPowers(6)).matrix_from_modulation(np.ones(7)).toarray()
+        cut = grf.sample_features(graph, grf.CutPowers(9, 6)).matrix_from_modulation(np.ones(7)).toarray()
+        for row in range(graph.n_nodes):
+            kept = cut[row] > 0
+            assert kept.sum() == 9
+            np.testing.assert_array_equal(cut[row, kept], exact[row, kept])
+            assert exact[row, kept].min() >= exact[row, ~kept].max() - 1e-6
+
+
+def test_cut_powers_warn_when_the_cut_matters(grid, recwarn):
+    grf.sample_features(grid, grf.CutPowers(60, 8)).matrix(grf.Diffusion(0.5))
+    assert not recwarn.list
+    with pytest.warns(TruncationWarning, match=r"^a guaranteed bound, .* rows cut to a budget .* to measure it"):
+        grf.sample_features(grid, grf.CutPowers(2, 30)).matrix(grf.Diffusion(3.0))
+    with pytest.warns(TruncationWarning, match="powers up to 2 cut the series"):
+        grf.sample_features(grid, grf.ExactPowers(2)).matrix(grf.Diffusion(4.0))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+def test_powers_are_saved_taken_pickled_and_multiplied_as_walks_are(tmp_path, weighted_graph, sampler):
+    features = grf.sample_features(weighted_graph, sampler, seed=3, dtype="float64")
+    features.save(tmp_path / "powers.npz")
+    f = np.array([0.5, 0.3, 0.2, 0.1])
+    dense = features.matrix_from_modulation(f).toarray()
+    for again in (grf.load_features(tmp_path / "powers.npz"), pickle.loads(pickle.dumps(features))):
+        assert _same(features, again)
+        assert again.n_steps == features.n_steps
+        assert again.nbytes == features.nbytes
+        assert repr(again) == repr(features)
+        np.testing.assert_array_equal(again.row_errors(KERNEL), features.row_errors(KERNEL))
+        np.testing.assert_array_equal(again.matrix_from_modulation(f).toarray(), dense)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(8, 3)), rng.normal(size=(8, 3))
+    gradient = features.factor().grad_f(x, y)
+    for k in range(6):
+        step = features.matrix_from_modulation(np.eye(6)[k]).toarray()
+        assert gradient[k] == pytest.approx(np.sum(y * (step @ x)), abs=1e-10)
+    with np.load(tmp_path / "powers.npz") as archive:
+        arrays = dict(archive)
+    for broken in ({"counts": arrays["counts"].astype(np.float64)}, {"work": arrays["work"][:-1]}):
+        np.savez(tmp_path / "broken.npz", **{**arrays, **broken})
+        with pytest.raises(ValueError, match="contradict"):
+            grf.load_features(tmp_path / "broken.npz")
+
+
+def test_powers_go_to_torch(weighted_graph):
+    pytest.importorskip("torch", reason="the extra `gp` is not installed")
+    features = grf.sample_features(weighted_graph, grf.ExactPowers(20), seed=0)
+    np.testing.assert_array_equal(features.torch(KERNEL).to_dense().numpy(), features.matrix(KERNEL).toarray())
+
+
+def test_the_memory_of_a_record_is_what_is_foreseen(grid):
+    for sampler, more in ((grf.CompressedPowers(4, 6), 8), (grf.CutPowers(4, 6), 8 + 4 * 7)):
+        features = grf.sample_features(grid, sampler, nodes=[0, 3, 3], seed=0)
+        values = features._steps.size
+        assert features.nbytes == joined.record_bytes(3, features.nnz, values, 4) + more * 3
+        assert features.nbytes == 6 * values + 6 * features.nnz + (20 + more) * 3 + 12
+
+
+def test_sizes_of_exact_rows_are_foreseen(grid):
+    features = grf.sample_features(grid, grf.ExactPowers(5))
+    entries, values = grf.ExactPowers(5).prepare(grid, 0).merged_per_row
+    assert entries == pytest.approx(features.nnz / 144, rel=0.2)
+    assert values == pytest.approx(features._steps.size / 144, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "way_out"),
+    [
+        (grf.ExactPowers(20), "lower max_length, take CompressedPowers or CutPowers"),
+        (grf.CutPowers(200, 20), "lower budget or max_length"),
+        (grf.CompressedPowers(200, 20), "lower budget or max_length"),
+        (
+            grf.CompressedPowers(200, lengths=grf.Survival(np.linspace(1, 0.5, 30))),
+            "lower budget(?! or max_length)",
+        ),
+    ],
+    ids=repr,
+)
+def test_more_memory_than_the_limit_is_refused_before_it_is_taken(sampler, way_out):
+    n = 900
+    ring = grf.from_edges(np.repeat(np.arange(n), 4), (np.repeat(np.arange(n), 4) + np.tile([1, 2, 5, 9], n)) % n)
+    with pytest.raises(MemoryError, match=way_out):
+        grf.sample_features(ring, sampler, memory_limit=1_000_000)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+def test_buffers_that_are_too_small_grow_and_change_nothing(grid, sampler, monkeypatch):
+    expected = grf.sample_features(grid, sampler, seed=3)
+    monkeypatch.setattr(joined, "SPARE", 0.0)
+    monkeypatch.setattr(joined, "SLACK", 1)
+    monkeypatch.setattr(PreparedPowers, "_capacity", lambda self, n_rows: 1)
+    assert _same(expected, grf.sample_features(grid, sampler, seed=3))
+
+
+@pytest.mark.skipif(not hasattr(power_block, "signatures"), reason="compilation is switched off")
+def test_the_loop_is_compiled_once_for_all_graphs_and_samplers(weighted_graph, plain_graph, grid):
+    for graph in (weighted_graph, plain_graph, grid):
+        for sampler in SAMPLERS:
+            grf.sample_features(graph, sampler, nodes=[0], seed=0)
+    assert len(power_block.signatures) == 1
+
+
+def test_nodes_far_apart_are_kept_in_order():
+    # More nodes than one word of the set's first and second summaries holds.
+    n = 300_000
+    rng = np.random.default_rng(0)
+    graph = grf.from_edges(np.arange(n - 1), np.arange(1, n), n_nodes=n)
+    hub = grf.from_edges(np.zeros(2_000, int), rng.choice(np.arange(1, n), 2_000, replace=False), n_nodes=n)
+    both = grf.Graph(graph.adjacency + hub.adjacency)
+    exact, compressed = (
+        grf.sample_features(both, sampler, nodes=[0], seed=0)
+        for sampler in (grf.ExactPowers(2), grf.CompressedPowers(700, 2))
+    )
+    assert (np.diff(exact._indices) > 0).all()
+    assert (np.diff(compressed._indices) > 0).all()
+    assert exact.nnz > 2_000
+    assert 700 <= compressed.nnz <= 1_401
+    walk = both.walk_matrix()
+    reached = np.concatenate([[0], walk[[0]].indices, (walk[[0]] @ walk).indices])
+    np.testing.assert_array_equal(exact._indices, np.unique(reached))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: grf.CompressedPowers(0, 8), ValueError, "`budget`"),
+        (lambda: grf.CompressedPowers(2.5, 8), TypeError, "`budget`"),
+        (lambda: grf.CutPowers(-1, 8), ValueError, "`budget`"),
+        (lambda: grf.CompressedPowers(2**31, 8), ValueError, "`budget`"),
+        (lambda: grf.CutPowers(4, -1), ValueError, "`max_length`"),
+        (lambda: grf.CompressedPowers(4, 8, lengths=FALLING), ValueError, "`max_length` and `lengths`"),
+        (lambda: grf.CompressedPowers(4, 8, lengths=0.1), ValueError, "`max_length` and `lengths`"),
+        (lambda: grf.CompressedPowers(4, 2.5), TypeError, "`max_length`"),
+        (lambda: grf.CompressedPowers(4, lengths=grf.Stratified(0.1)), TypeError, "law.survival"),
+        (lambda: grf.CompressedPowers(4, lengths=0.1), TypeError, "a Survival table"),
+        (
+            lambda: grf.CompressedPowers(4, lengths=grf.AutoLengths(KERNEL), laplacian="combinatorial"),
+            ValueError,
+            "pass laplacian='normalized'",
+        ),
+        (lambda: grf.CompressedPowers(4, 8, laplacian="random"), ValueError, "'normalized', 'combinatorial'"),
+        (lambda: grf.CompressedPowers(4, lengths=grf.AutoLengths(KERNEL)).survival, ValueError, "resolved"),
+        (lambda: grf.ExactPowers(2**16), ValueError, "`max_length`"),
+        (lambda: grf.ExactPowers(4, laplacian="random"), ValueError, "'normalized', 'combinatorial'"),
+    ],
+)
+def test_bad_samplers_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_features_name_the_table_of_the_default_sampler(karate):
+    features = grf.sample_features(karate, grf.CompressedPowers(np.int64(8)), seed=0)
+    assert features.description["lengths"] == "Survival.geometric(0.1).cut(48)"
+    again = grf.CompressedPowers(8, lengths=grf.Survival.geometric(0.1).cut(48))
+    assert _same(features, grf.sample_features(karate, again, seed=0))
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        grf.CompressedPowers(np.int64(8), np.int32(3)),
+        grf.CutPowers(np.int64(8), np.int64(3)),
+        grf.ExactPowers(np.uint8(3)),
+        grf.RandomWalks(np.int64(8)),
+    ],
+    ids=lambda sampler: type(sampler).__name__,
+)
+def test_settings_given_as_numpy_integers_can_be_saved(karate, tmp_path, sampler):
+    features = grf.sample_features(karate, sampler, seed=np.int64(0))
+    features.save(tmp_path / "features.npz")
+    assert grf.load_features(tmp_path / "features.npz").description == features.description
+    assert "np." not in repr(sampler)
+
+
+def test_directed_graphs_are_refused():
+    graph = grf.Graph(np.array([[0, 1], [0, 0]]), directed=True)
+    with pytest.raises(ValueError, match="undirected"):
+        grf.sample_features(graph, grf.ExactPowers(2))
+
+
+@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
+def test_a_gaussian_process_takes_powers(grid):
+    pytest.importorskip("sklearn", reason="regressors need the extra `gp`")
+    kernel = grf.Diffusion(1.5)
+    rng = np.random.default_rng(0)
+    nodes = rng.choice(144, 60, replace=False)
+    y = np.sin(nodes // 12 / 3.0) + np.cos(nodes % 12 / 3.0)
+    fixed = {"kernel": kernel, "optimize": False, "noise": 0.01, "output_scale": 1.0, "seed": 0}
+    series = grf.GraphGPRegressor(grid, method="series", **fixed).fit(nodes, y)
+    powers = grf.GraphGPRegressor(grid, sampler=grf.ExactPowers(16), **fixed).fit(nodes, y)
+    for one, other in zip(series.predict(return_std=True), powers.predict(return_std=True), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-3)
+    trained = grf.GraphGPRegressor(grid, sampler=grf.CompressedPowers(64, 16), seed=0).fit(nodes, y)
+    assert trained.method_ == "walks"
+    assert trained.kernel_.truncation_length(1e-2) <= 16
+    lengths = grf.AutoLengths(grf.Diffusion(4.0))
+    chosen = grf.GraphGPRegressor(grid, sampler=grf.CompressedPowers(64, lengths=lengths), seed=0)
+    chosen.fit(nodes, y)
+    assert isinstance(chosen.sampler_.lengths, grf.Survival)
+    assert chosen.kernel_.truncation_length(1e-2) <= chosen.sampler_.budgets.size
+    mean = trained.predict()
+    truth = np.sin(np.arange(144) // 12 / 3.0) + np.cos(np.arange(144) % 12 / 3.0)
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.3
+    assert np.sqrt(np.mean((chosen.predict() - truth) ** 2)) < 0.3
+
+
+def test_the_largest_of_many_with_ties():
+    rng = np.random.default_rng(0)
+    for n in range(1, 40):
+        values = rng.integers(0, 8, n).astype(float)
+        for k in range(1, n + 1):
+            assert kth_largest(values.copy(), k) == np.sort(values)[n - k]

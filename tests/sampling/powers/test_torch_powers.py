@@ -1,0 +1,329 @@
+"""Powers by torch operations: the loops' records bit for bit on the CPU, and valid ones whatever sums round to."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import graphrf as grf  # noqa: E402
+from graphrf.sampling.device_blocks import Packing, host_block  # noqa: E402
+from graphrf.sampling.powers import compression, compression_torch, powers_torch  # noqa: E402
+from graphrf.sampling.powers.powers_torch import DevicePowers  # noqa: E402
+from tests.sampling.powers.test_compression import hub_graph  # noqa: E402
+
+CPU = torch.device("cpu")
+LAPLACIANS = ["normalized", "combinatorial"]
+FALLING = grf.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
+
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
+
+def _wheel():
+    """A star whose leaves are on a cycle, and three isolated nodes."""
+    leaves = np.arange(1, 60)
+    adjacency = np.zeros((63, 63))
+    adjacency[0, leaves] = adjacency[leaves, np.roll(leaves, 1)] = 1.0
+    return grf.Graph(np.maximum(adjacency, adjacency.T))
+
+
+def _graph(name, request):
+    if name == "hub":
+        return hub_graph()
+    if name == "wheel":
+        return _wheel()
+    return request.getfixturevalue(name)
+
+
+def _samplers(laplacian):
+    compressed = [grf.CompressedPowers(budget, 7, laplacian=laplacian) for budget in (1, 2, 8, 32, 10**6)]
+    cut = [grf.CutPowers(budget, 6, laplacian=laplacian) for budget in (1, 5, 10**6)]
+    none = [
+        grf.ExactPowers(0, laplacian=laplacian),
+        grf.CutPowers(2, 0, laplacian=laplacian),
+        grf.CompressedPowers(1, 0, laplacian=laplacian),
+    ]
+    falling = grf.CompressedPowers(3, lengths=FALLING, laplacian=laplacian)
+    return [*compressed, falling, *cut, grf.ExactPowers(6, laplacian=laplacian), *none]
+
+
+def _both(graph, sampler, seed=7, sources=None):
+    """The blocks of the loops and of torch."""
+    prepared = sampler.prepare(graph, seed)
+    sources = np.arange(graph.n_nodes) if sources is None else np.asarray(sources, np.int64)
+    device = DevicePowers(prepared, CPU).sample(torch.from_numpy(sources.copy()))
+    return prepared.sample(sources), host_block(device)
+
+
+def _same(one, other):
+    pairs = list(zip(one, other, strict=True))
+    return all((a is None) == (b is None) for a, b in pairs) and all(
+        np.array_equal(a, b) for a, b in pairs if a is not None
+    )
+
+
+@pytest.mark.parametrize("laplacian", LAPLACIANS)
+@pytest.mark.parametrize("which", ["weighted_graph", "karate", "grid", "hub", "wheel"])
+def test_the_record_is_that_of_the_loops_bit_for_bit(request, which, laplacian):
+    graph = _graph(which, request)
+    for sampler in _samplers(laplacian):
+        expected, block = _both(graph, sampler)
+        assert _same(expected, block), sampler
+
+
+def test_budgets_that_fall_with_the_step_give_the_record_of_the_loops(karate, grid):
+    for graph in (karate, grid):
+        for lengths in (None, grf.AutoLengths(grf.Diffusion(1.0))):
+            assert _same(*_both(graph, grf.CompressedPowers(16, lengths=lengths)))
+
+
+def test_graphs_in_which_rows_are_sampled_are_among_those_tested(karate):
+    # Else the equality above would say nothing of it.
+    for graph in (karate, hub_graph(), _wheel()):
+        n_picked = []
+        prepared = grf.CompressedPowers(3, 5).prepare(graph, 0)
+        planned = compression_torch._planned
+
+        def counted(*args, planned=planned, n_picked=n_picked):
+            plan = planned(*args)
+            n_picked.append(int(plan.picks.sum()))
+            return plan
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compression_torch, "_planned", counted)
+            DevicePowers(prepared, CPU).sample(torch.arange(graph.n_nodes))
+        assert sum(n_picked) > graph.n_nodes
+
+
+@pytest.mark.parametrize(
+    "sampler", [grf.ExactPowers(5), grf.CutPowers(6, 5), grf.CompressedPowers(6, 5)], ids=repr
+)
+def test_blocks_cut_differently_and_repeated_sources_give_the_same_rows(monkeypatch, karate, sampler):
+    sources = [33, 0, 5, 0, 0, 11, 33]
+    expected, block = _both(karate, sampler, sources=sources)
+    assert _same(expected, block)
+    for start, stop in ((0, 1), (2, 5)):
+        assert _same(*_both(karate, sampler, sources=sources[start:stop]))
+    with monkeypatch.context() as patch:
+        patch.setattr(Packing, "most_rows", 3)
+        assert _same(expected, _both(karate, sampler, sources=sources)[1])
+    monkeypatch.setattr(powers_torch, "_MOST_VALUES", 1)
+    assert _same(expected, _both(karate, sampler, sources=sources)[1])
+    monkeypatch.undo()
+    for edges in (1, 40):
+        monkeypatch.setattr(powers_torch, "_EDGES", edges)
+        assert _same(expected, _both(karate, sampler, sources=sources)[1])
+
+
+def test_another_seed_gives_another_record(grid):
+    expected, block = _both(grid, grf.CompressedPowers(4, 5), seed=7)
+    assert _same(expected, block)
+    for seed in (8, 7 + 2**32, 2**63 - 1):
+        other, again = _both(grid, grf.CompressedPowers(4, 5), seed=seed)
+        assert _same(other, again)
+        assert not _same(expected, again)
+
+
+@pytest.mark.parametrize("name", ["after_swaps", "segment_sums", "_landed"])
+def test_the_comparison_notices_what_is_done_in_another_way(monkeypatch, grid, name):
+    right = getattr(compression_torch, name)
+    wrong = {
+        "after_swaps": lambda kept, sizes: kept.int().sort(dim=1, descending=True, stable=True).indices,
+        "segment_sums": lambda values, sizes: right(values, sizes) * (1.0 + 1e-6),
+        "_landed": lambda nodes, x, matrix: right(nodes, 0.99 * x, matrix),
+    }[name]
+    monkeypatch.setattr(compression_torch, name, wrong)
+    assert not all(_same(*_both(grid, grf.CompressedPowers(budget, 7))) for budget in (2, 3, 5, 8))
+
+
+def _scan(padded):
+    """Running sums as parallel devices add: of 1, 2, 4, ... neighbours."""
+    sums, reach = padded, 1
+    while reach < padded.shape[1]:
+        sums = torch.cat([sums[:, :reach], sums[:, reach:] + sums[:, :-reach]], dim=1)
+        reach *= 2
+    return sums.cummax(1).values
+
+
+@pytest.mark.parametrize("which", ["grid", "karate", "hub", "wheel"])
+def test_running_sums_in_another_order_pick_the_same(request, monkeypatch, which):
+    sums = torch.from_numpy(np.random.default_rng(0).exponential(size=(9, 40)))
+    assert not torch.equal(_scan(sums), compression_torch._running(sums))
+    torch.testing.assert_close(_scan(sums), sums.cumsum(1), rtol=1e-14, atol=0.0)
+    monkeypatch.setattr(compression_torch, "_running", _scan)
+    for budget in (2, 5, 16):
+        assert _same(*_both(_graph(which, request), grf.CompressedPowers(budget, 7)))
+
+
+@pytest.fixture
+def shaken(monkeypatch):
+    """Sums in torch as they might round in another order, or worse."""
+
+    def rounded(name, size):
+        sums = getattr(compression_torch, name)
+
+        def other(*args):
+            result = sums(*args)
+            noise = np.random.default_rng(result.numel()).uniform(-size, size, tuple(result.shape))
+            result = result * torch.from_numpy(1.0 + noise)
+            return result.cummax(1).values if name == "_running" else result
+
+        monkeypatch.setattr(compression_torch, name, other)
+
+    def shake(size):
+        for name in ("segment_sums", "_running"):
+            rounded(name, size)
+
+    return shake
+
+
+def test_sums_that_round_otherwise_change_no_more_than_rounding(shaken):
+    # Weights of all sizes, of which nothing ties: no decision is so close.
+    shaken(1e-9)
+    graph = hub_graph()
+    samplers = [grf.CompressedPowers(budget, 6) for budget in (1, 2, 5)]
+    for sampler in (*samplers, grf.CutPowers(3, 4), grf.ExactPowers(4)):
+        expected, block = _both(graph, sampler)
+        for name, a, b in zip(expected._fields, expected, block, strict=True):
+            if name in ("counts", "dropped") and a is not None:
+                np.testing.assert_allclose(b, a, rtol=1e-6)
+            else:
+                np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("budget", [3, 8])
+def test_sums_that_round_otherwise_leave_budgets_and_sums_as_they_are(shaken, grid, budget):
+    # In a grid almost everything ties, and rounding decides.
+    shaken(1e-15)
+    expected, block = _both(grid, grf.CompressedPowers(budget, 8))
+    assert not _same(expected, block)
+    sums = []
+    for record in (expected, block):
+        rows = np.repeat(np.arange(grid.n_nodes), record.visits_per_row)
+        n_values, total = np.zeros((grid.n_nodes, 9), int), np.zeros((grid.n_nodes, 9))
+        np.add.at(n_values, (rows, record.steps), 1)
+        nodes = np.repeat(record.indices, record.visits_per_entry)
+        np.add.at(total, (rows, record.steps), record.counts * grid.degrees[nodes] ** -0.25)
+        assert n_values.max() <= budget
+        sums.append(total * grid.degrees[:, None] ** 0.25)
+    # Compression keeps the sum; products make it another one, depending on the nodes.
+    np.testing.assert_allclose(sums[1].mean(axis=0), sums[0].mean(axis=0), rtol=0.05)
+
+
+# -- the steps of compression -----------------------------------------------------------------------------------
+
+
+def _rows(n_rows, most, budget):
+    """Rows of more than `budget` values, with ties, padded with zeros; places; and how many each has."""
+    rng = np.random.default_rng(most)
+    sizes = rng.integers(budget + 1, most + 1, n_rows)
+    y, found = np.zeros((n_rows, most)), np.tile(np.arange(most), (n_rows, 1))
+    for row, size in enumerate(sizes):
+        values = rng.exponential(size=size) ** rng.integers(1, 6)
+        y[row, :size] = np.round(values, 1) + 0.1 if row % 2 else values
+        found[row, :size] = rng.permutation(size)
+    return y, found, sizes
+
+
+@pytest.mark.parametrize("most", [4, 9, 40])
+def test_rows_are_compressed_together_as_the_loops_do_each(most):
+    rng = np.random.default_rng(0)
+    for budget in (1, 2, most // 2, most - 1):
+        y, found, sizes = _rows(200, most, budget)
+        tensors = torch.from_numpy(y), torch.from_numpy(found), torch.from_numpy(sizes)
+        places, total, left = (tensor.numpy() for tensor in compression_torch.keep_largest(*tensors, budget))
+        u = rng.random(200)
+        after, values = (
+            tensor.numpy() for tensor in compression_torch.compress(*tensors, budget, torch.from_numpy(u))
+        )
+        n_kept = []
+        for row, size in enumerate(sizes):
+            nodes = np.argsort(found[row, :size]).astype(np.uint32)
+            held = y[row, nodes]
+            kept, rest = compression.keep_largest(nodes, held, 0, size, budget)
+            assert (rest, budget - kept) == (total[row], left[row])
+            np.testing.assert_array_equal(np.argsort(places[row])[most - kept :], nodes[:kept])
+            nodes[kept:] = np.sort(nodes[kept:])
+            held = y[row, nodes]
+            compression.pick(nodes, held, kept, size, rest, budget - kept, u[row])
+            there = np.flatnonzero(after[row] >= 0)
+            order = there[np.argsort(after[row, there])]
+            np.testing.assert_array_equal(order, nodes[:budget])
+            np.testing.assert_array_equal(values[row, order], held[:budget])
+            n_kept.append(kept)
+        assert min(n_kept) < budget
+
+
+def test_the_rest_is_left_as_the_swaps_leave_it():
+    for size, width in ((1, 1), (1, 3), (5, 5), (5, 8)):
+        for kept in itertools.product([False, True], repeat=size):
+            held, front = list(range(size)), 0
+            for i in range(size):
+                held[i], held[front] = held[front], held[i]
+                front += kept[i]
+            mask = torch.zeros(1, width, dtype=torch.bool)
+            mask[0, :size] = torch.tensor(kept)
+            source = compression_torch.after_swaps(mask, torch.tensor([size]))[0].tolist()
+            assert source[front:] == [*held[front:], *range(size, width)]
+
+
+@pytest.mark.parametrize("u", [0.0, 0.3, 1 - 2.0**-53])
+def test_rounding_never_changes_the_number_of_picks(u):
+    y, _, sizes = _rows(200, 40, 3)
+    there = torch.from_numpy(y > 0)
+    n_picks = torch.from_numpy(np.random.default_rng(1).integers(0, sizes + 1))
+    for share in (1 - 1e-14, 1.0, 1 + 1e-14, 1.5):
+        total = torch.from_numpy(share * y.sum(axis=1))
+        picked, _ = compression_torch.pick(
+            torch.from_numpy(y), there, total, n_picks, torch.full((200,), u, dtype=torch.float64)
+        )
+        assert torch.equal(picked.sum(1), n_picks)
+        assert not (picked & ~there).any()
+
+
+@pytest.mark.parametrize(("light", "reached"), [([1e-200, 1.0, 1e-200], [1]), ([1e-200, 1.0, 1.0], [1, 2])])
+def test_shares_that_underflow_reach_no_node(light, reached):
+    empty = torch.empty(0, dtype=torch.float64)
+    matrix = compression_torch.DeviceMatrix(
+        torch.tensor([0, 2, 3, 3]), torch.tensor([2, 1, 2]), torch.tensor(light, dtype=torch.float64),
+        *(empty,) * 3, *(empty.long(),) * 2, halvings=1,
+    )  # fmt: skip
+    x = compression_torch.Vectors(
+        torch.tensor([0, 1]), torch.full((2,), 1e-150, dtype=torch.float64), torch.tensor([2])
+    )
+    y, work = compression_torch.product(x, matrix, 0, None, Packing(3, 1))
+    assert y.nodes.tolist() == reached
+    assert y.starts.tolist() == [0, len(reached)]
+    assert work.tolist() == [3]
+
+
+# -- memory -----------------------------------------------------------------------------------------------------
+
+
+def _peak(device, sources):
+    """Bytes of tensors, temporary ones of operations among them, that `sample` holds at the most."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        device.sample(sources)
+    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    events.sort(key=lambda event: event.start_ns())
+    return int(np.cumsum([event.nbytes() for event in events]).max())
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        grf.CompressedPowers(1, 1), grf.CompressedPowers(1, 8), grf.CompressedPowers(32, 2),
+        grf.CompressedPowers(8, 8), grf.ExactPowers(2), grf.ExactPowers(6), grf.CutPowers(4, 6),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_block_takes_no_more_memory_than_it_says(monkeypatch, karate, sampler):
+    device = DevicePowers(sampler.prepare(karate, 0), CPU)
+    for n_rows, edges in ((1, 1 << 21), (1000, 1 << 21), (1000, 1 << 12)):
+        monkeypatch.setattr(powers_torch, "_EDGES", edges)
+        peak = _peak(device, torch.arange(n_rows) % 34)
+        assert peak <= device.working_bytes(n_rows)
+    # And it says something.
+    assert device.working_bytes(1000) < 10 * peak

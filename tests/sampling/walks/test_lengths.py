@@ -1,0 +1,258 @@
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.matching.linear import solve_linear
+from graphrf.matching.quantiles import tile_survival
+from graphrf.sampling.walks.coupling import Coupling, shipped_coupling
+from graphrf.sampling.walks.lengths import Survival, van_der_corput_order
+
+
+def test_geometric_survival_is_the_power_of_one_minus_p_within_the_resolution():
+    table = Survival.geometric(0.1).table
+    np.testing.assert_allclose(table, 0.9 ** np.arange(table.size), rtol=0, atol=2.0**-53)
+    assert table[-1] > 0
+    assert 0.9**table.size < 2.0**-53
+    assert Survival.geometric(0.1).is_complete
+    assert not Survival([1.0, 0.5]).is_complete
+
+
+def test_entries_are_multiples_of_the_resolution_so_that_uniforms_meet_them_exactly():
+    for p_halt in (0.05, 0.37, 0.9):
+        scaled = Survival.geometric(p_halt).table * 2.0**53
+        np.testing.assert_array_equal(scaled, np.round(scaled))
+
+
+def test_mean_length_of_the_geometric_law_is_one_minus_p_over_p():
+    assert Survival.geometric(0.2).mean_length == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Survival.geometric(0.1)",
+        "Survival.geometric(0.0007)",
+        "Survival.geometric(0.333333333333)",
+    ],
+)
+def test_the_repr_of_a_geometric_table_makes_it_again(text):
+    survival = eval(text)
+    assert repr(survival) == text
+    assert repr(grf.Stratified(survival)) == f"Stratified({text})"
+    assert repr(pickle.loads(pickle.dumps(survival))) == text
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [1.0],
+        [1.0, 1.0, 1.0],
+        [1.0, 0.5],
+        [1.0, 2.0**-53],
+        Survival.geometric(0.2).table[:3],  # two entries are no pattern
+        np.r_[1.0, Survival.geometric(0.2).table],
+        Survival.geometric(0.2).table * np.r_[1.0, 1.0, 0.999, np.ones(162)],
+        Survival.geometric(1 / 3).table,  # needs more digits than are shown
+    ],
+)
+def test_the_repr_of_another_table_tells_its_size_only(table):
+    assert repr(Survival(table)).startswith(f"Survival({len(table)} entries, mean length")
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([], "shape"),
+        ([[1.0]], "shape"),
+        ([0.9, 0.5], "begin with"),
+        ([1.0, 0.5, 0.6], r"not increase .* got S\(2\) = 0.6 after 0.5"),
+        ([1.0, -0.1], "at least 0"),
+        ([1.0, np.nan], "finite"),
+        (np.ones(65_536), "at most 65534 steps"),
+    ],
+)
+def test_illegal_tables_are_refused(table, message):
+    with pytest.raises(ValueError, match=message):
+        Survival(table)
+
+
+@pytest.mark.parametrize("law", [grf.IID, grf.Antithetic, grf.Stratified, grf.SigmaCoupled])
+@pytest.mark.parametrize("p_halt", [0.0, 1.0, -0.5, 1.5, np.nan])
+def test_halting_probabilities_outside_the_open_interval_are_refused(law, p_halt):
+    with pytest.raises(ValueError, match="p_halt"):
+        law(p_halt)
+
+
+def test_a_tiny_halting_probability_is_refused_with_the_way_out():
+    with pytest.raises(ValueError, match="use Truncated"):
+        grf.IID(1e-5)
+
+
+def test_pair_laws_refuse_odd_numbers_of_walks():
+    for law in (grf.Antithetic(0.1), grf.SigmaCoupled(0.1)):
+        with pytest.raises(ValueError, match="multiple of 2"):
+            grf.RandomWalks(n_walks=5, lengths=law)
+    grf.RandomWalks(n_walks=5, lengths=grf.Stratified(0.1))
+
+
+def test_laws_take_a_survival_table_in_place_of_p_halt():
+    survival = Survival([1.0, 0.75, 0.25])
+    assert grf.IID(survival).survival is survival
+    assert grf.SigmaCoupled(survival, Coupling([1, 0])).survival is survival
+    with pytest.raises(ValueError, match="needed with a Survival"):
+        grf.SigmaCoupled(survival)
+
+
+def test_truncated_walks_never_end_early():
+    np.testing.assert_array_equal(grf.Truncated(3).survival.table, np.ones(4))
+    with pytest.raises(ValueError, match="max_length"):
+        grf.Truncated(-1)
+
+
+@pytest.mark.parametrize(("objective", "order"), [("gram", 30), ("pagerank", 10)])
+def test_every_shipped_permutation_is_one_and_lowers_its_cost(objective, order):
+    for percent in range(5, 95, 5):
+        coupling = shipped_coupling(percent / 100, objective)
+        assert (coupling.p_halt, coupling.objective) == (percent / 100, objective)
+        assert sorted(coupling.permutation) == list(range(order))
+        assert coupling.cost_after < coupling.cost_before
+    assert shipped_coupling(0.12, objective).p_halt == 0.10
+    with pytest.raises(ValueError, match=rf"learn_coupling\(p_halt=0.97, objective='{objective}'\)"):
+        shipped_coupling(0.97, objective)
+
+
+def test_sigma_coupled_takes_the_shipped_permutation_of_gram_matrices():
+    assert grf.SigmaCoupled(0.3).coupling == shipped_coupling(0.3) == shipped_coupling(0.3, "gram")
+    assert shipped_coupling(0.3) != shipped_coupling(0.3, "pagerank")
+    with pytest.raises(ValueError, match="learn one with"):
+        grf.SigmaCoupled(0.97)
+    with pytest.raises(ValueError, match="`objective` must be one of 'gram', 'pagerank', got 'visits'"):
+        shipped_coupling(0.3, "visits")
+
+
+@pytest.mark.parametrize("p_halt", [0.1, 0.2, 0.5])
+def test_pagerank_from_visits_wants_the_shipped_permutation_of_gram_matrices(p_halt, karate):
+    """Exact variance of two walks' scores from visits, with their sums put right (`pagerank.walks.visits`)."""
+    adjacency = karate.adjacency.toarray()
+    transition = adjacency / adjacency.sum(axis=1, keepdims=True)
+    share = adjacency.sum(axis=1) / adjacency.sum()
+    survival = Survival.geometric(p_halt)
+
+    def mean_scores(order):
+        """Mean scores of one walk, of every tile and source."""
+        power, scores = np.eye(len(share)), 0
+        for reached in tile_survival(survival, order).T:
+            scores = scores + p_halt * reached[:, None, None] * power
+            power = power @ transition
+        return scores - scores.sum(axis=2, keepdims=True) * share
+
+    def variance(permutation):
+        scores = mean_scores(len(permutation))
+        between = np.sum(scores * scores[permutation]) / len(scores)
+        return within + between - 2 * np.sum(scores.mean(axis=0) ** 2)
+
+    # The mean square of one walk's scores: all pairs of its visits, less what the fixed vector takes out.
+    q = 1 - p_halt
+    green = np.linalg.inv(np.eye(len(share)) - q * transition)
+    lengths = green @ (q * transition @ green) + green / p_halt  # sum over k of q^k (k + 1 / p) transition^k
+    within = p_halt**2 * np.sum(green * (2 * np.diag(green) - 1))
+    within += -2 * p_halt**2 * np.sum(lengths @ share) + len(share) * (2 - p_halt) * np.sum(share**2)
+
+    shipped = variance(shipped_coupling(p_halt).permutation)
+    scores = mean_scores(30)
+    least = variance(solve_linear(np.einsum("aij,bij->ab", scores, scores, optimize=True)))
+    assert least <= shipped <= 1.0005 * least
+    independent = within - np.sum(scores.mean(axis=0) ** 2)
+    assert shipped < 0.985 * independent
+    if p_halt < 0.5:  # from there on the two permutations do equally well
+        assert variance(shipped_coupling(p_halt, "pagerank").permutation) > 1.02 * shipped
+
+
+def test_the_repr_of_a_sigma_coupled_law_tells_a_coupling_that_is_not_the_shipped_one():
+    assert (
+        repr(grf.SigmaCoupled(0.12)) == repr(grf.SigmaCoupled(0.12, shipped_coupling(0.1))) == "SigmaCoupled(0.12)"
+    )
+    own = "Coupling(2 walkers, order 2, given)"
+    assert repr(grf.SigmaCoupled(0.1, Coupling([1, 0]))) == f"SigmaCoupled(0.1, {own})"
+    assert repr(grf.SigmaCoupled(0.97, Coupling([1, 0]))) == f"SigmaCoupled(0.97, {own})"
+    table = Survival([1.0, 0.5])
+    assert repr(grf.SigmaCoupled(table, Coupling([1, 0]))) == f"SigmaCoupled({table!r}, {own})"
+
+
+def test_couplings_go_to_json_and_back(tmp_path):
+    coupling = Coupling([[2, 0, 1], [1, 2, 0]], p_halt=0.2, solver="linear", cost_before=2.0, cost_after=1.0)
+    assert coupling.n_walkers == 3
+    again = Coupling.from_json(coupling.to_json())
+    np.testing.assert_array_equal(again.permutations, coupling.permutations)
+    assert (again.p_halt, again.cost_before, again.solver) == (0.2, 2.0, "linear")
+    assert again == coupling
+    assert hash(again) == hash(coupling)
+    assert again != Coupling(coupling.permutations, p_halt=0.3)
+    assert grf.SigmaCoupled(0.1) == grf.SigmaCoupled(0.1)
+    coupling.save(tmp_path / "coupling.json")
+    np.testing.assert_array_equal(Coupling.load(tmp_path / "coupling.json").permutations, coupling.permutations)
+    assert json.loads(Coupling([0, 1]).to_json())["cost_before"] is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"format": "graphrf coupling 1"}',
+     '{"format": "graphrf coupling 1", "permutations": [[0, 0]]}',
+     '{"format": "graphrf coupling 1", "permutations": "no"}',
+     '{"format": "graphrf coupling 1", "permutations": [[0]], "surprise": 1}'],
+)  # fmt: skip
+def test_text_that_is_no_coupling_is_refused(text):
+    with pytest.raises(ValueError, match=r"coupling|permutations"):
+        Coupling.from_json(text)
+
+
+def test_what_is_no_text_is_no_coupling():
+    with pytest.raises(TypeError, match="`text` must be a coupling as JSON"):
+        Coupling.from_json(1)
+
+
+@pytest.mark.parametrize("p_halt", [1e-20, 5e-324])
+def test_tiny_halting_probabilities_are_refused_briefly(p_halt):
+    with pytest.raises(ValueError, match=r"at least 0.0006, got \S+: walks would be longer than 65534 steps"):
+        Survival.geometric(p_halt)
+
+
+@pytest.mark.parametrize("table", ["abc", [1, "x"], [1 + 1j]])
+def test_tables_of_other_things_than_numbers_are_refused(table):
+    with pytest.raises(TypeError, match="`table` must be numbers"):
+        Survival(table)
+
+
+def test_things_that_are_no_permutation_are_refused():
+    for bad in ([0, 0], [1, 2], [[0, 1], [1, 1]]):
+        with pytest.raises(ValueError, match="once in every row"):
+            Coupling(bad)
+
+
+def test_absent_coupling_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"written by Coupling\.save, got none at"):
+        Coupling.load(tmp_path / "absent.json")
+
+
+def test_van_der_corput_order_is_a_permutation_whose_runs_are_spread():
+    for n in (1, 2, 5, 16, 33):
+        order = van_der_corput_order(n)
+        assert sorted(order) == list(range(n))
+    order = van_der_corput_order(64)
+    for start in range(0, 64, 8):
+        np.testing.assert_array_equal(np.sort(order[start : start + 8] // 8), np.arange(8))
+
+
+@pytest.mark.parametrize("table", [Survival.geometric(0.1), Survival.geometric(0.35)])
+def test_a_cut_table_is_the_beginning_of_the_whole_one_and_its_repr_says_so(table):
+    cut = table.cut(12)
+    np.testing.assert_array_equal(cut.table, table.table[:13])
+    assert not cut.is_complete
+    assert repr(cut) == f"{table!r}.cut(12)"
+    assert eval(repr(cut), {"Survival": Survival}) == cut
+    assert table.cut(10_000) == table
+    with pytest.raises(ValueError, match="`max_length` must be"):
+        table.cut(-1)

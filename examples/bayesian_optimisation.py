@@ -36,7 +36,7 @@ from _options import add_figure_option
 import graphrf as grf
 from graphrf.gp.inference.pathwise import posterior_draws
 from graphrf.gp.inference.solvers import CholeskySolver
-from graphrf.kernels.series import SeriesFactor
+from graphrf.kernels.series_factor import SeriesFactor
 from graphrf.plot import COLOURS, VALUES
 
 if TYPE_CHECKING:

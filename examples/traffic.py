@@ -28,7 +28,7 @@ from _options import add_figure_option
 
 import graphrf as grf
 from graphrf.gp import ExactGraphGP, metrics
-from graphrf.graph import LAPLACIANS
+from graphrf.graph.graph import LAPLACIANS
 
 WALKS = (4, 8, 16)
 N_TEST = 75

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from graphrf.features.features import load_features as load_features
     from graphrf.gp.classification import GraphGPClassifier as GraphGPClassifier
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
+    from graphrf.graph.builders import from_edges as from_edges
+    from graphrf.graph.builders import from_mesh as from_mesh
+    from graphrf.graph.builders import from_points as from_points
     from graphrf.graph.graph import Graph as Graph
-    from graphrf.graph.loaders import from_edges as from_edges
-    from graphrf.graph.loaders import from_mesh as from_mesh
-    from graphrf.graph.loaders import from_points as from_points
     from graphrf.graph.loaders import load_graph as load_graph
     from graphrf.graph.mapped import open_graph as open_graph
     from graphrf.graph.mapped import write_graph as write_graph
@@ -73,7 +73,8 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "gp.classification": "GraphGPClassifier",
         "gp.regression": "GraphGPRegressor",
         "graph.graph": "Graph",
-        "graph.loaders": "from_edges from_mesh from_points load_graph",
+        "graph.builders": "from_edges from_mesh from_points",
+        "graph.loaders": "load_graph",
         "graph.mapped": "open_graph write_graph",
         "kernels.given": "LearnedModulation PowerSeries",
         "kernels.kernel": "Kernel",

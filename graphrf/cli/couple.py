@@ -9,8 +9,8 @@ import typer
 from graphrf.cli.options.kernels import KernelChoice
 from graphrf.cli.options.output import Result, check_output, deliver
 from graphrf.cli.options.reading import GRAPH_HELP, Reading, load
+from graphrf.cli.options.refusals import refuse_without
 from graphrf.cli.options.running import Talking
-from graphrf.cli.options.unused import refuse_without
 
 PANEL = "Coupling"
 EXAMPLES = (

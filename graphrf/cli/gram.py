@@ -12,9 +12,9 @@ from graphrf.cli.options.kernels import KernelChoice
 from graphrf.cli.options.nodes import NodeNames
 from graphrf.cli.options.output import OutputPath, Result, check_output, deliver
 from graphrf.cli.options.reading import Loaded, Reading, load
+from graphrf.cli.options.refusals import refuse_unused
 from graphrf.cli.options.running import Seeding, Talking, Threads
 from graphrf.cli.options.samplers import Sampling
-from graphrf.cli.options.unused import refuse_unused
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,9 +9,8 @@ import typer
 from graphrf.cli.options.nodes import NodeNames
 from graphrf.cli.options.output import OutputPath, Result, aligned, check_output, deliver
 from graphrf.cli.options.reading import GraphSource, Loaded, Reading, load
-from graphrf.cli.options.refusals import require_known
+from graphrf.cli.options.refusals import refuse_unused, require_known
 from graphrf.cli.options.running import Seeding, Talking, Threads
-from graphrf.cli.options.unused import refuse_unused
 
 if TYPE_CHECKING:
     import numpy as np

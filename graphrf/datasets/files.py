@@ -10,7 +10,6 @@ import csv
 import gzip
 import hashlib
 import io
-import itertools
 import lzma
 import os
 import stat
@@ -18,14 +17,12 @@ import struct
 import time
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
-
-import numpy as np
 
 from graphrf._base.files.whole import atomic_write
 from graphrf._base.progress import progress_bar
@@ -33,6 +30,7 @@ from graphrf.datasets.registry import parsed_registry
 
 if TYPE_CHECKING:
     import requests
+from graphrf.datasets.conversions import MOST, converted, san_jose
 
 DATA_VARIABLE = "GRAPHRF_DATA_DIR"
 CACHE_VARIABLE = "GRAPHRF_CACHE_DIR"
@@ -43,8 +41,6 @@ CACHE_VARIABLE = "GRAPHRF_CACHE_DIR"
 TIMEOUT, LONGEST = 30, 600
 # Addresses that one file may be sent on to, one after the other.
 _MOST_REDIRECTS = 10
-# Bytes of a file whose size is not known, fetched, decompressed or read: four times the largest that there is.
-MOST = 2**24
 # A read ends when it has so many bytes: little enough that a publisher who sends them one by one is soon seen.
 _CHUNK = 64
 
@@ -256,7 +252,7 @@ def _made(key: str, entry: Mapping[str, Any], target: Path) -> dict[str, bytes]:
     else:
         fetched = _fetched(key, entry, target)
         what = f"fetched from {entry['url']},"
-        convert = partial(_converted, fetched, entry, PurePosixPath(key).name)
+        convert = partial(converted, fetched, entry, PurePosixPath(key).name)
     try:
         contents = convert()
     except _FAULTS as error:
@@ -342,87 +338,4 @@ def _by_hand(key: str, target: Path) -> str:
     return f"set {DATA_VARIABLE} to a folder that holds {key}, or put that file at {target}"
 
 
-def _converted(fetched: bytes, entry: Mapping[str, Any], name: str) -> dict[str, bytes]:
-    """What is stored as `name`, from what was fetched."""
-    kind = entry["stored"]
-    if kind == "member":
-        # One named member is read into memory: no path in the archive is ever used on disk.
-        with zipfile.ZipFile(io.BytesIO(fetched)) as archive, archive.open(entry["member"]) as member:
-            content = member.read(MOST + 1)
-        if len(content) > MOST:
-            raise ValueError(f"{entry['member']} has more than {MOST:,} bytes")
-        return {name: content}
-    if kind == "columns":
-        fetched = selected_columns(fetched, entry["columns"])
-    return {name: gzip.compress(fetched, mtime=0) if kind in ("gzip", "columns") else fetched}
-
-
-def selected_columns(table: bytes, columns: list[str]) -> bytes:
-    """The named columns of a CSV table with a header, as CSV."""
-    rows = csv.DictReader(io.StringIO(table.decode("utf-8-sig")))
-    missing = [column for column in columns if column not in (rows.fieldnames or [])]
-    if missing:
-        raise ValueError(f"column {missing[0]!r} is missing")
-    return _csv(itertools.chain([columns], ([row[column] for column in columns] for row in rows)))
-
-
-def _csv(rows: Iterable[Sequence[Any]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
-
-
 # -- San Jose ------------------------------------------------------------------------------------------
-
-
-def san_jose(inputs: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The San Jose highway graph: sensors inserted into the roads that they lie on.
-
-    `inputs` are the files of MetricGraph's `examples/data.pems`: V.csv (junctions), E.csv (roads), PtE.csv
-    (road of each sensor and metres along the road's line), lines.shp (those lines, whose direction E.csv
-    does not always share), Y.csv (speeds) and graph_sensor_locations_bay.csv.
-    """
-    junctions, roads, places = (_rows(inputs[name]) for name in ("V.csv", "E.csv", "PtE.csv"))
-    sensors = [line.split(",") for line in inputs["graph_sensor_locations_bay.csv"].decode().split()]
-    where = np.array([[float(row["x"]), float(row["y"])] for row in junctions])
-    nodes: list[list[Any]] = [["node", "kind", "sensor_id", "lat", "lon"]]
-    nodes += [[n, "junction", "", y, x] for n, (x, y) in enumerate(where.tolist())]
-    nodes += [
-        [len(where) + n, "sensor", sensor, float(lat), float(lon)] for n, (sensor, lat, lon) in enumerate(sensors)
-    ]
-    on_road: dict[int, list[tuple[float, int]]] = {}
-    for sensor, row in enumerate(places):
-        on_road.setdefault(int(row["E"]), []).append((float(row["length"]), len(where) + sensor))
-    edges: list[list[Any]] = [["source", "target", "length_m", "road"]]
-    starts = _first_points(inputs["lines.shp"])
-    if len(starts) != len(roads):
-        raise ValueError(f"lines.shp has {len(starts)} lines for the {len(roads)} roads of E.csv")
-    for road, (row, start) in enumerate(zip(roads, starts, strict=True)):
-        first, last = int(row["V1"]) - 1, int(row["V2"]) - 1
-        if np.hypot(*(where[last] - start)) < np.hypot(*(where[first] - start)):
-            first, last = last, first
-        stops = [(0.0, first), *sorted(on_road.get(road, [])), (float(row["length"]), last)]
-        for (before, source), (after, target) in itertools.pairwise(stops):
-            edges.append([source, target, round(after - before, 6), road])
-    return {"nodes.csv": _csv(nodes), "edges.csv": _csv(edges), "speeds.csv": b"time" + inputs["Y.csv"]}
-
-
-def _rows(table: bytes) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(table.decode("utf-8-sig"))))
-
-
-def _first_points(shapefile: bytes) -> list[tuple[float, float]]:
-    """The first point of every polyline of a shapefile (ESRI technical description, 1998)."""
-    points: list[tuple[float, float]] = []
-    at = 100  # the header
-    try:
-        while at < len(shapefile):
-            (words,) = struct.unpack_from(">i", shapefile, at + 4)
-            shape, n_parts, _ = struct.unpack_from("<i32xii", shapefile, at + 8)
-            if shape not in (3, 13, 23) or words <= 0:
-                raise ValueError(f"record {len(points) + 1} of lines.shp is no polyline")
-            points.append(struct.unpack_from("<dd", shapefile, at + 8 + 44 + 4 * n_parts))
-            at += 8 + 2 * words
-    except struct.error:
-        raise ValueError(f"lines.shp ends within record {len(points) + 1}") from None
-    return points

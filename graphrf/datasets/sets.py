@@ -8,8 +8,6 @@ graphrf; each has its own licence, on its card (`describe`).
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks, html
-from graphrf.datasets import files as _data_files
-from graphrf.graph import meshes, text_files
+from graphrf.datasets import files as data_files
+from graphrf.datasets.readers import READERS
 from graphrf.graph.graph import Graph
-from graphrf.graph.loaders import from_edges, from_mesh, load_graph
 
 KINDS = ("graph", "mesh", "traffic", "large", "table", "generated")
 
@@ -129,7 +126,7 @@ def names(kind: str | None = None) -> list[str]:
     """
     if kind is not None:
         checks.choice("kind", kind, KINDS)
-    return [name for name, entry in _data_files.registry()["datasets"].items() if kind in (None, entry["kind"])]
+    return [name for name, entry in data_files.registry()["datasets"].items() if kind in (None, entry["kind"])]
 
 
 @dataclass(frozen=True)
@@ -184,7 +181,7 @@ def catalog(kind: str | None = None) -> list[Entry]:
             n_nodes=entry.get("nodes"),
             n_edges=entry.get("edges"),
             n_rows=entry.get("rows"),
-            found=_data_files.whereabouts(entry["files"]),
+            found=data_files.whereabouts(entry["files"]),
         )
         for name in names(kind)
         for entry in [_entry(name)]
@@ -225,11 +222,11 @@ def load(name: str) -> Dataset:
     Graph(900 nodes, 1740 edges, undirected, unweighted)
     """
     entry = _entry(name)
-    files = [_data_files.find(key) for key in entry["files"]]
-    content = _READERS[entry["reader"]](name, entry, files)
+    files = [data_files.find(key) for key in entry["files"]]
+    content = READERS[entry["reader"]](name, entry, files)
     for key, file in zip(entry["files"], files, strict=True):
         # Not changed since they were verified; no more than a look at each.
-        if not _data_files.verify(file, _data_files.registry()["files"][key]):
+        if not data_files.verify(file, data_files.registry()["files"][key]):
             raise ValueError(f"{file} was removed while it was read; load {name!r} again")
     return Dataset(
         name=name,
@@ -257,7 +254,7 @@ def path(name: str) -> Path:
     entry = _entry(name)
     if not entry["files"]:
         raise ValueError(f"`name` must be a data set with files, got {name!r}, which needs none: use load")
-    return _data_files.find(entry["files"][0])
+    return data_files.find(entry["files"][0])
 
 
 def describe(name: str) -> str:
@@ -295,7 +292,7 @@ def describe(name: str) -> str:
 
 
 def _entry(name: Any) -> dict[str, Any]:
-    known = _data_files.registry()["datasets"]
+    known = data_files.registry()["datasets"]
     if not isinstance(name, str):
         raise TypeError(f"`name` must be the name of a data set, got {checks.describe(name)}")
     if name not in known:
@@ -310,7 +307,7 @@ def _entry(name: Any) -> dict[str, Any]:
 
 def _with_inputs(entry: Mapping[str, Any]) -> list[str]:
     """Files of a data set and those that they are made from."""
-    files = _data_files.registry()["files"]
+    files = data_files.registry()["files"]
     keys = list(entry["files"])
     for key in entry["files"]:
         keys += [made_from for made_from in files[key].get("inputs", ()) if made_from not in keys]
@@ -320,12 +317,12 @@ def _with_inputs(entry: Mapping[str, Any]) -> list[str]:
 def _licences(entry: Mapping[str, Any]) -> list[str]:
     if not entry["files"]:
         return ["BSD-3-Clause (networkx)"] if entry["reader"] == "networkx" else ["none needed (generated)"]
-    files = _data_files.registry()["files"]
+    files = data_files.registry()["files"]
     return list(dict.fromkeys(files[key]["licence"] for key in entry["files"]))
 
 
 def _sources(entry: Mapping[str, Any]) -> list[str]:
-    files = _data_files.registry()["files"]
+    files = data_files.registry()["files"]
     return list(dict.fromkeys(files[key]["url"] for key in _with_inputs(entry) if "url" in files[key]))
 
 
@@ -339,7 +336,7 @@ _STORED = {
 
 
 def _file_card(key: str) -> list[str]:
-    entry = _data_files.registry()["files"][key]
+    entry = data_files.registry()["files"][key]
     lines = [f"- `{key}`", f"  - Stored: {_STORED[entry['stored']]}"]
     if "columns" in entry:
         lines[-1] += f" ({', '.join(entry['columns'])})"
@@ -359,202 +356,3 @@ def _file_card(key: str) -> list[str]:
 
 
 # -- readers: what a data set holds besides the facts of the registry ----------------------------------
-
-_Content = dict[str, Any]
-
-
-def _classes(labels: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels as integers, and the labels in the order of these: by number where all are, else by name."""
-    distinct = set(labels)
-    try:
-        ordered = sorted(distinct, key=int)
-    except ValueError:
-        ordered = sorted(distinct)
-    number = {label: position for position, label in enumerate(ordered)}
-    return np.array([number[label] for label in labels], dtype=np.int64), tuple(ordered)
-
-
-def _from_networkx(name: str, entry: Mapping[str, Any], files: list[Path]) -> _Content:
-    import networkx as nx
-
-    if name == "les-miserables":
-        return {"graph": load_graph(nx.les_miserables_graph(), weight="weight")}
-    club = nx.karate_club_graph()
-    targets, classes = _classes([club.nodes[node]["club"] for node in club])
-    return {"graph": load_graph(club), "targets": targets, "extra": {"classes": classes}}
-
-
-def _gml(name: str, entry: Mapping[str, Any], files: list[Path]) -> _Content:
-    network = text_files.read_gml(files[0])
-    graph = load_graph(network, weight=entry.get("weight"))
-    labels = [data.get("gt") for _, data in network.nodes(data=True)]
-    known = np.flatnonzero([label is not None for label in labels])
-    if not known.size:
-        return {"graph": graph}
-    targets, classes = _classes([str(labels[node]) for node in known])
-    return {"graph": graph, "targets": targets, "target_nodes": known, "extra": {"classes": classes}}
-
-
-def _cites(name: str, entry: Mapping[str, Any], files: list[Path]) -> _Content:
-    return {"graph": load_graph(files[0], columns=(1, 0), directed=True)}
-
-
-def _edges(name: str, entry: Mapping[str, Any], files: list[Path]) -> _Content:
-    return {"graph": load_graph(files[0])}
-
-
-def _labelled_edges(name: str, entry: Mapping[str, Any], files: list[Path]) -> _Content:
-    _, rows = _table_cells(files[1], header=True)
-    nodes = [int(row[0]) for row in rows]
-    edges = text_files.read_edge_list(files[0])
-    graph = from_edges(*(np.asarray(edges.nodes)[end] for end in (edges.src, edges.dst)), n_nodes=len(rows))
-    targets, classes = _classes([row[1] for row in rows])
-    return {"graph": graph, "targets": targets[np.argsort(nodes)], "extra": {"classes": classes}}
-
-
-def _cedge(name: str, entry: Mapping[str, Any], files: list[Path]) -> _Content:
-    edges = text_files.read_edge_list(files[0], columns=(1, 2), weight=3)
-    return {"graph": from_edges(edges.src, edges.dst, edges.weight, weight_is="distance")}
-
-
-def _mesh(name: str, entry: Mapping[str, Any], files: list[Path]) -> _Content:
-    return _mesh_content(*meshes.mesh_arrays(files[0]))
-
-
-def _mesh_content(vertices: np.ndarray, faces: np.ndarray) -> _Content:
-    """The face graph of a mesh with the normals as signal."""
-    places, faces = meshes.weld(vertices, faces)
-    vertices = vertices[places]
-    corners = vertices[faces]
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    areas = np.linalg.norm(normals, axis=1, keepdims=True)
-    # A face without area has no direction: its normal is zero.
-    normals = np.divide(normals, areas, out=np.zeros_like(normals), where=areas > 0)
-    return {
-        "graph": from_mesh((vertices, faces)),
-        "targets": normals[:, 2].copy(),
-        "coordinates": corners.mean(axis=1),
-        "extra": {"vertices": vertices, "faces": faces, "normals": normals},
-    }
-
-
-def _san_jose(name: str, entry: Mapping[str, Any], files: list[Path]) -> _Content:
-    _, nodes = _table_cells(files[0], header=True)
-    _, roads = _table_cells(files[1], header=True)
-    header, speeds = _table_cells(files[2], header=True)
-    ends = np.array([row[:2] for row in roads], dtype=np.int64)
-    lengths = np.array([float(row[2]) for row in roads])
-    # Roads have no direction, so two parallel ones add, whichever way they are listed.
-    ends.sort(axis=1)
-    graph = from_edges(ends[:, 0], ends[:, 1], lengths, n_nodes=len(nodes), weight_is="distance")
-    position = {row[2]: int(row[0]) for row in nodes if row[1] == "sensor"}
-    values = np.array([row[1:] for row in speeds], dtype=np.float64)
-    extra = {
-        "speeds": values,
-        "times": tuple(row[0] for row in speeds),
-        "sensors": tuple(header[1:]),
-        "roads": ends,
-        "lengths": lengths,
-    }
-    return {
-        "graph": graph,
-        "targets": values[0],
-        "target_nodes": np.array([position[sensor] for sensor in header[1:]], dtype=np.int64),
-        "coordinates": np.array([[row[4], row[3]] for row in nodes], dtype=np.float64),
-        "extra": extra,
-    }
-
-
-def _pems_bay(name: str, entry: Mapping[str, Any], files: list[Path]) -> _Content:
-    _, sensors = _table_cells(files[1], header=False)
-    edges = text_files.read_edge_list(files[0], weight=2, header=False)
-    assert edges.weight is not None
-    other = edges.src != edges.dst
-    listed = [edges.nodes[end] for end in edges.src[other]], [edges.nodes[end] for end in edges.dst[other]]
-    graph = from_edges(*listed, edges.weight[other], nodes=[int(row[0]) for row in sensors], weight_is="distance")
-    return {"graph": graph, "coordinates": np.array([[row[2], row[1]] for row in sensors], dtype=np.float64)}
-
-
-def _metr_la(name: str, entry: Mapping[str, Any], files: list[Path]) -> _Content:
-    _, rows = _table_cells(files[0], header=False)
-    adjacency = np.array(rows, dtype=np.float64)
-    np.fill_diagonal(adjacency, 0.0)
-    header, speeds = _table_cells(files[1], header=True)
-    _, sensors = _table_cells(files[2], header=True)
-    values = np.array(speeds, dtype=np.float64)
-    return {
-        "graph": Graph(adjacency, nodes=[int(sensor) for sensor in header]),
-        "targets": values[0],
-        "coordinates": np.array([[row[3], row[2]] for row in sensors], dtype=np.float64),
-        "extra": {"speeds": values},
-    }
-
-
-def _table(name: str, entry: Mapping[str, Any], files: list[Path]) -> _Content:
-    columns: list[str] = entry["columns"]
-    _, rows = _table_cells(files[0], header=entry.get("header", False), delimiter=entry.get("delimiter", ","))
-    cells = dict(zip(columns, zip(*rows, strict=True), strict=True))
-    extra: dict[str, Any] = {}
-    labels = cells.pop(entry["target"])
-    if entry["task"] == "classification":
-        targets, extra["classes"] = _classes(list(labels))
-    else:
-        targets = np.array(labels, dtype=np.float64)
-    for dropped in entry["drop"]:
-        del cells[dropped]
-    features = np.empty((len(rows), len(cells)))
-    categories = {}
-    for position, (column, values) in enumerate(cells.items()):
-        try:
-            features[:, position] = [np.nan if value == "NA" else float(value) for value in values]
-        except ValueError:
-            features[:, position], categories[column] = _classes(list(values))
-    extra |= {"columns": tuple(cells), "categories": categories}
-    return {"features": features, "targets": targets, "extra": extra}
-
-
-def _table_cells(path: Path, *, header: bool, delimiter: str | None = ",") -> tuple[list[str], list[list[str]]]:
-    """Header (or nothing) and rows of a table as stripped cells; blank lines are skipped."""
-    text = text_files.read_text(path)
-    if delimiter is None:
-        rows = [line.split() for line in text.split("\n") if line.strip()]
-    else:
-        rows = [
-            [cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row
-        ]
-    return (rows[0], rows[1:]) if header else ([], rows)
-
-
-def _generated(name: str, entry: Mapping[str, Any], files: list[Path]) -> _Content:
-    if name == "generated-grid":
-        position = np.arange(900).reshape(30, 30)
-        src = np.concatenate([position[:, :-1].ravel(), position[:-1].ravel()])
-        dst = np.concatenate([position[:, 1:].ravel(), position[1:].ravel()])
-        return {"graph": from_edges(src, dst), "coordinates": np.argwhere(position >= 0).astype(np.float64)}
-    try:
-        from trimesh import creation
-    except ImportError:
-        raise ImportError(
-            f"the data set {name!r} needs trimesh, which is not installed: pip install 'graphrf[mesh]'"
-        ) from None
-    if name == "generated-icosphere":
-        mesh = creation.icosphere(subdivisions=4)
-    else:
-        mesh = creation.torus(major_radius=2.0, minor_radius=1.0, major_sections=64, minor_sections=32)
-    return _mesh_content(*meshes.mesh_arrays(mesh))
-
-
-_READERS = {
-    "networkx": _from_networkx,
-    "gml": _gml,
-    "cites": _cites,
-    "edges": _edges,
-    "labelled_edges": _labelled_edges,
-    "cedge": _cedge,
-    "mesh": _mesh,
-    "san_jose": _san_jose,
-    "pems_bay": _pems_bay,
-    "metr_la": _metr_la,
-    "table": _table,
-    "generated": _generated,
-}

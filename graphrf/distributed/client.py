@@ -6,7 +6,6 @@ import os
 import tempfile
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -17,6 +16,7 @@ from distributed import Client, Future, default_client, wait
 from distributed.comm import CommClosedError
 
 from graphrf._base import checks
+from graphrf._base.warn import warn
 
 Result = TypeVar("Result")
 
@@ -154,12 +154,11 @@ def settled(
             stuck, halted = client.run_on_scheduler(_state, keys=list(every))
             paused = paused + 1 if halted else 0
             if paused == _SLICES:
-                warnings.warn(
+                warn(
                     f"Dask has paused all workers for {_SLICES * _SLICE} seconds, because their memory is above "
                     "what `distributed.worker.memory.pause` allows (0.8 of the limit): give them more, release "
                     "what is not needed, or start more of them",
                     RuntimeWarning,
-                    stacklevel=2,
                 )
             if stuck:
                 client.cancel([every[key] for key in stuck])
@@ -172,13 +171,12 @@ def warn_of_mapped(client: Client, nbytes: int) -> None:
     if limits and nbytes > _MAPPED_SHARE * min(limits):
         watched = repeated(client, lambda: client.run(_is_watched))
         if any(watched.values()):
-            warnings.warn(
+            warn(
                 f"workers map {nbytes / 2**30:.3g} GiB of the graph, and Dask counts the pages that they read as "
                 f"theirs, of which it allows {min(limits) / 2**30:.3g} GiB: it may pause or kill them, though the "
                 "machine can drop such pages at any time. Start workers with a larger limit, or with "
                 "`distributed.worker.memory.pause` and `distributed.worker.memory.terminate` set to False",
                 RuntimeWarning,
-                stacklevel=3,
             )
 
 

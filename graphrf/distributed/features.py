@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from distributed import Client
 
 from graphrf._base import checks, html
+from graphrf._base.cached import cached_property
 from graphrf._base.memory import available_memory, limit_words
-from graphrf._base.threads import cached_property
 from graphrf.distributed import blocks
 from graphrf.distributed.blocks import Facts, File
 from graphrf.distributed.client import arrays_folder, require_client, workers

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 from distributed import Client, Future
 
+from graphrf._base.cached import cached_property
 from graphrf._base.progress import progress_bar
-from graphrf._base.threads import cached_property
 from graphrf.distributed.blocks import Group, each
 from graphrf.distributed.client import Worker, repeated, settled, workers
 from graphrf.distributed.parcel import Parcel

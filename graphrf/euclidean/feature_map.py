@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from graphrf._base.threads import blas_threads, ordered_map, thread_count
+from graphrf._base.blas import blas_threads
+from graphrf._base.threads import ordered_map, thread_count
 from graphrf.euclidean.tensors import finfo, finite_tensor, is_tensor
 
 _BLOCK_BYTES = 1 << 20

@@ -2,12 +2,12 @@ r"""Filon's rule for the Fourier integral of a spectral density: a kernel approx
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from graphrf._base import checks
+from graphrf._base.warn import warn
 from graphrf.euclidean.frequencies.quadrature import spectral_cutoff
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
 
@@ -208,10 +208,8 @@ def filon_kernel(
     density = spectrum.spectral_density(np.linspace(-end, end, n_nodes)[:, None])
     at_zero = float(filon(density, -end, end, 0.0))
     if abs(at_zero - 1) > 0.01:
-        warnings.warn(
+        warn(
             f"the rule gives k(0) = {at_zero:.3g} in place of 1: {n_nodes} nodes are "
             f"{2 * end / (n_nodes - 1):.3g} apart: raise `n_nodes` or lower `max_frequency`, wide for heavy tails",
-            UserWarning,
-            stacklevel=2,
         )
     return filon(density, -end, end, np.asarray(t, dtype=np.float64) / lengthscale)

@@ -2,11 +2,11 @@ r"""Features of a stationary kernel from a quadrature rule: no randomness, for f
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
+from graphrf._base.warn import warn
 from graphrf.euclidean.cosines import cos_sin_rows
 from graphrf.euclidean.feature_map import FeatureMap
 from graphrf.euclidean.frequencies.draw import DenseFrequencies
@@ -180,12 +180,10 @@ class QuadratureFeatures(FeatureMap):
             both = np.concatenate([self._seen, _range(X)])
             reach = (np.ptp(both, axis=0) / self.lengthscale_).max() if len(both) else 0.0
             if reach >= np.pi / self._step:
-                warnings.warn(
+                warn(
                     f"points reach over {reach:.3g} lengthscales in one coordinate, but nodes {self._step:.3g} "
                     f"apart repeat the kernel from pi/h = {np.pi / self._step:.3g} on: raise `n_nodes`, lower the "
                     f"rule's max_frequency, or take a Gauss rule",
-                    UserWarning,
-                    stacklevel=2,
                 )
         return features
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from graphrf._base import checks
+from graphrf._base.warn import warn
 
 if TYPE_CHECKING:
     from graphrf.features.features import Features
@@ -71,14 +71,11 @@ def modulation(features: Features, kernel: FeatureKernel) -> np.ndarray:
     return kernel.modulation(features.max_length + 1, scale=features._scale)
 
 
-def served_modulation(features: Features, kernel: FeatureKernel, stacklevel: int = 3) -> np.ndarray:
-    """The same, with warnings where features and kernel do not suit each other.
-
-    With the default level warnings point at the caller of the public method that calls this.
-    """
+def served_modulation(features: Features, kernel: FeatureKernel) -> np.ndarray:
+    """The same, with warnings where features and kernel do not suit each other."""
     f = modulation(features, kernel)
     for warning in complaints(features, kernel, f):
-        warnings.warn(warning, stacklevel=stacklevel)
+        warn(warning)
     return f
 
 

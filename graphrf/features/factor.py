@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
+from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
-from graphrf._base.threads import cached_property, ordered_map, thread_count
+from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.loops import step_products
 from graphrf.features.panel_loops import add_panel, multiply_rows, scatter_rows
 from graphrf.features.rows import row_blocks

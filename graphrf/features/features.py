@@ -10,13 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks, html
+from graphrf._base.cached import cached_property
 from graphrf._base.devices import torch_device
 from graphrf._base.memory import require_memory
-from graphrf._base.threads import cached_property, ordered_map, thread_count
+from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features import bounds
 from graphrf.features.bounds import FeatureKernel
-from graphrf.features.bounds import HeavyTailWarning as HeavyTailWarning
-from graphrf.features.bounds import TruncationWarning as TruncationWarning
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.files import ARRAYS, OF_POWERS, RECORD, SETTINGS, read_features, write_features
 from graphrf.features.folder import read_folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,6 +10,8 @@ from scipy.special import ndtri, softmax
 from scipy.stats import qmc
 
 from graphrf._base import checks
+from graphrf._base.blas import linear_algebra
+from graphrf._base.warn import warn
 from graphrf.gp.inference.covariance import SampledRows, SeriesRows
 from graphrf.gp.inference.labels import Labels, checked_labels
 from graphrf.gp.inference.laplace import Curvature, find_mode
@@ -20,10 +21,11 @@ from graphrf.gp.method_choice import SERIES_BUDGET, affordable_training, choose_
 from graphrf.gp.settings import check_latent_scale, checked_prior
 from graphrf.gp.training import likelihood_search
 from graphrf.gp.training.evidence_search import Found, search
-from graphrf.gp.training.fitting import Place, linear_algebra, search_by_samples, search_by_series
-from graphrf.gp.training.gram import Gram, series_length
+from graphrf.gp.training.fitting import Place, search_by_samples, search_by_series
+from graphrf.gp.training.gram import Gram
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.truncation import series_length
 from graphrf.sampling.contract import Sampler
 
 try:
@@ -255,11 +257,10 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         self.converged_ = found.converged and self._mode.converged
         self.residual_ = self._mode.residual
         if not self._mode.converged:
-            warnings.warn(
+            warn(
                 f"the posterior mode was not reached: after {self._mode.iterations} Newton steps the gradient is "
                 f"{self.residual_:.2g} of its first size; fix a smaller `output_scale`",
                 SolverWarning,
-                stacklevel=2,
             )
         return self
 

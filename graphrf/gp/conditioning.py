@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
+from graphrf._base.warn import warn
 from graphrf.gp.inference.covariance import Covariance, Rows, SampledRows, SeriesRows
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import Posterior, RootRows
@@ -16,12 +17,10 @@ from graphrf.gp.inference.solvers import ConjugateGradients, Gradients, nystrom_
 from graphrf.gp.inference.spectral_solver import SpectralGradients, evenly_observed
 from graphrf.gp.method_choice import choose_solver
 from graphrf.gp.progress import CountedRows, Step
-from graphrf.gp.training import sampler_choice
-from graphrf.gp.training.fitting import linear_algebra
-from graphrf.gp.training.gram import series_length
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series import mean_variance
+from graphrf.kernels.truncation import series_length, truncation_error
 from graphrf.sampling.sample import sample_features
 
 # What the cut of the series should lose of sum |f_k|; what it may lose of it unsaid, and at all.
@@ -146,7 +145,7 @@ def condition(
             noise=given.noise, basis=basis, gradients=gradients if solver == "cg" else None,
         )  # fmt: skip
     posterior.coefficients[:1] += given.offset
-    return posterior, sampler_choice.truncation_error(given.kernel, length, scale) / given.mean_variance
+    return posterior, truncation_error(given.kernel, length, scale) / given.mean_variance
 
 
 def _check_share(kernel: Kernel, length: int, scale: float) -> None:
@@ -157,8 +156,6 @@ def _check_share(kernel: Kernel, length: int, scale: float) -> None:
     message = f"{length} terms of the series of {kernel!r} leave out {lost:.2g} of its coefficients' sum: "
     if lost > _AT_ALL:
         raise ValueError(f"{message}shorten the lengthscale of `kernel` (K is nearly constant on components)")
-    warnings.warn(
+    warn(
         f"{message}variances are too small by up to twice that share; shorten the lengthscale of `kernel`",
-        UserWarning,
-        stacklevel=5,
     )

@@ -342,7 +342,7 @@ class ExactGraphGP:
         self._values, self.mean_variance_ = self._spectrum(self.kernel_, self.output_scale_)
         eigenvalues = self._eigen[0]
         unscaled = self.kernel_.spectrum(eigenvalues, self._scale)
-        self.kernel_.warn_of_rounding(self.graph, eigenvalues, unscaled, stacklevel=4)
+        self.kernel_.warn_of_rounding(self.graph, eigenvalues, unscaled)
         self._given = self._conditioned(self._values, self.noise_)
         self.mean_ = float(self._constant[0]) if self._single else self._constant
 

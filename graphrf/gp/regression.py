@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
+from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf.gp.conditioning import Conditions, condition, normaliser
 from graphrf.gp.inference.mean_function import MeanFunction
@@ -18,7 +19,7 @@ from graphrf.gp.progress import node_bar, step_bar
 from graphrf.gp.saved import Saved
 from graphrf.gp.settings import checked_settings, checked_targets
 from graphrf.gp.training.blocks import training_blocks
-from graphrf.gp.training.fitting import Place, Task, linear_algebra, train_by_samples, train_by_series
+from graphrf.gp.training.fitting import Place, Task, train_by_samples, train_by_series
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series import kernel_block

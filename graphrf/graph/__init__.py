@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from graphrf._base import lazy
 
 if TYPE_CHECKING:
+    from graphrf.graph.builders import from_edges as from_edges
+    from graphrf.graph.builders import from_mesh as from_mesh
+    from graphrf.graph.builders import from_points as from_points
     from graphrf.graph.graph import Graph as Graph
-    from graphrf.graph.loaders import from_edges as from_edges
-    from graphrf.graph.loaders import from_mesh as from_mesh
-    from graphrf.graph.loaders import from_points as from_points
     from graphrf.graph.loaders import load_graph as load_graph
     from graphrf.graph.mapped import open_graph as open_graph
     from graphrf.graph.mapped import write_graph as write_graph
@@ -19,7 +19,8 @@ __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
     {
         "graph": "Graph",
-        "loaders": "from_edges from_mesh from_points load_graph",
+        "builders": "from_edges from_mesh from_points",
+        "loaders": "load_graph",
         "mapped": "open_graph write_graph",
     },
 )

@@ -17,7 +17,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from graphrf._base.files.whole import FULL, cannot_write, sync_folder
-from graphrf.graph import folder as _graph_folder
+from graphrf.graph import folder as graph_folder
+from graphrf.graph.csr import canonical, chunks
 from graphrf.graph.folder import ARRAYS, FORMAT, NAMES, RECORD, array_file, arrays_folder
 
 try:
@@ -36,7 +37,7 @@ class Column(NamedTuple):
 
     @classmethod
     def of(cls, array: np.ndarray) -> Column:
-        return cls(array.size, _graph_folder.chunks(array))
+        return cls(array.size, chunks(array))
 
 
 class Writing(NamedTuple):
@@ -63,7 +64,7 @@ def writing(folder: str) -> Iterator[Writing]:
     new = [place for place in (path, *path.parents) if not place.exists()]
     try:
         with _locked(path) as is_locked:
-            begun = Writing(path, _graph_folder.new_version())
+            begun = Writing(path, graph_folder.new_version())
             before = _named_version(path)
             _remove_arrays(path, is_locked)  # what killed writers left, whose room may be needed
             try:
@@ -92,7 +93,7 @@ def _named_version(path: Path) -> str | None:
         return ""
     except (ValueError, TypeError, KeyError, RecursionError, OSError):
         return None
-    return named if _graph_folder.is_version(named) else None
+    return named if graph_folder.is_version(named) else None
 
 
 def _remove_arrays(path: Path, every: bool, *ours: str | None) -> None:
@@ -103,7 +104,7 @@ def _remove_arrays(path: Path, every: bool, *ours: str | None) -> None:
     named = _named_version(path)
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(path)):
-            version = _graph_folder.version_of(entry.name)
+            version = graph_folder.version_of(entry.name)
             if version not in (None, named) and (version in ours or (every and named is not None)):
                 # On Windows, and on some network disks, files stay while they are mapped. Links are left alone.
                 shutil.rmtree(entry.path, ignore_errors=True)
@@ -133,7 +134,7 @@ def _require_ours(path: Path) -> None:
         # What a writer leaves that was killed before there was a record.
         ours = all(
             entry.name == _LOCK
-            or (_graph_folder.version_of(entry.name) is not None and entry.is_dir(follow_symlinks=False))
+            or (graph_folder.version_of(entry.name) is not None and entry.is_dir(follow_symlinks=False))
             for entry in entries
         )
     except (ValueError, RecursionError, OSError):
@@ -219,7 +220,7 @@ def write_folder(
     """
     path, place = folder.path, folder.arrays
     n_entries = columns["indices"].size
-    dtypes = _graph_folder.dtypes(facts["n_nodes"], n_entries)
+    dtypes = graph_folder.dtypes(facts["n_nodes"], n_entries)
     # One digest runs through the arrays; its value after each of them tells which one is damaged.
     digest, digests = hashlib.sha256(), {}
     for name in ARRAYS:
@@ -229,7 +230,7 @@ def write_folder(
             np.lib.format.write_array_header_1_0(file, header)
             for chunk in column.chunks:
                 file.write(np.ascontiguousarray(chunk, dtype=dtype).data)
-                digest.update(_graph_folder.canonical(chunk))
+                digest.update(canonical(chunk))
         digests[name] = digest.hexdigest()
     if names is not None:
         text = json.dumps(names).encode()
@@ -245,13 +246,13 @@ def write_folder(
         "digests": digests,
     }
     with _synced(place / RECORD) as file:
-        file.write(json.dumps(record | {"checksum": _graph_folder.checksum(record)}, indent=1).encode())
+        file.write(json.dumps(record | {"checksum": graph_folder.checksum(record)}, indent=1).encode())
     # After a power cut, too, whatever the record names must be there.
     sync_folder(place)
     sync_folder(path)
     os.replace(place / RECORD, path / RECORD)
     sync_folder(path)
-    return _graph_folder.identity(record)
+    return graph_folder.identity(record)
 
 
 @contextmanager

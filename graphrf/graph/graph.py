@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 import os
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,10 +12,12 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks, html
+from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
-from graphrf._base.threads import cached_property
-from graphrf.graph import folder as _graph_folder
+from graphrf._base.warn import warn
+from graphrf.graph import folder as graph_folder
 from graphrf.graph import folder_writing
+from graphrf.graph.csr import chunks, graph_digest, index_dtype
 
 LAPLACIANS = ("normalized", "combinatorial")
 
@@ -142,7 +143,7 @@ class Graph:
     def is_weighted(self) -> bool:
         """Whether the edges have different weights."""
         data = self._adjacency.data
-        return any(bool((chunk != data[0]).any()) for chunk in _graph_folder.chunks(data))
+        return any(bool((chunk != data[0]).any()) for chunk in chunks(data))
 
     @property
     def _common_weight(self) -> float | None:
@@ -152,7 +153,7 @@ class Graph:
     @cached_property
     def _digest(self) -> str:
         """SHA-256 of the adjacency matrix, by which files know a graph again."""
-        return _graph_folder.graph_digest(self._adjacency)
+        return graph_digest(self._adjacency)
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -277,12 +278,10 @@ class Graph:
                 f"`{argument}` must be positions in [0, {self.n_nodes - 1}], got {int(array[bad][0])}{way_out}"
             )
         if self._ambiguous(nodes, array):
-            warnings.warn(
+            warn(
                 f"`{argument}`: integers are positions, though this graph has integer names too: "
                 "graph.index([...]) turns names into positions; positions in a numpy array are taken without this "
                 "warning",
-                UserWarning,
-                stacklevel=3,
             )
         return array.astype(np.int64)
 
@@ -466,11 +465,11 @@ class Graph:
         >>> grf.open_graph(folder)
         Graph(3 nodes, 3 edges, undirected, unweighted)
         """
-        path = _graph_folder.folder_path(folder)
+        path = graph_folder.folder_path(folder)
         names = None
         if self._names is not None:
             way_out = "make a graph without them, and keep them yourself"
-            names = [_graph_folder.encoded_name(name, way_out) for name in self._names]
+            names = [graph_folder.encoded_name(name, way_out) for name in self._names]
         with folder_writing.writing(path) as place:
             adjacency = self._adjacency
             arrays = (adjacency.indptr, adjacency.indices, adjacency.data, self.degrees)
@@ -481,7 +480,7 @@ class Graph:
                 "directed": self._directed,
                 "weighted": self.is_weighted,
             }
-            folder_writing.write_folder(place, dict(zip(_graph_folder.ARRAYS, columns, strict=True)), facts, names)
+            folder_writing.write_folder(place, dict(zip(graph_folder.ARRAYS, columns, strict=True)), facts, names)
 
     # -- as a Python object ----------------------------------------------------------------------
 
@@ -602,7 +601,7 @@ def _validated(adjacency: Any, directed: bool) -> sp.csr_array:
     csr.eliminate_zeros()
     if not directed:
         csr = _symmetric(csr)
-    narrow = _graph_folder.index_dtype(n_nodes, csr.nnz)
+    narrow = index_dtype(n_nodes, csr.nnz)
     if narrow == np.int32 and csr.indices.dtype != narrow:
         csr = sp.csr_array((csr.data, csr.indices.astype(narrow), csr.indptr.astype(narrow)), shape=csr.shape)
     for array in (csr.data, csr.indices, csr.indptr):

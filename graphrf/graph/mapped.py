@@ -14,9 +14,10 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.progress import progress_bar
-from graphrf.graph import edges as _edges
-from graphrf.graph import folder as _graph_folder
+from graphrf.graph import folder as graph_folder
 from graphrf.graph import folder_writing
+from graphrf.graph.csr import chunks
+from graphrf.graph.edges import checked_positions, checked_weights, host_array
 from graphrf.graph.graph import Graph, _validated_names
 
 # Entries that are sorted together: at most 200 MB of memory.
@@ -82,7 +83,7 @@ def open_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Graph:
     >>> graph.degrees
     array([1., 2., 1.])
     """
-    return _opened(_graph_folder.folder_path(folder), checks.flag("verify", verify))
+    return _opened(graph_folder.folder_path(folder), checks.flag("verify", verify))
 
 
 def write_graph(
@@ -155,7 +156,7 @@ def write_graph(
     >>> grf.write_graph(pathlib.Path(tempfile.mkdtemp(), "ring"), ring)
     Graph(1000 nodes, 1000 edges, undirected, unweighted)
     """
-    path = _graph_folder.folder_path(folder)
+    path = graph_folder.folder_path(folder)
     directed = checks.flag("directed", directed)
     progress = checks.flag("progress", progress)
     if n_nodes is not None:
@@ -184,12 +185,12 @@ def write_graph(
 
 def _opened(folder: str, verify: bool) -> Graph:
     folder = os.path.abspath(folder)
-    record, place, arrays, names = _graph_folder.read_folder(folder, verify)
+    record, place, arrays, names = graph_folder.read_folder(folder, verify)
     if names is not None:
         try:
             names = _validated_names(names, record["n_nodes"])
         except (TypeError, ValueError) as error:
-            raise _graph_folder.fault(place / _graph_folder.NAMES, f"holds wrong names ({error})") from None
+            raise graph_folder.fault(place / graph_folder.NAMES, f"holds wrong names ({error})") from None
     # Set one by one: the constructor would look for the smallest type of all indices.
     adjacency = sp.csr_array((record["n_nodes"], record["n_nodes"]), dtype=np.float64)
     adjacency.indptr, adjacency.indices, adjacency.data = (
@@ -202,7 +203,7 @@ def _opened(folder: str, verify: bool) -> Graph:
         "is_weighted": record["weighted"],
         "_digest": record["digests"]["weights"],
     }
-    again = _reopened, (folder, _graph_folder.identity(record))
+    again = _reopened, (folder, graph_folder.identity(record))
     return Graph._of_valid(adjacency, names, record["directed"], known, again)
 
 
@@ -281,7 +282,7 @@ def _chunk_positions(name: str, values: Any, n_nodes: int | None) -> np.ndarray:
         numeric = array.dtype.kind in "fbc"
         way_out = "convert whole numbers with .astype(int)" if numeric else "graphrf.from_edges takes names"
         raise TypeError(f"`{name}` must hold integer positions, got dtype {array.dtype}; {way_out}")
-    return _edges.checked_positions(name, array, n_nodes).astype(np.uint64)
+    return checked_positions(name, array, n_nodes).astype(np.uint64)
 
 
 def _chunk_weights(number: int, values: Any, n_edges: int) -> np.ndarray:
@@ -291,12 +292,12 @@ def _chunk_weights(number: int, values: Any, n_edges: int) -> np.ndarray:
         raise TypeError(f"`{name}` must hold numbers, got {checks.describe(values)}")
     if array.shape != (n_edges,):
         raise ValueError(f"`{name}` must have shape ({n_edges},), one for each edge, got {array.shape}")
-    return _edges.checked_weights(array, n_edges, "similarity", f"chunk {number}, edge {{}}".format)
+    return checked_weights(array, n_edges, "similarity", f"chunk {number}, edge {{}}".format)
 
 
 def _chunk_array(name: str, values: Any) -> np.ndarray:
     try:
-        return _edges.host_array(values)
+        return host_array(values)
     except ValueError as error:  # ragged lists
         raise ValueError(f"`{name}` must be an array: {error}") from None
 
@@ -489,12 +490,12 @@ def _write(place: folder_writing.Writing, entries: _Entries, rows: _MergedRows, 
     n_nodes, size = rows.degrees.size, int(rows.indptr[-1])
     keys = entries.keys[:size]
     if entries.weights is None:
-        weights: Iterable[np.ndarray] = (np.ones(chunk.size) for chunk in _graph_folder.chunks(keys))
+        weights: Iterable[np.ndarray] = (np.ones(chunk.size) for chunk in chunks(keys))
     else:
-        weights = _graph_folder.chunks(entries.weights[:size])
+        weights = chunks(entries.weights[:size])
     columns = {
         "indptr": folder_writing.Column.of(rows.indptr),
-        "indices": folder_writing.Column(size, (chunk & _COLUMN for chunk in _graph_folder.chunks(keys))),
+        "indices": folder_writing.Column(size, (chunk & _COLUMN for chunk in chunks(keys))),
         "weights": folder_writing.Column(size, weights),
         "degrees": folder_writing.Column.of(rows.degrees),
     }

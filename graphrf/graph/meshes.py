@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.files.foreign import foreign, read_bytes
+from graphrf._base.warn import warn
 from graphrf.graph.text_files import suffix
 
 MESH_SUFFIXES = (".stl", ".ply", ".off", ".obj")
@@ -194,9 +194,8 @@ def cotangent_weights(vertices: np.ndarray, faces: np.ndarray, pairs: np.ndarray
     weights[np.abs(weights) < _RIGHT] = 0.0
     negative = weights < 0
     if negative.any():
-        warnings.warn(
+        warn(
             f"{int(negative.sum())} of {len(weights)} cotangent weights are negative (the least "
             f"{weights.min():.3g}) and were set to zero; weights='inverse_length' has no such case",
-            stacklevel=3,
         )
     return np.maximum(weights, 0.0)

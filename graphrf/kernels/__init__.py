@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from graphrf.kernels.named import Matern as Matern
     from graphrf.kernels.named import PStepRandomWalk as PStepRandomWalk
     from graphrf.kernels.named import RegularizedLaplacian as RegularizedLaplacian
-    from graphrf.kernels.series import SeriesFactor as SeriesFactor
     from graphrf.kernels.series import apply_kernel as apply_kernel
     from graphrf.kernels.series import apply_root as apply_root
     from graphrf.kernels.series import kernel_block as kernel_block
     from graphrf.kernels.series import mean_variance as mean_variance
+    from graphrf.kernels.series_factor import SeriesFactor as SeriesFactor
 
 __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
@@ -30,6 +30,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "named": "Diffusion InverseCosine Matern PStepRandomWalk RegularizedLaplacian",
         "given": "LearnedModulation PowerSeries",
         "factor": "Factor GramFactor",
-        "series": "SeriesFactor apply_kernel apply_root kernel_block mean_variance",
+        "series_factor": "SeriesFactor",
+        "series": "apply_kernel apply_root kernel_block mean_variance",
     },
 )

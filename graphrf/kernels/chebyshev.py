@@ -7,6 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import scipy.fft
 
+# What holds the eigenvalues of W.
+INTERVALS = {"normalized": (-1.0, 1.0), "combinatorial": (0.0, 1.0)}
+
 ROUNDING = float(np.finfo(np.float64).eps)
 
 Function = Callable[[np.ndarray], np.ndarray]

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf._base.threads import cached_property, ordered_map, thread_count
+from graphrf._base.cached import cached_property
+from graphrf._base.threads import ordered_map, thread_count
 from graphrf.kernels.loops import step_rows, sum_polynomials
 
 # Columns summed together: two lines of the cache on graphs whose panels stay in it, one on larger graphs.

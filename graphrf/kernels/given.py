@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.threads import cached_property
-from graphrf.kernels import coefficients as _power_series
+from graphrf._base.cached import cached_property
+from graphrf.kernels.coefficients import dyadic_remainder, poisson, root, square
 from graphrf.kernels.kernel import Kernel
 
 
@@ -105,7 +105,7 @@ class PowerSeries(Kernel):
                 f"got {g[worst]:g} at {x[worst]:.4g}: K would be indefinite"
             )
         f = self._root
-        ratio = _power_series.dyadic_remainder(f)[1] if np.abs(f).max() < 1e100 * f[0] else math.inf
+        ratio = dyadic_remainder(f)[1] if np.abs(f).max() < 1e100 * f[0] else math.inf
         if ratio > 0.9:  # a zero on the unit circle gives 0.71, anything inside it more than 1
             raise ValueError(
                 "`taylor` must have a root series that converges, but its coefficients do not decay (after "
@@ -118,7 +118,7 @@ class PowerSeries(Kernel):
     def _root(self) -> np.ndarray:
         """The first 1024 to 4096 coefficients of the root, on which tails rest (fewer for long series)."""
         length = len(self.coefficients)
-        return _power_series.root(self.coefficients, max(2 * length, min(4096, max(1024, 2**17 // length))))
+        return root(self.coefficients, max(2 * length, min(4096, max(1024, 2**17 // length))))
 
     def _check_scale(self, scale: float) -> None:
         size = float(np.abs(self._values).sum())
@@ -126,13 +126,13 @@ class PowerSeries(Kernel):
             self._check_size((1 if self.given == "taylor" else 2) * math.log(size))
 
     def _taylor(self, n: int, scale: float) -> np.ndarray:
-        values = self._values if self.given == "taylor" else _power_series.square(self._values)
+        values = self._values if self.given == "taylor" else square(self._values)
         return _padded(values, n)
 
     def _modulation(self, n: int, scale: float) -> np.ndarray:
         if self.given == "modulation":
             return _padded(self._values, n)
-        return self._root[:n].copy() if n <= self._root.size else _power_series.root(self.coefficients, n)
+        return self._root[:n].copy() if n <= self._root.size else root(self.coefficients, n)
 
     def _jacobian(self, n: int, scale: float) -> np.ndarray:
         return np.zeros((n, 0))
@@ -140,7 +140,7 @@ class PowerSeries(Kernel):
     def _tail(self, length: int, scale: float) -> float:
         if self.given == "modulation":
             return float(np.abs(self._values[length + 1 :]).sum())
-        remainder, ratio = _power_series.dyadic_remainder(self._root)
+        remainder, ratio = dyadic_remainder(self._root)
         if length < self._root.size:
             return float(np.abs(self._root[length + 1 :]).sum()) + remainder
         return remainder * ratio ** math.log2((length + 1) / self._root.size)
@@ -187,7 +187,7 @@ class LearnedModulation(Kernel):
         length = checks.integer("max_length", self.max_length, low=0)
         object.__setattr__(self, "max_length", length)
         if self.values is None:
-            values = tuple(_power_series.poisson(length + 1, 1.0).tolist())
+            values = tuple(poisson(length + 1, 1.0).tolist())
         else:
             values = tuple(float(value) for value in _coefficients("values", self.values))
         if len(values) != length + 1:
@@ -223,7 +223,7 @@ class LearnedModulation(Kernel):
             self._check_size(2 * math.log(size))
 
     def _taylor(self, n: int, scale: float) -> np.ndarray:
-        return _padded(_power_series.square(np.array(self.values)), n)
+        return _padded(square(np.array(self.values)), n)
 
     def _modulation(self, n: int, scale: float) -> np.ndarray:
         return _padded(np.array(self.values), n)

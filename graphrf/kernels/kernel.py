@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -13,6 +12,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
+from graphrf._base.warn import warn
 from graphrf.graph.graph import LAPLACIANS, Graph, require_graph
 
 _LARGEST_DENSE = 20_000
@@ -221,12 +221,12 @@ class Kernel:
         eigenvalues = cleaned_eigenvalues(eigenvalues, graph, self.laplacian)
         function = self._root_spectrum if root else self._spectrum
         values = self._finite(function, eigenvalues, scale)
-        self.warn_of_rounding(graph, eigenvalues, values, root=root, stacklevel=4)
+        self.warn_of_rounding(graph, eigenvalues, values, root=root)
         product = (vectors * values) @ vectors.T
         return np.asarray(0.5 * (product + product.T))
 
     def warn_of_rounding(
-        self, graph: Graph, eigenvalues: np.ndarray, values: np.ndarray, *, root: bool = False, stacklevel: int = 3
+        self, graph: Graph, eigenvalues: np.ndarray, values: np.ndarray, *, root: bool = False
     ) -> None:
         """Warn where rounding of the decomposition moves g(L), or F, by more than a millionth of its norm.
 
@@ -247,12 +247,10 @@ class Kernel:
         lost = max(moved.max(initial=0.0), np.abs(above - below).max(initial=0.0))
         size = float(np.abs(values).max())
         if lost > _UNSAID * size:
-            warnings.warn(
+            warn(
                 f"the eigenvalues of this graph's Laplacian are known to {rounding:.1g} only, where {self!r} is "
                 f"so steep that its matrix may be off by {lost / size if lost < size else 1:.1g} of its norm; "
                 "shorten the lengthscale, or bring the weights closer together",
-                UserWarning,
-                stacklevel=stacklevel,
             )
 
     # -- as a Python object ----------------------------------------------------------------------

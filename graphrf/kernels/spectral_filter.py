@@ -6,11 +6,8 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.graph.graph import LAPLACIANS, Graph
-from graphrf.kernels.chebyshev import Function, chebyshev_coefficients
+from graphrf.kernels.chebyshev import INTERVALS, Function, chebyshev_coefficients
 from graphrf.kernels.chebyshev_sums import Expansion, doubled_matrix
-
-# What holds the eigenvalues of W.
-INTERVALS = {"normalized": (-1.0, 1.0), "combinatorial": (0.0, 1.0)}
 
 
 class SpectralFilter:

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh_tridiagonal
 
-from graphrf._base.threads import blas_threads
+from graphrf._base.blas import blas_threads
 from graphrf.graph.graph import Graph
 
 # Up to here all eigenvalues take a few seconds at most.

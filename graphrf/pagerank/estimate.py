@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from graphrf._base import checks
 from graphrf._base.devices import engine_device
 from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map, thread_count
+from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.problem import each, pose, walks_halt
 from graphrf.pagerank.result import PageRankResult, expected_l1_error
@@ -222,11 +222,9 @@ def pagerank(
             bar.update()
     result = _result(graph, p_halt, estimates, several is not None, seed, estimator, coupling, exact_steps)
     if tol is not None and (reached := float(np.max([estimate.l1_error for estimate in estimates]))) > tol:
-        warnings.warn(
+        warn(
             f"{_MAX_WALKS} walks a source reached an L1 error of {reached:.2g}, not tol={tol:g}; "
             "power_iteration reaches any",
-            UserWarning,
-            stacklevel=2,
         )
     return result
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import thread_count
+from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.pace import Pace
 from graphrf.pagerank.problem import Problem, distribution, each, pose
@@ -136,12 +136,10 @@ def power_iteration(
         n_threads=n_threads,
     )
     if not result.converged:
-        warnings.warn(
+        warn(
             f"power iteration reached an error below {result.error_bound:.2g} after {result.iterations} "
             f"iterations, not tol={tol:g}; raise `max_iter`, or `tol` where it is below 9e-16 / p_halt, which is "
             "rounding",
-            UserWarning,
-            stacklevel=2,
         )
     return result
 

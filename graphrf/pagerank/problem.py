@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf._base.threads import cached_property
+from graphrf._base.cached import cached_property
 from graphrf.graph.graph import Graph, is_integer, require_graph
 
 # Below this a round or a push moves so little that queries would take hours.

@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit, uint64
 
 from graphrf.pagerank.touched import FEWEST_ROWS, append, begin, clear, grown, new_table, place_of
-from graphrf.sampling.walks.loops import neighbour
 from graphrf.sampling.walks.philox import Use, philox, unit
+from graphrf.sampling.walks.transitions import neighbour
 
 # Independent batches of walks behind each standard error.
 N_BATCHES = 16

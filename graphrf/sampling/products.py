@@ -286,12 +286,9 @@ class ProductFeatures:
     # -- inside ----------------------------------------------------------------------------------
 
     def _matrices(self, kernel: Kernel) -> tuple[sp.csr_array, ...]:
-        """The factors' matrices; warnings point at the caller of the public method that calls this."""
+        """The factors' matrices."""
         root = require_kernel(kernel).root(self.n_factors)
-        matrices = []
-        for factor in self.factors:  # a comprehension may have a frame of its own
-            matrices.append(factor.matrix_from_modulation(served_modulation(factor, root, stacklevel=4)))  # noqa: PERF401
-        return tuple(matrices)
+        return tuple(factor.matrix_from_modulation(served_modulation(factor, root)) for factor in self.factors)
 
     def _checked_other(self, other: Any) -> ProductFeatures:
         if not isinstance(other, ProductFeatures):

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from graphrf._base import lazy
 
 if TYPE_CHECKING:
-    from graphrf.transforms.diffusion import AddRandomFeatures as AddRandomFeatures
-    from graphrf.transforms.diffusion import AddReturnProbabilities as AddReturnProbabilities
     from graphrf.transforms.diffusion import GRFDiffusion as GRFDiffusion
     from graphrf.transforms.diffusion import PersonalizedPageRank as PersonalizedPageRank
+    from graphrf.transforms.encodings import AddRandomFeatures as AddRandomFeatures
+    from graphrf.transforms.encodings import AddReturnProbabilities as AddReturnProbabilities
 
 __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
     {
-        "diffusion": "GRFDiffusion PersonalizedPageRank AddRandomFeatures AddReturnProbabilities",
+        "diffusion": "GRFDiffusion PersonalizedPageRank",
+        "encodings": "AddRandomFeatures AddReturnProbabilities",
     },
     extra="pyg",
 )

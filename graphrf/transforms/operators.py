@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base.threads import ordered_map, thread_count
+from graphrf._base.warn import warn
 from graphrf.features.bounds import HEAVY, HeavyTailWarning, TruncationWarning
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -81,19 +80,17 @@ def _warn_of_mismatch(kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, surv
     n = min(survival.size, alpha.size)
     left = float(tails[n]) if n < tails.size else 0.0
     if left > _MUCH:
-        warnings.warn(
+        warn(
             f"the sampler ends after {n - 1} steps, where {left:.2g} of the series of {kernel!r} is left: rows of "
             "the diffusion lack that much; pass a `sampler` with a larger max_length, or a shorter kernel",
             TruncationWarning,
-            stacklevel=4,
         )
     heavy, plain = float(np.sum(alpha[:n] ** 2 / survival[:n])), float(np.sum(alpha[:n] ** 2))
     if heavy > HEAVY * plain:
-        warnings.warn(
+        warn(
             f"these walks end too early for {kernel!r}: sum alpha_r^2 / S(r) = {heavy:.3g} against {plain:.3g} "
             "without termination; pass a `sampler` with a smaller p_halt, or none",
             HeavyTailWarning,
-            stacklevel=4,
         )
 
 

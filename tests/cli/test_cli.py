@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import graphrf
 from graphrf.cli import app
 from graphrf.cli.options.messages import plain_messages
-from graphrf.datasets import files as _data_files
+from graphrf.datasets import files as data_files
 
 TINY = ["--walks", "8", "--repeats", "4", "--seed", "1"]
 # Elements of HTML that are never closed.
@@ -44,8 +44,8 @@ def demo_run(tmp_path_factory):
 @pytest.fixture
 def offline(monkeypatch, tmp_path):
     """No data folder, an empty cache, and no network."""
-    monkeypatch.delenv(_data_files.DATA_VARIABLE, raising=False)
-    monkeypatch.setenv(_data_files.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.delenv(data_files.DATA_VARIABLE, raising=False)
+    monkeypatch.setenv(data_files.CACHE_VARIABLE, str(tmp_path / "cache"))
     for variable in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
@@ -242,7 +242,7 @@ def test_datasets_lists_every_name_with_its_size_and_whereabouts(offline):
 def test_datasets_sees_files_in_the_data_folder(offline, monkeypatch, tmp_path):
     (tmp_path / "graphs").mkdir()
     (tmp_path / "graphs" / "dolphins.gml").write_text("graph []")
-    monkeypatch.setenv(_data_files.DATA_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(data_files.DATA_VARIABLE, str(tmp_path))
     assert re.search(r"dolphins .* data folder", invoke("datasets").stdout)
     assert re.search(r"polbooks .* to fetch", invoke("datasets").stdout)
 

@@ -24,12 +24,13 @@ import numpy as np
 import pytest
 
 from graphrf import datasets
-from graphrf.datasets import files as _data_files
-from graphrf.datasets import sets
-from graphrf.graph.loaders import from_mesh, load_graph
+from graphrf.datasets import files as data_files
+from graphrf.datasets import readers
+from graphrf.graph.builders import from_mesh
+from graphrf.graph.loaders import load_graph
 from tests.support.real_data import DATA, needs_data
 
-REGISTRY = _data_files.registry()
+REGISTRY = data_files.registry()
 HAS_TRIMESH = importlib.util.find_spec("trimesh") is not None
 
 
@@ -259,8 +260,8 @@ def small(monkeypatch, tmp_path, publisher) -> dict:
             )
         },
     }
-    monkeypatch.setattr(_data_files, "registry", lambda: registry)
-    monkeypatch.setattr(_data_files, "_verified", set())
+    monkeypatch.setattr(data_files, "registry", lambda: registry)
+    monkeypatch.setattr(data_files, "_verified", set())
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("GRAPHRF_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("GRAPHRF_DATA_DIR", raising=False)
@@ -410,12 +411,12 @@ def test_a_file_that_changes_while_it_is_read_is_refused(small, tmp_path, monkey
         datasets.load("plain")  # fetched again where it was damaged
 
         def changed_before(name, entry, files, fault=fault):
-            content = sets._gml(name, entry, files)
+            content = readers._gml(name, entry, files)
             fault()
             return content
 
         with monkeypatch.context() as patched:
-            patched.setitem(sets._READERS, "gml", changed_before)
+            patched.setitem(readers.READERS, "gml", changed_before)
             with pytest.raises(ValueError, match=message):
                 datasets.load("plain")
     assert datasets.load("plain").graph.n_edges == 1
@@ -443,7 +444,7 @@ def test_a_changed_archive_or_table_is_refused(small, publisher, tmp_path):
 def test_no_file_lies_outside_its_folder(small, tmp_path, key):
     small["files"][key] = small["files"]["graphs/plain.gml"]
     with pytest.raises(ValueError, match="does not lie inside the data folder"):
-        _data_files.find(key)
+        data_files.find(key)
     assert files_below(tmp_path) == []
 
 
@@ -455,7 +456,7 @@ def test_a_data_folder_that_is_none_is_refused(small, monkeypatch, tmp_path):
 
 def test_the_default_cache_is_the_users(monkeypatch):
     monkeypatch.delenv("GRAPHRF_CACHE_DIR", raising=False)
-    assert _data_files.cache_folder().name == "graphrf"
+    assert data_files.cache_folder().name == "graphrf"
 
 
 # -- San Jose from its published parts -----------------------------------------------------------------
@@ -479,7 +480,7 @@ SAN_JOSE = {
 
 
 def test_sensors_cut_their_road_along_the_direction_of_its_line():
-    made = _data_files.san_jose({**SAN_JOSE, "lines.shp": polylines([(1.0, 0.0), (1.0, 0.0)])})
+    made = data_files.san_jose({**SAN_JOSE, "lines.shp": polylines([(1.0, 0.0), (1.0, 0.0)])})
     # The first line runs from the second junction to the first, against E.csv.
     assert made["edges.csv"] == (b"source,target,length_m,road\n1,4,20.0,0\n4,3,50.0,0\n3,0,30.0,0\n1,2,50.0,1\n")
     assert made["nodes.csv"].startswith(b"node,kind,sensor_id,lat,lon\n0,junction,,0.0,0.0\n")
@@ -490,14 +491,14 @@ def test_sensors_cut_their_road_along_the_direction_of_its_line():
 @pytest.mark.parametrize("shapefile", [polylines([(0, 0)])[:-120], b"\0" * 100 + b"\0" * 80, b"\0" * 104])
 def test_a_damaged_shapefile_is_refused(shapefile):
     with pytest.raises(ValueError, match=r"lines\.shp"):
-        _data_files.san_jose({**SAN_JOSE, "lines.shp": shapefile})
+        data_files.san_jose({**SAN_JOSE, "lines.shp": shapefile})
 
 
 @needs_data
 def test_the_stored_san_jose_files_are_made_byte_for_byte(monkeypatch, tmp_path, publisher):
     """With lines that start where the stored edges say: lines.shp itself is not in a data folder."""
     base = "traffic/san_jose"
-    stored = {name: _data_files.find(f"{base}/{name}").read_bytes() for name in ("nodes.csv", "edges.csv")}
+    stored = {name: data_files.find(f"{base}/{name}").read_bytes() for name in ("nodes.csv", "edges.csv")}
     first: dict[int, int] = {}
     for line in stored["edges.csv"].decode().splitlines()[1:]:
         source, _, _, road = line.split(",")
@@ -507,9 +508,9 @@ def test_the_stored_san_jose_files_are_made_byte_for_byte(monkeypatch, tmp_path,
     registry = copy.deepcopy(REGISTRY)
     for name in (*SAN_JOSE, "lines.shp"):
         key = f"{base}/source/{name}"
-        publisher.content[f"/{name}"] = shapefile if name == "lines.shp" else _data_files.find(key).read_bytes()
+        publisher.content[f"/{name}"] = shapefile if name == "lines.shp" else data_files.find(key).read_bytes()
         registry["files"][key]["url"] = f"{publisher.url}/{name}"
-    monkeypatch.setattr(_data_files, "registry", lambda: registry)
+    monkeypatch.setattr(data_files, "registry", lambda: registry)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("GRAPHRF_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("GRAPHRF_DATA_DIR")

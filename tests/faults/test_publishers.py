@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from graphrf.datasets import files as _data_files
+from graphrf.datasets import files as data_files
 from tests.support.bounds import within
 
 CONTENT = bytes(range(256)) * 40
@@ -120,11 +120,11 @@ def files(monkeypatch, tmp_path, publisher) -> dict:
     for key, entry in entries.items():
         entry["url"] = f"{publisher.url}/{key}"
         publisher.answers[f"/{key}"] = sends(GOOD[key])
-    monkeypatch.setattr(_data_files, "registry", lambda: {"files": entries})
-    monkeypatch.setattr(_data_files, "_verified", set())
-    monkeypatch.setattr(_data_files, "TIMEOUT", 0.3)
-    monkeypatch.setattr(_data_files, "LONGEST", 1.0)
-    monkeypatch.setattr(_data_files, "MOST", SMALL_MOST)
+    monkeypatch.setattr(data_files, "registry", lambda: {"files": entries})
+    monkeypatch.setattr(data_files, "_verified", set())
+    monkeypatch.setattr(data_files, "TIMEOUT", 0.3)
+    monkeypatch.setattr(data_files, "LONGEST", 1.0)
+    monkeypatch.setattr(data_files, "MOST", SMALL_MOST)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("GRAPHRF_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("GRAPHRF_DATA_DIR", raising=False)
@@ -221,14 +221,14 @@ def test_a_publisher_who_fails_leaves_nothing_and_the_next_call_recovers(files, 
         publisher.answers[f"/{key}"] = CONNECTIONS[fault]
         publisher.answers["/plain"] = CONNECTIONS[fault]
         with within(30, 2000), pytest.raises((ConnectionError, ValueError)) as caught:
-            _data_files.find(key)
+            data_files.find(key)
         assert str(tmp_path / "cache" / key) in str(caught.value)
         assert "GRAPHRF_DATA_DIR" in str(caught.value)
         if fault != "a wrong length":  # nothing then, which is not what was published
             assert isinstance(caught.value, ConnectionError)
         assert stored(tmp_path) == []
         publisher.answers[f"/{key}"] = sends(GOOD[key])
-        assert _data_files.find(key).is_file()
+        assert data_files.find(key).is_file()
         (tmp_path / "cache" / key).unlink()
 
 
@@ -322,7 +322,7 @@ def test_a_file_that_has_moved_is_fetched_from_where_it_is(files, publisher):
     publisher.answers["/plain"] = moved
     publisher.answers["/there?a=1"] = redirects(f"{publisher.url}/last")
     publisher.answers["/last"] = sends(CONTENT, ("Content-Encoding", "identity"))
-    assert _data_files.find("plain").read_bytes() == CONTENT
+    assert data_files.find("plain").read_bytes() == CONTENT
     assert asked == ["identity"]
 
 
@@ -337,7 +337,7 @@ def chunks(request: BaseHTTPRequestHandler) -> None:
 
 def test_contents_in_chunks_are_whole(files, publisher):
     publisher.answers["/plain"] = chunks
-    assert _data_files.find("plain").read_bytes() == CONTENT
+    assert data_files.find("plain").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("case", CONTENTS)
@@ -345,16 +345,16 @@ def test_another_content_is_refused_within_bounds_and_the_next_call_recovers(fil
     key, answer, message = CONTENTS[case]
     publisher.answers[f"/{key}"] = answer
     with within(30, 2000), pytest.raises((ValueError, ConnectionError), match=message) as caught:
-        _data_files.find(key)
+        data_files.find(key)
     assert str(tmp_path / "cache" / key) in str(caught.value)
     assert "GRAPHRF_DATA_DIR" in str(caught.value)
     assert stored(tmp_path) == []
     publisher.answers[f"/{key}"] = sends(GOOD[key])
-    assert _data_files.find(key).is_file()
+    assert data_files.find(key).is_file()
 
 
 def test_any_flipped_bit_of_what_is_sent_or_stored_is_noticed(files, publisher, tmp_path):
-    good = {key: _data_files.find(key).read_bytes() for key in ("sized", "gzip", "zip")}
+    good = {key: data_files.find(key).read_bytes() for key in ("sized", "gzip", "zip")}
     for key, content in good.items():
         path = tmp_path / "cache" / key
         for position in range(0, len(content), max(len(content) // 20, 1)):
@@ -364,16 +364,16 @@ def test_any_flipped_bit_of_what_is_sent_or_stored_is_noticed(files, publisher, 
             path.write_bytes(damaged)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # as if nothing had happened
             asked = publisher.asked[f"/{key}"]
-            found = _data_files.find(key).read_bytes()
+            found = data_files.find(key).read_bytes()
             # A bit of a gzip header may be another one: what counts is what the file holds.
             same = key == "gzip" and found == bytes(damaged) and gzip.decompress(found) == CONTENT
             assert found == content or same
             assert publisher.asked[f"/{key}"] == asked + (not same)
         for end in (0, 1, len(content) // 2, len(content) - 1):
             path.write_bytes(content[:end])
-            assert _data_files.find(key).read_bytes() == content
+            assert data_files.find(key).read_bytes() == content
         path.write_bytes(content * 2)
-        assert _data_files.find(key).read_bytes() == content or key == "gzip"
+        assert data_files.find(key).read_bytes() == content or key == "gzip"
 
 
 def test_files_and_bombs_in_the_cache_are_read_within_bounds(files, publisher, tmp_path):
@@ -381,13 +381,13 @@ def test_files_and_bombs_in_the_cache_are_read_within_bounds(files, publisher, t
     path.parent.mkdir()
     with within(30, 500):
         path.write_bytes(bomb(100_000_000))
-        assert gzip.decompress(_data_files.find("gzip").read_bytes()) == CONTENT
+        assert gzip.decompress(data_files.find("gzip").read_bytes()) == CONTENT
         with path.open("wb") as file:
             file.truncate(10**10)
-        assert gzip.decompress(_data_files.find("gzip").read_bytes()) == CONTENT
+        assert gzip.decompress(data_files.find("gzip").read_bytes()) == CONTENT
         with (tmp_path / "cache" / "plain").open("wb") as file:
             file.truncate(10**10)
-        assert _data_files.find("plain").read_bytes() == CONTENT
+        assert data_files.find("plain").read_bytes() == CONTENT
 
 
 def test_what_is_no_file_in_the_data_folder_is_refused_a_link_to_nothing_is_none(files, tmp_path, monkeypatch):
@@ -398,8 +398,8 @@ def test_what_is_no_file_in_the_data_folder_is_refused_a_link_to_nothing_is_none
     monkeypatch.setenv("GRAPHRF_DATA_DIR", str(folder))
     for key in ("plain", "zip"):
         with pytest.raises(ValueError, match="must be a plain file, and is none; remove it"):
-            _data_files.find(key)
-    assert _data_files.find("sized") == tmp_path / "cache" / "sized"
+            data_files.find(key)
+    assert data_files.find("sized") == tmp_path / "cache" / "sized"
 
 
 def test_what_is_no_file_in_the_cache_says_so_or_is_replaced(files, tmp_path):
@@ -408,10 +408,10 @@ def test_what_is_no_file_in_the_cache_says_so_or_is_replaced(files, tmp_path):
     with pytest.raises(
         ValueError, match=r"plain was fetched, but cannot be stored at .*; remove it, or set GRAPHRF_C"
     ):
-        _data_files.find("plain")
+        data_files.find("plain")
     (cache / "plain").rmdir()
     (cache / "plain").symlink_to(tmp_path / "absent")
-    assert _data_files.find("plain").read_bytes() == CONTENT
+    assert data_files.find("plain").read_bytes() == CONTENT
     assert not (tmp_path / "absent").exists()
 
 
@@ -419,15 +419,15 @@ def test_a_cache_that_can_be_none_is_said_so_before_anything_is_fetched(files, p
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("GRAPHRF_CACHE_DIR", str(tmp_path / "file"))
     with pytest.raises(ValueError, match=r"the cache must be a folder, got .*; set GRAPHRF_CACHE_DIR to one"):
-        _data_files.find("plain")
+        data_files.find("plain")
     monkeypatch.setenv("GRAPHRF_CACHE_DIR", "~nobody-of-this-name/cache")
     with pytest.raises(ValueError, match=r"GRAPHRF_CACHE_DIR must name a folder, got .*no such home folder"):
-        _data_files.find("plain")
+        data_files.find("plain")
     monkeypatch.delenv("GRAPHRF_CACHE_DIR")
     monkeypatch.setattr("pooch.os_cache", lambda name: Path("~/.cache") / name)  # as without HOME and an account
     with pytest.raises(ValueError, match="there is no home folder for the cache; set GRAPHRF_CACHE_DIR"):
-        _data_files.find("plain")
-    assert _data_files.whereabouts(["plain"]) == "to fetch"
+        data_files.find("plain")
+    assert data_files.whereabouts(["plain"]) == "to fetch"
     assert not publisher.asked
 
 
@@ -452,31 +452,31 @@ def test_what_was_fetched_before_a_connection_was_cut_is_kept(files, publisher, 
             "sha256": sha256(content),
             "inputs": [f"source/{input}" for input in (*names, "unknown")],
         }
-    monkeypatch.setattr(_data_files, "san_jose", lambda inputs: {"x": b"".join(inputs.values()), "y": b"y"})
+    monkeypatch.setattr(data_files, "san_jose", lambda inputs: {"x": b"".join(inputs.values()), "y": b"y"})
     for broken in (*names, "unknown"):
         publisher.answers[f"/{broken}"] = cut
         with pytest.raises(ConnectionError, match=f"source/{broken} is not on this machine"):
-            _data_files.find("source/x")
+            data_files.find("source/x")
         publisher.answers[f"/{broken}"] = sends(broken.encode())
-    assert _data_files.find("source/x").read_bytes() == made["x"]
-    assert _data_files.find("source/y").read_bytes() == made["y"]
+    assert data_files.find("source/x").read_bytes() == made["x"]
+    assert data_files.find("source/y").read_bytes() == made["y"]
     # Each is asked for when it is cut, and once more. None is asked for again that was whole.
     assert publisher.asked == dict.fromkeys([f"/{name}" for name in (*names, "unknown")], 2)
     (tmp_path / "cache" / "source" / "y").unlink()
-    _data_files.find("source/y")
+    data_files.find("source/y")
     assert publisher.asked["/unknown"] == 3  # without a checksum it is not kept
     assert publisher.asked["/a"] == 2
 
 
 FETCH = """
 import sys
-from graphrf.datasets import files as _data_files
-_data_files.registry = lambda: {"files": {"folder/file": {
+from graphrf.datasets import files as data_files
+data_files.registry = lambda: {"files": {"folder/file": {
     "sha256": sys.argv[2], "stored": "identity", "licence": "-", "url": sys.argv[1]}}}
 for turn in range(int(sys.argv[3])):
     sys.stdin.readline()
-    _data_files._verified.clear()
-    content = _data_files.find("folder/file").read_bytes()
+    data_files._verified.clear()
+    content = data_files.find("folder/file").read_bytes()
     print(len(content), flush=True)
 """
 
@@ -517,7 +517,7 @@ def test_no_key_leads_out_of_the_cache(files, publisher, tmp_path):
             for third in parts:
                 key = "/".join((first, second, third))
                 try:
-                    path = _data_files._inside(tmp_path, key)
+                    path = data_files._inside(tmp_path, key)
                 except ValueError:
                     continue
                 assert os.path.commonpath([tmp_path, os.path.realpath(path)]) == str(tmp_path)
@@ -526,6 +526,6 @@ def test_no_key_leads_out_of_the_cache(files, publisher, tmp_path):
     for key in ("../x", "/x", "a/../../x", "a\0b", "..\\x", "C:/x", "", "."):
         files[key] = files["plain"]
         with pytest.raises(ValueError, match="does not lie inside the data folder"):
-            _data_files.find(key)
+            data_files.find(key)
     assert stored(tmp_path) == []
     assert not publisher.asked

@@ -21,8 +21,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphrf.graph.builders import from_mesh
 from graphrf.graph.graph import Graph
-from graphrf.graph.loaders import from_mesh, load_graph
+from graphrf.graph.loaders import load_graph
 from tests.support.bounds import within
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bounds on time and memory are those of Linux")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrf.datasets import files, sets
+from graphrf.datasets import files, readers, sets
 from graphrf.datasets import registry as _registry
 from graphrf.datasets.registry import parsed_registry
 from tests.support.bounds import within
@@ -38,7 +38,7 @@ PART = _part()
 
 
 def _require_safe(registry) -> None:
-    """What `_data_files` and `datasets` do with a registry neither leaves the folder nor fetches openly."""
+    """What `data_files` and `datasets` do with a registry neither leaves the folder nor fetches openly."""
     for key, entry in registry["files"].items():
         for path in (PurePosixPath(key), PureWindowsPath(key)):
             assert not path.is_absolute()
@@ -52,7 +52,7 @@ def _require_safe(registry) -> None:
             assert urlsplit(entry["url"]).username is None
         assert "size" not in entry or 0 < entry["size"] <= 2**30
     for entry in registry["datasets"].values():
-        assert entry["reader"] in sets._READERS
+        assert entry["reader"] in readers.READERS
         assert all("sha256" in registry["files"][key] for key in entry["files"])
         assert isinstance(entry["description"], str)
 
@@ -83,7 +83,7 @@ def test_registries_with_other_bytes_are_refused_or_safe(seed):
 def test_the_shipped_registry_passes_whole():
     assert parsed_registry(SHIPPED) == json.loads(SHIPPED) == files.registry()
     assert not _refused(json.dumps(PART))
-    assert set(_registry._READERS) == set(sets._READERS)
+    assert set(_registry._READERS) == set(readers.READERS)
     assert set(_registry._KINDS) == set(sets.KINDS)
 
 

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.graph import folder as _graph_folder
+from graphrf.graph import csr as graph_csr
+from graphrf.graph import folder as graph_folder
 from graphrf.graph import folder_writing
 from graphrf.pagerank import local
 
@@ -187,7 +188,7 @@ def test_without_locks_a_graph_of_another_writer_is_not_returned(tmp_path, monke
 def test_a_reader_never_mixes_two_graphs(tmp_path, monkeypatch, overwritten):
     graphs = (OLD, grf.Graph(OLD.adjacency * 2.0, nodes=["x", "y", "z"]))
     graphs[0].save(tmp_path)
-    mapped_array, written = _graph_folder._mapped, []
+    mapped_array, written = graph_folder._mapped, []
 
     def write_between(file, *arguments):
         array = mapped_array(file, *arguments)
@@ -196,7 +197,7 @@ def test_a_reader_never_mixes_two_graphs(tmp_path, monkeypatch, overwritten):
             written[-1].save(tmp_path)
         return array
 
-    monkeypatch.setattr(_graph_folder, "_mapped", write_between)
+    monkeypatch.setattr(graph_folder, "_mapped", write_between)
     if overwritten < 100:
         assert _same(grf.open_graph(tmp_path), written[-1])
         assert len(written) == overwritten
@@ -207,14 +208,14 @@ def test_a_reader_never_mixes_two_graphs(tmp_path, monkeypatch, overwritten):
 
 def test_a_reader_that_has_opened_all_files_keeps_the_graph_that_is_written_over(tmp_path, monkeypatch):
     OLD.save(tmp_path)
-    read_names = _graph_folder._read_names
+    read_names = graph_folder._read_names
 
     def write_after(*arguments):
         names = read_names(*arguments)
         NEW.save(tmp_path)
         return names
 
-    monkeypatch.setattr(_graph_folder, "_read_names", write_after)
+    monkeypatch.setattr(graph_folder, "_read_names", write_after)
     assert _same(grf.open_graph(tmp_path), OLD)
     assert _same(grf.open_graph(tmp_path), NEW)
 
@@ -484,7 +485,7 @@ def _forge(folder, arrays=None, record=None, names=None):
     digest, digests = hashlib.sha256(), {}
     for name, array in arrays.items():
         np.save(place / f"{name}.npy", array)
-        digest.update(_graph_folder.canonical(array) if array.dtype.kind in "iufb" else b"")
+        digest.update(graph_csr.canonical(array) if array.dtype.kind in "iufb" else b"")
         digests[name] = digest.hexdigest()
     if names is not None:
         text = names if isinstance(names, bytes) else json.dumps(names).encode()
@@ -691,7 +692,7 @@ VALUES = {
 @pytest.mark.parametrize("case", VALUES)
 @pytest.mark.parametrize("chunk", [1, 2, 100])
 def test_values_that_no_writer_writes_are_refused(tmp_path, monkeypatch, case, chunk):
-    monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
+    monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
     arrays, record, file, match = VALUES[case]
     _forge(tmp_path / "graph", arrays, record)
     _require_refused(tmp_path / "graph", f"{file}.npy", match)
@@ -706,16 +707,16 @@ def test_what_was_written_is_verified_with_inexact_weights_and_empty_rows(tmp_pa
         *ends, rng.random(500) * 10.0 ** rng.integers(-9, 9, 500), directed=directed, n_nodes=300
     )
     graph.save(tmp_path)
-    monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
+    monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
     assert _same(grf.open_graph(tmp_path), graph)
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_pieces_of_rows_hold_every_entry_once(monkeypatch, chunk):
-    monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
+    monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
     indptr = np.array([0, 0, 0, 5, 5, 6, 6, 6, 6], np.int32)
     rows, entries, starts = [], [], set()
-    for first, counts, piece in _graph_folder.row_pieces(indptr):
+    for first, counts, piece in graph_csr.row_pieces(indptr):
         assert max(counts.size, piece.stop - piece.start) <= chunk
         rows += np.repeat(np.arange(first, first + counts.size), counts).tolist()
         entries += range(piece.start, piece.stop)
@@ -731,7 +732,7 @@ def test_pieces_of_rows_hold_every_entry_once(monkeypatch, chunk):
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 18])
 @pytest.mark.parametrize("directed", [False, True])
 def test_the_largest_loop_found_in_pieces_is_that_of_the_diagonal(monkeypatch, chunk, directed):
-    monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
+    monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
     rng = np.random.default_rng(0)
     for has_loops in (True, False):
         sources, targets = rng.integers(0, 12, (2, 40))

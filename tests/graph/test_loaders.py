@@ -16,8 +16,9 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
+from graphrf.graph.builders import from_edges, from_mesh, from_points
 from graphrf.graph.graph import Graph
-from graphrf.graph.loaders import from_edges, from_mesh, from_points, load_graph
+from graphrf.graph.loaders import load_graph
 from graphrf.graph.matrix_files import read_matrix_market
 from graphrf.graph.text_files import read_edge_list
 

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.graph import folder as _graph_folder
+from graphrf.graph import csr as graph_csr
+from graphrf.graph import folder as graph_folder
 from graphrf.graph import folder_writing, mapped
 from graphrf.sampling.walks import transitions as walk_arrays
-from graphrf.sampling.walks.loops import row_cumsum
+from graphrf.sampling.walks.transitions import row_cumsum
 
 FILES = ("indptr.npy", "indices.npy", "weights.npy", "degrees.npy", "names.json", "graph.json")
 WITHOUT_NAMES = sorted(set(FILES) - {"names.json"})
@@ -218,9 +219,9 @@ def test_without_verify_changed_values_go_unseen(tmp_path):
 )
 @pytest.mark.parametrize("chunk", [1, 100])
 def test_arrays_on_which_loops_would_stray_are_refused(tmp_path, monkeypatch, indptr, indices, match, chunk):
-    monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
+    monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
     arrays = (np.array(indptr, np.int32), np.array(indices, np.int32), np.ones(2), np.ones(3))
-    columns = dict(zip(_graph_folder.ARRAYS, map(folder_writing.Column.of, arrays), strict=True))
+    columns = dict(zip(graph_folder.ARRAYS, map(folder_writing.Column.of, arrays), strict=True))
     facts = {"n_nodes": 3, "n_edges": 2, "directed": True, "weighted": False}
     with folder_writing.writing(str(tmp_path)) as place:
         folder_writing.write_folder(place, columns, facts, None)
@@ -273,7 +274,7 @@ def test_a_graph_whose_names_cannot_be_saved_leaves_the_old_one(tmp_path):
 _KILLED = """
 import os, pathlib, signal, sys
 import graphrf as grf
-from graphrf.graph import folder as _graph_folder, mapped
+from graphrf.graph import folder_writing, mapped
 
 folder = pathlib.Path(sys.argv[1])
 old = grf.Graph([[0, 2], [2, 0]], nodes=["a", "b"])
@@ -301,7 +302,7 @@ def dies_at(moment):
         return call
     os.replace, os.fsync, os.unlink = counted(os.replace), counted(lambda _: None), counted(os.unlink)
     os.mkdir, os.rmdir = counted(os.mkdir), counted(os.rmdir)
-    _graph_folder.canonical = counted(_graph_folder.canonical)
+    folder_writing.canonical = counted(folder_writing.canonical)
     mapped._merged = counted(mapped._merged)
 
 for job in (save, write):
@@ -372,7 +373,7 @@ def _chunked(arrays, size):
 @pytest.mark.parametrize(("block", "chunk"), [(1, 50), (97, 7), (97, 10_000), (1 << 21, 333)])
 def test_edges_in_chunks_give_the_arrays_of_from_edges(tmp_path, monkeypatch, directed, weighted, block, chunk):
     monkeypatch.setattr(mapped, "_BLOCK", block)
-    monkeypatch.setattr(_graph_folder, "_CHUNK", 100)
+    monkeypatch.setattr(graph_csr, "_CHUNK", 100)
     edges = _random_edges(60, 3000)[: 3 if weighted else 2]
     graph = grf.write_graph(tmp_path, _chunked(edges, chunk), directed=directed)
     _require_same(graph, grf.from_edges(*edges, directed=directed))
@@ -578,7 +579,7 @@ def _peak(function):
 
 def test_memory_is_bounded_by_nodes_chunks_and_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(mapped, "_BLOCK", 1 << 14)
-    monkeypatch.setattr(_graph_folder, "_CHUNK", 1 << 14)
+    monkeypatch.setattr(graph_csr, "_CHUNK", 1 << 14)
     monkeypatch.setattr(walk_arrays, "_CHUNK", 1 << 14)
     n_nodes, chunk = 10_000, 10_000
 
@@ -608,17 +609,17 @@ def test_memory_is_bounded_by_nodes_chunks_and_blocks(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 18])
 def test_the_digest_of_a_graph_is_that_of_files_written_before(weighted_graph, plain_graph, monkeypatch, chunk):
-    monkeypatch.setattr(_graph_folder, "_CHUNK", chunk)
+    monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
     known = {
         weighted_graph: "0ff5736fcb286308431119bd71dedf7f1dff342db644a6efa02857a4555a7945",
         plain_graph: "782197907f79c688c59315b57202f097f3a2ac9728bbd8e4278291d0ee0a9c0f",
     }
     for graph, digest in known.items():
         adjacency = graph.adjacency
-        assert _graph_folder.graph_digest(adjacency) == digest
+        assert graph_csr.graph_digest(adjacency) == digest
         wide = adjacency.copy()
         wide.indptr, wide.indices = wide.indptr.astype(np.int64), wide.indices.astype(np.int64)
-        assert _graph_folder.graph_digest(wide) == digest
+        assert graph_csr.graph_digest(wide) == digest
 
 
 def _shares_in_one_piece(indptr, weights):
@@ -656,15 +657,15 @@ def test_running_shares_in_chunks_have_the_bits_of_the_formula_in_one_piece(monk
 
 
 def test_indices_are_wide_where_entries_or_nodes_ask_for_it():
-    assert _graph_folder.index_dtype(2**31, 2**31 - 1) == np.int32
-    assert _graph_folder.index_dtype(2**31 + 1, 5) == np.int64
-    assert _graph_folder.index_dtype(5, 2**31) == np.int64
+    assert graph_csr.index_dtype(2**31, 2**31 - 1) == np.int32
+    assert graph_csr.index_dtype(2**31 + 1, 5) == np.int64
+    assert graph_csr.index_dtype(5, 2**31) == np.int64
 
 
 def test_a_folder_with_wide_indices_opens_as_it_is_and_is_walked_alike(tmp_path, monkeypatch):
     src, dst, _ = _random_edges(60, 600)
     with monkeypatch.context() as patched:
-        patched.setattr(_graph_folder, "index_dtype", lambda *_: np.dtype(np.int64))
+        patched.setattr(graph_folder, "index_dtype", lambda *_: np.dtype(np.int64))
         wide = grf.write_graph(tmp_path, [(src, dst)])
     narrow = grf.from_edges(src, dst)
     assert wide.adjacency.indptr.dtype == wide.adjacency.indices.dtype == np.int64

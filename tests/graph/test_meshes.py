@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from graphrf.graph import meshes
-from graphrf.graph.loaders import from_mesh, load_graph
+from graphrf.graph.builders import from_mesh
+from graphrf.graph.loaders import load_graph
 
 # Two triangles over a rectangle of 2 by 1.
 CORNERS = np.array([[0, 0, 0], [2, 0, 0], [2, 1, 0], [0, 1, 0]], dtype=float)

@@ -15,7 +15,8 @@ from graphrf.kernels.factor import Factor
 from graphrf.kernels.given import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
-from graphrf.kernels.series import SeriesFactor, apply_kernel, apply_root, kernel_block, mean_variance
+from graphrf.kernels.series import apply_kernel, apply_root, kernel_block, mean_variance
+from graphrf.kernels.series_factor import SeriesFactor
 from graphrf.kernels.spectral_filter import SpectralFilter
 from tests.support.interleaving import interleaved_results
 

@@ -393,7 +393,7 @@ print(json.dumps(os.waitpid(child, 0)[1]))
 def test_a_child_forked_while_another_thread_computes_a_cached_property_computes_its_own():
     code = """
 import json, os, threading
-from graphrf._base.threads import cached_property
+from graphrf._base.cached import cached_property
 inside, leave = threading.Event(), threading.Event()
 class Holder:
     def __init__(self, slow): self.slow = slow

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf._base import html as _html
+from graphrf._base.html import memory
 from graphrf.gp.inference.pathwise import PosteriorDraws
 from graphrf.pagerank import local_pagerank, power_iteration
 
@@ -289,4 +289,4 @@ def test_features_of_points_do_not_print_their_numbers():
     [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1 KiB"), (1536, "1.5 KiB"), (200 * 2**30, "200 GiB")],
 )
 def test_memory_is_told_in_the_largest_unit(size, text):
-    assert _html.memory(size) == text
+    assert memory(size) == text

@@ -23,7 +23,7 @@ from torch_geometric.data import Batch, Data, HeteroData  # noqa: E402
 from torch_geometric.loader import DataLoader  # noqa: E402
 from torch_geometric.utils import to_dense_adj  # noqa: E402
 
-from graphrf.transforms.diffusion import (  # noqa: E402
+from graphrf.transforms import (  # noqa: E402
     AddRandomFeatures,
     AddReturnProbabilities,
     GRFDiffusion,

@@ -175,3 +175,15 @@ def _unzipped(path: Path, file: IO[bytes], size: int) -> Iterator[bytes]:
         raise ValueError(
             f"{path} is not a whole gzip file ({error}); it is damaged or truncated: fetch it again"
         ) from None
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Faults of what a file holds name the file."""
+    try:
+        yield
+    except (ValueError, TypeError, MemoryError) as error:
+        if str(path) in str(error):
+            raise
+        kind = next(kind for kind in (ValueError, TypeError, MemoryError) if isinstance(error, kind))
+        raise kind(f"{path}: {error}" if str(error) else f"{path}: not enough memory to read it") from None

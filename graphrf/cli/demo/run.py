@@ -32,8 +32,8 @@ from graphrf.datasets.sets import Dataset
 from graphrf.features.bounds import HeavyTailWarning
 from graphrf.features.features import Features
 from graphrf.gp.metrics import coverage, rmse
+from graphrf.graph.builders import from_mesh
 from graphrf.graph.graph import Graph
-from graphrf.graph.loaders import from_mesh
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, RegularizedLaplacian
 from graphrf.kernels.series import kernel_block

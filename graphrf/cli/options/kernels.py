@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphrf.cli.options.refusals import require_known
-from graphrf.cli.options.unused import refuse_unused, refuse_without
+from graphrf.cli.options.refusals import refuse_unused, refuse_without, require_known
 
 if TYPE_CHECKING:
     from graphrf.kernels.kernel import Kernel

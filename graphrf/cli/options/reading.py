@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from graphrf.cli.options.refusals import refuse_unused
 from graphrf.cli.options.running import Talking
-from graphrf.cli.options.unused import refuse_unused
 
 if TYPE_CHECKING:
     from graphrf.graph.graph import Graph
@@ -113,7 +113,8 @@ def load(source: str, reading: Reading, talking: Talking) -> Loaded:
 
 def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph, str]:
     from graphrf.graph import meshes, text_files
-    from graphrf.graph.loaders import from_mesh, load_graph
+    from graphrf.graph.builders import from_mesh
+    from graphrf.graph.loaders import load_graph
 
     if path.is_dir():
         from graphrf.graph.mapped import open_graph

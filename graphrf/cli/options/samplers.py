@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphrf.cli.options.refusals import require_known
-from graphrf.cli.options.unused import refuse_unused
+from graphrf.cli.options.refusals import refuse_unused, require_known
 
 if TYPE_CHECKING:
     from graphrf.graph.graph import Graph

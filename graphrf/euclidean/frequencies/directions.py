@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.threads import blas_threads
+from graphrf._base.blas import blas_threads
 
 DIRECTIONS = ("iid", "orthogonal", "simplex", "simplex+", "orthogonal-hd", "simplex-hd", "halton", "sobol")
 

@@ -10,7 +10,8 @@ from scipy import special
 from scipy.stats import qmc
 
 from graphrf._base import checks
-from graphrf._base.threads import blas_threads, cached_property
+from graphrf._base.blas import blas_threads
+from graphrf._base.cached import cached_property
 from graphrf.euclidean.frequencies.directions import (
     DIRECTIONS,
     simplex,

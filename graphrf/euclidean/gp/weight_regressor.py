@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from abc import abstractmethod
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from graphrf._base import checks
+from graphrf._base.warn import warn
 from graphrf.euclidean.frequencies.draw import draw_frequencies
 from graphrf.euclidean.gp.ascent import Objective, Point, Summit, ascend, value_at
 from graphrf.euclidean.gp.weight_space import backward_evidence, block_sums, evidence_by_gram, row_blocks
@@ -253,7 +253,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         unit = float(np.sqrt(np.square(y - offset).mean()))
         varies = unit > 1e-10 * largest
         if not varies:
-            warnings.warn("`y` is constant: hyperparameters cannot be learned from it", UserWarning, stacklevel=3)
+            warn("`y` is constant: hyperparameters cannot be learned from it")
             unit = largest or 1.0
         sides = np.hstack([np.ones((y.shape[0], 1)), (y - offset) / unit])
         spread = np.where(spread > 1e-12 * np.abs(x).max(0), spread, 1.0)

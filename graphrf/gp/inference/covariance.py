@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from graphrf.gp.training.gram import product, rows_of, squared_norms
+from graphrf.gp.inference.rows import product, rows_of, squared_norms
 from graphrf.graph.graph import Graph
 from graphrf.kernels.factor import Factor, GramFactor
-from graphrf.kernels.series import SeriesFactor
+from graphrf.kernels.series_factor import SeriesFactor
 from graphrf.sampling.sample import sample_features
 
 # Numbers in a dense block of columns (nodes x query nodes), and in a panel for rows that live elsewhere.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from graphrf._base.warn import warn
 from graphrf.gp.inference.covariance import Covariance, slices
 from graphrf.gp.inference.likelihood import least_squares_mean
 from graphrf.gp.inference.observations import Observations
@@ -256,10 +256,9 @@ class RootRows:
 
 def _report(solution: Solution, what: str) -> None:
     if not solution.converged:
-        warnings.warn(
+        warn(
             f"conjugate gradients for {what} stopped after {solution.iterations} iterations at a relative "
             f"residual of {solution.residual:.2g}: raise `max_iterations` or `tol`, fix a larger `noise`, or use "
             "solver='cholesky'",
             SolverWarning,
-            stacklevel=4,
         )

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
-from graphrf._base.threads import cached_property
+from graphrf._base.cached import cached_property
 
 Product = Callable[[np.ndarray], np.ndarray]
 

@@ -20,7 +20,7 @@ from graphrf.features.device_passes import (
 from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord, row_index
 from graphrf.features.features import Features
 from graphrf.features.tensor import csr_tensor
-from graphrf.kernels.series import SeriesFactor
+from graphrf.kernels.series_factor import SeriesFactor
 
 # Gathered numbers (entries x columns) worked on at once: temporaries of 512 MB in float32.
 _GATHERED = 2**27

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from graphrf._base import checks
+from graphrf._base.warn import warn
 from graphrf.gp.inference.posterior import SolverWarning
 from graphrf.gp.torch.kernel import GRFKernel
 from graphrf.gp.torch.operator import FactorOperator
@@ -173,11 +174,10 @@ def device_draws(
         solution, worst = _solved(matrix, observed, tol, max_iterations)
         coefficients += rows.apply_t(f, solution)
     if not worst <= tol:  # nor is NaN
-        warnings.warn(
+        warn(
             f"conjugate gradients for the draws stopped at a relative residual of {worst:.2g}: raise "
             "`max_iterations` or `tol`, or the noise, or use a float64 model",
             SolverWarning,
-            stacklevel=2,
         )
     return DeviceDraws(coefficients, worst, seed, base, f)
 

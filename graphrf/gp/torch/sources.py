@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -12,6 +11,7 @@ import scipy.fft
 import torch
 from torch import Tensor
 
+from graphrf._base.warn import warn
 from graphrf.features import bounds
 from graphrf.features.bounds import TruncationWarning
 from graphrf.features.device_record import row_numbers as device_row_numbers
@@ -20,11 +20,11 @@ from graphrf.features.rows import row_numbers
 from graphrf.features.step_squares import step_squares
 from graphrf.gp.torch.device_factors import DeviceFeatures, DeviceSeries
 from graphrf.gp.torch.factor import HostFactor, TorchFactor
-from graphrf.gp.training.gram import jacobian_columns, root_derivatives
 from graphrf.graph.graph import Graph
+from graphrf.kernels.derivatives import jacobian_columns, root_derivatives
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.series import SeriesFactor
+from graphrf.kernels.series_factor import SeriesFactor
 from graphrf.kernels.spectrum import density_of_states
 
 # Chebyshev terms below this share of the largest value count as 0, their largest degree, and the loss of norm that
@@ -83,7 +83,7 @@ class _SampledSource(ABC):
     """
 
     def __init__(self, features: Features, kernel: Kernel, ends: Features) -> None:
-        bounds.served_modulation(features, kernel, stacklevel=6)
+        bounds.served_modulation(features, kernel)
         self.laplacian: str = features.laplacian
         self.scale: float = features._scale
         self._size = features.max_length + 1
@@ -102,7 +102,7 @@ class _SampledSource(ABC):
             found = bounds.complaints(self._ends, kernel, f)
             self._warned = bool(found)
             for warning in found:
-                warnings.warn(warning, stacklevel=2)
+                warn(warning)
         return f, jacobian_columns(kernel, names, self._size, self.scale)
 
     def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
@@ -255,11 +255,10 @@ class SeriesSource:
             lost = float(np.abs(c[_LARGEST_DEGREE + 1 :, 0]).sum()) / float(np.abs(values[:, 0]).max())
             if lost > _MUCH and not self._warned:
                 self._warned = True
-                warnings.warn(
+                warn(
                     f"the series of {kernel!r} is cut after {_LARGEST_DEGREE} Chebyshev terms: F is off by up to "
                     f"{lost:.1g} of its norm",
                     TruncationWarning,
-                    stacklevel=2,
                 )
             size = _LARGEST_DEGREE + 1
         return c[:size, 0].copy(), c[:size, 1:].copy()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from graphrf._base.threads import blas_threads, thread_count
+from graphrf._base.blas import linear_algebra
+from graphrf._base.warn import warn
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.progress import Step
 from graphrf.gp.training import likelihood_search, sampler_choice
@@ -18,6 +18,7 @@ from graphrf.gp.training.likelihood_search import Block, Trained
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.spectrum import density_of_states
+from graphrf.kernels.truncation import steps_needed
 from graphrf.sampling.sample import sample_features
 
 # Of the tables of the series: the numbers that they may hold, the multiply-adds that they may cost, and the fewest
@@ -26,10 +27,6 @@ _TABLE_NUMBERS = 64_000_000
 _TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
 _LARGEST_DEGREE = 1_000
-# Below this many nodes linear algebra runs on one thread: numpy and scipy each bring a pool whose idle threads
-# spin. Two pools of two threads were ten times slower than one on matrices of a few hundred rows, and eighty times
-# on 1,000 rows while other programs were running.
-_SINGLE_THREADED = 3_000
 # Of one block of sampled rows, whose products are slow, so many are searched first.
 _SCOUTS = 250
 # Nats that rows of twice the length, or of twice the entries, must gain.
@@ -147,7 +144,7 @@ def search_by_samples(place: Place, sampler: Any, search: Search[Result]) -> tup
         attempt = _Attempt.of(place, sampler, search, None)
     else:
         n_trained = sum(block.size for block in place.blocks)
-        length = sampler_choice.FIRST_LENGTH if names else sampler_choice.steps_needed(kernel, scale)
+        length = sampler_choice.FIRST_LENGTH if names else steps_needed(kernel, scale)
         length = min(length, sampler_choice.LONGEST)
         own = sampler_choice.default_sampler(kernel.laplacian, length, n_trained)
         attempt = _Attempt.of(place, own, search, None)
@@ -169,14 +166,12 @@ def search_by_samples(place: Place, sampler: Any, search: Search[Result]) -> tup
     attempt.features.matrix(kernel, n_threads=place.n_threads)  # warns where rows and kernel do not fit
     if attempt.at_end:
         lengthscale = kernel.hyperparameters["lengthscale"]
-        warnings.warn(
+        warn(
             f"the lengthscale stopped at {lengthscale:.3g}, the longest that {own!r} can serve: the data ask for "
             "more; pass a longer `sampler` or method='series'",
-            UserWarning,
-            stacklevel=4,
         )
     if sampler is None:  # steps that the kernel does not need; the others stay as they are
-        own = replace(own, max_length=min(sampler_choice.steps_needed(kernel, scale), own.survival.max_length))
+        own = replace(own, max_length=min(steps_needed(kernel, scale), own.survival.max_length))
     return attempt.found, own
 
 
@@ -231,13 +226,11 @@ def _warn_of_ends(trained: Trained) -> None:
     """Warn of the longest lengthscale. The other ends are answers: no noise, or nothing but mean and noise."""
     if trained.ends.get("lengthscale") != "largest":
         return
-    warnings.warn(
+    warn(
         f"training ended with the lengthscale at {trained.kernel.hyperparameters['lengthscale']:.3g}, the largest "
         "that it looks at, so that the data do not tell it: y is smoother than the kernel, or has a trend. "
         "Predictions may be good all the same, but the lengthscale says nothing: compare a smoother kernel "
         "(kernel='diffusion'), or fix the lengthscale (optimize=False)",
-        UserWarning,
-        stacklevel=4,
     )
 
 
@@ -250,11 +243,9 @@ def _train(
         names = ()
         output_scale = 1.0 if output_scale is None else output_scale
         noise = 0.1 * output_scale if noise is None else noise
-        warnings.warn(
+        warn(
             "`y` does not vary about its mean, so no hyperparameters can be learned: output_scale "
             f"{output_scale:g} and noise {noise:g} are taken; set `output_scale` and `noise` to what is known",
-            UserWarning,
-            stacklevel=6,
         )
     scale = place.scale
     bounds = {
@@ -293,8 +284,3 @@ def _counted(gram: Gram, step: Step | None) -> Gram:
         return gram(kernel, names)
 
     return evaluate
-
-
-def linear_algebra(size: int, n_threads: int | None) -> Any:
-    """A context in which BLAS has the threads that suit matrices of this size."""
-    return blas_threads(1 if size < _SINGLE_THREADED else thread_count(n_threads))

@@ -7,7 +7,7 @@ made once: Chebyshev polynomials of the walk matrix for the series, the samples 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import scipy.fft
@@ -15,27 +15,21 @@ import scipy.sparse as sp
 
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.loops import add_pairs
-from graphrf.features.rows import dense_product
+from graphrf.gp.inference.rows import DENSE_NUMBERS, rows_of
 from graphrf.gp.training.blocks import neighbourhood
 from graphrf.graph.graph import Graph
-from graphrf.kernels.chebyshev import polynomial
+from graphrf.kernels.chebyshev import INTERVALS
 from graphrf.kernels.chebyshev_sums import chebyshev_step, doubled_matrix
+from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.spectral_filter import INTERVALS
 
 # Chebyshev terms below this share of the largest value are left out of K[S, S].
 _TOLERANCE = 1e-9
-# Terms of the modulation that enter derivatives without a closed form and, at most, the factor of the series:
-# reached only by kernels whose series decays slowly, where the rest is far below statistical error.
-LONGEST_SERIES = 20_000
 _TABLE_CHUNK = 32
 _BLOCK_COLUMNS = 16
 # Degrees whose reach the first part of the graph holds; with more, the table begins anew on a larger part.
 _FIRST_DEGREES = 64
-# Above this share of non-zeros a product of two sparse matrices is made with dense ones (measured on 500 rows).
-_DENSE_SHARE = 0.02
-_DENSE_NUMBERS = 40_000_000
 # Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
 _DENSE_SPEED = 30.0
 
@@ -46,45 +40,6 @@ class Gram(Protocol):
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         """The matrix, shape (m, m), and one of that shape for each name."""
         ...
-
-
-def series_length(kernel: Kernel, scale: float, tol: float) -> int:
-    """`kernel.truncation_length(tol)`, or `LONGEST_SERIES` where that is smaller."""
-    if kernel.modulation_tail(LONGEST_SERIES, scale) > tol * kernel.modulation_tail(-1, scale):
-        return LONGEST_SERIES
-    return kernel.truncation_length(tol, scale)
-
-
-def jacobian_columns(kernel: Kernel, names: Sequence[str], n: int, scale: float) -> np.ndarray:
-    """The columns of `modulation_jacobian(n)` that belong to `names`, shape (n, len(names))."""
-    order = list(kernel.hyperparameters)
-    return kernel.modulation_jacobian(n, scale)[:, [order.index(name) for name in names]]
-
-
-def root_derivatives(kernel: Kernel, names: Sequence[str], gap: np.ndarray, scale: float) -> np.ndarray:
-    r"""dF/d(hyperparameter) at 1 less eigenvalues of W, shape (len(gap), len(names)).
-
-    F d log g / 2 where the kernel has that in closed form, else the sum of (df_k / dtheta) x^k, whose terms beyond
-    `LONGEST_SERIES` are left out.
-    """
-    if not names:
-        return np.zeros((gap.size, 0))
-    slopes = kernel._log_slopes(scale * gap)
-    if slopes is not None:
-        order = list(kernel.hyperparameters)
-        half = 0.5 * kernel.root_spectrum(scale * gap, scale)
-        return np.asarray(half[:, None] * slopes[:, [order.index(name) for name in names]])
-    jacobian = jacobian_columns(kernel, names, series_length(kernel, scale, 1e-11) + 1, scale)
-    return np.stack([polynomial(column)(gap) for column in jacobian.T], axis=1)
-
-
-def spectral_derivatives(kernel: Kernel, names: Sequence[str], x: np.ndarray, scale: float) -> np.ndarray:
-    r"""dg/d(hyperparameter) at eigenvalues x of W, shape (len(x), len(names)), for K = g(W).
-
-    g = F^2, so dg = 2 F dF.
-    """
-    gap = 1 - x
-    return 2.0 * kernel.root_spectrum(scale * gap, scale)[:, None] * root_derivatives(kernel, names, gap, scale)
 
 
 class SeriesGram:
@@ -264,7 +219,7 @@ class _Pattern:
         self._rows = owners[self._order].astype(np.int64)
         numbers = self._n_rows * occupied.size
         pairs = float((counts.astype(np.float64) ** 2).sum()) / 2
-        self._dense = numbers <= _DENSE_NUMBERS and numbers * self._n_rows < _DENSE_SPEED * pairs
+        self._dense = numbers <= DENSE_NUMBERS and numbers * self._n_rows < _DENSE_SPEED * pairs
 
     def products(self, values: np.ndarray, slopes: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         """R R^T, and dR R^T + R dR^T for each dR."""
@@ -288,28 +243,3 @@ class _Pattern:
 def _mirrored(lower: np.ndarray) -> np.ndarray:
     """A symmetric matrix from its lower triangle; what is above counts as zero."""
     return lower + np.tril(lower, -1).T
-
-
-def rows_of(factor: Factor, f: np.ndarray) -> Any:
-    """F(f) itself: sparse where the factor has it so, else dense (n, N)."""
-    if hasattr(factor, "matrix"):
-        return factor.matrix(f)
-    return factor.apply_t(f, np.eye(factor.shape[0])).T
-
-
-def product(left: Any, right: Any) -> np.ndarray:
-    """left right^T, dense, for sparse or dense matrices of as many columns."""
-    if sp.issparse(left) and sp.issparse(right):
-        rows, columns = left.shape[0] + right.shape[0], left.shape[1]
-        dense = (left.nnz + right.nnz) > _DENSE_SHARE * rows * columns and rows * columns <= _DENSE_NUMBERS
-        if not dense:
-            return dense_product(left, right)
-        other = left.toarray()
-        return np.asarray(other @ (other if left is right else right.toarray()).T)
-    return np.asarray(left @ right.T)
-
-
-def squared_norms(rows: Any) -> np.ndarray:
-    """The diagonal of rows rows^T, for a sparse or dense matrix."""
-    squares = rows.multiply(rows) if sp.issparse(rows) else np.square(rows)
-    return np.asarray(squares.sum(axis=1)).ravel()

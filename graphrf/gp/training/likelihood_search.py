@@ -13,9 +13,10 @@ from scipy.optimize import minimize
 
 from graphrf.gp.inference.likelihood import least_squares_mean, log_marginal_likelihood
 from graphrf.gp.inference.observations import Observations
-from graphrf.gp.training.gram import Gram, spectral_derivatives
+from graphrf.gp.training.gram import Gram
 from graphrf.gp.training.parameters import Parameters
 from graphrf.graph.graph import Graph
+from graphrf.kernels.derivatives import spectral_derivatives
 from graphrf.kernels.kernel import Kernel
 
 # Scale and noise are sought within these multiples of the observations' variance.

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from graphrf.features.bounds import HEAVY
-from graphrf.gp.training.gram import series_length
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.truncation import steps_needed
 from graphrf.sampling.powers.powers import CompressedPowers
 
 # Default rows: the entries of all powers of the rows that training sees, which are multiplied a hundred times; the
@@ -20,18 +20,12 @@ SMALLEST_BUDGET = 64
 LARGEST_BUDGET = 512
 FIRST_LENGTH = 16
 LONGEST = 128
-_TAIL = 1e-3
 
 
 def default_sampler(laplacian: str, length: int, n_trained: int) -> CompressedPowers:
     """Compressed powers with the budget that so many rows afford: exact rows while these have fewer entries."""
     budget = int(np.clip(_TRAINING_ENTRIES // (n_trained * (length + 1)), SMALLEST_BUDGET, LARGEST_BUDGET))
     return CompressedPowers(budget, max_length=length, laplacian=laplacian)
-
-
-def steps_needed(kernel: Kernel, scale: float) -> int:
-    """Steps after which a thousandth of sum |f_k| is left, so that K is off by at most 0.2 % of (sum |f_k|)^2."""
-    return series_length(kernel, scale, _TAIL)
 
 
 def serves(sampler: Any, scale: float) -> Callable[[Kernel], bool]:
@@ -46,10 +40,3 @@ def serves(sampler: Any, scale: float) -> Callable[[Kernel], bool]:
         return 0 < float((squares / survival.table).sum()) <= HEAVY * float(squares.sum())
 
     return fits
-
-
-def truncation_error(kernel: Kernel, length: int, scale: float) -> float:
-    """The bound tail (2 A - tail) on the error of K, in operator norm, of walks or a series cut at `length`."""
-    total = kernel.modulation_tail(-1, scale)
-    tail = kernel.modulation_tail(length, scale)
-    return float(tail * (2 * total - tail))

@@ -19,9 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, uint64
 
-from graphrf.sampling.walks.loops import neighbour
 from graphrf.sampling.walks.philox import Use, philox
-from graphrf.sampling.walks.transitions import Transitions
+from graphrf.sampling.walks.transitions import Transitions, neighbour
 
 _USE_POOL = np.uint64(Use.POOL)
 _U0 = np.uint64(0)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphrf._base.cached import cached_property
 from graphrf._base.progress import progress_bar
-from graphrf._base.threads import cached_property, ordered_map
-from graphrf.pagerank.endpoints import end_point_measure
+from graphrf._base.threads import ordered_map
 from graphrf.pagerank.problem import Problem
 from graphrf.pagerank.walks import batches
 from graphrf.pagerank.walks.beginning import exact_beginning
 from graphrf.pagerank.walks.pooled import count_pool
-from graphrf.pagerank.walks.visits import control_vector, visit_measure
+from graphrf.pagerank.walks.visits import control_vector, end_point_measure, visit_measure
 from graphrf.pagerank.walks.walker_loops import count_walks
 from graphrf.sampling.walks.lengths import LengthLaw
 from graphrf.sampling.walks.transitions import Transitions, graph_transitions

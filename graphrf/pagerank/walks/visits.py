@@ -69,3 +69,8 @@ def visit_measure(
     defect = share - measure.sum() - (1 - p) / p * measure[problem.dangling].sum()
     measure += defect * control
     return measure
+
+
+def end_point_measure(counts: np.ndarray, n_walks: int) -> np.ndarray:
+    """The estimate of x (`Problem`) from counts of end points, a part of those of `n_walks` walks; linear."""
+    return counts / n_walks

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
-from graphrf.sampling.walks.loops import draw_lengths, neighbour
+from graphrf.sampling.walks.loops import draw_lengths
 from graphrf.sampling.walks.philox import Use, philox
+from graphrf.sampling.walks.transitions import neighbour
 
 _USE_DIRECTION = np.uint64(Use.DIRECTION)
 _U32 = np.uint64(32)

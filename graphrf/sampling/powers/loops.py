@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
+from graphrf.sampling.buffers import grown
 from graphrf.sampling.powers.compression import compress, product, product_within
 from graphrf.sampling.powers.node_sets import drain, insert
-from graphrf.sampling.walks.loops import grown
+from graphrf.sampling.powers.selection import kth_largest
 from graphrf.sampling.walks.philox import Use, philox, unit
-from graphrf.transforms.loops import kth_largest
 
 _USE_COMPRESS = np.uint64(Use.COMPRESS)
 _U0 = np.uint64(0)

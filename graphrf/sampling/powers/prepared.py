@@ -9,14 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
-from graphrf._base.threads import cached_property
 from graphrf.graph.graph import Graph
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.joined import Block
 from graphrf.sampling.powers.loops import exact_size, power_block
 from graphrf.sampling.walks.lengths import Survival
-from graphrf.sampling.walks.loops import row_cumsum
+from graphrf.sampling.walks.transitions import row_cumsum
 
 # What compression takes for the size of an entry of W^k is that entry times (d_v / d_i)^LEVEL. With 0 the variance
 # is least for short kernels, with 1/2 (probabilities) for long ones on graphs of uneven degrees

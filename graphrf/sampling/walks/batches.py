@@ -130,7 +130,7 @@ def new_layout(n_nodes, longest, n_walks, n_sources):  # type: ignore[no-untyped
 def choose_edges(  # type: ignore[no-untyped-def]
     n, position, high_bits, low_bits, indptr, cumulative, edge, last_edge, share
 ):
-    """The edges by which n walkers leave their nodes, as `graphrf.sampling.walks.loops.neighbour` chooses.
+    """The edges by which n walkers leave their nodes, as `graphrf.sampling.walks.transitions.neighbour` chooses.
 
     Of 64 random bits the low 32 are read only where there are weights. Searches in rows of weights go on side by
     side, each halving its part of a row in every round.

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.threads import cached_property
+from graphrf._base.cached import cached_property
 from graphrf.sampling.walks.coupling import Coupling, nearest_shipped, shipped_coupling
 
 # Engines count in 16 bits the visits of a walk that never leaves its node: its steps and one more.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
+from graphrf.sampling.buffers import grown
 from graphrf.sampling.walks.batches import new_layout, walk_independent, walk_stratified
 from graphrf.sampling.walks.lengths import Rule
 from graphrf.sampling.walks.philox import Use, philox, unit
@@ -101,41 +102,7 @@ def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: i
 # -- transitions ---------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True)
-def row_cumsum(weights, indptr):  # type: ignore[no-untyped-def]
-    """Running sums of `weights` that start anew at every CSR row."""
-    sums = np.empty(weights.size, np.float64)
-    for row in range(indptr.size - 1):
-        total = 0.0
-        for entry in range(indptr[row], indptr[row + 1]):
-            total += weights[entry]
-            sums[entry] = total
-    return sums
-
-
 # -- steps ---------------------------------------------------------------------------------------------------
-
-
-@njit(inline="always")
-def neighbour(v, bits, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
-    """The neighbour of v that 64 random bits choose, with probability proportional to the edge's weight.
-
-    `cumulative` holds each row's running share of the weights, or is empty when the weights of every row are
-    equal; then the high 32 bits choose, and a neighbour's probability is 1/degree within 2^-32.
-    """
-    low = np.int64(indptr[v])
-    high = np.int64(indptr[v + 1])
-    if cumulative.size == 0:
-        return indices[low + np.int64(((bits >> _U32) * uint64(high - low)) >> _U32)]
-    x = float(bits >> np.uint64(11)) * 2.0**-53
-    high -= 1
-    while low < high:
-        middle = (low + high) >> 1
-        if x < cumulative[middle]:
-            high = middle
-        else:
-            low = middle + 1
-    return indices[low]
 
 
 # -- the record ----------------------------------------------------------------------------------------------
@@ -258,12 +225,3 @@ def _record(  # type: ignore[no-untyped-def]
         entries_per_row[row] = entry - before[0]
         visits_per_row[row] = visit - before[1]
     return entry + 1, visit + 1
-
-
-@njit(nogil=True)
-def grown(array, used, room):  # type: ignore[no-untyped-def]
-    """A larger copy of a buffer, of which `used` elements matter."""
-    larger = np.empty(room, array.dtype)
-    for i in range(used):
-        larger[i] = array[i]
-    return larger

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
+from numba import njit, uint64
 
-from graphrf.graph.folder import index_dtype
+from graphrf.graph.csr import index_dtype
 from graphrf.graph.graph import Graph
-from graphrf.sampling.walks.loops import row_cumsum
 
+_U32 = np.uint64(32)
 # Weights that are compared together.
 _CHUNK = 1 << 20
 
@@ -90,3 +90,37 @@ def divide_by_last(sums, indptr):  # type: ignore[no-untyped-def]
             for entry in range(indptr[row], last):
                 sums[entry] /= total
             sums[last] = 1.0
+
+
+@njit(nogil=True, cache=True)
+def row_cumsum(weights, indptr):  # type: ignore[no-untyped-def]
+    """Running sums of `weights` that start anew at every CSR row."""
+    sums = np.empty(weights.size, np.float64)
+    for row in range(indptr.size - 1):
+        total = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            total += weights[entry]
+            sums[entry] = total
+    return sums
+
+
+@njit(inline="always")
+def neighbour(v, bits, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
+    """The neighbour of v that 64 random bits choose, with probability proportional to the edge's weight.
+
+    `cumulative` holds each row's running share of the weights, or is empty when the weights of every row are
+    equal; then the high 32 bits choose, and a neighbour's probability is 1/degree within 2^-32.
+    """
+    low = np.int64(indptr[v])
+    high = np.int64(indptr[v + 1])
+    if cumulative.size == 0:
+        return indices[low + np.int64(((bits >> _U32) * uint64(high - low)) >> _U32)]
+    x = float(bits >> np.uint64(11)) * 2.0**-53
+    high -= 1
+    while low < high:
+        middle = (low + high) >> 1
+        if x < cumulative[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return indices[low]

@@ -7,18 +7,14 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.gp.training.gram import (
-    FactorGram,
-    SeriesGram,
-    jacobian_columns,
-    product,
-    root_derivatives,
-    series_length,
-    spectral_derivatives,
-)
+from graphrf.gp.inference.rows import product
+from graphrf.gp.training.gram import FactorGram, SeriesGram
 from graphrf.kernels import chebyshev
-from graphrf.kernels.series import SeriesFactor, kernel_block
+from graphrf.kernels.derivatives import jacobian_columns, root_derivatives, spectral_derivatives
+from graphrf.kernels.series import kernel_block
+from graphrf.kernels.series_factor import SeriesFactor
 from graphrf.kernels.spectrum import density_of_states
+from graphrf.kernels.truncation import series_length
 
 KERNELS = [
     grf.Diffusion(3.0),
@@ -129,7 +125,7 @@ def test_derivatives_at_the_longest_lengthscale_hold_every_term(kernel):
 def test_long_kernels_take_no_sums_of_powers(grid, monkeypatch):
     sums = []
     monkeypatch.setattr(
-        "graphrf.gp.training.gram.polynomial", lambda f: sums.append(f.size) or chebyshev.polynomial(f)
+        "graphrf.kernels.derivatives.polynomial", lambda f: sums.append(f.size) or chebyshev.polynomial(f)
     )
     gram = SeriesGram(grid, "normalized", np.arange(5), max_degree=1_000)
     for kernel in LONG:

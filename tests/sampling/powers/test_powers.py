@@ -11,7 +11,7 @@ from graphrf.sampling import joined
 from graphrf.sampling.powers import prepared
 from graphrf.sampling.powers.loops import power_block
 from graphrf.sampling.powers.prepared import PreparedPowers, relabelled
-from graphrf.transforms.loops import kth_largest
+from graphrf.sampling.powers.selection import kth_largest
 from tests.sampling.powers.test_compression import hub_graph
 from tests.sampling.test_sample import _draws, _projections, _same, _truth
 from tests.support.sequential import assert_unbiased

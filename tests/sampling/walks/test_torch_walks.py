@@ -12,8 +12,8 @@ import pytest
 import graphrf as grf
 from graphrf.sampling.walks import philox as numba_philox
 from graphrf.sampling.walks.lengths import LONGEST_WALK
-from graphrf.sampling.walks.loops import draw_lengths, neighbour
-from graphrf.sampling.walks.transitions import Transitions, transitions
+from graphrf.sampling.walks.loops import draw_lengths
+from graphrf.sampling.walks.transitions import Transitions, neighbour, transitions
 
 torch = pytest.importorskip("torch")
 

@@ -12,8 +12,8 @@ from numba import njit
 import graphrf as grf
 from graphrf.sampling.walks.batches import MOST_TOGETHER, choose_edges, gaps, new_desk
 from graphrf.sampling.walks.lengths import LengthLaw, Survival
-from graphrf.sampling.walks.loops import _length_of, draw_lengths, neighbour, walk_block
-from graphrf.sampling.walks.transitions import transitions
+from graphrf.sampling.walks.loops import _length_of, draw_lengths, walk_block
+from graphrf.sampling.walks.transitions import neighbour, transitions
 from graphrf.sampling.walks.word_sort import DIGIT_BITS, sort_words
 
 WEIGHTS = [[1, 1, 1], [1, 2, 3], [1, 1, 5], [2, 7], [1], [1, 1, 1, 1, 1, 1]]

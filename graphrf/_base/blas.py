@@ -1,0 +1,112 @@
+"""How many threads BLAS has, while a context holds."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from graphrf._base.threads import thread_count
+
+# Below this many nodes linear algebra runs on one thread: numpy and scipy each bring a pool whose idle threads
+# spin. Two pools of two threads were ten times slower than one on matrices of a few hundred rows, and eighty times
+# on 1,000 rows while other programs were running.
+_SINGLE_THREADED = 3_000
+
+
+@functools.cache
+def _blas_libraries() -> list[Any]:
+    """The loaded libraries of linear algebra; none without threadpoolctl, which comes with the extras."""
+    import scipy.linalg  # noqa: F401 - brings a library of its own; looking for them takes milliseconds, so once
+
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return []
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+def _set_threads(library: Any, number: int) -> None:
+    """Give a library so many threads, whichever thread asks."""
+    # With threadpoolctl 3.8 only the first thread that sets a number of OpenBLAS can; others do nothing, silently.
+    release = getattr(library, "clear_controlling_thread", lambda force: None)
+    release(force=True)
+    library.set_num_threads(number)
+    release(force=True)
+
+
+class _BlasLimits:
+    """How many threads the contexts of `blas_threads` ask for, and what the libraries had before the first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: list[tuple[int, int]] = []  # thread, number
+        self._before: list[tuple[Any, int]] = []
+        self._now: int | None = None
+
+    @contextmanager
+    def limit(self, number: int) -> Iterator[None]:
+        """See `blas_threads`."""
+        ticket = threading.get_ident(), number
+        # With OpenMP every thread has a number of its own, which nobody else need be asked about.
+        own = [(library, library.num_threads) for library in _blas_libraries() if _is_own(library)]
+        with self._lock:
+            if not self._asked:
+                shared = (library for library in _blas_libraries() if not _is_own(library))
+                self._before = [(library, library.num_threads) for library in shared]
+            self._asked.append(ticket)
+        try:  # from here on an interrupt may come: what is asked for is taken back
+            with self._lock:
+                self._apply()
+            for library, _ in own:
+                _set_threads(library, number)
+            yield
+        finally:
+            for library, before in own:
+                _set_threads(library, before)
+            with self._lock:
+                self._asked.remove(ticket)
+                self._apply()
+
+    def forked(self) -> None:
+        """In a forked child: what other threads asked for is gone with them, and so is who held the lock."""
+        self._lock = threading.Lock()
+        asked = [ticket for ticket in self._asked if ticket[0] == threading.get_ident()]
+        if len(asked) < len(self._asked):
+            self._asked = asked
+            self._apply()
+
+    def _apply(self) -> None:
+        now = min((number for _, number in self._asked), default=None)
+        if now == self._now:  # a library may stop its threads to be told the same again
+            return
+        for library, before in self._before:
+            _set_threads(library, before if now is None else now)
+        self._now = now
+
+
+def _is_own(library: Any) -> bool:
+    return getattr(library, "threading_layer", None) == "openmp"
+
+
+_blas_limits = _BlasLimits()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_blas_limits.forked)
+
+
+def blas_threads(number: int) -> AbstractContextManager[None]:
+    """A context in which numpy's and scipy's BLAS has so many threads; without threadpoolctl, as many as it has.
+
+    The number is the process's, and bits of products may depend on it. Where contexts of several threads overlap
+    the least number holds, and the last to leave restores what the first found; each restoring what it found would
+    leave a number that nobody asked for.
+    """
+    return _blas_limits.limit(number)
+
+
+def linear_algebra(size: int, n_threads: int | None) -> Any:
+    """A context in which BLAS has the threads that suit matrices of this size."""
+    return blas_threads(1 if size < _SINGLE_THREADED else thread_count(n_threads))

@@ -1,0 +1,26 @@
+"""Properties that are computed once, by threads that need not wait for each other."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property(functools.cached_property):
+        """As Python has it since 3.12, without a lock.
+
+        The lock is one for all objects of a class: threads wait for each other's, and a child that is forked in
+        the meantime waits for ever. Two threads may compute the same value instead.
+        """
+
+        def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+            if instance is None:
+                return self
+            known = vars(instance)
+            if self.attrname not in known:
+                known[self.attrname] = self.func(instance)
+            return known[self.attrname]

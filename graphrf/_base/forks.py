@@ -1,0 +1,40 @@
+"""A fork waits until no thread compiles: registered when this file is first read."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+
+
+class _ForkGuard(threading.local):
+    """Holds numba's lock, one for all compilations, while a process is forked.
+
+    A child of a fork in the middle of another thread's compilation would wait for that lock for ever. So it does
+    for the interpreter's lock of a module, of whatever library, that another thread imports at that moment; there
+    is no hold on these: use graphrf once before processes are forked beside threads.
+    """
+
+    held: Any = None
+
+    def before(self) -> None:
+        """Wait until nobody compiles."""
+        compiler = sys.modules.get("numba.core.compiler_lock")
+        lock = getattr(compiler, "global_compiler_lock", None)
+        if lock is not None:
+            lock.acquire()
+        self.held = lock
+
+    def after(self) -> None:
+        """Let others compile again."""
+        if self.held is not None:
+            self.held.release()
+        self.held = None
+
+
+_fork_guard = _ForkGuard()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_fork_guard.before, after_in_parent=_fork_guard.after, after_in_child=_fork_guard.after
+    )

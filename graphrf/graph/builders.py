@@ -1,0 +1,280 @@
+"""Graphs from edges, points and meshes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.files.foreign import named
+from graphrf._base.memory import require_memory
+from graphrf.graph import meshes
+from graphrf.graph.edges import (
+    checked_positions,
+    checked_weights,
+    ends_of_edges,
+    merged_adjacency,
+    positions_of_ends,
+)
+from graphrf.graph.graph import Graph
+
+WEIGHT_KINDS = ("similarity", "distance")
+POINT_WEIGHTS = ("unit", "gaussian", "inverse_length")
+MESH_WEIGHTS = ("unit", "inverse_length", "cotangent")
+
+
+def from_edges(
+    src: Any,
+    dst: Any,
+    weight: Any = None,
+    *,
+    n_nodes: int | None = None,
+    nodes: Iterable[Hashable] | None = None,
+    directed: bool = False,
+    weight_is: str = "similarity",
+) -> Graph:
+    """A `Graph` from the two ends of every edge.
+
+    Parameters
+    ----------
+    src, dst : array_like, shape (E,)
+        The ends: integers are positions from 0, anything else that can be hashed is a name.
+    weight : array_like of float, shape (E,), optional
+        Weights. Without them the graph is unweighted: every joined pair has weight 1 however often it is
+        listed. With them, parallel edges and both directions are merged as in `load_graph`.
+    n_nodes : int, optional
+        Number of nodes, where ends are positions. Default: the largest position plus 1.
+    nodes : iterable of distinct names, optional
+        Names of all nodes in their order. Ends are then names from it; integer ends are positions unless
+        some name is an integer. Default: the names in `src` and `dst` in the order of first appearance.
+    directed : bool
+        Whether an edge leads from `src` to `dst` only.
+    weight_is : "similarity" or "distance"
+        Distances d become weights mean(d) / d; a distance of zero is refused.
+
+    Returns
+    -------
+    Graph
+
+    Raises
+    ------
+    TypeError, ValueError
+        If lengths differ, an end is negative, too large or unknown, or a weight is NaN, infinite, negative
+        or not a number (the message says at which edge).
+
+    Notes
+    -----
+    Cost: O(E) time and about 100 bytes an edge; 10 million edges between positions take a few seconds.
+    Names are looked up one by one, about a microsecond each.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.from_edges([0, 1, 2, 0], [1, 2, 0, 1]).adjacency.toarray()
+    array([[0., 1., 1.],
+           [1., 0., 1.],
+           [1., 1., 0.]])
+    >>> grf.from_edges(["a", "b"], ["b", "c"], [0.5, 2.0]).nodes
+    ('a', 'b', 'c')
+    """
+    checks.choice("weight_is", weight_is, WEIGHT_KINDS)
+    directed = checks.flag("directed", directed)
+    if weight is None and weight_is == "distance":
+        raise ValueError("`weight` must hold the distances that weight_is='distance' speaks of, got None")
+    names = None if nodes is None else list(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
+    if n_nodes is not None:
+        n_nodes = checks.integer("n_nodes", n_nodes, low=1)
+        if names is not None and len(names) != n_nodes:
+            raise ValueError(f"`nodes` must hold n_nodes={n_nodes} names, got {len(names)}")
+    ends = [ends_of_edges("src", src), ends_of_edges("dst", dst)]
+    if len(ends[0]) != len(ends[1]):
+        raise ValueError(f"`src` and `dst` must have one length, got {len(ends[0])} and {len(ends[1])}")
+    numeric = all(isinstance(end, np.ndarray) for end in ends)
+    if numeric and (names is None or not any(isinstance(name, int | np.integer) for name in names)):
+        size = n_nodes if names is None else len(names)
+        positions = [checked_positions(name, end, size) for name, end in zip(("src", "dst"), ends, strict=True)]
+        if size is None:
+            size = 1 + max((int(end.max()) for end in positions if end.size), default=-1)
+            if size == 0:
+                raise ValueError("`src` must hold at least one edge, got none; or give n_nodes or nodes")
+    else:
+        listed = [end.tolist() if isinstance(end, np.ndarray) else end for end in ends]
+        positions, names = positions_of_ends(listed, names)
+        size = len(names)
+        if n_nodes is not None and n_nodes != size:
+            raise ValueError(
+                f"`n_nodes` must be the number of names, {size}, got {n_nodes}; "
+                "give the names of nodes without edges by nodes="
+            )
+    values = None
+    if weight is not None:
+        values = checked_weights(weight, len(positions[0]), weight_is, lambda edge: f"edge {edge}")
+    adjacency = merged_adjacency(size, positions[0], positions[1], values, weight_is, directed)
+    return Graph(adjacency, nodes=names, directed=directed)
+
+
+def from_points(x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthscale: float | None = None) -> Graph:
+    r"""The k-nearest-neighbour graph of points: i and j are joined if either is among the other's nearest.
+
+    Parameters
+    ----------
+    x : array_like of float, shape (N, d) or (N,)
+        Points; equal points are legal.
+    n_neighbors : int
+        Number of neighbours k of a point, itself not counted, from 1 to N - 1.
+    weights : "unit", "gaussian" or "inverse_length"
+        1, :math:`\exp(-d^2 / 2 s^2)` or mean(d) / d for distance d; in the last, a distance of zero counts
+        as the smallest positive one. Gaussian weights that underflow to zero are no edges.
+    lengthscale : float, optional
+        s of the Gaussian weights. Default: the median distance over the edges (1 if it is zero).
+
+    Returns
+    -------
+    Graph with N nodes and between N k / 2 and N k edges
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `x` is not a finite matrix of numbers or an option is out of range.
+
+    Notes
+    -----
+    Cost: O(N k log N) in few dimensions by a k-d tree (Maneewongvatana and Mount 1999), up to O(N^2 d) in
+    more than about 20; memory O(N (k + d)). Among neighbours at equal distance the tree's choice is fixed.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> grf.from_points([0.0, 1.0, 3.0], n_neighbors=1).adjacency.toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])
+    """
+    checks.choice("weights", weights, POINT_WEIGHTS)
+    if lengthscale is not None:
+        lengthscale = checks.number("lengthscale", lengthscale, low=0.0, include_low=False)
+        if weights != "gaussian":
+            raise ValueError(f"`lengthscale` belongs to weights='gaussian', got weights={weights!r}")
+    points = np.asarray(x)
+    if points.dtype.kind not in "iuf" or points.ndim not in (1, 2) or points.size == 0:
+        raise ValueError(f"`x` must be numbers of shape (N, d) or (N,), got {checks.describe(points)}")
+    points = checks.finite("x", points.astype(np.float64))
+    points = points[:, None] if points.ndim == 1 else points
+    n_points = len(points)
+    if n_points < 2:
+        raise ValueError("`x` must hold at least two points, got 1")
+    k = checks.integer("n_neighbors", n_neighbors, low=1, high=n_points - 1)
+
+    from scipy.spatial import cKDTree
+
+    # Exact, and no square over- or underflows.
+    exponent = _exponent(points)
+    points = np.ldexp(points, -exponent)
+    require_memory(
+        48.0 * n_points * (k + 1), f"a graph of {n_points} points and {k} neighbours each", "lower n_neighbors"
+    )
+    nearest: Any = cKDTree(points).query(points, k=k + 1)
+    distances, found = nearest
+    # A point is its own nearest neighbour, but among more than k equal points its list may miss it.
+    others = found != np.arange(n_points)[:, None]
+    others[others.all(axis=1), -1] = False
+    src, dst, lengths = np.repeat(np.arange(n_points), k), found[others], distances[others]
+    if weights == "unit":
+        return from_edges(src, dst, n_nodes=n_points)
+    if weights == "inverse_length":
+        values = meshes.inverse_lengths(lengths)
+    else:
+        scale = float(np.median(lengths)) or 1.0 if lengthscale is None else np.ldexp(lengthscale, -exponent)
+        with np.errstate(all="ignore"):  # far points weigh nothing, equal points 1
+            values = np.exp(-0.5 * np.where(lengths == 0, 0.0, lengths / scale) ** 2)
+    return from_edges(src, dst, values, n_nodes=n_points)
+
+
+def from_mesh(
+    mesh: Any, *, on: str = "faces", weights: str = "unit", weld: bool = True, memory_limit: int | None = None
+) -> Graph:
+    r"""The graph of a triangle mesh, on its faces or on its vertices.
+
+    Parameters
+    ----------
+    mesh : path, trimesh.Trimesh, or pair of arrays (vertices (V, 3), faces (F, 3))
+        Files: `.stl`, `.ply`, `.off`, `.obj`, also with `.gz`; they need trimesh.
+    on : "faces" or "vertices"
+        Faces are joined where they share a side (a side of three or more faces joins none, as in trimesh);
+        vertices are joined along the sides of faces.
+    weights : "unit", "inverse_length" or "cotangent"
+        1; mean(d) / d for the distance d of the two centroids or vertices (zero counts as the smallest
+        positive d); or, on vertices only, :math:`(\cot\alpha + \cot\beta) / 2` for the angles that face the
+        side (Pinkall and Polthier 1993), with negative ones set to zero and a warning.
+    weld : bool
+        Whether vertices at exactly the same place are one. Files split vertices along the seams of textures
+        and sharp creases, which cuts the surface into pieces.
+    memory_limit : int, optional
+        Bytes that the reading of a file may take. Default: what the machine has available.
+
+    Returns
+    -------
+    Graph
+        On faces: F nodes in the order of the faces. On vertices: a node for every place, in the order of the
+        vertices; where vertices were welded, the name of a node is the position of the first vertex there.
+
+    Raises
+    ------
+    ImportError
+        If a file is read without trimesh: pip install 'graphrf[mesh]'.
+    TypeError, ValueError, FileNotFoundError
+        If the mesh is of no kind above, has no face, or a face names a vertex that does not exist.
+    MemoryError
+        If the reading of a file would exceed `memory_limit`, before it is parsed.
+
+    Notes
+    -----
+    Faces that repeat or have no area are legal. Cost: O(F log F).
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> square = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0.0]]), np.array([[0, 1, 2], [0, 2, 3]])
+    >>> grf.from_mesh(square)
+    Graph(2 nodes, 1 edges, undirected, unweighted)
+    >>> grf.from_mesh(square, on="vertices", weights="cotangent").adjacency.toarray()[0]
+    array([0. , 0.5, 0. , 0.5])
+    """
+    checks.choice("on", on, ("faces", "vertices"))
+    checks.choice("weights", weights, MESH_WEIGHTS)
+    if weights == "cotangent" and on == "faces":
+        raise ValueError("`weights` = 'cotangent' needs on='vertices', got on='faces'")
+    if memory_limit is not None:
+        memory_limit = checks.integer("memory_limit", memory_limit, low=1)
+    if isinstance(mesh, str | bytes | os.PathLike):
+        mesh = Path(checks.path("mesh", mesh))
+        with named(mesh):
+            vertices, faces = meshes.mesh_arrays(mesh, memory_limit)
+    else:
+        vertices, faces = meshes.mesh_arrays(mesh)
+    # Weights depend on the shape alone: by this factor, which is exact, no square over- or underflows.
+    vertices = np.ldexp(vertices, -_exponent(vertices))
+    places = np.arange(len(vertices))
+    if checks.flag("weld", weld):
+        places, faces = meshes.weld(vertices, faces)
+        vertices = vertices[places]
+    if on == "faces":
+        pairs, points, names = meshes.face_pairs(faces), vertices[faces].mean(axis=1), None
+    else:
+        pairs, points, names = meshes.vertex_pairs(faces), vertices, places.tolist()
+    values = None
+    if weights == "inverse_length":
+        values = meshes.inverse_lengths(np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1))
+    elif weights == "cotangent":
+        values = meshes.cotangent_weights(vertices, faces, pairs)
+    adjacency = merged_adjacency(len(points), pairs[:, 0], pairs[:, 1], values, "similarity", False)
+    return Graph(adjacency, nodes=names)
+
+
+def _exponent(values: np.ndarray) -> int:
+    """The power of two just above all magnitudes; 0 for zeros."""
+    return int(np.frexp(np.abs(values).max(initial=0.0))[1])

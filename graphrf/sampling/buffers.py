@@ -1,0 +1,15 @@
+"""Buffers of compiled loops."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True)
+def grown(array, used, room):  # type: ignore[no-untyped-def]
+    """A larger copy of a buffer, of which `used` elements matter."""
+    larger = np.empty(room, array.dtype)
+    for i in range(used):
+        larger[i] = array[i]
+    return larger

@@ -10,7 +10,7 @@ from types import FrameType
 def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Warn where graphrf was called: at the first frame outside the package, however deep this call stands."""
     frame: FrameType | None = sys._getframe(1)
-    level = 1
+    level = 2
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "graphrf":
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

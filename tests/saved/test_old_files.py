@@ -23,7 +23,7 @@ def same(values, name):
     np.testing.assert_allclose(np.ravel(values)[: len(EXPECTED[name])], EXPECTED[name], rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::graphrf.features.bounds.TruncationWarning")
+@pytest.mark.filterwarnings("ignore::graphrf.TruncationWarning")
 @pytest.mark.parametrize("name", ["features-walks", "features-compressed", "features-cut"])
 def test_features(name):
     features = grf.load_features(FILES / f"{name}.npz")

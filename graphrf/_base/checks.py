@@ -1,7 +1,7 @@
 """Checks of arguments, used once at every public entry.
 
 Each checker takes the argument's name and says what was wanted, what came and, where it helps, the way out.
-Kind is a `TypeError`, value a `ValueError`.
+Kind is a `TypeError`, value a `ValueError`; both hold the argument's name as `error.argument`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import os
 import re
 import secrets
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+_Error = TypeVar("_Error", bound=Exception)
 
 # Integers that are written out in messages; Python refuses to write those of more than 4,300 digits.
 _MOST_BITS = 256
@@ -24,17 +26,32 @@ _MOST_BITS = 256
 _ADDRESS = re.compile(r"<.* at 0x[0-9a-fA-F]+>+", re.DOTALL)
 
 
+def value_error(name: str, problem: str) -> ValueError:
+    """A ValueError of the argument `name`: its message begins with the name, which it also holds as `argument`."""
+    return _of_argument(ValueError(f"`{name}` {problem}"), name)
+
+
+def type_error(name: str, problem: str) -> TypeError:
+    """As `value_error`, a TypeError."""
+    return _of_argument(TypeError(f"`{name}` {problem}"), name)
+
+
+def _of_argument(error: _Error, name: str) -> _Error:
+    error.argument = name  # type: ignore[attr-defined]
+    return error
+
+
 def integer(name: str, value: Any, *, low: int | None = None, high: int | None = None) -> int:
     """`value` as an int within [low, high]; integral floats are refused, numpy integers accepted."""
     if isinstance(value, bool | np.bool_):
-        raise TypeError(f"`{name}` must be an integer, got the boolean {value}")
+        raise type_error(name, f"must be an integer, got the boolean {value}")
     try:
         result = operator.index(value)
     except TypeError:
-        raise TypeError(f"`{name}` must be an integer, got {describe(value)}") from None
+        raise type_error(name, f"must be an integer, got {describe(value)}") from None
     if (low is not None and result < low) or (high is not None and result > high):
         came = result if result.bit_length() < _MOST_BITS else describe(result)
-        raise ValueError(f"`{name}` must be {_bounds(low, high, True, True)}, got {came}")
+        raise value_error(name, f"must be {_bounds(low, high, True, True)}, got {came}")
     return result
 
 
@@ -49,24 +66,24 @@ def number(
 ) -> float:
     """`value` as a finite float within the given bounds."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | np.number):
-        raise TypeError(f"`{name}` must be a number, got {describe(value)}")
+        raise type_error(name, f"must be a number, got {describe(value)}")
     try:
         result = float(value)
     except OverflowError:
-        raise ValueError(f"`{name}` must be a number of float64, got {describe(value)}") from None
+        raise value_error(name, f"must be a number of float64, got {describe(value)}") from None
     if not math.isfinite(result):
-        raise ValueError(f"`{name}` must be finite, got {result}")
+        raise value_error(name, f"must be finite, got {result}")
     too_low = low is not None and (result < low if include_low else result <= low)
     too_high = high is not None and (result > high if include_high else result >= high)
     if too_low or too_high:
-        raise ValueError(f"`{name}` must be {_bounds(low, high, include_low, include_high)}, got {result:g}")
+        raise value_error(name, f"must be {_bounds(low, high, include_low, include_high)}, got {result:g}")
     return result
 
 
 def flag(name: str, value: Any) -> bool:
     """`value` if it is True or False: strings and numbers are refused, whose truth is seldom what was meant."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"`{name}` must be True or False, got {describe(value)}")
+        raise type_error(name, f"must be True or False, got {describe(value)}")
     return bool(value)
 
 
@@ -82,18 +99,18 @@ def path(name: str, value: Any) -> str:
     try:
         return os.fsdecode(os.fspath(value))
     except TypeError:
-        raise TypeError(f"`{name}` must be a path, got {describe(value)}") from None
+        raise type_error(name, f"must be a path, got {describe(value)}") from None
 
 
 def choice(name: str, value: Any, options: Iterable[str]) -> str:
     """`value` if it is one of the strings `options`."""
     options = tuple(options)
     if not isinstance(value, str) or value not in options:
-        error = ValueError if isinstance(value, str) else TypeError
+        error = value_error if isinstance(value, str) else type_error
         among = "one of " if len(options) > 1 else ""
         came = repr(value) if isinstance(value, str) else describe(value)
         near = f"; {like}" if isinstance(value, str) and (like := did_you_mean(value, options)) else ""
-        raise error(f"`{name}` must be {among}{', '.join(map(repr, options))}, got {came}{near}")
+        raise error(name, f"must be {among}{', '.join(map(repr, options))}, got {came}{near}")
     return value
 
 
@@ -103,9 +120,11 @@ def did_you_mean(unknown: str, known: Iterable[str]) -> str:
     return f"did you mean {', '.join(map(repr, near))}?" if near else ""
 
 
-def not_a_kernel(value: Any) -> str:
-    """What is said of a `kernel` that is none."""
-    return f"`kernel` must be a graphrf kernel such as Diffusion(lengthscale=2.0), got {describe(value)}"
+def not_a_kernel(value: Any) -> TypeError:
+    """The error of a `kernel` that is none."""
+    return type_error(
+        "kernel", f"must be a graphrf kernel such as Diffusion(lengthscale=2.0), got {describe(value)}"
+    )
 
 
 def finite(name: str, array: np.ndarray) -> np.ndarray:
@@ -114,9 +133,10 @@ def finite(name: str, array: np.ndarray) -> np.ndarray:
     if not good.all():
         where = tuple(int(i) for i in np.argwhere(~good)[0])
         at = where[0] if len(where) == 1 else where
-        raise ValueError(
-            f"`{name}` must be finite, got {array[where]} at position {at} "
-            f"({int((~good).sum())} of {array.size} entries are NaN or infinite); drop or fill them first"
+        raise value_error(
+            name,
+            f"must be finite, got {array[where]} at position {at} "
+            f"({int((~good).sum())} of {array.size} entries are NaN or infinite); drop or fill them first",
         )
     return array
 

@@ -253,7 +253,9 @@ def path(name: str) -> Path:
     """
     entry = _entry(name)
     if not entry["files"]:
-        raise ValueError(f"`name` must be a data set with files, got {name!r}, which needs none: use load")
+        raise checks.value_error(
+            "name", f"must be a data set with files, got {name!r}, which needs none: use load"
+        )
     return data_files.find(entry["files"][0])
 
 
@@ -294,13 +296,14 @@ def describe(name: str) -> str:
 def _entry(name: Any) -> dict[str, Any]:
     known = data_files.registry()["datasets"]
     if not isinstance(name, str):
-        raise TypeError(f"`name` must be the name of a data set, got {checks.describe(name)}")
+        raise checks.type_error("name", f"must be the name of a data set, got {checks.describe(name)}")
     if name not in known:
         near = checks.did_you_mean(name.lower(), known)
         hint = f"{near} " if near else ""
-        raise ValueError(
-            f"`name` must be one of graphrf.datasets.names(), which `graphrf datasets` lists, got {name!r}; {hint}"
-            "graphrf.load_graph reads your own files"
+        raise checks.value_error(
+            "name",
+            f"must be one of graphrf.datasets.names(), got {name!r}; {hint}"
+            "graphrf.load_graph(path) reads your own files",
         )
     return known[name]
 

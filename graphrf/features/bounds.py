@@ -54,7 +54,7 @@ def modulation(features: Features, kernel: FeatureKernel) -> np.ndarray:
     """f_0 .. f_L of a kernel, L the features' largest length; TypeError or ValueError if it is not theirs."""
     for needed in ("laplacian", "modulation", "modulation_tail"):
         if not hasattr(kernel, needed):
-            raise TypeError(checks.not_a_kernel(kernel))
+            raise checks.not_a_kernel(kernel)
     if kernel.laplacian != features.laplacian:
         raise ValueError(
             f"`kernel` must be of the {features.laplacian} Laplacian, whose "
@@ -89,7 +89,8 @@ def complaints(features: Features, kernel: FeatureKernel, f: np.ndarray) -> list
             HeavyTailWarning(
                 f"these walks end too early for {kernel!r}: sum f_k^2 / S(k) = {heavy:.3g} against "
                 f"{plain:.3g} without termination, so that estimates have a huge variance; use a smaller "
-                "p_halt, Truncated(max_length), or the exact series (graphrf.apply_kernel, method='series')"
+                "p_halt, Truncated(max_length), or the exact series (graphrf.apply_kernel, or method='series' of "
+                "GraphGPRegressor)"
             )
         )
     if not features._complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
@@ -103,16 +104,14 @@ def complaints(features: Features, kernel: FeatureKernel, f: np.ndarray) -> list
 def _words(features: Features, kernel: FeatureKernel, error: float, size: float) -> str:
     length = features.max_length
     what = f"powers up to {length}" if features._of_powers else f"walks of {length} steps"
-    way_out = "kernel.truncation_length(tol) gives a sufficient length for Truncated(max_length)"
-    if features._of_powers:
-        way_out = "kernel.truncation_length(tol) gives a sufficient max_length"
+    way_out = "raise `max_length` (kernel.truncation_length(tol) gives a sufficient one)"
     off = f"off by up to {error:.3g} in operator norm, K's own being at most {size:.3g}"
     if features._dropped is None:
         return f"{what} cut the series of {kernel!r}: the Gram matrix is {off}; {way_out}"
     return (
         f"a guaranteed bound, mostly well above the error: {what} and rows cut to a budget cut the series of "
-        f"{kernel!r}, and the Gram matrix is {off}; {_MEASURE}; to lower it, {way_out}, and "
-        "features.row_errors(kernel) what a larger budget would save"
+        f"{kernel!r}, and the Gram matrix is {off}; {_MEASURE}; to lower it, {way_out} "
+        "or `budget` (features.row_errors(kernel) tells what a larger one would save)"
     )
 
 

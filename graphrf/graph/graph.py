@@ -203,11 +203,11 @@ class Graph:
         try:
             return np.fromiter((table[name] for name in names), dtype=np.int64, count=len(names))
         except KeyError as error:
-            raise ValueError(
-                f"`{argument}` must be nodes of the graph, got {error.args[0]!r}; {self._hint(error.args[0])}"
+            raise checks.value_error(
+                argument, f"must be nodes of the graph, got {error.args[0]!r}; {self._hint(error.args[0])}"
             ) from None
         except TypeError as error:
-            raise TypeError(f"`{argument}` must be hashable names of nodes: {error}") from None
+            raise checks.type_error(argument, f"must be hashable names of nodes: {error}") from None
 
     def _hint(self, unknown: Hashable) -> str:
         """Names like the unknown one, or the first names of the graph."""
@@ -253,7 +253,7 @@ class Graph:
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim != 1:
-            raise ValueError(f"`{argument}` must have shape (n,) or (n, 1), got {array.shape}")
+            raise checks.value_error(argument, f"must have shape (n,) or (n, 1), got {array.shape}")
         if array.size == 0:
             return np.zeros(0, dtype=np.int64)
         if array.dtype.kind in "UO" and all(isinstance(node, str) for node in array):
@@ -262,20 +262,22 @@ class Graph:
             with np.errstate(invalid="ignore"):
                 good = (array == np.floor(array)) & (np.abs(array) < _LARGEST_FLOAT_ID)
             if not good.all():
-                raise TypeError(
-                    f"`{argument}` must be integer positions or string names, got the float "
-                    f"{array[~good][0]} (integral floats are accepted below 2^24)"
+                raise checks.type_error(
+                    argument,
+                    f"must be integer positions or string names, got the float "
+                    f"{array[~good][0]} (integral floats are accepted below 2^24)",
                 )
         elif array.dtype.kind not in "iu":
-            raise TypeError(
-                f"`{argument}` must be integer positions or string names, got {checks.describe(array)}; "
-                f"{_other_nodes(array)}use graph.index(...) for other names, np.flatnonzero(mask) for a mask"
+            raise checks.type_error(
+                argument,
+                f"must be integer positions or string names, got {checks.describe(array)}; "
+                f"{_other_nodes(array)}use graph.index(...) for other names, np.flatnonzero(mask) for a mask",
             )
         bad = (array < 0) | (array >= self.n_nodes)
         if bad.any():
             way_out = "; graph.index(...) turns names of nodes into positions" if self.has_names else ""
-            raise ValueError(
-                f"`{argument}` must be positions in [0, {self.n_nodes - 1}], got {int(array[bad][0])}{way_out}"
+            raise checks.value_error(
+                argument, f"must be positions in [0, {self.n_nodes - 1}], got {int(array[bad][0])}{way_out}"
             )
         if self._ambiguous(nodes, array):
             warn(
@@ -415,9 +417,9 @@ class Graph:
         """The graph on `nodes`, in the order given, with the edges between them; names as above."""
         keep = self.positions(nodes)
         if not keep.size:
-            raise ValueError("`nodes` of a subgraph must hold at least one node, got none")
+            raise checks.value_error("nodes", "of a subgraph must hold at least one node, got none")
         if np.unique(keep).size != keep.size:
-            raise ValueError("`nodes` of a subgraph must be distinct")
+            raise checks.value_error("nodes", "of a subgraph must be distinct")
         if keep.size == self.n_nodes and (keep == np.arange(self.n_nodes)).all():
             return self
         names = [self.nodes[position] for position in keep.tolist()]
@@ -534,8 +536,8 @@ def is_integer(node: Any) -> bool:
 def require_graph(graph: Any) -> Graph:
     """`graph`, once it is known to be a `Graph`: the check at the door of all that takes one."""
     if not isinstance(graph, Graph):
-        raise TypeError(
-            f"`graph` must be a graphrf.Graph, got {checks.describe(graph)}; graphrf.load_graph(...) makes one"
+        raise checks.type_error(
+            "graph", f"must be a graphrf.Graph, got {checks.describe(graph)}; graphrf.load_graph(...) makes one"
         )
     return graph
 
@@ -553,29 +555,31 @@ def _other_nodes(array: np.ndarray) -> str:
 def _validated(adjacency: Any, directed: bool) -> sp.csr_array:
     """A private, read-only, canonical CSR copy of a legal adjacency matrix."""
     if isinstance(adjacency, Graph):
-        raise TypeError("`adjacency` must be a matrix, got a Graph; it can be used as it is")
+        raise checks.type_error("adjacency", "must be a matrix, got a Graph; it can be used as it is")
     if sp.issparse(adjacency):
         matrix = adjacency
     else:
         try:
             matrix = np.asarray(adjacency)
         except ValueError as error:  # ragged lists
-            raise ValueError(f"`adjacency` must be a square matrix: {error}") from None
+            raise checks.value_error("adjacency", f"must be a square matrix: {error}") from None
     if matrix.dtype.kind not in "biuf":
-        raise TypeError(
-            f"`adjacency` must be a numeric matrix, got {checks.describe(matrix)}; "
-            "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists"
+        raise checks.type_error(
+            "adjacency",
+            f"must be a numeric matrix, got {checks.describe(matrix)}; "
+            "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists",
         )
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(
-            f"`adjacency` must be a square matrix, got {checks.describe(matrix)}; "
-            "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists"
+        raise checks.value_error(
+            "adjacency",
+            f"must be a square matrix, got {checks.describe(matrix)}; "
+            "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists",
         )
     n_nodes = matrix.shape[0]
     if n_nodes == 0:
-        raise ValueError("`adjacency` must have at least one node, got shape (0, 0)")
+        raise checks.value_error("adjacency", "must have at least one node, got shape (0, 0)")
     if n_nodes >= 2**32:
-        raise ValueError(f"`adjacency` must have fewer than 2^32 nodes, got {n_nodes}")
+        raise checks.value_error("adjacency", f"must have fewer than 2^32 nodes, got {n_nodes}")
     stored = matrix.nnz if sp.issparse(matrix) else np.count_nonzero(matrix)
     require_memory(
         24.0 * stored + 16.0 * n_nodes, f"a graph of {n_nodes} nodes and {stored} entries", "pass fewer nodes"
@@ -594,9 +598,10 @@ def _validated(adjacency: Any, directed: bool) -> sp.csr_array:
             way_out = (
                 "weights are similarities, at least 0" if problem == "negative" else "drop or fill them first"
             )
-            raise ValueError(
-                f"`adjacency` must hold finite weights of at least 0, got {int(bad.sum())} {problem} "
-                f"entries, the first at [{row}, {column}]; {way_out}"
+            raise checks.value_error(
+                "adjacency",
+                f"must hold finite weights of at least 0, got {int(bad.sum())} {problem} "
+                f"entries, the first at [{row}, {column}]; {way_out}",
             )
     csr.eliminate_zeros()
     if not directed:
@@ -628,10 +633,11 @@ def _symmetric(csr: sp.csr_array) -> sp.csr_array:
         difference = sp.coo_array(csr - transposed)
         worst = int(np.abs(difference.data).argmax())
         row, column = int(difference.row[worst]), int(difference.col[worst])
-    raise ValueError(
-        f"`adjacency` must be symmetric, got {csr[row, column]:g} at [{row}, {column}] but "
+    raise checks.value_error(
+        "adjacency",
+        f"must be symmetric, got {csr[row, column]:g} at [{row}, {column}] but "
         f"{csr[column, row]:g} at [{column}, {row}]; pass directed=True to keep directions, "
-        "or A + A.T to drop them"
+        "or A + A.T to drop them",
     )
 
 
@@ -644,18 +650,18 @@ def _validated_names(nodes: Iterable[Hashable] | None, n_nodes: int) -> tuple[Ha
     if nodes is None:
         return None
     if isinstance(nodes, str | bytes) or not isinstance(nodes, Iterable):
-        raise TypeError(f"`nodes` must be a sequence of {n_nodes} names, got {checks.describe(nodes)}")
+        raise checks.type_error("nodes", f"must be a sequence of {n_nodes} names, got {checks.describe(nodes)}")
     names = tuple(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
     if len(names) != n_nodes:
-        raise ValueError(f"`nodes` must hold {n_nodes} names, one for each row, got {len(names)}")
+        raise checks.value_error("nodes", f"must hold {n_nodes} names, one for each row, got {len(names)}")
     try:
         distinct = len(set(names))
     except TypeError as error:
-        raise TypeError(f"`nodes` must hold hashable names: {error}") from None
+        raise checks.type_error("nodes", f"must hold hashable names: {error}") from None
     if distinct != n_nodes:
         seen: set[Hashable] = set()
         repeated = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"`nodes` must hold distinct names, got {repeated!r} more than once")
+        raise checks.value_error("nodes", f"must hold distinct names, got {repeated!r} more than once")
     if all(isinstance(name, int) for name in names) and names == tuple(range(n_nodes)):
         return None
     return names

@@ -328,5 +328,5 @@ def _nullity(graph: Graph) -> int:
 def require_kernel(kernel: Any) -> Kernel:
     """`kernel`, once it is known to be a `Kernel`: the check at the door of all that takes one."""
     if not isinstance(kernel, Kernel):
-        raise TypeError(checks.not_a_kernel(kernel))
+        raise checks.not_a_kernel(kernel)
     return kernel

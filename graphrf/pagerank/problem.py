@@ -56,9 +56,10 @@ def walks_halt(p_halt: float) -> float:
     """The checked `p_halt` of walks or pushes, whose cost is in proportion to its inverse; not cut off."""
     p_halt = checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
     if p_halt < SMALLEST_HALT:
-        raise ValueError(
-            f"`p_halt` must be at least {SMALLEST_HALT:g}, got {p_halt:g}: walks would take {1 / p_halt:.0e} "
-            "steps on average; power_iteration takes any"
+        raise checks.value_error(
+            "p_halt",
+            f"must be at least {SMALLEST_HALT:g}, got {p_halt:g}: walks would take {1 / p_halt:.0e} "
+            "steps on average; power_iteration takes any",
         )
     return p_halt
 
@@ -118,9 +119,10 @@ class _Entries:
 
 def _sparse_rows(graph: Graph, matrix: Any, name: str) -> list[_Entries]:
     if matrix.dtype.kind not in "biuf" or matrix.ndim != 2:
-        raise TypeError(
-            f"`{name}` must be a mapping, an array or a real sparse matrix of shape (n, {graph.n_nodes}), "
-            f"got {checks.describe(matrix)}"
+        raise checks.type_error(
+            name,
+            f"must be a mapping, an array or a real sparse matrix of shape (n, {graph.n_nodes}), "
+            f"got {checks.describe(matrix)}",
         )
     _check_rows(graph, matrix.shape, name)
     rows = sp.csr_array(matrix, dtype=np.float64)
@@ -137,8 +139,8 @@ def _sparse_rows(graph: Graph, matrix: Any, name: str) -> list[_Entries]:
 
 def _check_rows(graph: Graph, shape: tuple[int, ...], name: str) -> None:
     if shape[0] == 0 or shape[1] != graph.n_nodes:
-        raise ValueError(
-            f"`{name}` of several vectors must have shape (n, {graph.n_nodes}) with n > 0, got {shape}"
+        raise checks.value_error(
+            name, f"of several vectors must have shape (n, {graph.n_nodes}) with n > 0, got {shape}"
         )
 
 
@@ -152,7 +154,7 @@ def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
     else:
         values = _numeric(graph, given, name).astype(np.float64)
         if values.shape != (graph.n_nodes,):
-            raise ValueError(f"`{name}` must have shape ({graph.n_nodes},), got {values.shape}")
+            raise checks.value_error(name, f"must have shape ({graph.n_nodes},), got {values.shape}")
         _check_values(values, name)
     values /= values.max()  # the sum of huge values would overflow
     values /= values.sum()
@@ -164,11 +166,12 @@ def _numeric(graph: Graph, given: Any, name: str) -> np.ndarray:
     try:
         values = np.asarray(given)
     except ValueError as error:  # ragged lists
-        raise ValueError(f"`{name}` must be rectangular: {error}") from None
+        raise checks.value_error(name, f"must be rectangular: {error}") from None
     if values.dtype.kind not in "biuf":
-        raise TypeError(
-            f"`{name}` must be a mapping of nodes to values or an array of shape ({graph.n_nodes},), "
-            f"got {checks.describe(given)}"
+        raise checks.type_error(
+            name,
+            f"must be a mapping of nodes to values or an array of shape ({graph.n_nodes},), "
+            f"got {checks.describe(given)}",
         )
     return values
 
@@ -179,9 +182,9 @@ def _check_values(values: np.ndarray, name: str, positions: np.ndarray | None = 
     if (values < 0).any():
         worst = int(values.argmin())
         place = worst if positions is None else int(positions[worst])
-        raise ValueError(f"`{name}` must not be negative, got {values[worst]:g} at position {place}")
+        raise checks.value_error(name, f"must not be negative, got {values[worst]:g} at position {place}")
     if not (values > 0).any():
-        raise ValueError(f"`{name}` must have a positive value, got zeros only")
+        raise checks.value_error(name, "must have a positive value, got zeros only")
 
 
 def _entries(graph: Graph, given: Mapping[Any, Any], name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -189,7 +192,7 @@ def _entries(graph: Graph, given: Mapping[Any, Any], name: str) -> tuple[np.ndar
     values = np.array([checks.number(f"{name}[{key!r}]", value) for key, value in given.items()], dtype=np.float64)
     positions = _positions(graph, list(given), name)
     if np.unique(positions).size != positions.size:
-        raise ValueError(f"`{name}` must name every node once")
+        raise checks.value_error(name, "must name every node once")
     _check_values(values, name, positions)
     return positions, values
 

@@ -185,7 +185,8 @@ def test_warnings_speak_of_options(place):
     with plain_messages():
         line = warnings.formatwarning(str(caught[0].message), UserWarning, "file.py", 3)
     assert line.startswith("graphrf: warning: these walks end too early")
-    assert "--p-halt, --lengths truncated, or the exact series (graphrf gram --exact" in line
+    assert "use a smaller --p-halt, --lengths truncated, or the exact series (graphrf gram --exact, or" in line
+    assert "or --method series of graphrf fit)" in line
 
 
 def test_the_warning_of_cut_rows_speaks_of_options(place):
@@ -194,8 +195,8 @@ def test_the_warning_of_cut_rows_speaks_of_options(place):
         features.matrix(grf.Diffusion(3.0))
     with plain_messages():
         line = warnings.formatwarning(str(caught[0].message), UserWarning, "file.py", 3)
-    assert "compare `graphrf gram` with and without --exact for some --rows" in line
-    assert "raise --max-length, and a larger --budget may help too" in line
+    assert "compare `graphrf gram` with `graphrf gram --exact` for some" in line
+    assert "raise `--max-length` (`--kernel` without `--max-length` gives a sufficient one) or `--budget`" in line
     assert "features." not in line
     assert "kernel." not in line
 

@@ -24,47 +24,41 @@ _OPTIONS = {
     "memory_limit": "--memory-limit", "weight_is": "--weight-is", "max_train": "--max-train",
     "output_scale": "--output-scale", "n_walkers": "--walkers", "n_samples": "--samples", "max_iter": "--max-iter",
     "nu": "--smoothness", "on": "--mesh-on", "weights": "--mesh-weights", "solvers": "--solver",
-    "personalization": "--seeds", "source": "GRAPH", "graph": "GRAPH", "path": "-o", "folder": "GRAPH",
+    "personalization": "--seeds", "path": "-o", "name": "NAME",
+    **dict.fromkeys(("source", "graph", "folder", "adjacency", "edge_index", "src", "dst"), "GRAPH"),
     **{
         name: f"--{name}"
         for name in (
             "repeats", "seed", "mesh", "budget", "lengths", "directions", "kernel", "lengthscale", "power",
             "alpha", "steps", "laplacian", "nodes", "rows", "cols", "weight", "columns", "header", "directed",
             "method", "noise", "tol", "k", "seeds", "order", "objective", "solver", "sampler", "predictive",
+            "optimize", "dataset",
         )
     },
 }  # fmt: skip
-# Ways out that are Python, in the words of the command line.
-_PHRASES = {
-    "`graph.to_undirected()` makes one (weights of both directions are added)": "--undirected makes one",
-    "use a smaller p_halt, Truncated(max_length), or the exact series (graphrf.apply_kernel, method='series')": (
-        "use a smaller --p-halt, --lengths truncated, or the exact series (graphrf gram --exact, graphrf fit "
-        "--method series)"
-    ),
-    "kernel.truncation_length(tol) gives a sufficient length for Truncated(max_length)": (
-        "raise --max-length, or leave it out and name the --kernel, from which it then follows"
-    ),
-    "kernel.truncation_length(tol) gives a sufficient max_length": "raise --max-length",
-    "compare features.gram(kernel, rows=r, cols=r) with graphrf.kernel_block(graph, kernel, r, r) for some "
-    "nodes r": "compare `graphrf gram` with and without --exact for some --rows",
-    ", and features.row_errors(kernel) what a larger budget would save": ", and a larger --budget may help too",
-    "(graphrf.apply_kernel, method='series')": "(graphrf gram --exact, graphrf fit --method series)",
-    "fix the lengthscale (optimize=False)": "fix it (--lengthscale and --no-optimize)",
-    "kernel='diffusion'": "--kernel diffusion",
-    "method='walks'": "--method walks",
-    "method='series'": "--method series",
-    "directed=True": "--directed",
-    "directed=False": "--undirected",
-    "weight='length'": "--weight length",
-    "graphrf.load_graph reads your own files": "your own files are given by their path",
-    "named data sets are read by graphrf.datasets.load(name)": "`graphrf datasets` lists the named data sets",
-    "; graph.index(...) turns names of nodes into positions": "",
+_SWITCHED_OFF = {"directed": "--undirected", "optimize": "--no-optimize"}
+# Calls of the library and what does the same here.
+_CALLS = {
+    "graph.to_undirected": "--undirected",
+    "graphrf.apply_kernel": "graphrf gram --exact",
+    "graphrf.kernel_block": "`graphrf gram --exact`",
+    "features.gram": "`graphrf gram`",
+    "kernel.truncation_length": "`--kernel` without `--max-length`",
+    "Truncated": "--lengths truncated",
+    "graphrf.datasets.names": "what `graphrf datasets` lists",
     "GraphGPRegressor.save": "`graphrf fit`",
+    "GraphGPRegressor": "graphrf fit",
     "Features.save": "`graphrf features`",
     "Coupling.save": "`graphrf couple`",
 }
+# Calls that nothing here does: remarks on them, in parentheses or behind a semicolon or question, are left out.
+_ONLY_PYTHON = ("graph.index", "graphrf.load_graph", "features.row_errors")
+_QUOTED = re.compile(r"`([a-z_]+)`")
+_SETTING = re.compile(r"\b([a-z_]+)=(?:'([\w-]+)'|(True|False)\b)")
+_CALL = re.compile(rf"(`?)\b({'|'.join(map(re.escape, _CALLS))})\b(?:\([^()]*\))?\1(?!\.)")
+_REMARK = re.compile(rf"(?: \(|; |(?<=\?) )(?:{'|'.join(map(re.escape, _ONLY_PYTHON))})\([^()]*\)[^();]*\)?")
 # Names that no sentence has by chance, where they are not part of the text of an object.
-_BARE = re.compile(r"(?<![`\w.-])(n_walks|max_length|memory_limit|n_threads|weight_is|n_samples)(?![\w=`])")
+_BARE = re.compile(r"(?<![`\w.-])(n_walks|p_halt|max_length|memory_limit|n_threads|weight_is|n_samples)(?![\w=`])")
 
 
 @contextmanager
@@ -95,11 +89,19 @@ def plain_messages(places: Mapping[str, str] | None = None) -> Iterator[None]:
 
 
 def _in_options(text: str, places: Mapping[str, str] | None) -> str:
-    """A message of the library in the words of the command line."""
-    for phrase, words in _PHRASES.items():
-        text = text.replace(phrase, words)
+    """A message of the library in the words of the command line, by its names of arguments and calls."""
     names = {**_OPTIONS, **(places or {})}
-    text = re.sub(r"`([a-z_]+)`", lambda found: f"`{names.get(found[1], found[1])}`", text)
+
+    def setting(found: re.Match[str]) -> str:
+        name, word, truth = found.groups()
+        if not names.get(name, "").startswith("--"):
+            return found[0]
+        if word is not None:
+            return f"{names[name]} {word}"
+        return names[name] if truth == "True" else _SWITCHED_OFF.get(name, found[0])
+
+    text = _CALL.sub(lambda found: _CALLS[found[2]], _REMARK.sub("", text))
+    text = _QUOTED.sub(lambda found: f"`{names.get(found[1], found[1])}`", _SETTING.sub(setting, text))
     return _BARE.sub(lambda found: names[found[1]], text)
 
 

@@ -203,7 +203,8 @@ class AutoLengths(LengthChoice):
         if tail * (2 * total - tail) > 0.1 * total**2:
             raise ValueError(
                 f"`max_length` must be larger for {self.kernel!r}, got {self.max_length}: {tail / total:.0%} of "
-                "sum |f_k| lies beyond; raise it, or use the exact series (graphrf.apply_kernel, method='series')"
+                "sum |f_k| lies beyond; raise it, or use the exact series (graphrf.apply_kernel, or "
+                "method='series' of GraphGPRegressor)"
             )
         return self.max_length
 

@@ -26,8 +26,8 @@ def engine_device(engine: str | None, device: str | torch.device, purpose: str) 
     if engine != "torch" and place.type == "cpu":
         return None
     if engine == "numba":
-        raise ValueError(
-            f"`engine` must be 'torch', or None, for device={str(place)!r}, got 'numba', which runs on the CPU"
+        raise checks.value_error(
+            "engine", f"must be 'torch', or None, for device={str(place)!r}, got 'numba', which runs on the CPU"
         )
     return place
 
@@ -49,9 +49,10 @@ def torch_device(device: str | torch.device, purpose: str) -> torch.device:
         return probe.device
     # the last two from a torch without that device
     except (RuntimeError, TypeError, AssertionError, ImportError) as error:
-        raise ValueError(
-            f"`device` must be a torch device at hand that knows float64, such as {_at_hand(torch, device)}, got "
-            f"{device!r}"
+        raise checks.value_error(
+            "device",
+            f"must be a torch device at hand that knows float64, such as {_at_hand(torch, device)}, got "
+            f"{device!r}",
         ) from error
 
 

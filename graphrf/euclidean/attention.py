@@ -58,9 +58,9 @@ def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
     """
     dimension = _check_frequencies(frequencies).shape[1]
     if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError(f"`x` must be a floating-point tensor, got {checks.describe(x)}")
+        raise checks.type_error("x", f"must be a floating-point tensor, got {checks.describe(x)}")
     if x.ndim == 0 or x.shape[-1] != dimension:
-        raise ValueError(f"`x` must have shape (..., {dimension}), got {tuple(x.shape)}")
+        raise checks.value_error("x", f"must have shape (..., {dimension}), got {tuple(x.shape)}")
     with torch.autocast(x.device.type, enabled=False):
         x = x.to(_working(x))
         return (_log_features(x, frequencies) - 0.5 * math.log(frequencies.shape[0])).exp()
@@ -217,8 +217,8 @@ class PerformerAttention(nn.Module):
             n_frequencies += n_frequencies % 2 if checks.flag("antithetic", antithetic) else 0
         self.n_frequencies: int = checks.integer("n_frequencies", n_frequencies, low=1)
         if checks.flag("antithetic", antithetic) and self.n_frequencies % 2:
-            raise ValueError(
-                f"`n_frequencies` must be even with antithetic=True, got {n_frequencies}: they come in pairs"
+            raise checks.value_error(
+                "n_frequencies", f"must be even with antithetic=True, got {n_frequencies}: they come in pairs"
             )
         if redraw_every is not None:
             redraw_every = checks.integer("redraw_every", redraw_every, low=1)
@@ -286,16 +286,17 @@ class PerformerAttention(nn.Module):
             If shapes do not fit, a length is zero, `dropout_p` is not 0 or `scale` not positive.
         """
         if dropout_p != 0:
-            raise ValueError(
-                f"`dropout_p` must be 0, got {dropout_p}: the weights are never formed; "
-                "apply dropout to the values or to the output"
+            raise checks.value_error(
+                "dropout_p",
+                f"must be 0, got {dropout_p}: the weights are never formed; "
+                "apply dropout to the values or to the output",
             )
         is_causal = checks.flag("is_causal", is_causal)
         scale = _check_inputs(query, key, self.head_dim, attn_mask, scale)
         _check_points("value", value, None)
         if value.shape[-2] != key.shape[-2]:
-            raise ValueError(
-                f"`value` must have the length of `key`, {key.shape[-2]}, got {checks.describe(value)}"
+            raise checks.value_error(
+                "value", f"must have the length of `key`, {key.shape[-2]}, got {checks.describe(value)}"
             )
         masks = {} if attn_mask is None else {"attn_mask": torch.atleast_2d(attn_mask)}
         _check_leading(query=query, key=key, value=value, **masks)
@@ -354,12 +355,13 @@ def _check_inputs(query: Any, key: Any, dimension: int, attn_mask: Any, scale: A
     if attn_mask is not None:
         n_keys = key.shape[-2]
         if not isinstance(attn_mask, Tensor) or attn_mask.dtype != torch.bool:
-            raise TypeError(f"`attn_mask` must be a boolean tensor, got {checks.describe(attn_mask)}")
+            raise checks.type_error("attn_mask", f"must be a boolean tensor, got {checks.describe(attn_mask)}")
         if attn_mask.shape[-1:] != (n_keys,) or attn_mask.shape[-2:-1] not in ((), (1,)):
-            raise ValueError(
-                f"`attn_mask` must be a padding mask of shape ({n_keys},) or (..., 1, {n_keys}), the same for all "
+            raise checks.value_error(
+                "attn_mask",
+                f"must be a padding mask of shape ({n_keys},) or (..., 1, {n_keys}), the same for all "
                 f"queries, got shape {tuple(attn_mask.shape)}; give (batch, {n_keys}) as mask[:, None, None, :], "
-                "and a causal mask as is_causal=True"
+                "and a causal mask as is_causal=True",
             )
         _check_leading(attn_mask=torch.atleast_2d(attn_mask), query=query, key=key)
     return 1 / math.sqrt(dimension) if scale is None else checks.number("scale", scale, low=0, include_low=False)
@@ -367,11 +369,11 @@ def _check_inputs(query: Any, key: Any, dimension: int, attn_mask: Any, scale: A
 
 def _check_points(name: str, x: Any, dimension: int | None) -> None:
     if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError(f"`{name}` must be a floating-point tensor, got {checks.describe(x)}")
+        raise checks.type_error(name, f"must be a floating-point tensor, got {checks.describe(x)}")
     if x.ndim < 2 or (dimension is not None and x.shape[-1] != dimension) or 0 in x.shape:
         wanted = "d_v" if dimension is None else dimension
-        raise ValueError(
-            f"`{name}` must have shape (..., length, {wanted}) with at least one position, got {tuple(x.shape)}"
+        raise checks.value_error(
+            name, f"must have shape (..., length, {wanted}) with at least one position, got {tuple(x.shape)}"
         )
 
 
@@ -385,7 +387,9 @@ def _check_leading(**tensors: Tensor) -> None:
 
 def _check_frequencies(frequencies: Any) -> Tensor:
     if not isinstance(frequencies, Tensor) or not frequencies.is_floating_point():
-        raise TypeError(f"`frequencies` must be a floating-point tensor, got {checks.describe(frequencies)}")
+        raise checks.type_error(
+            "frequencies", f"must be a floating-point tensor, got {checks.describe(frequencies)}"
+        )
     if frequencies.ndim != 2 or 0 in frequencies.shape:
-        raise ValueError(f"`frequencies` must have shape (m, d), got {tuple(frequencies.shape)}")
+        raise checks.value_error("frequencies", f"must have shape (m, d), got {tuple(frequencies.shape)}")
     return frequencies

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.euclidean.tensors import finfo, finite_tensor, is_tensor
@@ -101,8 +102,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _check_lengthscale(self, dtype: str, info: Any) -> None:
         """Refuse a lengthscale that vanishes or overflows in the precision of the points."""
         if self.lengthscale_.min() < info.tiny or self.lengthscale_.max() > info.max:
-            raise ValueError(
-                f"`lengthscale` {self.lengthscale_} is out of the range of {dtype}; pass float64 points"
+            raise checks.value_error(
+                "lengthscale", f"{self.lengthscale_} is out of the range of {dtype}; pass float64 points"
             )
 
     def __sklearn_tags__(self) -> Any:

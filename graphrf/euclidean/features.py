@@ -238,8 +238,8 @@ class LaplaceFeatures(FeatureMap):
     def _prepare(self, dimension: int) -> None:
         n = checks.integer("n_frequencies", self.n_frequencies, low=1)
         if checks.flag("antithetic", self.antithetic) and n % 2:
-            raise ValueError(
-                f"`n_frequencies` must be even with antithetic=True, got {n}: each comes with its negative"
+            raise checks.value_error(
+                "n_frequencies", f"must be even with antithetic=True, got {n}: each comes with its negative"
             )
         self.lengthscale_ = lengthscales(self.lengthscale, dimension)
         self.seed_ = checks.seed(self.seed)

@@ -119,7 +119,9 @@ def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
     """
     g = np.asarray(values, dtype=np.float64)
     if g.ndim != 1 or g.size < 3 or g.size % 2 == 0:
-        raise ValueError(f"`values` must hold an odd number of values, at least 3, got {checks.describe(g)}")
+        raise checks.value_error(
+            "values", f"must hold an odd number of values, at least 3, got {checks.describe(g)}"
+        )
     checks.finite("values", g)
     low = checks.number("low", low)
     high = checks.number("high", high, low=low, include_low=False)
@@ -199,7 +201,7 @@ def filon_kernel(
     """
     n_nodes = checks.integer("n_nodes", n_nodes, low=3)
     if n_nodes % 2 == 0:
-        raise ValueError(f"`n_nodes` must be odd for Filon's rule, got {n_nodes}: take {n_nodes + 1}")
+        raise checks.value_error("n_nodes", f"must be odd for Filon's rule, got {n_nodes}: take {n_nodes + 1}")
     spectrum = stationary_kernel(kernel)
     lengthscale = checks.number("lengthscale", lengthscale, low=0, include_low=False)
     if max_frequency is None:

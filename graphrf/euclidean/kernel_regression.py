@@ -174,9 +174,10 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
             self.classes_, self.class_count_ = known, np.zeros(known.size, dtype=np.int64)
         else:
             if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-                raise ValueError(
-                    f"`classes` must be those of the first batch, {self.classes_.tolist()}, got {classes!r}; "
-                    "`fit` starts anew"
+                raise checks.value_error(
+                    "classes",
+                    f"must be those of the first batch, {self.classes_.tolist()}, got {classes!r}; "
+                    "`fit` starts anew",
                 )
             codes = _positions(labels, self.classes_)
         try:
@@ -198,9 +199,10 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.features, type) or not all(
             hasattr(self.features, name) for name in ("fit", "transform")
         ):
-            raise TypeError(
-                f"`features` must be a transformer with `fit` and `transform`, such as LaplaceFeatures(), or None "
-                f"for the exact kernel, got {checks.describe(self.features)}"
+            raise checks.type_error(
+                "features",
+                f"must be a transformer with `fit` and `transform`, such as LaplaceFeatures(), or None "
+                f"for the exact kernel, got {checks.describe(self.features)}",
             )
         if not (
             isinstance(self.kernel, str) and self.kernel == "gaussian" and np.array_equal(self.lengthscale, 1.0)
@@ -271,8 +273,9 @@ def _positions(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     positions = np.minimum(np.searchsorted(classes, labels), classes.size - 1)
     unknown = classes[positions] != labels
     if unknown.any():
-        raise ValueError(
-            f"`y` must hold the labels of `classes` only, got {labels[unknown][0]!r}; give all labels as "
-            "`classes` to the first call of `partial_fit`"
+        raise checks.value_error(
+            "y",
+            f"must hold the labels of `classes` only, got {labels[unknown][0]!r}; give all labels as "
+            "`classes` to the first call of `partial_fit`",
         )
     return positions

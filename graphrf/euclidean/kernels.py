@@ -60,7 +60,9 @@ class StationaryKernel:
 
     def __post_init__(self) -> None:
         if self.nu not in (None, 0.5, 1.5, 2.5):
-            raise ValueError(f"`nu` must be 0.5, 1.5, 2.5 or None, for the Gaussian kernel, got {self.nu}")
+            raise checks.value_error(
+                "nu", f"must be 0.5, 1.5, 2.5 or None, for the Gaussian kernel, got {self.nu}"
+            )
 
     def __call__(self, distance: Any) -> np.ndarray:
         """k(r) for distances r >= 0 in lengthscales, any shape."""
@@ -107,7 +109,7 @@ class StationaryKernel:
         a = points("x", x)
         b = a if y is None else points("y", y)
         if a.shape[1] != b.shape[1]:
-            raise ValueError(f"`y` must have {a.shape[1]} columns as `x` has, got {checks.describe(b)}")
+            raise checks.value_error("y", f"must have {a.shape[1]} columns as `x` has, got {checks.describe(b)}")
         scale = lengthscales(lengthscale, a.shape[1])
         return self(cdist(a / scale, b / scale))
 
@@ -179,10 +181,10 @@ def points(name: str, value: Any) -> np.ndarray:
     """`value` as finite float64 points, one a row."""
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"`{name}` must hold numbers, got {checks.describe(value)}")
+        raise checks.type_error(name, f"must hold numbers, got {checks.describe(value)}")
     array = array.astype(np.float64, copy=False)
     if array.ndim != 2 or array.shape[1] == 0:
-        raise ValueError(f"`{name}` must have shape (n, d), one point a row, got {checks.describe(value)}")
+        raise checks.value_error(name, f"must have shape (n, d), one point a row, got {checks.describe(value)}")
     return checks.finite(name, array)
 
 
@@ -190,13 +192,15 @@ def lengthscales(value: Any, dimension: int) -> np.ndarray:
     """`value` as positive lengthscales: a number, or one for each of the `dimension` coordinates."""
     array = np.asarray(value)
     if array.dtype.kind not in "fiu":
-        raise TypeError(f"`lengthscale` must be a number or {dimension} of them, got {checks.describe(value)}")
+        raise checks.type_error(
+            "lengthscale", f"must be a number or {dimension} of them, got {checks.describe(value)}"
+        )
     array = array.astype(np.float64)
     if array.shape not in ((), (1,), (dimension,)):
-        raise ValueError(
-            f"`lengthscale` must be one number or one for each of the {dimension} coordinates, "
-            f"got {checks.describe(array)}"
+        raise checks.value_error(
+            "lengthscale",
+            f"must be one number or one for each of the {dimension} coordinates, got {checks.describe(array)}",
         )
     if not (np.isfinite(array).all() and (array > 0).all()):
-        raise ValueError(f"`lengthscale` must be finite and greater than 0, got {value}")
+        raise checks.value_error("lengthscale", f"must be finite and greater than 0, got {value}")
     return array

@@ -29,11 +29,13 @@ class _RandomFeatures(nn.Module):
     def _begin(self, features: Any, train_frequencies: bool) -> None:
         """Take over frequencies and lengthscale of fitted features."""
         if not isinstance(features, self._transformer):
-            raise TypeError(
-                f"`features` must be fitted {self._transformer.__name__}, got {checks.describe(features)}"
+            raise checks.type_error(
+                "features", f"must be fitted {self._transformer.__name__}, got {checks.describe(features)}"
             )
         if not hasattr(features, "frequencies_"):
-            raise ValueError(f"`features` must be fitted, got {checks.describe(features)}: call fit(X) first")
+            raise checks.value_error(
+                "features", f"must be fitted, got {checks.describe(features)}: call fit(X) first"
+            )
         nn.Module.__init__(self)
         dtype = torch.get_default_dtype()
         matrix = torch.tensor(features.frequencies_.matrix, dtype=dtype)
@@ -51,13 +53,13 @@ class _RandomFeatures(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Features of points x (..., d), shape (..., D), of the module's dtype."""
         if not isinstance(x, Tensor):
-            raise TypeError(f"`x` must be a torch tensor, got {checks.describe(x)}")
+            raise checks.type_error("x", f"must be a torch tensor, got {checks.describe(x)}")
         d, dtype = self.frequencies.shape[1], self.frequencies.dtype
         if x.ndim == 0 or x.shape[-1] != d:
-            raise ValueError(f"`x` must have shape (..., {d}), got {tuple(x.shape)}")
+            raise checks.value_error("x", f"must have shape (..., {d}), got {tuple(x.shape)}")
         if not x.is_floating_point() or torch.promote_types(x.dtype, dtype) != dtype:
-            raise TypeError(
-                f"`x` must have the module's dtype, {dtype}, or a narrower one, got {x.dtype}: cast one of them"
+            raise checks.type_error(
+                "x", f"must have the module's dtype, {dtype}, or a narrower one, got {x.dtype}: cast one of them"
             )
         # Three digits of W x would leave its cosine, or its exponential, none.
         working = torch.promote_types(dtype, torch.float32)

@@ -22,19 +22,19 @@ def floating(name: str, value: Any, dimension: int | None = None) -> Any:
         import torch
 
         if value.is_complex():
-            raise TypeError(f"`{name}` must be real, got {checks.describe(value)}")
+            raise checks.type_error(name, f"must be real, got {checks.describe(value)}")
         if not value.is_floating_point():
             value = value.to(torch.get_default_dtype())
     else:
         value = np.asarray(value)
         if value.dtype.kind not in "fiu":
-            raise TypeError(f"`{name}` must hold real numbers, got {checks.describe(value)}")
+            raise checks.type_error(name, f"must hold real numbers, got {checks.describe(value)}")
         if value.dtype not in (np.float32, np.float64):
             value = value.astype(np.float32 if value.dtype == np.float16 else np.float64)
     if value.ndim < 1 or value.shape[-1] == 0:
-        raise ValueError(f"`{name}` must have shape (..., d), got {checks.describe(value)}")
+        raise checks.value_error(name, f"must have shape (..., d), got {checks.describe(value)}")
     if dimension is not None and value.shape[-1] != dimension:
-        raise ValueError(f"`{name}` must have {dimension} columns, got {checks.describe(value)}")
+        raise checks.value_error(name, f"must have {dimension} columns, got {checks.describe(value)}")
     return value
 
 
@@ -44,7 +44,7 @@ def finite_tensor(name: str, value: Any, dimension: int | None = None) -> Any:
 
     value = floating(name, value, dimension)
     if not bool(torch.isfinite(value).all()):
-        raise ValueError(f"`{name}` must be finite, got NaN or infinity in {checks.describe(value)}")
+        raise checks.value_error(name, f"must be finite, got NaN or infinity in {checks.describe(value)}")
     return value
 
 

@@ -101,8 +101,8 @@ def ensemble_conformity(v: Any, frequencies: Any) -> float:
     v = checks.number("v", v, low=0)
     w = np.asarray(frequencies, dtype=np.float64)
     if w.ndim != 2 or w.shape[0] < 2 or w.shape[1] < 2:
-        raise ValueError(
-            f"`frequencies` must have shape (m, d), m and d at least 2, got {checks.describe(frequencies)}"
+        raise checks.value_error(
+            "frequencies", f"must have shape (m, d), m and d at least 2, got {checks.describe(frequencies)}"
         )
     checks.finite("frequencies", w)
     gram = w @ w.T
@@ -153,7 +153,7 @@ def pair_norm_density(r: Any, dimension: int, *, directions: str | float = "orth
     cosine = _cosine(directions, checks.integer("dimension", dimension, low=1))
     _check_angle(cosine, dimension)
     if cosine == -1:
-        raise ValueError("`directions` must not be antiparallel (cosine -1, the simplex of d = 2)")
+        raise checks.value_error("directions", "must not be antiparallel (cosine -1, the simplex of d = 2)")
     return pair_means.resultant_density(r, dimension, cosine)
 
 
@@ -218,7 +218,7 @@ def laplace_mse(
     """
     a, b = (np.atleast_1d(_real(name, value)) for name, value in (("x", x), ("y", y)))
     if a.shape[-1] != b.shape[-1]:
-        raise ValueError(f"`y` must have {a.shape[-1]} coordinates as `x` has, got {checks.describe(b)}")
+        raise checks.value_error("y", f"must have {a.shape[-1]} coordinates as `x` has, got {checks.describe(b)}")
     d = a.shape[-1]
     scale = lengthscales(lengthscale, d)
     cosine = _cosine(checks.choice("directions", directions, DIRECTIONS), d)
@@ -309,7 +309,7 @@ def _block_pairs(name: str, n_frequencies: int, dimension: int, norms: str, copi
     """Frequencies that are no one's negative, and their ordered pairs within blocks by the coupling of norms."""
     m = checks.integer(name, n_frequencies, low=1)
     if m % copies:
-        raise ValueError(f"`{name}` must be even with `antithetic`, got {m}")
+        raise checks.value_error(name, f"must be even with `antithetic`, got {m}")
     m //= copies
     norms = checks.choice("norms", norms, NORMS)
     count = {"independent": 0, "opposite": 0, "equal": 0}
@@ -362,25 +362,25 @@ def _cosine(directions: str | float, dimension: int) -> float | None:
     if name == "orthogonal":
         return 0.0
     if dimension == 1:
-        raise ValueError("`directions` of a simplex need at least 2 dimensions, got 1")
+        raise checks.value_error("directions", "of a simplex need at least 2 dimensions, got 1")
     return -1 / (dimension - 1)
 
 
 def _check_angle(cosine: float | None, dimension: int) -> None:
     """On a line two directions have no angle but 0 or 180 degrees."""
     if cosine is not None and dimension == 1:
-        raise ValueError("`directions` at a fixed angle need a `dimension` of at least 2, got 1")
+        raise checks.value_error("directions", "at a fixed angle need a `dimension` of at least 2, got 1")
 
 
 def _nonnegative(name: str, value: Any) -> np.ndarray:
     array = _real(name, value)
     if (array < 0).any():
-        raise ValueError(f"`{name}` must be at least 0, got {array.min():g}")
+        raise checks.value_error(name, f"must be at least 0, got {array.min():g}")
     return array
 
 
 def _real(name: str, value: Any) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind not in "fiu" or array.size == 0:
-        raise TypeError(f"`{name}` must hold numbers, got {checks.describe(value)}")
+        raise checks.type_error(name, f"must hold numbers, got {checks.describe(value)}")
     return checks.finite(name, array.astype(np.float64))

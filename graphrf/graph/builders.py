@@ -84,12 +84,12 @@ def from_edges(
     checks.choice("weight_is", weight_is, WEIGHT_KINDS)
     directed = checks.flag("directed", directed)
     if weight is None and weight_is == "distance":
-        raise ValueError("`weight` must hold the distances that weight_is='distance' speaks of, got None")
+        raise checks.value_error("weight", "must hold the distances that weight_is='distance' speaks of, got None")
     names = None if nodes is None else list(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
     if n_nodes is not None:
         n_nodes = checks.integer("n_nodes", n_nodes, low=1)
         if names is not None and len(names) != n_nodes:
-            raise ValueError(f"`nodes` must hold n_nodes={n_nodes} names, got {len(names)}")
+            raise checks.value_error("nodes", f"must hold n_nodes={n_nodes} names, got {len(names)}")
     ends = [ends_of_edges("src", src), ends_of_edges("dst", dst)]
     if len(ends[0]) != len(ends[1]):
         raise ValueError(f"`src` and `dst` must have one length, got {len(ends[0])} and {len(ends[1])}")
@@ -100,15 +100,16 @@ def from_edges(
         if size is None:
             size = 1 + max((int(end.max()) for end in positions if end.size), default=-1)
             if size == 0:
-                raise ValueError("`src` must hold at least one edge, got none; or give n_nodes or nodes")
+                raise checks.value_error("src", "must hold at least one edge, got none; or give n_nodes or nodes")
     else:
         listed = [end.tolist() if isinstance(end, np.ndarray) else end for end in ends]
         positions, names = positions_of_ends(listed, names)
         size = len(names)
         if n_nodes is not None and n_nodes != size:
-            raise ValueError(
-                f"`n_nodes` must be the number of names, {size}, got {n_nodes}; "
-                "give the names of nodes without edges by nodes="
+            raise checks.value_error(
+                "n_nodes",
+                f"must be the number of names, {size}, got {n_nodes}; "
+                "give the names of nodes without edges by nodes=",
             )
     values = None
     if weight is not None:
@@ -158,15 +159,15 @@ def from_points(x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthsc
     if lengthscale is not None:
         lengthscale = checks.number("lengthscale", lengthscale, low=0.0, include_low=False)
         if weights != "gaussian":
-            raise ValueError(f"`lengthscale` belongs to weights='gaussian', got weights={weights!r}")
+            raise checks.value_error("lengthscale", f"belongs to weights='gaussian', got weights={weights!r}")
     points = np.asarray(x)
     if points.dtype.kind not in "iuf" or points.ndim not in (1, 2) or points.size == 0:
-        raise ValueError(f"`x` must be numbers of shape (N, d) or (N,), got {checks.describe(points)}")
+        raise checks.value_error("x", f"must be numbers of shape (N, d) or (N,), got {checks.describe(points)}")
     points = checks.finite("x", points.astype(np.float64))
     points = points[:, None] if points.ndim == 1 else points
     n_points = len(points)
     if n_points < 2:
-        raise ValueError("`x` must hold at least two points, got 1")
+        raise checks.value_error("x", "must hold at least two points, got 1")
     k = checks.integer("n_neighbors", n_neighbors, low=1, high=n_points - 1)
 
     from scipy.spatial import cKDTree

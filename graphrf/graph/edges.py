@@ -31,7 +31,7 @@ def positions_of_names(names: Sequence[Hashable]) -> tuple[np.ndarray, list[Hash
 def ends_of_edges(name: str, values: Any) -> Any:
     """One end of every edge: an integer array of positions, or a list of names."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise TypeError(f"`{name}` must be an array of nodes, got {checks.describe(values)}")
+        raise checks.type_error(name, f"must be an array of nodes, got {checks.describe(values)}")
     if hasattr(values, "detach"):
         values = host_array(values)
     if not isinstance(values, np.ndarray) and hasattr(values, "__array__"):
@@ -40,16 +40,17 @@ def ends_of_edges(name: str, values: Any) -> Any:
         values = list(values)
         odd = [value for value in values if isinstance(value, bool | np.bool_ | float | np.floating)]
         if odd:
-            raise TypeError(f"`{name}` must hold integer positions or names, got {checks.describe(odd[0])}")
+            raise checks.type_error(name, f"must hold integer positions or names, got {checks.describe(odd[0])}")
         if not all(isinstance(value, int | np.integer) for value in values):
             return values
         values = np.array(values) if values else np.zeros(0, dtype=np.int64)
     if values.ndim != 1:
-        raise ValueError(f"`{name}` must have shape (E,), got {values.shape}")
+        raise checks.value_error(name, f"must have shape (E,), got {values.shape}")
     if values.dtype.kind in "fbc":
-        raise TypeError(
-            f"`{name}` must hold integer positions or names, got dtype {values.dtype}; "
-            "convert whole numbers with .astype(int)"
+        raise checks.type_error(
+            name,
+            f"must hold integer positions or names, got dtype {values.dtype}; "
+            "convert whole numbers with .astype(int)",
         )
     return values if values.dtype.kind in "iu" else values.tolist()
 
@@ -60,11 +61,12 @@ def checked_positions(name: str, ends: np.ndarray, n_nodes: int | None) -> np.nd
         bad = (ends < 0) | (ends >= n_nodes) if n_nodes is not None else ends < 0
         edge = int(np.flatnonzero(bad)[0])
         wanted = "at least 0" if n_nodes is None else f"in [0, {n_nodes - 1}]"
-        raise ValueError(f"`{name}` must hold positions {wanted}, got {int(ends[edge])} at edge {edge}")
+        raise checks.value_error(name, f"must hold positions {wanted}, got {int(ends[edge])} at edge {edge}")
     if ends.size and int(ends.max()) >= 2**32 - 1:
-        raise ValueError(
-            f"`{name}` must hold positions below 2^32 - 1, got {int(ends.max())}; "
-            "identifiers can be passed as names, as strings"
+        raise checks.value_error(
+            name,
+            f"must hold positions below 2^32 - 1, got {int(ends.max())}; "
+            "identifiers can be passed as names, as strings",
         )
     return ends
 
@@ -97,9 +99,9 @@ def checked_weights(weight: Any, n_edges: int, weight_is: str, place: Callable[[
         weight = host_array(weight)
     values = np.asarray(weight)
     if values.dtype.kind not in "biuf":
-        raise TypeError(f"`weight` must hold numbers, got {checks.describe(values)}")
+        raise checks.type_error("weight", f"must hold numbers, got {checks.describe(values)}")
     if values.shape != (n_edges,):
-        raise ValueError(f"`weight` must have shape ({n_edges},), one for each edge, got {values.shape}")
+        raise checks.value_error("weight", f"must have shape ({n_edges},), one for each edge, got {values.shape}")
     values = values.astype(np.float64)
     allowed = values > 0 if weight_is == "distance" else values >= 0
     bad = ~(allowed & np.isfinite(values))
@@ -134,8 +136,8 @@ def merged_adjacency(
         with np.errstate(over="ignore"):
             values = 1.0 / weight
         if not np.isfinite(values).all():
-            raise ValueError(
-                f"`weight` must be distances with finite inverses, got {weight.min():g}; use a smaller unit"
+            raise checks.value_error(
+                "weight", f"must be distances with finite inverses, got {weight.min():g}; use a smaller unit"
             )
     adjacency = sp.csr_array((values, (src, dst)), shape=(n_nodes, n_nodes))
     if weight is None:

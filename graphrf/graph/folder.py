@@ -57,12 +57,15 @@ def encoded_name(name: Hashable, way_out: str) -> Any:
     if isinstance(name, np.generic):
         name = name.item()
     if isinstance(name, float) and math.isnan(name):
-        raise ValueError(f"`graph` must have names equal to themselves to be saved, got {name}; {way_out}")
+        raise checks.value_error(
+            "graph", f"must have names equal to themselves to be saved, got {name}; {way_out}"
+        )
     if name is None or isinstance(name, bool | int | float | str):
         return name
-    raise TypeError(
-        "`graph` must have names that are text, numbers or tuples of them to be saved, got "
-        f"{checks.describe(name)}; {way_out}"
+    raise checks.type_error(
+        "graph",
+        "must have names that are text, numbers or tuples of them to be saved, got "
+        f"{checks.describe(name)}; {way_out}",
     )
 
 
@@ -78,7 +81,7 @@ def folder_path(folder: Any) -> str:
     """`folder` as the text of a path that can be one."""
     text = checks.path("folder", folder)
     if not text or "\0" in text:
-        raise ValueError(f"`folder` must be the path of a folder, got {text!r}")
+        raise checks.value_error("folder", f"must be the path of a folder, got {text!r}")
     return text
 
 
@@ -149,8 +152,8 @@ def read_folder(folder: str, verify: bool) -> StoredGraph:
         if verify:
             _verify(stored)
         return stored
-    raise ValueError(
-        f"`folder` must not be written over all the time while it is read, got {path}; try again when it is quiet"
+    raise checks.value_error(
+        "folder", f"must not be written over all the time while it is read, got {path}; try again when it is quiet"
     )
 
 

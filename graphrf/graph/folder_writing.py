@@ -16,6 +16,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from graphrf._base import checks
 from graphrf._base.files.whole import FULL, cannot_write, sync_folder
 from graphrf.graph import folder as graph_folder
 from graphrf.graph.csr import canonical, chunks
@@ -119,7 +120,7 @@ def _require_ours(path: Path) -> None:
             continue  # not there, or not to be seen: writing will tell
         if not stat.S_ISDIR(mode):
             below = "" if place == path else f"{path}, which is below "
-            raise ValueError(f"`folder` must be a folder, got {below}the file {place}")
+            raise checks.value_error("folder", f"must be a folder, got {below}the file {place}")
     try:
         # First the names: a record that another writer puts there after is found.
         entries = list(os.scandir(path))
@@ -140,9 +141,9 @@ def _require_ours(path: Path) -> None:
     except (ValueError, RecursionError, OSError):
         ours = False
     if not ours or (path / _LOCK).is_symlink():
-        raise ValueError(
-            f"`folder` must be new, empty, or a graph's folder to be written over, got {path}, "
-            "which holds other files"
+        raise checks.value_error(
+            "folder",
+            f"must be new, empty, or a graph's folder to be written over, got {path}, which holds other files",
         )
 
 

@@ -133,7 +133,9 @@ def load_graph(
     """
     checks.choice("weight_is", weight_is, WEIGHT_KINDS)
     if (weight is not None and not isinstance(weight, str | int)) or isinstance(weight, bool):
-        raise TypeError(f"`weight` must be the name of an attribute or column, got {checks.describe(weight)}")
+        raise checks.type_error(
+            "weight", f"must be the name of an attribute or column, got {checks.describe(weight)}"
+        )
     if directed is not None:
         directed = checks.flag("directed", directed)
     if header is not None:
@@ -156,18 +158,20 @@ def load_graph(
     if isinstance(source, Graph):
         _refuse_weights(weight, weight_is, "a Graph, which holds its weights")
         if directed not in (None, source.directed):
-            raise ValueError(
-                f"`directed` must be that of the Graph, {source.directed}, got {directed}; graph.to_undirected() "
-                "drops directions, Graph(graph.adjacency, directed=True) gives every edge both"
+            raise checks.value_error(
+                "directed",
+                f"must be that of the Graph, {source.directed}, got {directed}; graph.to_undirected() "
+                "drops directions, Graph(graph.adjacency, directed=True) gives every edge both",
             )
         return source
     if hasattr(source, "vertices") and hasattr(source, "faces"):
         return _from_plain_mesh(source, weight, weight_is, directed)
     columns_of = 'graphrf.from_edges(df["a"], df["b"]) takes two of its columns'
-    raise TypeError(
-        "`source` must be a path, a networkx graph, a scipy.sparse or NumPy matrix, a PyG Data, "
+    raise checks.type_error(
+        "source",
+        "must be a path, a networkx graph, a scipy.sparse or NumPy matrix, a PyG Data, "
         f"a trimesh.Trimesh or a Graph, got {checks.describe(source)}; "
-        f"{columns_of if hasattr(source, 'columns') else 'graphrf.from_edges takes arrays of edges'}"
+        f"{columns_of if hasattr(source, 'columns') else 'graphrf.from_edges takes arrays of edges'}",
     )
 
 
@@ -215,9 +219,11 @@ def _from_file(
 def _two_columns(columns: Any) -> tuple[str | int, str | int]:
     ok = isinstance(columns, tuple | list) and len(columns) == 2
     if not ok or not all(isinstance(column, str | int) and not isinstance(column, bool) for column in columns):
-        raise TypeError(f"`columns` must be two names or positions of columns, got {checks.describe(columns)}")
+        raise checks.type_error(
+            "columns", f"must be two names or positions of columns, got {checks.describe(columns)}"
+        )
     if columns[0] == columns[1]:
-        raise ValueError(f"`columns` must be two different columns, got {columns[0]!r} twice")
+        raise checks.value_error("columns", f"must be two different columns, got {columns[0]!r} twice")
     return columns[0], columns[1]
 
 
@@ -240,7 +246,7 @@ def _from_networkx(graph: Any, weight: str | int | None, weight_is: str, directe
         return _with_directions(_from_networkx(graph, weight, weight_is, False))
     nodes = list(graph)
     if not nodes:
-        raise ValueError("`source` must have at least one node, got an empty networkx graph")
+        raise checks.value_error("source", "must have at least one node, got an empty networkx graph")
     positions = {node: position for position, node in enumerate(nodes)}
     pairs = list(graph.edges())
     ends = (positions[node] for pair in pairs for node in pair)
@@ -261,15 +267,16 @@ def _as_numbers(values: list[Any], pairs: list[tuple[Any, Any]], weight: str | i
     numbers = []
     for value, pair in zip(values, pairs, strict=True):
         if value is None:
-            raise ValueError(
-                f"`weight` must be an attribute of every edge, but edge {short(pair)} has no {weight!r}"
+            raise checks.value_error(
+                "weight", f"must be an attribute of every edge, but edge {short(pair)} has no {weight!r}"
             )
         try:
             numbers.append(float(value))
         except (TypeError, ValueError):
-            raise ValueError(
-                f"`weight` must be an attribute with numbers, but {weight!r} of edge {short(pair)} is "
-                f"{checks.describe(value)}"
+            raise checks.value_error(
+                "weight",
+                f"must be an attribute with numbers, but {weight!r} of edge {short(pair)} is "
+                f"{checks.describe(value)}",
             ) from None
     return numbers
 
@@ -298,12 +305,14 @@ def _from_matrix(matrix: Any, weight: str | int | None, weight_is: str, directed
 def _from_pyg(data: Any, weight: str | int | None, weight_is: str, directed: bool | None) -> Graph:
     edge_index = host_array(data.edge_index)
     if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.dtype.kind not in "iu":
-        raise ValueError(f"`edge_index` must be integers of shape (2, E), got {checks.describe(edge_index)}")
+        raise checks.value_error(
+            "edge_index", f"must be integers of shape (2, E), got {checks.describe(edge_index)}"
+        )
     values = None
     if weight is not None:
         attribute = getattr(data, str(weight), None)
         if attribute is None:
-            raise ValueError(f"`weight` must be an attribute of the Data, which has no {weight!r}")
+            raise checks.value_error("weight", f"must be an attribute of the Data, which has no {weight!r}")
         values = host_array(attribute)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
@@ -314,9 +323,10 @@ def _from_pyg(data: Any, weight: str | int | None, weight_is: str, directed: boo
         both = from_edges(src, dst, values, n_nodes=n_nodes, directed=True, weight_is=weight_is).adjacency
         # Weights computed in float32 for each direction may differ by rounding.
         if both.nnz and abs(both - both.T).max() > 1e-6 * both.max():
-            raise ValueError(
-                "`edge_index` must list every edge in both directions with one weight, but some are not; "
-                "pass directed=True to keep directions, directed=False to drop them"
+            raise checks.value_error(
+                "edge_index",
+                "must list every edge in both directions with one weight, but some are not; "
+                "pass directed=True to keep directions, directed=False to drop them",
             )
     return from_edges(src, dst, values, n_nodes=n_nodes, directed=bool(directed), weight_is=weight_is)
 
@@ -338,8 +348,8 @@ def _refuse_weights(weight: str | int | None, weight_is: str, what: str) -> None
 
 def _need_weight(weight: str | int | None, weight_is: str) -> None:
     if weight is None and weight_is == "distance":
-        raise ValueError(
-            "`weight` must name the attribute or column of the distances, got None; e.g. weight='length'"
+        raise checks.value_error(
+            "weight", "must name the attribute or column of the distances, got None; e.g. weight='length'"
         )
 
 

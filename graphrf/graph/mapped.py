@@ -162,9 +162,10 @@ def write_graph(
     if n_nodes is not None:
         n_nodes = checks.integer("n_nodes", n_nodes, low=1, high=2**32 - 1)
     if isinstance(edges, Iterator) or not (callable(edges) or isinstance(edges, Iterable)):
-        raise TypeError(
-            "`edges` must be a function that returns chunks of edges, or a list of them, since they are gone "
-            f"through twice, got {checks.describe(edges)}; pass the function that makes a generator itself"
+        raise checks.type_error(
+            "edges",
+            "must be a function that returns chunks of edges, or a list of them, since they are gone "
+            f"through twice, got {checks.describe(edges)}; pass the function that makes a generator itself",
         )
     pass_once = edges if callable(edges) else lambda: edges
     with folder_writing.writing(path) as place:
@@ -245,17 +246,20 @@ def _checked_chunks(
     """Every chunk as keys source * 2^32 + target, uint64, and float64 weights or None."""
     chunks = pass_once()
     if not isinstance(chunks, Iterable):
-        raise TypeError(f"`edges` must return an iterable of chunks of edges, got {checks.describe(chunks)}")
+        raise checks.type_error(
+            "edges", f"must return an iterable of chunks of edges, got {checks.describe(chunks)}"
+        )
     width = None
     for number, chunk in enumerate(chunks):
         if not isinstance(chunk, tuple | list) or len(chunk) not in (2, 3):
-            raise TypeError(
-                "`edges` must give chunks (sources, targets) or (sources, targets, weights), got for chunk "
-                f"{number} {checks.describe(chunk)}; edges in one piece are a list of one chunk"
+            raise checks.type_error(
+                "edges",
+                "must give chunks (sources, targets) or (sources, targets, weights), got for chunk "
+                f"{number} {checks.describe(chunk)}; edges in one piece are a list of one chunk",
             )
         if width not in (None, len(chunk)):
-            raise ValueError(
-                f"`edges` must give weights in all chunks or in none, but chunk {number} is different"
+            raise checks.value_error(
+                "edges", f"must give weights in all chunks or in none, but chunk {number} is different"
             )
         width = len(chunk)
         sources, targets = (
@@ -263,9 +267,9 @@ def _checked_chunks(
             for name, values in zip(("sources", "targets"), chunk[:2], strict=True)
         )
         if sources.size != targets.size:
-            raise ValueError(
-                f"`edges` must give as many sources as targets, got {sources.size} and {targets.size} in chunk "
-                f"{number}"
+            raise checks.value_error(
+                "edges",
+                f"must give as many sources as targets, got {sources.size} and {targets.size} in chunk {number}",
             )
         weights = None
         if width == 3:
@@ -277,11 +281,11 @@ def _chunk_positions(name: str, values: Any, n_nodes: int | None) -> np.ndarray:
     array = _chunk_array(name, values)
     if array.ndim != 1:
         hint = "; edges in one piece are a list of one chunk" if array.ndim == 0 else ""
-        raise ValueError(f"`{name}` must have shape (E,), got {array.shape}{hint}")
+        raise checks.value_error(name, f"must have shape (E,), got {array.shape}{hint}")
     if array.dtype.kind not in "iu" and array.size:
         numeric = array.dtype.kind in "fbc"
         way_out = "convert whole numbers with .astype(int)" if numeric else "graphrf.from_edges takes names"
-        raise TypeError(f"`{name}` must hold integer positions, got dtype {array.dtype}; {way_out}")
+        raise checks.type_error(name, f"must hold integer positions, got dtype {array.dtype}; {way_out}")
     return checked_positions(name, array, n_nodes).astype(np.uint64)
 
 
@@ -289,9 +293,9 @@ def _chunk_weights(number: int, values: Any, n_edges: int) -> np.ndarray:
     name = f"weights of chunk {number}"
     array = _chunk_array(name, values)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"`{name}` must hold numbers, got {checks.describe(values)}")
+        raise checks.type_error(name, f"must hold numbers, got {checks.describe(values)}")
     if array.shape != (n_edges,):
-        raise ValueError(f"`{name}` must have shape ({n_edges},), one for each edge, got {array.shape}")
+        raise checks.value_error(name, f"must have shape ({n_edges},), one for each edge, got {array.shape}")
     return checked_weights(array, n_edges, "similarity", f"chunk {number}, edge {{}}".format)
 
 
@@ -299,7 +303,7 @@ def _chunk_array(name: str, values: Any) -> np.ndarray:
     try:
         return host_array(values)
     except ValueError as error:  # ragged lists
-        raise ValueError(f"`{name}` must be an array: {error}") from None
+        raise checks.value_error(name, f"must be an array: {error}") from None
 
 
 def _entries_of(
@@ -335,7 +339,7 @@ def _count(
             np.add.at(counts, _rows(_entries_of(keys, weights, directed)[0]), 1)
             bar.update(keys.size)
     if not counts.size:
-        raise ValueError("`edges` must hold at least one edge, got none; or give n_nodes")
+        raise checks.value_error("edges", "must hold at least one edge, got none; or give n_nodes")
     return tally, counts if n_nodes is not None else counts[: largest + 1]
 
 

@@ -33,21 +33,24 @@ def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray,
     elif isinstance(mesh, tuple | list) and len(mesh) == 2:
         vertices, faces = np.asarray(mesh[0]), np.asarray(mesh[1])
     else:
-        raise TypeError(
-            f"`mesh` must be a path, a trimesh.Trimesh or a pair (vertices, faces), got {checks.describe(mesh)}"
+        raise checks.type_error(
+            "mesh", f"must be a path, a trimesh.Trimesh or a pair (vertices, faces), got {checks.describe(mesh)}"
         )
     if vertices.ndim != 2 or vertices.shape[1] != 3 or vertices.dtype.kind not in "iuf":
-        raise ValueError(f"`mesh` must have vertices of shape (V, 3), got {checks.describe(vertices)}")
+        raise checks.value_error("mesh", f"must have vertices of shape (V, 3), got {checks.describe(vertices)}")
     if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
-        raise ValueError(
-            f"`mesh` must have triangles, integers of shape (F, 3), got {checks.describe(faces)}; "
-            "split other polygons into triangles first"
+        raise checks.value_error(
+            "mesh",
+            f"must have triangles, integers of shape (F, 3), got {checks.describe(faces)}; "
+            "split other polygons into triangles first",
         )
     if len(faces) == 0:
-        raise ValueError("`mesh` must have at least one face, got none")
+        raise checks.value_error("mesh", "must have at least one face, got none")
     if faces.min() < 0 or faces.max() >= len(vertices):
         bad = int(faces.min()) if faces.min() < 0 else int(faces.max())
-        raise ValueError(f"`mesh` must have faces of vertices in [0, {len(vertices) - 1}], got vertex {bad}")
+        raise checks.value_error(
+            "mesh", f"must have faces of vertices in [0, {len(vertices) - 1}], got vertex {bad}"
+        )
     return checks.finite("mesh vertices", vertices.astype(np.float64)), faces.astype(np.int64)
 
 

@@ -259,26 +259,29 @@ def _check_together(
     """Raise `ValueError` for settings that are legal by themselves and not together."""
     if objective == "pagerank":
         if solver != "linear":
-            raise ValueError(
-                f"`solver` must be 'linear' for the objective 'pagerank', got {solver!r}: it is exact"
+            raise checks.value_error(
+                "solver", f"must be 'linear' for the objective 'pagerank', got {solver!r}: it is exact"
             )
         if kernel is not None:
-            raise ValueError(f"`kernel` must be None for the objective 'pagerank', got {kernel!r}")
+            raise checks.value_error("kernel", f"must be None for the objective 'pagerank', got {kernel!r}")
     if n_walkers > 2:
         if solver != "linear":
-            raise ValueError(f"`solver` must be 'linear' for more than two walkers, got {solver!r}")
+            raise checks.value_error("solver", f"must be 'linear' for more than two walkers, got {solver!r}")
         if objective != "gram":
-            raise ValueError(f"`objective` must be 'gram' for more than two walkers, got {objective!r}")
+            raise checks.value_error("objective", f"must be 'gram' for more than two walkers, got {objective!r}")
     if pairs is not None and (objective != "gram" or n_walkers > 2 or solver == "projection" or projections):
-        raise ValueError(
-            f"`pairs` must be None, got {pairs}: the objective 'pagerank', more than two walkers, the solver "
-            "'projection' and `projections` take the mean over all pairs"
+        raise checks.value_error(
+            "pairs",
+            f"must be None, got {pairs}: the objective 'pagerank', more than two walkers, the solver "
+            "'projection' and `projections` take the mean over all pairs",
         )
     if projections is not None and solver != "quadratic":
-        raise ValueError(f"`projections` must be None unless the solver is 'quadratic', got {projections}")
+        raise checks.value_error(
+            "projections", f"must be None unless the solver is 'quadratic', got {projections}"
+        )
     most = {"linear": 1_000, "exhaustive": LARGEST_ORDER}.get(solver, _LARGEST_QUADRATIC)
     if order > most:
-        raise ValueError(f"`order` must be at most {most} for the solver {solver!r}, got {order}")
+        raise checks.value_error("order", f"must be at most {most} for the solver {solver!r}, got {order}")
 
 
 def erdos_renyi(n_nodes: int, probability: float, seed: int = 0) -> Graph:

@@ -179,15 +179,18 @@ def pagerank(
     if tol is not None:
         tol = checks.number("tol", tol, low=0, include_low=False)
         if n_batches is not None:
-            raise ValueError(f"`n_batches` must be None where `tol` is given, got {n_batches}: `tol` decides it")
+            raise checks.value_error(
+                "n_batches", f"must be None where `tol` is given, got {n_batches}: `tol` decides it"
+            )
     elif n_batches is None:
         n_batches = _default_batches(law, groups)
     else:
         n_batches = checks.integer("n_batches", n_batches, low=1)
         if n_batches > groups:
-            raise ValueError(
-                f"`n_batches` must be at most {groups}, the number of groups of coupled walks of a node, "
-                f"got {n_batches}; raise `n_walks`"
+            raise checks.value_error(
+                "n_batches",
+                f"must be at most {groups}, the number of groups of coupled walks of a node, "
+                f"got {n_batches}; raise `n_walks`",
             )
     if exact_steps is not None:
         exact_steps = checks.integer("exact_steps", exact_steps, low=0, high=_MOST_EXACT)
@@ -285,8 +288,8 @@ def refine(
     p_halt = walks_halt(p_halt)
     law = _law(coupling, p_halt, estimator, n_walks)
     if each(graph, personalization) is not None:
-        raise ValueError(
-            "`personalization` must be a single vector here, got several; use pagerank(tol=...) for them"
+        raise checks.value_error(
+            "personalization", "must be a single vector here, got several; use pagerank(tol=...) for them"
         )
     seed = checks.seed(seed)
     threads = thread_count(n_threads)
@@ -301,17 +304,18 @@ def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> Lengt
     if isinstance(coupling, Coupling):
         return SigmaCoupled(p_halt, coupling)
     if not isinstance(coupling, str):
-        raise TypeError(
-            f"`coupling` must be a Coupling or one of {', '.join(map(repr, COUPLINGS))}, "
-            f"got {checks.describe(coupling)}"
+        raise checks.type_error(
+            "coupling",
+            f"must be a Coupling or one of {', '.join(map(repr, COUPLINGS))}, got {checks.describe(coupling)}",
         )
     checks.choice("coupling", coupling, COUPLINGS)
     if coupling == "pooled":
         if estimator == "endpoints":
-            raise ValueError(
-                "`coupling` must be 'iid', 'antithetic', 'sigma', 'stratified' or a Coupling for "
+            raise checks.value_error(
+                "coupling",
+                "must be 'iid', 'antithetic', 'sigma', 'stratified' or a Coupling for "
                 "estimator='endpoints', got 'pooled': pools are scored by their populations; "
-                "use estimator='visits' for them"
+                "use estimator='visits' for them",
             )
         return None
     if coupling == "sigma":
@@ -338,9 +342,10 @@ def _on_device(
         return None
     if coupling != "pooled":
         came = repr(coupling) if isinstance(coupling, str) else checks.describe(coupling)
-        raise ValueError(
-            f"`coupling` must be 'pooled' for engine='torch', got {came}; "
-            "other walks are made by engine='numba' with device='cpu'"
+        raise checks.value_error(
+            "coupling",
+            f"must be 'pooled' for engine='torch', got {came}; "
+            "other walks are made by engine='numba' with device='cpu'",
         )
     from graphrf.sampling.walks.transitions_torch import on_device  # torch is an extra
 

@@ -306,9 +306,10 @@ def what_is_asked(
         limit = checks.number("max_residual", max_residual, low=0, include_low=False)
         for name, value in (("epsilon", epsilon), ("delta", delta), ("failure", failure), ("seed", seed)):
             if value is not None:
-                raise ValueError(
-                    f"`{name}` must be None with `max_residual`, which asks for pushes only, got {value!r}; "
-                    "leave one of the two out"
+                raise checks.value_error(
+                    name,
+                    f"must be None with `max_residual`, which asks for pushes only, got {value!r}; "
+                    "leave one of the two out",
                 )
         return Asked(graph, positions, single, Query(p_halt, best, limit, 1.0, 1.0, 1.0, 1.0), None)
     seed = checks.seed(seed)
@@ -334,10 +335,12 @@ def visit_spread(p_halt: float, loop: float) -> float:
 def _seed_nodes(graph: Graph, seeds: Any) -> tuple[np.ndarray, bool]:
     """Positions of the seed nodes, and whether it was one node rather than a list."""
     if seeds is None:
-        raise TypeError("`seeds` must be a node or a list of nodes, got None; np.arange(graph.n_nodes) is all")
+        raise checks.type_error(
+            "seeds", "must be a node or a list of nodes, got None; np.arange(graph.n_nodes) is all"
+        )
     positions = graph.positions(seeds, argument="seeds")
     if positions.size == 0:
-        raise ValueError("`seeds` must hold at least one node, got none")
+        raise checks.value_error("seeds", "must hold at least one node, got none")
     return positions, isinstance(seeds, str) or np.ndim(seeds) == 0
 
 

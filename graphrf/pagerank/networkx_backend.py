@@ -57,13 +57,14 @@ class BackendGraph:
     def graph(self, weight: Hashable) -> Graph:
         """The graph with the weights `weight`, an edge's attribute, or None for 1."""
         if self._weighted is None:
-            raise ValueError("`graph` has no nodes")
+            raise checks.value_error("graph", "has no nodes")
         if weight == self.weight:
             return self._weighted
         if weight is not None:
-            raise ValueError(
-                f"`weight` must be {self.weight!r} or None, the weights that this graph was converted with, "
-                f"got {weight!r}; convert the networkx graph with edge_attrs={{{weight!r}: 1}}"
+            raise checks.value_error(
+                "weight",
+                f"must be {self.weight!r} or None, the weights that this graph was converted with, "
+                f"got {weight!r}; convert the networkx graph with edge_attrs={{{weight!r}: 1}}",
             )
         if self._unit is None:
             adjacency = self._weighted.adjacency
@@ -282,7 +283,7 @@ def pagerank(
     u = _vector(G, dangling, "dangling")
     if method == "walks":
         if u is not None:
-            raise ValueError("`dangling` needs method='power': walks jump to the personalization")
+            raise checks.value_error("dangling", "needs method='power': walks jump to the personalization")
         return _by_node(G, by_walks(graph, p_halt=1 - alpha, personalization=v, **walk_options).scores)
     if max_iter < 1 or tol <= 0:
         raise nx.PowerIterationFailedConvergence(max_iter)

@@ -221,7 +221,9 @@ def _guesses(graph: Graph, start: Any, count: int) -> Callable[[int], np.ndarray
         single = distribution(graph, start, "start")
         return lambda row: single
     if len(given) != count:
-        raise ValueError(f"`start` must hold one vector, or {count} as `personalization` does, got {len(given)}")
+        raise checks.value_error(
+            "start", f"must hold one vector, or {count} as `personalization` does, got {len(given)}"
+        )
     return lambda row: distribution(graph, given[row], "start")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphrf._base import checks
 from graphrf.plot._style import COLOURS, GREY, GRID, MARKERS, new_axes, open_frame, plain_log_labels
 
 if TYPE_CHECKING:
@@ -187,14 +188,16 @@ def _draw(ax: Axes, lines: Mapping[str, np.ndarray]) -> None:
 def _curves(name: str, curves: Mapping[str, Any], probabilities: bool = False) -> dict[str, np.ndarray]:
     """The curves as arrays: of positive numbers, or of probabilities."""
     if not curves:
-        raise ValueError(f"`{name}` must hold at least one curve, got none")
+        raise checks.value_error(name, "must hold at least one curve, got none")
     arrays = {label: np.asarray(curve, dtype=np.float64) for label, curve in curves.items()}
     for label, array in arrays.items():
         if array.ndim != 2 or array.shape[1] not in (2, 3) or not len(array):
-            raise ValueError(f"`{name}` must have shape (n, 2) or (n, 3) each, got {array.shape} for {label!r}")
+            raise checks.value_error(
+                name, f"must have shape (n, 2) or (n, 3) each, got {array.shape} for {label!r}"
+            )
         numbers = array[:, :2]
         if probabilities and not ((numbers >= 0) & (numbers <= 1)).all():
-            raise ValueError(f"`{name}` must have probabilities and shares in [0, 1], not so {label!r}")
+            raise checks.value_error(name, f"must have probabilities and shares in [0, 1], not so {label!r}")
         if not probabilities and not (numbers > 0).all():
-            raise ValueError(f"`{name}` must have positive numbers for logarithmic axes, not so {label!r}")
+            raise checks.value_error(name, f"must have positive numbers for logarithmic axes, not so {label!r}")
     return arrays

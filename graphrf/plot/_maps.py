@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphrf._base import checks
 from graphrf.plot._style import VALUES, beyond, colour_bar, finite_range, new_axes, open_frame
 
 if TYPE_CHECKING:
@@ -53,9 +54,11 @@ def plot_graph_signal(
     edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
     values = np.asarray(values, dtype=np.float64)
     if coordinates.ndim != 2 or coordinates.shape[1] != 2:
-        raise ValueError(f"`coordinates` must have shape (N, 2), got {coordinates.shape}")
+        raise checks.value_error("coordinates", f"must have shape (N, 2), got {coordinates.shape}")
     if values.shape != (len(coordinates),):
-        raise ValueError(f"`values` must have one entry a node, shape ({len(coordinates)},), got {values.shape}")
+        raise checks.value_error(
+            "values", f"must have one entry a node, shape ({len(coordinates)},), got {values.shape}"
+        )
     low, high = limits if limits is not None else finite_range(values)
     x, y = coordinates.T
     ax = new_axes(ax, (6.0, 5.0))

@@ -64,13 +64,15 @@ def plot_mesh(
     faces = np.asarray(faces)
     values = np.asarray(values, dtype=np.float64)
     if vertices.ndim != 2 or vertices.shape[1] != 3:
-        raise ValueError(f"`vertices` must have shape (V, 3), got {vertices.shape}")
+        raise checks.value_error("vertices", f"must have shape (V, 3), got {vertices.shape}")
     if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
-        raise ValueError(f"`faces` must be integers of shape (F, 3), got {checks.describe(faces)}")
+        raise checks.value_error("faces", f"must be integers of shape (F, 3), got {checks.describe(faces)}")
     if values.shape != (len(faces),):
-        raise ValueError(f"`values` must have one entry a face, shape ({len(faces)},), got {values.shape}")
+        raise checks.value_error(
+            "values", f"must have one entry a face, shape ({len(faces)},), got {values.shape}"
+        )
     if ax is not None and ax.name != "rectilinear":
-        raise ValueError(f"`ax` must be plain axes, got those of the projection {ax.name!r}")
+        raise checks.value_error("ax", f"must be plain axes, got those of the projection {ax.name!r}")
     ax = new_axes(ax, (5.2, 4.4))
 
     from matplotlib import colormaps

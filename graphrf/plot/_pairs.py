@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphrf._base import checks
 from graphrf.plot._style import COLOURS, GREY, GRID, MARKERS, new_axes, open_frame, plain_log_labels
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def plot_pagerank(exact: Any, estimates: Mapping[str, Any], *, ax: Axes | None =
     for number, (label, scores) in enumerate(estimates.items()):
         scores = np.asarray(scores, dtype=np.float64)
         if scores.shape != exact.shape:
-            raise ValueError(f"`estimates` must have shape {exact.shape} each, got {scores.shape} for {label!r}")
+            raise checks.value_error(
+                "estimates", f"must have shape {exact.shape} each, got {scores.shape} for {label!r}"
+            )
         seen = scores > 0
         ax.plot(
             exact[seen], scores[seen], MARKERS[number], color=COLOURS[number], label=label, alpha=0.75,

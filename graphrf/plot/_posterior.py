@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphrf._base import checks
 from graphrf.plot._maps import plot_graph_signal
 from graphrf.plot._meshes import plot_mesh
 from graphrf.plot._style import DEVIATIONS, VALUES, require_matplotlib
@@ -128,9 +129,10 @@ def _panels(
     given = (("truth", truth), ("observed", observed), ("posterior mean", mean))
     values = {title: np.asarray(some, dtype=np.float64) for title, some in given if some is not None}
     if observed is not None and values["observed"].shape != np.shape(mean):
-        raise ValueError(
-            f"`observed` must have one value an entry of `mean`, shape {np.shape(mean)}, NaN where nothing was "
-            f"observed, got {values['observed'].shape}"
+        raise checks.value_error(
+            "observed",
+            f"must have one value an entry of `mean`, shape {np.shape(mean)}, NaN where nothing was "
+            f"observed, got {values['observed'].shape}",
         )
     spread = np.asarray(deviation, dtype=np.float64)
     limits = _limits(np.concatenate([some.ravel() for some in values.values()]))

@@ -91,4 +91,6 @@ def whole_file(path: str | os.PathLike[str], writer: str) -> Iterator[None]:
             "free some, or read it on a larger machine"
         ) from None
     except _FAULTS as error:
-        raise ValueError(f"`path` must be a whole file written by {writer}, got {str(path)!r}: {error}") from error
+        raise checks.value_error(
+            "path", f"must be a whole file written by {writer}, got {str(path)!r}: {error}"
+        ) from error

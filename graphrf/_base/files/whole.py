@@ -128,7 +128,7 @@ def file_path(path: Any, argument: str) -> Path:
     except UnicodeEncodeError:
         usable = False
     if not usable:
-        raise ValueError(f"`{argument}` must be the path of a file, got {text!r}")
+        raise checks.value_error(argument, f"must be the path of a file, got {text!r}")
     target = Path(text)
     for place in (target, *target.parents):
         try:
@@ -139,10 +139,10 @@ def file_path(path: Any, argument: str) -> Path:
             # Renaming over a device or a pipe would put a plain file in its place.
             if not stat.S_ISREG(mode):
                 kind = "a folder" if stat.S_ISDIR(mode) else "no plain file"
-                raise ValueError(f"`{argument}` must be the path of a file, got {text!r}, which is {kind}")
+                raise checks.value_error(argument, f"must be the path of a file, got {text!r}, which is {kind}")
         elif not stat.S_ISDIR(mode):
-            raise ValueError(
-                f"`{argument}` must be the path of a file, got {text!r}, which is below the file {str(place)!r}"
+            raise checks.value_error(
+                argument, f"must be the path of a file, got {text!r}, which is below the file {str(place)!r}"
             )
     return target
 

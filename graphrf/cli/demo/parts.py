@@ -45,7 +45,9 @@ class Settings:
     def __post_init__(self) -> None:
         checks.integer("n_walks", self.n_walks, low=4, high=10_000)
         if self.n_walks % 2:
-            raise ValueError(f"`n_walks` must be even, since some laws couple pairs of walks, got {self.n_walks}")
+            raise checks.value_error(
+                "n_walks", f"must be even, since some laws couple pairs of walks, got {self.n_walks}"
+            )
         checks.integer("repeats", self.repeats, low=2)
         checks.integer("seed", self.seed, low=0, high=2**31)
         # Within these the permutations of sigma coupling are shipped.

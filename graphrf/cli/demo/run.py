@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from graphrf import datasets
+from graphrf._base import checks
 from graphrf._base.progress import progress_bar
 from graphrf.cli.demo.parts import (
     COMPRESSED,
@@ -94,9 +95,11 @@ def _parts(
 def _graph_data(name: str) -> Dataset:
     data = datasets.load(name)
     if data.graph is None:
-        raise ValueError(f"`dataset` must have a graph, got {name!r}, which is a table")
+        raise checks.value_error("dataset", f"must have a graph, got {name!r}, which is a table")
     if data.graph.directed:
-        raise ValueError(f"`dataset` must be undirected for the kernel, got {name!r}, whose edges have directions")
+        raise checks.value_error(
+            "dataset", f"must be undirected for the kernel, got {name!r}, whose edges have directions"
+        )
     return data
 
 
@@ -106,7 +109,7 @@ def _mesh_data(name: str) -> Dataset:
     known = datasets.names()
     data = datasets.load(f"mesh-{name}" if name not in known and f"mesh-{name}" in known else name)
     if "faces" not in data.extra:
-        raise ValueError(f"`mesh` must be a triangle mesh, got {name!r}; see graphrf datasets")
+        raise checks.value_error("mesh", f"must be a triangle mesh, got {name!r}; see graphrf datasets")
     return data
 
 

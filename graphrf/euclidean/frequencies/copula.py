@@ -63,14 +63,15 @@ class GaussianCopula:
     def __post_init__(self) -> None:
         factor = points("cholesky", self.cholesky).copy()
         if factor.shape[0] != factor.shape[1]:
-            raise ValueError(f"`cholesky` must be square, got {checks.describe(factor)}")
+            raise checks.value_error("cholesky", f"must be square, got {checks.describe(factor)}")
         if np.triu(factor, 1).any() or not (np.diag(factor) > 0).all():
-            raise ValueError("`cholesky` must be lower triangular with a positive diagonal")
+            raise checks.value_error("cholesky", "must be lower triangular with a positive diagonal")
         norms = np.linalg.norm(factor, axis=1)
         if not np.allclose(norms, 1, rtol=0, atol=1e-8):
-            raise ValueError(
-                f"`cholesky` must have rows of norm 1, got norms from {norms.min():g} to {norms.max():g}; "
-                "divide each row by its norm"
+            raise checks.value_error(
+                "cholesky",
+                f"must have rows of norm 1, got norms from {norms.min():g} to {norms.max():g}; "
+                "divide each row by its norm",
             )
         factor.setflags(write=False)
         object.__setattr__(self, "cholesky", factor)
@@ -96,9 +97,10 @@ class GaussianCopula:
     def uniforms(self, n_blocks: int, size: int, rng: np.random.Generator) -> np.ndarray:
         """Uniforms in (0, 1) for independent blocks, shape (n_blocks, size); `size` must be `order`."""
         if size != self.order:
-            raise ValueError(
-                f"`norms` is a copula of order {self.order}, got blocks of {size} frequencies; "
-                f"learn one on points of {size} coordinates"
+            raise checks.value_error(
+                "norms",
+                f"is a copula of order {self.order}, got blocks of {size} frequencies; "
+                f"learn one on points of {size} coordinates",
             )
         u = special.ndtr(rng.standard_normal((n_blocks, size)) @ self.cholesky.T)
         return np.clip(u, 2.0**-53, 1 - 2.0**-53)
@@ -190,16 +192,16 @@ def learn_copula(
     data = points("x", x)
     d = data.shape[1]
     if d < 2:
-        raise ValueError(f"`x` must have at least 2 columns, whose frequencies can be coupled, got {d}")
+        raise checks.value_error("x", f"must have at least 2 columns, whose frequencies can be coupled, got {d}")
     chosen = stationary_kernel(kernel)
     directions = checks.choice("directions", directions, DIRECTIONS)
     positive = checks.choice("readout", readout, READOUTS) == "laplace"
     if positive and chosen.nu is not None:
-        raise ValueError(f"`kernel` must be 'gaussian' with readout 'laplace', got {chosen.name!r}")
+        raise checks.value_error("kernel", f"must be 'gaussian' with readout 'laplace', got {chosen.name!r}")
     if not (data if positive else data[1:] != data[:1]).any():
         wanted = "a point other than 0" if positive else "two different points"
-        raise ValueError(
-            f"`x` must hold {wanted}, got {checks.describe(data)}: its Gram matrix is exact whatever the copula"
+        raise checks.value_error(
+            "x", f"must hold {wanted}, got {checks.describe(data)}: its Gram matrix is exact whatever the copula"
         )
     n_steps = checks.integer("n_steps", n_steps, low=1)
     n_samples = checks.integer("n_samples", n_samples, low=1)

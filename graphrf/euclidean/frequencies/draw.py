@@ -130,7 +130,9 @@ def draw_frequencies(
     directions = checks.choice("directions", directions, DIRECTIONS)
     if checks.flag("antithetic", antithetic):
         if n % 2:
-            raise ValueError(f"`n` must be even with antithetic frequencies, which come in pairs, got {n}")
+            raise checks.value_error(
+                "n", f"must be even with antithetic frequencies, which come in pairs, got {n}"
+            )
         half = draw_frequencies(
             n // 2, dimension, kernel=law, directions=directions, norms=norms, antithetic=False, seed=seed
         )
@@ -140,13 +142,13 @@ def draw_frequencies(
     )
     if directions in SEQUENCES:
         if norms is not None:
-            raise ValueError(
-                f"`norms` must be None with directions={directions!r}, which has its own, got {norms!r}"
+            raise checks.value_error(
+                "norms", f"must be None with directions={directions!r}, which has its own, got {norms!r}"
             )
         return DenseFrequencies(_sequence(directions, n, dimension, law, for_directions))
     if norms is None:
-        raise ValueError(
-            f"`norms` must be a coupling with directions={directions!r}, got None; take 'iid' or 'pnc'"
+        raise checks.value_error(
+            "norms", f"must be a coupling with directions={directions!r}, got None; take 'iid' or 'pnc'"
         )
     fast = directions.endswith("-hd")
     size = next_power_of_two(dimension) if fast else dimension
@@ -283,8 +285,8 @@ def _sequence(
     columns = dimension if kernel.nu is None else dimension + 1
     kind = qmc.Halton if directions == "halton" else qmc.Sobol
     if directions == "sobol" and columns > qmc.Sobol.MAXDIM:
-        raise ValueError(
-            f"`directions` 'sobol' has at most {qmc.Sobol.MAXDIM} columns, got {columns}; take 'halton'"
+        raise checks.value_error(
+            "directions", f"'sobol' has at most {qmc.Sobol.MAXDIM} columns, got {columns}; take 'halton'"
         )
     drawn = n if directions == "halton" else next_power_of_two(n)
     u = kind(columns, scramble=True, seed=rng).random(drawn)[:n]

@@ -116,7 +116,9 @@ def block_uniforms(norms: Any, n_blocks: int, size: int, rng: np.random.Generato
     """Uniforms of a coupling, checked: a coupling may come from outside."""
     u = np.asarray(norm_coupling(norms).uniforms(n_blocks, size, rng), dtype=np.float64)
     if u.shape != (n_blocks, size):
-        raise ValueError(f"`norms` must draw uniforms of shape {(n_blocks, size)}, got {checks.describe(u)}")
+        raise checks.value_error(
+            "norms", f"must draw uniforms of shape {(n_blocks, size)}, got {checks.describe(u)}"
+        )
     if not ((u > 0).all() and (u < 1).all()):
-        raise ValueError("`norms` must draw uniforms greater than 0 and less than 1")
+        raise checks.value_error("norms", "must draw uniforms greater than 0 and less than 1")
     return u

@@ -160,7 +160,7 @@ def simpson(n_nodes: int, max_frequency: float) -> tuple[np.ndarray, np.ndarray]
     """
     n_nodes = checks.integer("n_nodes", n_nodes, low=3)
     if n_nodes % 2 == 0:
-        raise ValueError(f"`n_nodes` must be odd for Simpson's rule, got {n_nodes}: take {n_nodes + 1}")
+        raise checks.value_error("n_nodes", f"must be odd for Simpson's rule, got {n_nodes}: take {n_nodes + 1}")
     end = checks.number("max_frequency", max_frequency, low=0, include_low=False)
     nodes = np.linspace(-end, end, n_nodes)
     weights = np.full(n_nodes, 2.0)
@@ -297,28 +297,34 @@ def _line_rule(rule: str | Rule, n_nodes: int, spectrum: StationaryKernel) -> tu
     elif callable(rule):
         given = rule(n_nodes)
         if not isinstance(given, tuple) or len(given) != 2:
-            raise TypeError(f"`rule` must return nodes and weights, two arrays, got {checks.describe(given)}")
+            raise checks.type_error(
+                "rule", f"must return nodes and weights, two arrays, got {checks.describe(given)}"
+            )
         nodes, weights = (np.asarray(part, dtype=np.float64) for part in given)
         _check_given_rule(nodes, weights, n_nodes)
     else:
-        raise TypeError(f"`rule` must be one of {', '.join(map(repr, RULES))} or a function, got {rule!r}")
+        raise checks.type_error(
+            "rule", f"must be one of {', '.join(map(repr, RULES))} or a function, got {rule!r}"
+        )
     return (nodes - nodes[::-1]) / 2, (weights + weights[::-1]) / 2
 
 
 def _check_given_rule(nodes: np.ndarray, weights: np.ndarray, n_nodes: int) -> None:
     """Refuse a rule that gives no features."""
     if nodes.shape != (n_nodes,) or weights.shape != (n_nodes,):
-        raise ValueError(
-            f"`rule` must return {n_nodes} nodes and {n_nodes} weights, got arrays of shape {nodes.shape} and "
-            f"{weights.shape}"
+        raise checks.value_error(
+            "rule",
+            f"must return {n_nodes} nodes and {n_nodes} weights, got arrays of shape {nodes.shape} and "
+            f"{weights.shape}",
         )
     checks.finite("rule", nodes)
     checks.finite("rule", weights)
     if not (weights > 0).all():
-        raise ValueError(
-            f"`rule` must have positive weights, whose square roots the features need; got {weights.min():g}. "
-            f"Newton-Cotes rules of high degree have negative ones: use 'simpson' or a Gauss rule"
+        raise checks.value_error(
+            "rule",
+            f"must have positive weights, whose square roots the features need; got {weights.min():g}. "
+            f"Newton-Cotes rules of high degree have negative ones: use 'simpson' or a Gauss rule",
         )
     symmetric = np.allclose(nodes, -nodes[::-1], rtol=1e-9, atol=1e-9 * np.abs(nodes).max())
     if not (symmetric and (np.diff(nodes) > 0).all() and np.allclose(weights, weights[::-1], rtol=1e-9)):
-        raise ValueError("`rule` must have increasing nodes, symmetric about 0, with symmetric weights")
+        raise checks.value_error("rule", "must have increasing nodes, symmetric about 0, with symmetric weights")

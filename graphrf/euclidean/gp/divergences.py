@@ -103,7 +103,7 @@ def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
     """
     (mean0, cov0), (mean1, cov1) = _law(0, mean0, cov0), _law(1, mean1, cov1)
     if mean0.shape != mean1.shape:
-        raise ValueError(f"`mean1` must have the shape of `mean0`, {mean0.shape}, got {mean1.shape}")
+        raise checks.value_error("mean1", f"must have the shape of `mean0`, {mean0.shape}, got {mean1.shape}")
     root0, root1 = _root("cov0", cov0), _root("cov1", cov1)
     left, _, right = svd(root1.T @ root0)
     shift = mean0 - mean1
@@ -129,8 +129,9 @@ def _root(name: str, covariance: np.ndarray) -> np.ndarray:
     """R with R R^T the covariance."""
     values, vectors = eigh(covariance)
     if values[0] < -_ROUNDING * values[-1]:
-        raise ValueError(
-            f"`{name}` must be positive semidefinite, got one with the eigenvalue {values[0]:g} and the largest "
-            f"{values[-1]:g}"
+        raise checks.value_error(
+            name,
+            f"must be positive semidefinite, got one with the eigenvalue {values[0]:g} and the largest "
+            f"{values[-1]:g}",
         )
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

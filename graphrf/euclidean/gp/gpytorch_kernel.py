@@ -107,7 +107,9 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
         dimension = checks.integer("dimension", dimension, low=1)
         n_frequencies = checks.integer("n_frequencies", n_frequencies, low=1)
         if ard_num_dims not in (None, dimension):
-            raise ValueError(f"`ard_num_dims` must be None or `dimension`, {dimension}, got {ard_num_dims}")
+            raise checks.value_error(
+                "ard_num_dims", f"must be None or `dimension`, {dimension}, got {ard_num_dims}"
+            )
         law, seed = stationary_kernel(kernel), checks.seed(seed)
         super().__init__(
             ard_num_dims=ard_num_dims, batch_shape=batch_shape or torch.Size(), active_dims=active_dims,
@@ -139,7 +141,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor | LinearOperator:
         """K[x1, x2] as an operator, or its diagonal as a tensor; called by GPyTorch."""
         if params.get("last_dim_is_batch"):
-            raise ValueError("`last_dim_is_batch` must be False: frequencies couple the dimensions")
+            raise checks.value_error("last_dim_is_batch", "must be False: frequencies couple the dimensions")
         same = x1 is x2 or torch.equal(x1, x2)
         left = self.features(x1)
         right = left if same else self.features(x2)

@@ -64,9 +64,10 @@ def cholesky_solver(gram: np.ndarray, noise: np.ndarray, what: str) -> CholeskyS
     except np.linalg.LinAlgError:
         singular = True
     if singular:
-        raise ValueError(
-            f"`noise` must be large enough that {what} plus noise is positive definite to rounding, got "
-            f"{noise.min():g} to {noise.max():g} for {len(gram)} points; raise it, or drop points near others"
+        raise checks.value_error(
+            "noise",
+            f"must be large enough that {what} plus noise is positive definite to rounding, got "
+            f"{noise.min():g} to {noise.max():g} for {len(gram)} points; raise it, or drop points near others",
         )
     return solver
 
@@ -78,17 +79,20 @@ def observations(
     x = points("x", x)
     size = len(x)
     if size == 0:
-        raise ValueError("`x` must hold at least one point, got none")
+        raise checks.value_error("x", "must hold at least one point, got none")
     y = _numbers("y", y)
     shapes = [(size,)] if n_samples is None else [(size,), (n_samples, size)]
     if y.shape not in shapes:
         wanted = " or ".join(map(str, shapes))
-        raise ValueError(f"`y` must have shape {wanted}, one value for each point, got {checks.describe(y)}")
+        raise checks.value_error(
+            "y", f"must have shape {wanted}, one value for each point, got {checks.describe(y)}"
+        )
     noise = _numbers("noise", noise)
     if noise.shape not in ((), (size,)) or (noise < 0).any():
-        raise ValueError(
-            f"`noise` must be a variance >= 0, or {size} of them, one for each point, got "
-            f"{noise if noise.ndim == 0 else checks.describe(noise)}"
+        raise checks.value_error(
+            "noise",
+            f"must be a variance >= 0, or {size} of them, one for each point, got "
+            f"{noise if noise.ndim == 0 else checks.describe(noise)}",
         )
     return x, (y if n_samples is None else np.atleast_2d(y)), np.broadcast_to(noise, size)
 
@@ -96,7 +100,7 @@ def observations(
 def _numbers(name: str, value: Any) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind not in "fiu":
-        raise TypeError(f"`{name}` must hold numbers, got {checks.describe(value)}")
+        raise checks.type_error(name, f"must hold numbers, got {checks.describe(value)}")
     return checks.finite(name, array.astype(np.float64, copy=False))
 
 
@@ -104,8 +108,8 @@ def query_points(name: str, x: Any, dimension: int) -> np.ndarray:
     """Points of the same space, shape (q, d)."""
     array = points(name, x)
     if array.shape[1] != dimension:
-        raise ValueError(
-            f"`{name}` must have {dimension} columns as the observed points have, got {checks.describe(array)}"
+        raise checks.value_error(
+            name, f"must have {dimension} columns as the observed points have, got {checks.describe(array)}"
         )
     return array
 
@@ -118,13 +122,13 @@ def output_variance(output_scale: Any) -> float:
 def transformed(features: Transformer, x: np.ndarray, output_scale: float) -> np.ndarray:
     """Features whose products have the output scale, shape (n, D)."""
     if isinstance(features, type) or not callable(getattr(features, "transform", None)):
-        raise TypeError(
-            f"`features` must be a fitted transformer, with a method `transform`, got {checks.describe(features)}"
+        raise checks.type_error(
+            "features", f"must be a fitted transformer, with a method `transform`, got {checks.describe(features)}"
         )
     phi = np.asarray(features.transform(x))
     if phi.ndim != 2 or len(phi) != len(x) or phi.shape[1] == 0:
-        raise ValueError(
-            f"`features` must turn {len(x)} points into shape ({len(x)}, D), got {checks.describe(phi)}"
+        raise checks.value_error(
+            "features", f"must turn {len(x)} points into shape ({len(x)}, D), got {checks.describe(phi)}"
         )
     return np.sqrt(output_scale) * _numbers("features.transform(x)", phi)
 
@@ -136,11 +140,12 @@ def _agree(features: Transformer, kernel: StationaryKernel, lengthscale: np.ndar
     # Other libraries' names of kernels say nothing here.
     known = isinstance(theirs, StationaryKernel) or (isinstance(theirs, str) and theirs in KERNELS)
     if known and stationary_kernel(theirs).nu != kernel.nu:
-        raise ValueError(
-            f"`features` must be of the kernel {kernel.name!r}, got features of {stationary_kernel(theirs).name!r}"
+        raise checks.value_error(
+            "features",
+            f"must be of the kernel {kernel.name!r}, got features of {stationary_kernel(theirs).name!r}",
         )
     scale = getattr(features, "lengthscale_", getattr(features, "lengthscale", None))
     if scale is not None and not np.allclose(lengthscales(scale, dimension), lengthscale, rtol=1e-6, atol=0):
-        raise ValueError(
-            f"`features` must have the lengthscale of the kernel, {lengthscale}, got {scale}; pass it to both"
+        raise checks.value_error(
+            "features", f"must have the lengthscale of the kernel, {lengthscale}, got {scale}; pass it to both"
         )

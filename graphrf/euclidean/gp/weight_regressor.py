@@ -202,8 +202,8 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         m are exchanged for where n is smaller. Memory: blocks of about 32 MB.
         """
         if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
-            raise ValueError(
-                f"`return_std` must be True, False or 'observation', got {checks.describe(return_std)}"
+            raise checks.value_error(
+                "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
             )
         x = self._points(X)
         blocks = row_blocks(x.shape[0], 2 * self._m)
@@ -370,9 +370,10 @@ def _check_sizes(name: str, sizes: np.ndarray, smallest: float) -> None:
     for size in np.ravel(sizes):
         if size > _LARGEST or 0 < size < smallest:
             least = f"at least {smallest:g} and " if smallest else ""
-            raise ValueError(
-                f"`{name}` must be {least}at most {_LARGEST:g} in size, whose squares float64 can hold, "
-                f"got {size:g}: rescale it"
+            raise checks.value_error(
+                name,
+                f"must be {least}at most {_LARGEST:g} in size, whose squares float64 can hold, "
+                f"got {size:g}: rescale it",
             )
 
 

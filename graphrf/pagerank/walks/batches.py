@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
+from graphrf._base import checks
 from graphrf.pagerank.problem import Problem
 from graphrf.sampling.walks.philox import Use, philox, unit
 
@@ -85,9 +86,10 @@ class BatchMean:
         """Scores and standard errors, shape (N,) each; None for the latter after a single batch."""
         size = self._total.sum()
         if not size > 0:
-            raise ValueError(
-                "`n_walks` must be larger: every walk was lost at a node without an edge to follow, so there are "
-                "no end points; or use estimator='visits'"
+            raise checks.value_error(
+                "n_walks",
+                "must be larger: every walk was lost at a node without an edge to follow, so there are "
+                "no end points; or use estimator='visits'",
             )
         scores = self._total / size
         if self._n < 2 or self._reference is None:

@@ -24,7 +24,7 @@ from _machine import header
 from walks import grid, random_graph
 
 import graphrf as grf
-from graphrf.gp import GRFKernel, device_draws
+from graphrf.gp import GRFKernel, pathwise_draws
 from graphrf.pagerank import pagerank, power_iteration
 from graphrf.sampling.walks.walks_torch import DeviceWalks
 
@@ -193,7 +193,7 @@ def process(graph: grf.Graph, n_walks: int, n_observed: int, device: torch.devic
             model.eval()
             with torch.no_grad():
                 mean = model.mean_module.constant
-                draws = device_draws(
+                draws = pathwise_draws(
                     model.covar_module, x, y - mean, model.likelihood.noise, n_samples=64, tol=1e-3, seed=0
                 ).at(every)
                 return draws.mean(0) + mean, draws.std(0)

@@ -79,7 +79,7 @@ def torch_pagerank() -> None:
 
 def botorch_model() -> None:
     """The posterior of the model is that of its regressor."""
-    model = grf.gp.GraphModel
+    model = grf.gp.GraphGPModel
     import torch
 
     gp = grf.GraphGPRegressor(GRAPH, kernel=KERNEL, optimize=False, noise=0.01, seed=0).fit(NODES, VALUES)

@@ -156,7 +156,7 @@ def predicted(
     threads = sum(stages.client.nthreads().values())
     place = grf.distributed.on_cluster(stages.client, block_size=-(-task.nodes.size // threads))
     gp = grf.GraphGPRegressor(
-        task.graph, kernel=KERNEL, sampler=walks, sample_features=place, solver="cg", tol=1e-2, optimize=False,
+        task.graph, kernel=KERNEL, sampler=walks, draw=place, solver="cg", tol=1e-2, optimize=False,
         output_scale=1.0, noise=NOISE, max_train=250, seed=options.seed, progress=True,
     )  # fmt: skip
     with stages.timed("observed rows sampled, and solved for the mean"):

@@ -37,7 +37,7 @@ def classify(
         str | None, typer.Option(metavar="NODES", help="A file of nodes, or A,B,C. Default: all nodes.")
     ] = None,
     method: Annotated[
-        str, typer.Option(metavar="auto|series|walks", help="As of `graphrf fit`.", rich_help_panel="Training")
+        str, typer.Option(metavar="auto|series|features", help="As of `graphrf fit`.", rich_help_panel="Training")
     ] = "auto",
     predictive: Annotated[
         str,

@@ -48,7 +48,7 @@ def fit(
     method: Annotated[
         str,
         typer.Option(
-            metavar="auto|series|walks", rich_help_panel=PANEL,
+            metavar="auto|series|features", rich_help_panel=PANEL,
             help="Exact products with the kernel, or sampled features; auto takes the first where affordable.",
         ),
     ] = "auto",

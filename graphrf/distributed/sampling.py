@@ -203,7 +203,7 @@ def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
     Returns
     -------
     ClusterSampling
-        For `GraphGPRegressor(graph, sample_features=on_cluster(client))`: rows stay on the workers, where the
+        For `GraphGPRegressor(graph, draw=on_cluster(client))`: rows stay on the workers, where the
         products of its conjugate gradients run, so that only vectors and panels travel.
 
     Raises

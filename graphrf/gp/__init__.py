@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphrf._base import lazy
 
@@ -10,25 +10,35 @@ if TYPE_CHECKING:
     from graphrf.gp import metrics as metrics
     from graphrf.gp.classification import GraphGPClassifier as GraphGPClassifier
     from graphrf.gp.exact import ExactGraphGP as ExactGraphGP
+    from graphrf.gp.inference.pathwise import PosteriorDraws as PosteriorDraws
+    from graphrf.gp.inference.pathwise import posterior_draws as posterior_draws
     from graphrf.gp.inference.posterior import SolverWarning as SolverWarning
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
-    from graphrf.gp.torch.botorch import GraphModel as GraphModel
-    from graphrf.gp.torch.draws import DeviceDraws as DeviceDraws
-    from graphrf.gp.torch.draws import device_draws as device_draws
+    from graphrf.gp.torch.botorch import GraphGPModel as GraphGPModel
+    from graphrf.gp.torch.draws import PathwiseDraws as PathwiseDraws
+    from graphrf.gp.torch.draws import pathwise_draws as pathwise_draws
     from graphrf.gp.torch.kernel import GRFKernel as GRFKernel
     from graphrf.gp.torch.operator import FactorOperator as FactorOperator
 
-__getattr__, __dir__, __all__ = lazy.attach(
+_load, __dir__, __all__ = lazy.attach(
     __name__,
     {
         "classification": "GraphGPClassifier",
         "exact": "ExactGraphGP",
+        "inference.pathwise": "PosteriorDraws posterior_draws",
         "inference.posterior": "SolverWarning",
         "metrics": "",
         "regression": "GraphGPRegressor",
-        "torch.botorch": "GraphModel",
-        "torch.draws": "DeviceDraws device_draws",
+        "torch.botorch": "GraphGPModel",
+        "torch.draws": "PathwiseDraws pathwise_draws",
         "torch.kernel": "GRFKernel",
         "torch.operator": "FactorOperator",
     },
 )
+
+# Former names, which older code may ask for.
+_FORMER = {"DeviceDraws": "PathwiseDraws", "GraphModel": "GraphGPModel", "device_draws": "pathwise_draws"}
+
+
+def __getattr__(name: str) -> Any:
+    return _load(_FORMER.get(name, name))

@@ -18,7 +18,7 @@ from graphrf.gp.inference.laplace import Curvature, find_mode
 from graphrf.gp.inference.latent_prior import LatentPrior
 from graphrf.gp.inference.posterior import SolverWarning
 from graphrf.gp.method_choice import SERIES_BUDGET, affordable_training, choose_method, choose_solver
-from graphrf.gp.settings import check_latent_scale, checked_prior
+from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior
 from graphrf.gp.training import likelihood_search
 from graphrf.gp.training.evidence_search import Found, search
 from graphrf.gp.training.fitting import Place, search_by_samples, search_by_series
@@ -67,13 +67,13 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     kernel : Kernel or {"diffusion", "matern", "regularized_laplacian"}
         A name stands for the kernel with its default smoothness; its lengthscale is found by training. A `Kernel`
         is the first guess (and the kernel itself with `optimize=False`).
-    method : {"auto", "series", "walks"}
-        "series": the exact K, by sparse products. "walks": Phi Phi^T of one set of sampled rows throughout,
-        for labelled and queried nodes alike. "auto": as in `GraphGPRegressor`, and "walks" too where the prior
+    method : {"auto", "series", "features"}
+        "series": the exact K, by sparse products. "features": Phi Phi^T of one set of sampled rows throughout,
+        for labelled and queried nodes alike. "auto": as in `GraphGPRegressor`, and "features" too where the prior
         variances of all N nodes, 40 N nnz(W) multiply-adds with the series, are more than 5e10.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
-        For "walks". Default: compressed powers of 64 to 512 entries, as training affords, lengthened and widened
-        while the likelihood gains by it.
+        For "features". Default: compressed powers of 64 to 512 entries, as training affords, lengthened and
+        widened while the likelihood gains by it.
     normalize : bool
         Whether K is scaled to variance 1 at every node, K_ij / sqrt(K_ii K_jj), so that `output_scale` is the
         variance of every latent function everywhere. Unlike the mean variance of `GraphGPRegressor`, this evens
@@ -89,7 +89,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     max_train : int
         Distinct labelled nodes, drawn at random, that training sees: some 5 C m^3 operations a step.
     seed : int in [0, 2^63), optional
-        Of walks, of the training subset and of the integral's points; None draws one, kept in `seed_`.
+        Of features, of the training subset and of the integral's points; None draws one, kept in `seed_`.
     n_threads : int, optional
         Default: the cores at hand.
 
@@ -265,13 +265,14 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _choose_method(self, n_observed: int) -> str:
-        if self.method != "auto":
-            return self.method
+        method = checked_method(self.method)
+        if method != "auto":
+            return method
         if self.sampler is not None:
-            return "walks"
+            return "features"
         variances = _VARIANCE_PRODUCTS * self.graph.adjacency.nnz * self.graph.n_nodes
         if self.normalize and variances > SERIES_BUDGET:
-            return "walks"
+            return "features"
         return choose_method(self.graph, n_observed, min(n_observed, self.max_train))
 
     def _search(
@@ -337,8 +338,9 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
         Notes
         -----
-        With walks the queried rows are sampled. With the series and `normalize=True` every node takes one product
-        with F, for its prior variance. Integrated, every node takes two such products and 2 C m^2 multiply-adds.
+        With features the queried rows are sampled. With the series and `normalize=True` every node takes one
+        product with F, for its prior variance. Integrated, every node takes two such products and 2 C m^2
+        multiply-adds.
         """
         if not hasattr(self, "_mode"):
             raise NotFittedError("this GraphGPClassifier is not fitted yet: call fit(nodes, labels) first")

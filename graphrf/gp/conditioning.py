@@ -67,8 +67,8 @@ class Conditions(NamedTuple):
 
     @property
     def method(self) -> str:
-        """ "series" or "walks"."""
-        return "series" if self.sampler is None else "walks"
+        """ "series" or "features"."""
+        return "series" if self.sampler is None else "features"
 
 
 def normaliser(graph: Graph, kernel: Kernel, seed: int) -> float:
@@ -93,7 +93,7 @@ def condition(
 
     `basis` is the mean function's at all nodes, whose first column, if there is one, is 1: so that predictions are
     about the values as they were before `offset` was taken off. The rest are settings of `GraphGPRegressor`, its
-    `sample_features` as `draw`, and what is called for each iteration of conjugate gradients. The same arguments
+    `draw`, and what is called for each iteration of conjugate gradients. The same arguments
     give the same posterior: what is drawn depends on the seed only.
     """
     size = given.observations.nodes.size

@@ -1,4 +1,4 @@
-"""Series or walks, Cholesky or conjugate gradients: which costs less, and how many nodes training can afford."""
+"""Series or features, Cholesky or conjugate gradients: which costs less, and how many nodes training affords."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from graphrf.gp.training.blocks import BLOCK, neighbourhood
 from graphrf.gp.training.sampler_choice import FIRST_LENGTH, SMALLEST_BUDGET
 from graphrf.graph.graph import Graph
 
-# Multiply-adds of exact sparse products up to which the series is taken whatever walks would cost (some two
-# minutes on two cores), by how much walks must be cheaper beyond, and the products that a vector and a solve by
+# Multiply-adds of exact sparse products up to which the series is taken whatever features would cost (some two
+# minutes on two cores), by how much features must be cheaper beyond, and the products that a vector and a solve by
 # conjugate gradients typically take.
 SERIES_BUDGET = 5e10
 _MUCH_CHEAPER = 4
@@ -24,7 +24,7 @@ _FEWEST_TRAINED = 50
 
 
 def choose_method(graph: Graph, n_observed: int, n_trained: int, share: float = 1.0) -> str:
-    """ "series" or "walks", from the cost of a fit.
+    """ "series" or "features", from the cost of a fit.
 
     The series is exact, so it is taken where all its products stay affordable: 40 for every training node, on the
     `share` of the graph that they reach, and for the posterior 40 for every observed node or those of a solve by
@@ -36,8 +36,8 @@ def choose_method(graph: Graph, n_observed: int, n_trained: int, share: float = 
     if series <= SERIES_BUDGET:
         return "series"
     row = min(SMALLEST_BUDGET * FIRST_LENGTH, graph.n_nodes)
-    walks = 2 * _SAMPLED_STEPS * n_observed * row
-    return "walks" if _MUCH_CHEAPER * walks < series else "series"
+    features = 2 * _SAMPLED_STEPS * n_observed * row
+    return "features" if _MUCH_CHEAPER * features < series else "series"
 
 
 def choose_solver(graph: Graph, method: str, n_observed: int) -> str:
@@ -56,7 +56,7 @@ def choose_deviations(graph: Graph, method: str, n_nodes: int) -> str:
 
 def affordable_training(graph: Graph, method: str, max_train: int, share: float = 1.0) -> int:
     """How many nodes training sees: fewer than `max_train` only by the series where few steps reach most nodes."""
-    if method == "walks":
+    if method == "features":
         return max_train
     return min(max_train, max(_FEWEST_TRAINED, int(_TRAINING_NUMBERS / (graph.n_nodes * share))))
 

@@ -17,7 +17,7 @@ from graphrf.gp.inference.posterior import LARGEST_JOINT
 from graphrf.gp.method_choice import affordable_training, choose_deviations, choose_method, reached_share
 from graphrf.gp.progress import node_bar, step_bar
 from graphrf.gp.saved import Saved
-from graphrf.gp.settings import checked_settings, checked_targets
+from graphrf.gp.settings import checked_method, checked_settings, checked_targets, drawing
 from graphrf.gp.training.blocks import training_blocks
 from graphrf.gp.training.fitting import Place, Task, train_by_samples, train_by_series
 from graphrf.graph.graph import Graph
@@ -54,20 +54,20 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     kernel : Kernel or {"diffusion", "matern", "regularized_laplacian"}
         A name stands for the kernel with its default smoothness; its lengthscale is found by training. A `Kernel`
         is the first guess (and the kernel itself with `optimize=False`).
-    method : {"auto", "series", "walks"}
-        "series": the exact K, by sparse products. "walks": Phi Phi^T of one set of features throughout, of
-        walks or what else `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget
+    method : {"auto", "series", "features"}
+        "series": the exact K, by sparse products. "features": Phi Phi^T of one set of features throughout, of
+        what `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget
         that `fit` takes into account when it trains. "auto": the rule under Notes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
-        For "walks". Default: compressed powers of 64 to 512 entries, as training affords, lengthened until they
+        For "features". Default: compressed powers of 64 to 512 entries, as training affords, lengthened until they
         hold the trained kernel's series but for a thousandth of sum |f_k| (K is off by at most 0.2 %), up to 128
         steps, as long as the likelihood gains by it. Rows with fewer entries than that are exact.
-    sample_features : callable, optional
+    draw : callable, optional
         Draws the rows of the observed nodes for the posterior: called as `graphrf.sample_features` (the default)
         with graph, sampler, `nodes`, `seed`, `n_threads` and `dtype`, it returns something whose
-        `factor(n_threads=)` is a `graphrf.kernels.Factor` that may live elsewhere, as on a cluster. For "walks",
-        which "auto" then takes, and conjugate gradients: training, Cholesky and queried nodes draw their rows
-        here. It is not written by `save`.
+        `factor(n_threads=)` is a `graphrf.kernels.Factor` that may live elsewhere, as on a cluster. For
+        "features", which "auto" then takes, and conjugate gradients: training, Cholesky and queried nodes draw
+        their rows here. It is not written by `save`.
     normalize : bool
         Whether K is divided by its mean variance over all nodes, so that `output_scale` is a variance of f.
     mean : {"constant", "zero"} or array_like, shape (N,) or (N, b)
@@ -96,12 +96,14 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         with a standard error of 9 % each. "auto": exact for up to 64 nodes, and for more with Cholesky (by the
         series while 40 nnz(W) multiply-adds for each are below 5e10), else sampled.
     seed : int in [0, 2^63), optional
-        Of the walks, the training subset and all else that is drawn; None draws one, kept in `seed_`.
+        Of the features, the training subset and all else that is drawn; None draws one, kept in `seed_`.
     n_threads : int, optional
         Default: the cores at hand.
     progress : bool
         Show on standard error what goes on: evaluations of the likelihood in training, iterations of conjugate
         gradients, predicted nodes.
+    sample_features : callable, optional
+        The former name of `draw`, deprecated: a `FutureWarning` says so.
 
     Attributes
     ----------
@@ -137,9 +139,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     -----
     `method="auto"` takes the series if the exact products of a fit stay below 5e10 multiply-adds: 40 nnz(W)
     for every node that training sees (of the part of the graph around its blocks) and, for the posterior, 40 m or
-    5,000 times nnz(W). Beyond, walks are taken where their solver's steps cost a quarter of that at most.
+    5,000 times nnz(W). Beyond, features are taken where their solver's steps cost a quarter of that at most.
 
-    With walks only the rows of observed nodes are sampled (and of nodes whose deviations are asked for): few
+    With features only the rows of observed nodes are sampled (and of nodes whose deviations are asked for): few
     observations on huge graphs are their case. Means and draws use exact rows at the queried nodes, which
     takes two fifths off their error (`benchmarks/gp_rows.py`). Where the series is affordable it is exact, and to
     be preferred. `benchmarks/gp.py` measures both.
@@ -191,7 +193,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         kernel: Kernel | str = "diffusion",
         method: str = "auto",
         sampler: Sampler | None = None,
-        sample_features: Callable[..., Any] | None = None,
+        draw: Callable[..., Any] | None = None,
         normalize: bool = True,
         mean: Any = "constant",
         output_scale: float | None = None,
@@ -205,12 +207,13 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         seed: int | None = None,
         n_threads: int | None = None,
         progress: bool = False,
+        sample_features: Callable[..., Any] | None = None,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
         self.method = method
         self.sampler = sampler
-        self.sample_features = sample_features
+        self.draw = draw
         self.normalize = normalize
         self.mean = mean
         self.output_scale = output_scale
@@ -224,6 +227,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self.seed = seed
         self.n_threads = n_threads
         self.progress = progress
+        self.sample_features = sample_features
 
     # -- fitting -----------------------------------------------------------------------------------
 
@@ -317,7 +321,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             posterior, truncation_error = condition(
                 self.graph, given, mean.basis,
                 solver=self.solver, tol=float(self.tol), max_iterations=int(self.max_iterations),
-                n_threads=self.n_threads, draw=self.sample_features, step=bar.update if self.progress else None,
+                n_threads=self.n_threads, draw=drawing(self), step=bar.update if self.progress else None,
             )  # fmt: skip
         constant, trend = mean.parts(posterior.coefficients)
 
@@ -351,10 +355,11 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         return self.solver_ == "cholesky" and choose_deviations(self.graph, self.method_, n_nodes) == "exact"
 
     def _choose_method(self, n_observed: int, share: float) -> str:
-        if self.method != "auto":
-            return self.method
-        if self.sampler is not None or self.sample_features is not None:
-            return "walks"
+        method = checked_method(self.method)
+        if method != "auto":
+            return method
+        if self.sampler is not None or drawing(self) is not None:
+            return "features"
         return choose_method(self.graph, n_observed, min(n_observed, self.max_train), share)
 
     # -- predictions -------------------------------------------------------------------------------
@@ -381,7 +386,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Notes
         -----
         Means: one product with F for all nodes. Deviations: see `deviations`; where exact they are those of the
-        covariance in use, with walks of rows sampled at the queried nodes. With Cholesky an observed node costs
+        covariance in use, with features of rows sampled at the queried nodes. With Cholesky an observed node costs
         nothing beyond m^3 / 6 multiply-adds once for all of them, another node m^2 / 2 and, by the series, a
         product with K; with conjugate gradients each costs a solve (64 columns at once). Memory: blocks of about
         64 MB; m^2 numbers where observed nodes are asked for with Cholesky; 3 N x 16 numbers for draws.
@@ -457,9 +462,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         -----
         By Matheron's rule: draws from the prior, moved onto the observations by one solve with n_samples p
         right-hand sides. By Cholesky that is m^2 multiply-adds for each, by conjugate gradients one block of them.
-        The series needs three products with F besides for each draw, whatever the nodes; walks one, since the rows
-        of the queried nodes are exact. Memory: 3 N n_samples p numbers. The law is exact for the covariance in
-        use, to the tolerance of the solve.
+        The series needs three products with F besides for each draw, whatever the nodes; features one, since the
+        rows of the queried nodes are exact. Memory: 3 N n_samples p numbers. The law is exact for the covariance
+        in use, to the tolerance of the solve.
 
         Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
         """

@@ -42,7 +42,7 @@ _CLASSES = {
     )
 }
 _RECORD = {"format", "settings", "fitted", "kernel", "sampler", "within", "graph", "names"}
-_UNWRITTEN = ("graph", "sample_features")  # the first is written apart
+_UNWRITTEN = ("graph", "draw", "sample_features")  # the first is written apart
 _LARGEST = 1e150  # of numbers whose squares are summed
 _OBSERVED = ("nodes", "counts", "means")
 _NAMELESS = "pass graph=False and keep the graph yourself"
@@ -56,7 +56,7 @@ class Saved:
     def save(self: Any, path: str | os.PathLike[str], *, graph: bool = True) -> None:
         """Write the fitted regressor to a file, without pickle; the file appears whole or not at all.
 
-        `sample_features` is not written: what is loaded draws all rows in its own process.
+        `draw` is not written: what is loaded draws all rows in its own process.
 
         Parameters
         ----------

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.threads import thread_count
+from graphrf._base.warn import warn
 from graphrf.graph.graph import require_graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, Matern, RegularizedLaplacian
@@ -19,7 +20,7 @@ KERNELS: dict[str, type[Kernel]] = {
     "matern": Matern,
     "regularized_laplacian": RegularizedLaplacian,
 }
-METHODS = ("auto", "series", "walks")
+METHODS = ("auto", "series", "features")
 SOLVERS = ("auto", "cholesky", "cg")
 DEVIATIONS = ("auto", "exact", "sampled")
 
@@ -41,7 +42,7 @@ def checked_settings(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
     result = checked_prior(gp)
     checks.choice("solver", gp.solver, SOLVERS)
     checks.choice("deviations", gp.deviations, DEVIATIONS)
-    _check_drawing(gp.sample_features, gp.method)
+    _check_drawing(gp)
     _check_variance("noise", gp.noise)
     checks.flag("progress", gp.progress)
     checks.number("tol", gp.tol, low=1e-14, high=1, include_high=False)
@@ -60,14 +61,20 @@ def checked_prior(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
             f"`kernel` must be a graphrf kernel or one of {', '.join(map(repr, KERNELS))}, got "
             f"{checks.describe(kernel)}"
         )
-    checks.choice("method", gp.method, METHODS)
+    method = checked_method(gp.method)
     if gp.sampler is not None:
-        _check_sampler(gp.sampler, gp.method, kernel)
+        _check_sampler(gp.sampler, method, kernel)
     _check_variance("output_scale", gp.output_scale)
     checks.flag("normalize", gp.normalize)
     checks.integer("max_train", gp.max_train, low=1)
     thread_count(gp.n_threads)
     return kernel, trained_names(gp.optimize, kernel)
+
+
+def checked_method(method: Any) -> str:
+    """One of `METHODS`; "walks" is the former name of "features"."""
+    known = "features" if isinstance(method, str) and method == "walks" else method
+    return checks.choice("method", known, METHODS)
 
 
 def _check_variance(name: str, value: Any) -> None:
@@ -92,23 +99,33 @@ def check_latent_scale(value: float | None) -> None:
 def _check_sampler(sampler: Any, method: str, kernel: Kernel) -> None:
     require_sampler(sampler)
     if method == "series":
-        raise ValueError("`sampler` is for method='walks'; the series draws nothing")
+        raise ValueError("`sampler` is for method='features'; the series draws nothing")
     if sampler.laplacian != kernel.laplacian:
         raise ValueError(
             f"`sampler` must walk the {kernel.laplacian} Laplacian, as the kernel, got {sampler.laplacian!r}"
         )
 
 
-def _check_drawing(sample_features: Any, method: str) -> None:
-    if sample_features is None:
+def drawing(gp: Any) -> Any:
+    """What draws the rows of a regressor's posterior: its `draw`, or what came by the former name of that."""
+    return gp.sample_features if gp.draw is None else gp.draw
+
+
+def _check_drawing(gp: Any) -> None:
+    if gp.sample_features is not None:
+        if gp.draw is not None:
+            raise ValueError("`sample_features` must be None where `draw`, its new name, is given")
+        warn("`sample_features` of GraphGPRegressor is now called `draw`: pass draw=...", FutureWarning)
+    draw = drawing(gp)
+    if draw is None:
         return
-    if not callable(sample_features):
+    if not callable(draw):
         raise TypeError(
-            "`sample_features` must be a callable with the arguments of graphrf.sample_features, or None, got "
-            f"{checks.describe(sample_features)}"
+            "`draw` must be a callable with the arguments of graphrf.sample_features, or None, got "
+            f"{checks.describe(draw)}"
         )
-    if method == "series":
-        raise ValueError("`sample_features` is for method='walks'; the series draws nothing")
+    if gp.method == "series":
+        raise ValueError("`draw` is for method='features'; the series draws nothing")
 
 
 def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:

@@ -189,13 +189,13 @@ def test_fit_then_predict_is_the_regressor(place):
 
 
 def test_settings_of_fit_reach_the_regressor(place):
-    options = "--kernel matern --lengthscale 1.5 --no-optimize --noise 0.04 --output-scale 2 --method walks"
+    options = "--kernel matern --lengthscale 1.5 --no-optimize --noise 0.04 --output-scale 2 --method features"
     record = json.loads(
         run(f"fit roads.csv observed.csv -o m.npz --seed 4 --laplacian combinatorial {options} --json")
     )
     gp = grf.GraphGPRegressor.load("m.npz")
     assert gp.kernel_ == grf.Matern(lengthscale=1.5, laplacian="combinatorial")
-    assert (gp.noise_, gp.output_scale_, gp.method_, gp.seed_) == (0.04, 2.0, "walks", 4)
+    assert (gp.noise_, gp.output_scale_, gp.method_, gp.seed_) == (0.04, 2.0, "features", 4)
     assert record["result"]["kernel"] == repr(gp.kernel_)
     assert gp.progress is False
     assert gp.n_threads is None

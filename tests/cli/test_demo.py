@@ -151,7 +151,7 @@ def test_training_is_warmed_and_what_it_warns_of_is_told_without_options(monkeyp
 
     monkeypatch.setattr(regression, "GraphGPRegressor", Regressor)
     part = run.interpolate_mesh(run._twisted_torus(12, 6), SETTINGS)
-    assert made == [("walks", "normalized"), ("series", "normalized")]
+    assert made == [("features", "normalized"), ("series", "normalized")]
     assert [row.seconds for row in part.rows] == [None, 1, 1]
     assert [row.fitted_noise for row in part.rows] == [None, 0.2, 0.2]
     assert part.notes == tuple(

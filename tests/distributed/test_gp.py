@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 def _predictions(solver, draw):
-    gp = grf.GraphGPRegressor(GRAPH, **SETTINGS, solver=solver, sample_features=draw)
+    gp = grf.GraphGPRegressor(GRAPH, **SETTINGS, solver=solver, draw=draw)
     return gp.fit(NODES, Y).predict(np.arange(90), return_std=True)
 
 
@@ -41,7 +41,7 @@ def test_predictions_are_those_of_rows_at_hand(cluster_client, solver):
 
 
 def test_a_copy_of_the_regressor_has_the_same_client(cluster_client):
-    gp = grf.GraphGPRegressor(GRAPH, **SETTINGS, sample_features=on_cluster(cluster_client))
+    gp = grf.GraphGPRegressor(GRAPH, **SETTINGS, draw=on_cluster(cluster_client))
     copied = clone(gp)
     assert copied.sample_features.client is cluster_client
     assert not hasattr(copied, "kernel_")

@@ -9,9 +9,9 @@ import graphrf as grf
 
 NODES = np.arange(0, 144, 3)
 Y = np.sin(NODES / 12) + 0.1 * np.random.default_rng(0).standard_normal(48)
-METHODS = ["series", "walks"]
+METHODS = ["series", "features"]
 # Default rows for walks hold the kernel's series but for a thousandth.
-ACCURACY = {"series": 1e-9, "walks": 4e-3}
+ACCURACY = {"series": 1e-9, "features": 4e-3}
 
 
 def _fit(graph, nodes, y, **settings):

@@ -57,7 +57,7 @@ class Trial:
 
     def __init__(self, graph, observed, sampler=None, **options):
         self.graph, self.observed = graph, observed
-        self.options = {"method": "series" if sampler is None else "walks", "sampler": sampler} | options
+        self.options = {"method": "series" if sampler is None else "features", "sampler": sampler} | options
         self.hidden = np.setdiff1d(np.arange(graph.n_nodes), observed)
         if sampler is None:
             root = KERNEL.dense_root(graph)
@@ -96,7 +96,7 @@ def test_truths_rank_uniformly_among_draws_and_deviations_are_as_said(graph, obs
     assert_unbiased(Trial(graph, observed, sampler, **options).statistics, TRUTH, n0=N_TRUTHS)
 
 
-@pytest.mark.parametrize("sampler", [None, WALKS], ids=["series", "walks"])
+@pytest.mark.parametrize("sampler", [None, WALKS], ids=["series", "features"])
 def test_deviations_a_fifth_too_small_are_found(graph, observed, sampler):
     trial = Trial(graph, observed, sampler)
     for columns in (slice(0, 2), slice(2, 4)):  # by the ranks alone, and by the deviations alone
@@ -107,7 +107,7 @@ def test_deviations_a_fifth_too_small_are_found(graph, observed, sampler):
             )  # fmt: skip
 
 
-@pytest.mark.parametrize("sampler", [None, WALKS], ids=["series", "walks"])
+@pytest.mark.parametrize("sampler", [None, WALKS], ids=["series", "features"])
 def test_draws_that_forget_the_noise_are_found(graph, observed, sampler, monkeypatch):
     def forgetful(rows, noise, residual, solve, *, n_samples, rng):
         return posterior_draws(rows, 0.0 * noise, residual, solve, n_samples=n_samples, rng=rng)

@@ -64,7 +64,7 @@ def test_probabilities_are_those_of_dense_algebra(thirds, normalize, predictive)
     np.testing.assert_array_equal(gp.predict([3, 3, 1]), gp.classes_[gp.predict_proba([3, 3, 1]).argmax(axis=1)])
 
 
-@pytest.mark.parametrize("method", ["series", "walks"])
+@pytest.mark.parametrize("method", ["series", "features"])
 def test_products_of_the_factor_give_the_dense_answer(thirds, method, monkeypatch):
     graph, labels, nodes = thirds
     gp = grf.GraphGPClassifier(graph, **FIXED, method=method)
@@ -74,7 +74,7 @@ def test_products_of_the_factor_give_the_dense_answer(thirds, method, monkeypatc
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("method", ["series", "walks"])
+@pytest.mark.parametrize("method", ["series", "features"])
 def test_the_search_has_the_gradient_of_finite_differences(thirds, method, normalize):
     graph, labels, nodes = thirds
     if method == "series":
@@ -94,7 +94,7 @@ def test_the_search_has_the_gradient_of_finite_differences(thirds, method, norma
         np.testing.assert_allclose(gradient[k], (ends[0] - ends[1]) / (2 * h), rtol=1e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("method", ["series", "walks"])
+@pytest.mark.parametrize("method", ["series", "features"])
 def test_training_raises_the_evidence_and_finds_the_classes(thirds, method):
     graph, labels, nodes = thirds
     fixed = grf.GraphGPClassifier(graph, **FIXED, method=method).fit(nodes, labels[nodes])
@@ -122,7 +122,7 @@ def test_a_subset_trains_and_all_labels_are_used(thirds):
 def test_a_seed_gives_the_same_bits_on_any_number_of_threads(thirds):
     graph, labels, nodes = thirds
     one, two = (
-        grf.GraphGPClassifier(graph, **FIXED, method="walks", n_threads=n).fit(nodes, labels[nodes])
+        grf.GraphGPClassifier(graph, **FIXED, method="features", n_threads=n).fit(nodes, labels[nodes])
         for n in (1, 2)
     )
     np.testing.assert_array_equal(one.predict_proba(), two.predict_proba())
@@ -209,7 +209,7 @@ def test_bad_labels_are_refused(thirds, nodes, labels, error, message):
         ({"normalize": 1}, TypeError, "`normalize` must be True or False"),
         ({"max_train": 0}, ValueError, "`max_train` must be at least 1"),
         ({"optimize": ["nu"]}, ValueError, "`optimize` must name hyperparameters"),
-        ({"sampler": grf.RandomWalks(8), "method": "series"}, ValueError, "`sampler` is for method='walks'"),
+        ({"sampler": grf.RandomWalks(8), "method": "series"}, ValueError, "`sampler` is for method='features'"),
     ],
 )
 def test_bad_settings_are_refused_when_fitting(thirds, settings, error, message):

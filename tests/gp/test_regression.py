@@ -85,7 +85,7 @@ def test_series_posterior_is_the_dense_gaussian_process(grid, kernel, mean, solv
 def test_walks_posterior_is_that_of_sampled_rows_observed_and_exact_rows_queried(grid, solver):
     _, nodes, y = _draw(grid, KERNEL, 50, seed=1)
     sampler = grf.RandomWalks(n_walks=16, lengths=grf.Truncated(20))
-    gp = grf.GraphGPRegressor(grid, kernel=KERNEL, method="walks", sampler=sampler, solver=solver, **FIXED).fit(
+    gp = grf.GraphGPRegressor(grid, kernel=KERNEL, method="features", sampler=sampler, solver=solver, **FIXED).fit(
         nodes, y[:, 0]
     )
     phi = grf.sample_features(grid, sampler, seed=gp.seed_, dtype="float64").matrix(KERNEL).toarray()
@@ -235,7 +235,7 @@ def test_variances_of_walks_are_never_negative(big_grid, lengthscale, n_walks):
     _, nodes, y = _draw(big_grid, kernel, 300, seed=10, noise=0.01)
     sampler = grf.RandomWalks(n_walks=n_walks, directions="independent", lengths=grf.IID(0.1))
     gp = grf.GraphGPRegressor(
-        big_grid, kernel=kernel, method="walks", sampler=sampler, optimize=False, output_scale=1.0,
+        big_grid, kernel=kernel, method="features", sampler=sampler, optimize=False, output_scale=1.0,
         noise=0.01, seed=0,
     ).fit(nodes, y[:, 0])  # fmt: skip
     _, covariance = gp.predict(return_cov=True)
@@ -266,8 +266,8 @@ def test_sampled_deviations_are_the_exact_ones_within_their_standard_error(big_g
     _, nodes, y = _draw(big_grid, KERNEL, 40, seed=12)
     settings = {"kernel": KERNEL, **FIXED}
     _, exact = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y[:, 0]).predict(return_std=True)
-    for method in ("series", "walks"):
-        sampler = grf.ExactPowers(40) if method == "walks" else None
+    for method in ("series", "features"):
+        sampler = grf.ExactPowers(40) if method == "features" else None
         settings |= {"method": method, "sampler": sampler, "deviations": "sampled"}
         gp = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
         _, sampled = gp.predict(return_std=True)
@@ -306,7 +306,7 @@ def test_one_corner_observed_is_not_even(big_grid):
 
 def test_default_walks_are_as_long_as_the_trained_kernel_needs(big_grid):
     _, nodes, y = _draw(big_grid, grf.Diffusion(8.0), 200, seed=12, p=4)
-    gp = grf.GraphGPRegressor(big_grid, method="walks", seed=0).fit(nodes, y)
+    gp = grf.GraphGPRegressor(big_grid, method="features", seed=0).fit(nodes, y)
     length = gp.sampler_.max_length
     assert length > 16
     assert length >= gp.kernel_.truncation_length(1e-3)
@@ -319,7 +319,7 @@ def test_walks_too_short_for_the_data_are_reported(big_grid):
     _, nodes, y = _draw(big_grid, grf.Diffusion(8.0), 200, seed=12, p=4)
     short = grf.RandomWalks(n_walks=16, lengths=grf.Truncated(4))
     with pytest.warns(UserWarning, match="a longer `sampler`"):
-        gp = grf.GraphGPRegressor(big_grid, method="walks", sampler=short, seed=0).fit(nodes, y)
+        gp = grf.GraphGPRegressor(big_grid, method="features", sampler=short, seed=0).fit(nodes, y)
     assert gp.kernel_.truncation_length(1e-3) <= 4
 
 
@@ -338,7 +338,7 @@ def test_walks_that_end_too_early_for_the_kernel_are_reported(big_grid):
     _, nodes, y = _draw(big_grid, KERNEL, 50, seed=12)
     early = grf.RandomWalks(n_walks=16, lengths=grf.IID(0.5))
     with pytest.warns(grf.HeavyTailWarning, match="end too early"):
-        grf.GraphGPRegressor(big_grid, kernel=grf.Diffusion(8.0), method="walks", sampler=early, **FIXED).fit(
+        grf.GraphGPRegressor(big_grid, kernel=grf.Diffusion(8.0), method="features", sampler=early, **FIXED).fit(
             nodes, y
         )
 
@@ -346,10 +346,10 @@ def test_walks_that_end_too_early_for_the_kernel_are_reported(big_grid):
 def test_auto_takes_the_series_where_it_is_affordable_and_walks_beyond(grid, monkeypatch):
     nodes, y = np.arange(0, 144, 10), np.sin(np.arange(0, 144, 10) / 20)
     assert grf.GraphGPRegressor(grid, seed=0).fit(nodes, y).method_ == "series"
-    assert grf.GraphGPRegressor(grid, sampler=grf.RandomWalks(16), seed=0).fit(nodes, y).method_ == "walks"
+    assert grf.GraphGPRegressor(grid, sampler=grf.RandomWalks(16), seed=0).fit(nodes, y).method_ == "features"
     monkeypatch.setattr("graphrf.gp.method_choice.SERIES_BUDGET", 0.0)
     monkeypatch.setattr("graphrf.gp.method_choice._MUCH_CHEAPER", 0.0)
-    assert grf.GraphGPRegressor(grid, seed=0).fit(nodes, y).method_ == "walks"
+    assert grf.GraphGPRegressor(grid, seed=0).fit(nodes, y).method_ == "features"
 
 
 def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(monkeypatch):
@@ -360,9 +360,9 @@ def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(monke
     assert choose_method(graph, int(0.9 * even), 1_000) == "series"  # within the budget
     assert choose_deviations(graph, "series", 2_000) == "exact"
     assert choose_deviations(graph, "series", 4_000) == "sampled"
-    assert choose_deviations(graph, "walks", 4_000) == "exact"
+    assert choose_deviations(graph, "features", 4_000) == "exact"
     monkeypatch.setattr("graphrf.gp.method_choice.SERIES_BUDGET", 1e9)
-    assert choose_method(graph, int(0.9 * even), 1_000) == "walks"
+    assert choose_method(graph, int(0.9 * even), 1_000) == "features"
     assert choose_method(graph, int(1.1 * even), 1_000) == "series"
     assert choose_method(graph, 50_000, 1_000, share=0.01) == "series"
     monkeypatch.undo()
@@ -370,25 +370,25 @@ def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(monke
     assert reached_share(graph, ring[::1_000], 1_000) == 1.0
     assert choose_solver(graph, "series", 1_000) == "cholesky"
     assert choose_solver(graph, "series", 4_000) == "cg"
-    assert choose_solver(graph, "walks", 2_000) == "cholesky"
-    assert choose_solver(graph, "walks", 7_001) == "cg"
+    assert choose_solver(graph, "features", 2_000) == "cholesky"
+    assert choose_solver(graph, "features", 7_001) == "cg"
     assert affordable_training(graph, "series", 600) == 500
     assert affordable_training(graph, "series", 600, share=0.5) == 600
-    assert affordable_training(graph, "walks", 600) == 600
+    assert affordable_training(graph, "features", 600) == 600
 
 
 def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(grid):
     _, nodes, y = _draw(grid, KERNEL, 60, seed=13)
-    for method in ("walks", "series"):
+    for method in ("features", "series"):
         results = []
         for n_threads in (1, 2):
             gp = grf.GraphGPRegressor(grid, method=method, max_train=40, seed=5, n_threads=n_threads)
             gp.fit(nodes, y[:, 0])
             results.append(np.concatenate([*gp.predict(return_std=True), gp.sample([3, 4], seed=1)[0]]))
         np.testing.assert_array_equal(*results)
-    other = grf.GraphGPRegressor(grid, method="walks", seed=6).fit(nodes, y[:, 0])
+    other = grf.GraphGPRegressor(grid, method="features", seed=6).fit(nodes, y[:, 0])
     assert other.seed_ == 6
-    assert grf.GraphGPRegressor(grid, method="walks").fit(nodes, y[:, 0]).seed_ is not None
+    assert grf.GraphGPRegressor(grid, method="features").fit(nodes, y[:, 0]).seed_ is not None
 
 
 def test_stopped_solves_are_reported(big_grid):

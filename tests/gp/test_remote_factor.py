@@ -113,20 +113,20 @@ def test_conjugate_gradients_over_rows_elsewhere_predict_and_draw_as_over_rows_a
     settings = {**TIGHT, "sampler": SAMPLER, "solver": "cg", "deviations": deviations}
     local = grf.GraphGPRegressor(grid, **settings).fit(NODES, Y)
     elsewhere = Elsewhere(factor=factor)
-    remote = grf.GraphGPRegressor(grid, sample_features=elsewhere, **settings).fit(NODES, Y)
+    remote = grf.GraphGPRegressor(grid, draw=elsewhere, **settings).fit(NODES, Y)
     assert remote.converged_
     assert remote.log_marginal_likelihood_ == local.log_marginal_likelihood_  # trained at hand
     assert _largest_difference(remote, local) < 1e-9
     # Only the rows of observed nodes were drawn elsewhere, and once.
     assert len(elsewhere.drawn) == 1
     np.testing.assert_array_equal(elsewhere.drawn[0], np.sort(NODES))
-    wrong = grf.GraphGPRegressor(grid, sample_features=Elsewhere(factor=factor, error=1.01), **settings)
+    wrong = grf.GraphGPRegressor(grid, draw=Elsewhere(factor=factor, error=1.01), **settings)
     assert _largest_difference(wrong.fit(NODES, Y), local) > 1e-4
 
 
 def test_a_fit_and_deviations_ask_for_one_product_an_iteration_and_a_few_more(grid):
     elsewhere = Elsewhere()
-    gp = grf.GraphGPRegressor(grid, sampler=SAMPLER, sample_features=elsewhere, solver="cg", **TIGHT)
+    gp = grf.GraphGPRegressor(grid, sampler=SAMPLER, draw=elsewhere, solver="cg", **TIGHT)
     travels = elsewhere.travels
     gp.fit(NODES, Y)
     iterations = gp._posterior.solution.iterations
@@ -147,27 +147,41 @@ def test_cholesky_draws_at_hand(grid):
     settings = {**TIGHT, "sampler": SAMPLER}
     local = grf.GraphGPRegressor(grid, **settings).fit(NODES, Y)
     elsewhere = Elsewhere(error=2.0)
-    remote = grf.GraphGPRegressor(grid, sample_features=elsewhere, **settings).fit(NODES, Y)
+    remote = grf.GraphGPRegressor(grid, draw=elsewhere, **settings).fit(NODES, Y)
     assert remote.solver_ == local.solver_ == "cholesky"
     assert elsewhere.drawn == []
     for found, expected in zip(_results(remote), _results(local), strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_a_callable_means_walks_and_is_refused_for_the_series(grid):
-    gp = grf.GraphGPRegressor(grid, sample_features=Elsewhere(), optimize=False, noise=0.1, seed=0)
-    assert gp.fit(NODES, Y).method_ == "walks"
+def test_a_callable_means_features_and_is_refused_for_the_series(grid):
+    gp = grf.GraphGPRegressor(grid, draw=Elsewhere(), optimize=False, noise=0.1, seed=0)
+    assert gp.fit(NODES, Y).method_ == "features"
     assert grf.GraphGPRegressor(grid, optimize=False, noise=0.1, seed=0).fit(NODES, Y).method_ == "series"
-    with pytest.raises(ValueError, match="`sample_features` is for method='walks'"):
+    with pytest.raises(ValueError, match="`draw` is for method='features'"):
         gp.set_params(method="series").fit(NODES, Y)
-    with pytest.raises(TypeError, match=r"`sample_features` must be a callable .*, got int 3"):
-        gp.set_params(method="auto", sample_features=3).fit(NODES, Y)
+    with pytest.raises(TypeError, match=r"`draw` must be a callable .*, got int 3"):
+        gp.set_params(method="auto", draw=3).fit(NODES, Y)
+
+
+def test_the_former_name_of_the_argument_warns_and_draws_as_the_new_one(grid):
+    settings = {**TIGHT, "sampler": SAMPLER, "solver": "cg"}
+    elsewhere, former = Elsewhere(), Elsewhere()
+    gp = grf.GraphGPRegressor(grid, draw=elsewhere, **settings).fit(NODES, Y)
+    other = clone(grf.GraphGPRegressor(grid, sample_features=former, **settings))
+    with pytest.warns(FutureWarning, match="`sample_features` .* is now called `draw`") as caught:
+        other.fit(NODES, Y)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert former.drawn
+    np.testing.assert_array_equal(other.predict(), gp.predict())
+    with pytest.raises(ValueError, match="`sample_features` must be None where `draw`, its new name, is given"):
+        other.set_params(draw=elsewhere).fit(NODES, Y)
 
 
 def test_the_public_function_is_such_a_callable(grid):
     settings = {**TIGHT, "sampler": SAMPLER, "solver": "cg"}
     plain = grf.GraphGPRegressor(grid, **settings).fit(NODES, Y)
-    given = grf.GraphGPRegressor(grid, sample_features=grf.sample_features, **settings).fit(NODES, Y)
+    given = grf.GraphGPRegressor(grid, draw=grf.sample_features, **settings).fit(NODES, Y)
     np.testing.assert_array_equal(given.predict(), plain.predict())
     names = set(inspect.signature(grf.sample_features).parameters)
     assert set(inspect.signature(Elsewhere.__call__).parameters) - {"self"} <= names
@@ -175,9 +189,9 @@ def test_the_public_function_is_such_a_callable(grid):
 
 def test_a_clone_draws_with_the_same_callable(grid):
     elsewhere = Elsewhere()
-    gp = grf.GraphGPRegressor(grid, sampler=SAMPLER, sample_features=elsewhere, solver="cg", **TIGHT)
+    gp = grf.GraphGPRegressor(grid, sampler=SAMPLER, draw=elsewhere, solver="cg", **TIGHT)
     other = clone(gp)
-    assert other.sample_features is elsewhere
+    assert other.draw is elsewhere
     other.fit(NODES, Y)
     assert len(elsewhere.drawn) == 1
 
@@ -185,9 +199,9 @@ def test_a_clone_draws_with_the_same_callable(grid):
 def test_a_saved_regressor_draws_at_hand_when_it_is_loaded(grid, tmp_path):
     elsewhere = Elsewhere()
     settings = {**TIGHT, "sampler": SAMPLER, "solver": "cg"}
-    gp = grf.GraphGPRegressor(grid, sample_features=elsewhere, **settings).fit(NODES, Y)
+    gp = grf.GraphGPRegressor(grid, draw=elsewhere, **settings).fit(NODES, Y)
     gp.save(tmp_path / "gp.npz")
     loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
-    assert loaded.sample_features is None
+    assert loaded.draw is None
     assert len(elsewhere.drawn) == 1
     assert _largest_difference(loaded, gp) < 1e-9

@@ -136,7 +136,7 @@ def test_tables_with_holes_or_of_objects_are_refused_in_words(grid, signal):
 # -- little or no information --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["series", "walks"])
+@pytest.mark.parametrize("method", ["series", "features"])
 @pytest.mark.parametrize("mean", ["constant", "zero"])
 @pytest.mark.parametrize(("nodes", "y"), [([3], [2.0]), ([3, 3], [2.0, 2.0]), ([1, 5, 9], [0.0, 0.0, 0.0])])
 def test_one_observation_or_constant_ones_give_finite_answers(grid, nodes, y, mean, method):
@@ -226,7 +226,7 @@ def test_bad_observations_are_refused(grid, nodes, y, error, message):
         ({"optimize": ["nu"]}, ValueError, "`optimize` must name hyperparameters"),
         ({"optimize": "lengthscale"}, TypeError, "`optimize` must be True, False"),
         ({"sampler": 5}, TypeError, "`sampler` must be a sampler"),
-        ({"sampler": grf.RandomWalks(8), "method": "series"}, ValueError, "`sampler` is for method='walks'"),
+        ({"sampler": grf.RandomWalks(8), "method": "series"}, ValueError, "`sampler` is for method='features'"),
         (
             {"sampler": grf.RandomWalks(8), "kernel": grf.Diffusion(1.0, laplacian="combinatorial")},
             ValueError,
@@ -320,7 +320,7 @@ def test_progress_of_training_solves_and_predictions_is_told_and_changes_nothing
 
 def test_a_second_fit_knows_nothing_of_the_first(grid, signal):
     y = _noisy(signal)
-    gp = grf.GraphGPRegressor(grid, method="walks", seed=0).fit(NODES[:20], np.column_stack([y, -y])[:20])
+    gp = grf.GraphGPRegressor(grid, method="features", seed=0).fit(NODES[:20], np.column_stack([y, -y])[:20])
     gp.predict(return_std=True)
     gp.set_params(method="series", mean="zero", noise=0.02).fit(NODES, y)
     fresh = grf.GraphGPRegressor(grid, method="series", mean="zero", noise=0.02, seed=0).fit(NODES, y)
@@ -398,7 +398,7 @@ def test_score_is_r2_also_for_several_outputs_repeats_and_names(signal):
 def test_grid_search_over_methods_noise_and_solvers(grid, signal):
     search = GridSearchCV(
         grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), optimize=False, seed=0),
-        {"method": ["series", "walks"], "noise": [0.01, 100.0], "solver": ["cholesky", "cg"]},
+        {"method": ["series", "features"], "noise": [0.01, 100.0], "solver": ["cholesky", "cg"]},
         cv=KFold(3, shuffle=True, random_state=0),
         scoring="neg_root_mean_squared_error",
     ).fit(NODES[:, None], _noisy(signal))
@@ -407,10 +407,21 @@ def test_grid_search_over_methods_noise_and_solvers(grid, signal):
     assert search.best_estimator_.graph is grid
 
 
-@pytest.mark.parametrize("method", ["series", "walks"])
+@pytest.mark.parametrize("method", ["series", "features"])
 def test_the_prior_covariance_is_exact_whatever_the_method(grid, signal, method):
     gp = grf.GraphGPRegressor(grid, method=method, seed=0).fit(NODES, _noisy(signal))
     exact = gp.kernel_.dense(grid)
     exact *= gp.output_scale_ / np.diagonal(exact).mean()
     np.testing.assert_allclose(gp.prior_covariance(), exact, atol=1e-8 * gp.output_scale_)
     np.testing.assert_allclose(gp.prior_covariance([5, 5, 2]), exact[np.ix_([5, 5, 2], [5, 5, 2])], atol=1e-8)
+
+
+@pytest.mark.parametrize("model", [grf.GraphGPRegressor, grf.GraphGPClassifier])
+def test_walks_is_the_former_name_of_the_method_features(karate, recwarn, model):
+    labels = np.arange(12) % 2
+    fixed = {"kernel": grf.Diffusion(1.5), "optimize": False, "output_scale": 1.0, "seed": 0}
+    fixed |= {"noise": 0.1} if model is grf.GraphGPRegressor else {}
+    former, named = (model(karate, method=name, **fixed).fit(labels, labels) for name in ("walks", "features"))
+    assert (former.method_, named.method_, former.get_params()["method"]) == ("features", "features", "walks")
+    np.testing.assert_array_equal(former.predict(), named.predict())
+    assert len(recwarn) == 0

@@ -270,7 +270,7 @@ def test_threads_that_draw_on_a_device_take_turns_with_settings_and_filters(monk
     kernel = grf.gp.GRFKernel(grf.from_edges([0, 1, 2], [1, 2, 3]), grf.Diffusion(1.0))
 
     def draw(_):
-        draws = torch_draws.device_draws(kernel, torch.tensor([0, 3]), torch.ones(2), 0.1, n_samples=2, seed=0)
+        draws = torch_draws.pathwise_draws(kernel, torch.tensor([0, 3]), torch.ones(2), 0.1, n_samples=2, seed=0)
         return draws.coefficients.tolist()
 
     alone = draw(0)  # libraries that are imported on the way add filters of their own

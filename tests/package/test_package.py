@@ -44,6 +44,14 @@ def test_dir_lists_the_public_names_and_nothing_else():
             assert "graphrf[" in str(error)  # noqa: PT017
 
 
+def test_former_names_lead_to_the_present_ones():
+    pytest.importorskip("botorch", reason="one of them needs the extra `bo`")
+    former = {"GraphModel": "GraphGPModel", "DeviceDraws": "PathwiseDraws", "device_draws": "pathwise_draws"}
+    for old, new in former.items():
+        assert getattr(grf.gp, old) is getattr(grf.gp, new)
+        assert old not in dir(grf.gp)
+
+
 def test_importing_the_package_imports_nothing_heavy():
     heavy = {"numpy", "scipy", "numba", "torch", "sklearn", "networkx", "matplotlib", "pooch", "typer"}
     code = f"import sys, graphrf; bad = {heavy!r} & set(sys.modules); assert not bad, bad"
@@ -56,8 +64,8 @@ NEEDS = {
     "grf.GraphGPClassifier": "gp",
     "grf.gp.GRFKernel": "gp",
     "grf.gp.FactorOperator": "gp",
-    "grf.gp.device_draws": "gp",
-    "grf.gp.GraphModel": "gp",
+    "grf.gp.pathwise_draws": "gp",
+    "grf.gp.GraphGPModel": "gp",
     "grf.euclidean.FourierFeatures": "euclidean",
     "grf.euclidean.PerformerAttention": "euclidean",
     "grf.distributed.sample_features": "distributed",

@@ -345,7 +345,7 @@ def _interpolated(
     constant = np.full(hidden.size, y.mean()), np.full(hidden.size, y.std(ddof=1))
     rows = [_interpolation_row("mean of the observations", truth[hidden], *constant)]
     notes: list[str] = []
-    cases = [("walks", "sampled rows", Diffusion()), ("series", "exact series", Diffusion())]
+    cases = [("features", "sampled rows", Diffusion()), ("series", "exact series", Diffusion())]
     if combinatorial:
         cases.append(("series", "combinatorial series", Diffusion(laplacian="combinatorial")))
     with _bar(data.name, len(cases), progress) as bar:

@@ -19,10 +19,10 @@ try:
     from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
     from linear_operator import to_linear_operator
 except ImportError as _error:
-    raise ImportError("GraphModel needs botorch, which is not installed: pip install 'graphrf[bo]'") from _error
+    raise ImportError("GraphGPModel needs botorch, which is not installed: pip install 'graphrf[bo]'") from _error
 
 
-class GraphModel(Model):
+class GraphGPModel(Model):
     r"""The posterior of a fitted `GraphGPRegressor`, where BoTorch expects a model.
 
     .. math:: p(f(X_b) \mid y) = N(m_{X_b}, \Sigma_{X_b X_b}) \quad \text{for each batch } X_b \text{ of q nodes}.
@@ -48,7 +48,7 @@ class GraphModel(Model):
     >>> from botorch.optim import optimize_acqf_discrete
     >>> graph = grf.from_edges([0, 1, 2, 3, 4], [1, 2, 3, 4, 5])
     >>> gp = grf.GraphGPRegressor(graph, kernel=grf.Diffusion(1.0), optimize=False, noise=0.01, seed=0)
-    >>> model = grf.gp.GraphModel(gp.fit([0, 2], [0.0, 1.0]))
+    >>> model = grf.gp.GraphGPModel(gp.fit([0, 2], [0.0, 1.0]))
     >>> nodes = torch.arange(6, dtype=torch.float64)[:, None]
     >>> best, _ = optimize_acqf_discrete(LogExpectedImprovement(model, best_f=1.0), q=1, choices=nodes)
     >>> int(best) in range(6)

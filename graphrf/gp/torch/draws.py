@@ -22,7 +22,9 @@ try:
     from linear_operator.operators import DiagLinearOperator
     from linear_operator.utils.warnings import NumericalWarning
 except ImportError as _error:
-    raise ImportError("device_draws needs gpytorch, which is not installed: pip install 'graphrf[gp]'") from _error
+    raise ImportError(
+        "pathwise_draws needs gpytorch, which is not installed: pip install 'graphrf[gp]'"
+    ) from _error
 
 # Settings of linear_operator and filters of warnings are the process's: threads take turns.
 _one_solve = threading.Lock()
@@ -43,10 +45,10 @@ _LEAST = 1e-4
 
 
 @dataclass(frozen=True, repr=False)
-class DeviceDraws:
+class PathwiseDraws:
     """Draws of f - m given the observations: functions, each known by its coefficients in the features.
 
-    Made by `device_draws`.
+    Made by `pathwise_draws`.
 
     Attributes
     ----------
@@ -68,14 +70,14 @@ class DeviceDraws:
         size, draws = self.coefficients.shape
         place = f"{self.coefficients.dtype} on {self.coefficients.device}"
         end = f"residual={self.residual:.2g}, seed={self.seed}"
-        return f"DeviceDraws({draws} draws, {size} coefficients, {place}, {end})"
+        return f"PathwiseDraws({draws} draws, {size} coefficients, {place}, {end})"
 
     def at(self, x: Tensor) -> Tensor:
         """f - m at nodes of shape (q,) or (q, 1), shape (s, q): one product with their rows of features."""
         return self._kernel.root_rows(x).apply(self._modulation, self.coefficients).T
 
 
-def device_draws(
+def pathwise_draws(
     kernel: gpytorch.kernels.Kernel,
     x: Tensor,
     residual: Tensor,
@@ -85,7 +87,7 @@ def device_draws(
     tol: float = 1e-4,
     max_iterations: int = 1_000,
     seed: int | None = None,
-) -> DeviceDraws:
+) -> PathwiseDraws:
     r"""Draw functions from the posterior of f ~ GP(m, K) given y = f(x) + eps, eps ~ N(0, noise).
 
     .. math:: g' = g + F_x^\top A^{-1} (y - m - \varepsilon - F_x g), \quad
@@ -118,7 +120,7 @@ def device_draws(
 
     Returns
     -------
-    DeviceDraws
+    PathwiseDraws
 
     Raises
     ------
@@ -148,7 +150,7 @@ def device_draws(
     >>> graph = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 4])
     >>> kernel = grf.gp.GRFKernel(graph, grf.Diffusion(lengthscale=1.0))
     >>> y = torch.tensor([1.0, -1.0])
-    >>> draws = grf.gp.device_draws(kernel, torch.tensor([0, 4]), y, 1e-4, n_samples=100, seed=0)
+    >>> draws = grf.gp.pathwise_draws(kernel, torch.tensor([0, 4]), y, 1e-4, n_samples=100, seed=0)
     >>> values = draws.at(torch.arange(5))
     >>> values.shape
     torch.Size([100, 5])
@@ -179,7 +181,7 @@ def device_draws(
             "`max_iterations` or `tol`, or the noise, or use a float64 model",
             SolverWarning,
         )
-    return DeviceDraws(coefficients, worst, seed, base, f)
+    return PathwiseDraws(coefficients, worst, seed, base, f)
 
 
 def _solved(matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations: int) -> tuple[Tensor, float]:

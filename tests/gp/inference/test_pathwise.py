@@ -233,7 +233,7 @@ def test_the_series_posterior_and_its_draws_are_the_dense_ones(graph_name, kerne
 def test_draws_by_walks_have_sampled_rows_observed_and_exact_rows_queried(weighted_graph, solver):
     sampler = grf.RandomWalks(n_walks=8, lengths=grf.Truncated(12))
     kernel = grf.Diffusion(1.5)
-    settings = {"method": "walks", "sampler": sampler, "solver": solver, "mean": "zero", **FIXED}
+    settings = {"method": "features", "sampler": sampler, "solver": solver, "mean": "zero", **FIXED}
     gp = grf.GraphGPRegressor(weighted_graph, kernel=kernel, **settings).fit(OBSERVED, _values(1))
     phi = grf.sample_features(weighted_graph, sampler, seed=gp.seed_, dtype="float64").matrix(kernel).toarray()
     phi *= np.sqrt(2.0 / gp.mean_variance_)
@@ -247,7 +247,7 @@ def test_draws_by_walks_have_sampled_rows_observed_and_exact_rows_queried(weight
     assert np.abs(spread - closed_form(root, root[OBSERVED], 0.05, _values(1)[:, 0])[1]).max() > 1e-3
 
 
-@pytest.mark.parametrize("method", ["series", "walks"])
+@pytest.mark.parametrize("method", ["series", "features"])
 def test_a_draw_is_one_function_whatever_is_asked_of_it(grid, method):
     nodes = np.arange(0, 144, 5)
     gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), method=method, **FIXED)

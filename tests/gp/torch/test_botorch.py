@@ -7,9 +7,9 @@ import pytest
 
 import graphrf as grf
 
-torch = pytest.importorskip("torch", reason="GraphModel needs the extra `bo`")
-pytest.importorskip("gpytorch", reason="GraphModel needs the extra `bo`")
-pytest.importorskip("botorch", reason="GraphModel needs the extra `bo`")
+torch = pytest.importorskip("torch", reason="GraphGPModel needs the extra `bo`")
+pytest.importorskip("gpytorch", reason="GraphGPModel needs the extra `bo`")
+pytest.importorskip("botorch", reason="GraphGPModel needs the extra `bo`")
 
 from botorch.acquisition import (  # noqa: E402
     LogExpectedImprovement,
@@ -20,7 +20,7 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform  # noqa: 
 from botorch.optim import optimize_acqf_discrete  # noqa: E402
 from botorch.sampling import SobolQMCNormalSampler  # noqa: E402
 
-from graphrf.gp import GraphModel  # noqa: E402
+from graphrf.gp import GraphGPModel  # noqa: E402
 from graphrf.gp.torch import botorch as module  # noqa: E402
 
 OBSERVED = np.array([3, 50, 77, 100, 141, 20, 64])
@@ -49,7 +49,7 @@ def fitted(graph, y, method="series"):
 
 @pytest.fixture(scope="module")
 def model(grid):
-    return GraphModel(fitted(grid, values()))
+    return GraphGPModel(fitted(grid, values()))
 
 
 def dense_posterior(graph, y):
@@ -112,7 +112,7 @@ def test_observation_noise_is_added_on_the_diagonal_alone(model):
 
 def test_several_outputs_are_independent_and_can_be_chosen_or_combined(grid):
     y = values(3)
-    model = GraphModel(fitted(grid, y))
+    model = GraphGPModel(fitted(grid, y))
     mean, covariance = dense_posterior(grid, y)
     X = torch.tensor([[[4], [9]], [[70], [4]]])
     nodes = X[..., 0].numpy()
@@ -166,9 +166,9 @@ def test_noisy_expected_improvement_chooses_distinct_nodes_one_after_the_other(m
 
 
 def test_walked_posteriors_work_too(grid):
-    gp = fitted(grid, values(), method="walks")
+    gp = fitted(grid, values(), method="features")
     X = torch.arange(20)[:, None]
-    posterior = GraphModel(gp).posterior(X)
+    posterior = GraphGPModel(gp).posterior(X)
     mean, covariance = gp.predict(np.arange(20), return_cov=True)
     np.testing.assert_allclose(posterior.mean[:, 0], mean)
     np.testing.assert_allclose(posterior.distribution.covariance_matrix, covariance)
@@ -178,9 +178,9 @@ def test_bad_input_is_refused(model, grid):
     from sklearn.exceptions import NotFittedError
 
     with pytest.raises(TypeError, match="must be a GraphGPRegressor"):
-        GraphModel(KERNEL)
+        GraphGPModel(KERNEL)
     with pytest.raises(NotFittedError):
-        GraphModel(grf.GraphGPRegressor(grid))
+        GraphGPModel(grf.GraphGPRegressor(grid))
     for bad in (torch.tensor([1.0]), torch.zeros(2, 1, 2), torch.tensor([[0.5]]), torch.tensor([[144]])):
         with pytest.raises(ValueError, match=r"`X`|144"):
             model.posterior(bad)

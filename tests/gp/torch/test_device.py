@@ -18,7 +18,7 @@ linear_operator = pytest.importorskip("linear_operator", reason="GRFKernel needs
 from graphrf.features.bounds import TruncationWarning  # noqa: E402
 from graphrf.gp import GRFKernel  # noqa: E402
 from graphrf.gp.torch.device_factors import DeviceFeatures  # noqa: E402
-from graphrf.gp.torch.draws import device_draws  # noqa: E402
+from graphrf.gp.torch.draws import pathwise_draws  # noqa: E402
 from graphrf.gp.torch.factor import HostFactor  # noqa: E402
 from graphrf.gp.torch.operator import FactorOperator  # noqa: E402
 from tests.support.interleaving import interleaved_results  # noqa: E402
@@ -262,7 +262,7 @@ def trained_and_predicted(field, device, simulated=None):
             deviation = some.variance
             torch.manual_seed(0)
             few = some.rsample(torch.Size([3]))
-        drawn = device_draws(
+        drawn = pathwise_draws(
             model.covar_module, x, y - model.mean_module.constant.detach(), model.likelihood.noise,
             n_samples=4, tol=1e-6, seed=1,
         ).at(every)  # fmt: skip
@@ -294,7 +294,7 @@ def test_kernels_and_draws_on_cuda_are_those_of_the_cpu(name, karate):
         x = torch.arange(20, device=device)
         matrix = module(x).to_dense()
         matrix.square().sum().backward()
-        draws = device_draws(module, x, torch.ones(20, device=device), 1e-6, n_samples=3, seed=0).at(x)
+        draws = pathwise_draws(module, x, torch.ones(20, device=device), 1e-6, n_samples=3, seed=0).at(x)
         results.append([matrix.detach().cpu(), module.raw_lengthscale.grad.cpu()])
         assert draws.device.type == device
         assert (draws - 1).abs().max() < 0.02  # what was observed, within 20 deviations of its noise

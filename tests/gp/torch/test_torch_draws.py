@@ -7,15 +7,15 @@ import pytest
 
 import graphrf as grf
 
-torch = pytest.importorskip("torch", reason="device_draws needs the extra `gp`")
-gpytorch = pytest.importorskip("gpytorch", reason="device_draws needs the extra `gp`")
+torch = pytest.importorskip("torch", reason="pathwise_draws needs the extra `gp`")
+gpytorch = pytest.importorskip("gpytorch", reason="pathwise_draws needs the extra `gp`")
 
 from linear_operator import settings  # noqa: E402
 from linear_operator.operators import AddedDiagLinearOperator, DiagLinearOperator  # noqa: E402
 
 from graphrf.gp import GRFKernel, SolverWarning  # noqa: E402
 from graphrf.gp.torch import draws as torch_draws  # noqa: E402
-from graphrf.gp.torch.draws import device_draws  # noqa: E402
+from graphrf.gp.torch.draws import pathwise_draws  # noqa: E402
 from graphrf.gp.torch.operator import FactorOperator  # noqa: E402
 
 LENGTH = 9
@@ -69,7 +69,7 @@ def test_draws_have_the_mean_and_covariance_of_the_posterior(source, cholesky, k
     every = torch.arange(34)
     mean, covariance = moments(kernel(every).to_dense().detach().numpy())
     with gpytorch.settings.max_cholesky_size(800 if cholesky else 0):
-        draws = device_draws(kernel, X, Y, NOISE, n_samples=DRAWS, seed=0)
+        draws = pathwise_draws(kernel, X, Y, NOISE, n_samples=DRAWS, seed=0)
     assert draws.residual <= 1e-4
     values = draws.at(every).numpy()
     assert values.shape == (DRAWS, 34)
@@ -84,7 +84,7 @@ def test_draws_have_the_law_of_the_regressors_posterior(karate):
         karate, kernel=KERNEL, optimize=False, mean="zero", method="series", output_scale=1.7, noise=0.2, seed=0
     )
     mean, covariance = regressor.fit(X.numpy(), Y.numpy()).predict(return_cov=True)
-    draws = device_draws(kernel_over("graph", karate, 1.7), X, Y, 0.2, n_samples=DRAWS, seed=0)
+    draws = pathwise_draws(kernel_over("graph", karate, 1.7), X, Y, 0.2, n_samples=DRAWS, seed=0)
     assert max(deviations(draws.at(torch.arange(34)).numpy(), mean, covariance)) < 6
 
 
@@ -93,7 +93,7 @@ def test_coefficients_follow_matherons_rule(cholesky, karate):
     kernel = kernel_over("features", karate, 1.7)
     base = kernel.base_kernel
     with gpytorch.settings.max_cholesky_size(800 if cholesky else 0):
-        draws = device_draws(kernel, X, Y, NOISE, n_samples=3, tol=1e-10, seed=7)
+        draws = pathwise_draws(kernel, X, Y, NOISE, n_samples=3, tol=1e-10, seed=7)
     normal = torch.Generator().manual_seed(7)
     g, e = torch.randn(34, 3, generator=normal), torch.randn(5, 3, generator=normal)
     f = base.root_modulation().detach() * 1.7**0.5
@@ -107,11 +107,11 @@ def test_coefficients_follow_matherons_rule(cholesky, karate):
 
 def test_a_draw_is_one_function_of_its_seed_whatever_comes_later(karate):
     kernel = kernel_over("features", karate)
-    draws = device_draws(kernel, X, Y, 0.1, n_samples=2, seed=3)
+    draws = pathwise_draws(kernel, X, Y, 0.1, n_samples=2, seed=3)
     every = draws.at(torch.arange(34))
-    assert torch.equal(device_draws(kernel, X, Y, 0.1, n_samples=2, seed=3).at(torch.arange(34)), every)
-    assert not torch.equal(device_draws(kernel, X, Y, 0.1, n_samples=2, seed=4).at(torch.arange(34)), every)
-    assert device_draws(kernel, X, Y, 0.1, n_samples=2).seed != draws.seed
+    assert torch.equal(pathwise_draws(kernel, X, Y, 0.1, n_samples=2, seed=3).at(torch.arange(34)), every)
+    assert not torch.equal(pathwise_draws(kernel, X, Y, 0.1, n_samples=2, seed=4).at(torch.arange(34)), every)
+    assert pathwise_draws(kernel, X, Y, 0.1, n_samples=2).seed != draws.seed
     torch.testing.assert_close(draws.at(torch.tensor([7, 2])), every[:, [7, 2]])
     kernel.base_kernel.lengthscale = 0.3  # training goes on
     torch.testing.assert_close(draws.at(torch.arange(34)), every)
@@ -123,7 +123,7 @@ def test_solves_that_end_early_say_so(grid):
         gpytorch.settings.max_cholesky_size(0),
         pytest.warns(SolverWarning, match="stopped at a relative residual of"),
     ):
-        draws = device_draws(kernel_over("graph", grid), x, torch.ones(72), 1e-6, n_samples=2, max_iterations=1)
+        draws = pathwise_draws(kernel_over("graph", grid), x, torch.ones(72), 1e-6, n_samples=2, max_iterations=1)
     assert draws.residual > 1e-4
 
 
@@ -178,7 +178,7 @@ def test_rounds_that_lead_away_are_not_taken(wrong, grid, monkeypatch):
 def test_values_whose_squares_overflow_are_solved_for(dtype, size, cholesky, karate):
     kernel = kernel_over("features", karate).to(dtype)
     with gpytorch.settings.max_cholesky_size(800 if cholesky else 0):
-        draws = device_draws(kernel, X, size * Y.to(dtype), 0.1, n_samples=2, seed=0)
+        draws = pathwise_draws(kernel, X, size * Y.to(dtype), 0.1, n_samples=2, seed=0)
     assert draws.residual <= 1e-4
     assert torch.isfinite(draws.coefficients).all()
 
@@ -186,7 +186,7 @@ def test_values_whose_squares_overflow_are_solved_for(dtype, size, cholesky, kar
 def test_a_residual_that_is_no_number_is_warned_about(karate, monkeypatch):
     monkeypatch.setattr(torch_draws, "_solved", lambda matrix, b, *of: (torch.zeros_like(b), float("nan")))
     with pytest.warns(SolverWarning, match="relative residual of nan"):
-        device_draws(kernel_over("features", karate), X, Y, 0.1, n_samples=2, seed=0)
+        pathwise_draws(kernel_over("features", karate), X, Y, 0.1, n_samples=2, seed=0)
     monkeypatch.undo()
     solution, worst = torch_draws._solved(DiagLinearOperator(torch.ones(2)), torch.full((2, 1), np.inf), 1e-4, 9)
     assert np.isnan(worst)
@@ -198,7 +198,7 @@ def test_columns_of_zeros_and_no_observations_need_no_solve(karate):
     assert worst == 0
     assert not solution.any()
     kernel = kernel_over("features", karate)
-    draws = device_draws(kernel, X[:0], Y[:0], 0.1, n_samples=2, seed=0)
+    draws = pathwise_draws(kernel, X[:0], Y[:0], 0.1, n_samples=2, seed=0)
     assert torch.equal(draws.coefficients, torch.randn(34, 2, generator=torch.Generator().manual_seed(0)))
 
 
@@ -210,9 +210,9 @@ def test_large_systems_take_conjugate_gradients_though_they_are_off_for_all(kara
     kernel = kernel_over("features", karate)
     with settings.fast_computations(covar_root_decomposition=False, log_prob=False, solves=False):  # as botorch
         with settings.max_cholesky_size(4):
-            assert device_draws(kernel, X, Y, NOISE, n_samples=2, seed=0).residual <= 1e-4
+            assert pathwise_draws(kernel, X, Y, NOISE, n_samples=2, seed=0).residual <= 1e-4
         with settings.max_cholesky_size(5), pytest.raises(AssertionError, match="Cholesky"):
-            device_draws(kernel, X, Y, NOISE, n_samples=2, seed=0)
+            pathwise_draws(kernel, X, Y, NOISE, n_samples=2, seed=0)
         assert settings.fast_computations.solves.off()
 
 
@@ -220,7 +220,7 @@ def test_a_noise_given_as_a_float_has_the_precision_of_the_kernel(karate):
     kernel = kernel_over("features", karate)
     torch.set_default_dtype(torch.float32)  # as most programs leave it
     draws = [
-        device_draws(kernel, X, Y, noise, n_samples=2, seed=0).coefficients
+        pathwise_draws(kernel, X, Y, noise, n_samples=2, seed=0).coefficients
         for noise in (0.1, torch.tensor(0.1, dtype=torch.float64))
     ]
     assert torch.equal(*draws)
@@ -228,7 +228,7 @@ def test_a_noise_given_as_a_float_has_the_precision_of_the_kernel(karate):
 
 def test_float32_kernels_draw_in_float32(karate):
     kernel = kernel_over("features", karate).float()
-    draws = device_draws(kernel, X, Y.float(), NOISE.float(), n_samples=2, seed=0)
+    draws = pathwise_draws(kernel, X, Y.float(), NOISE.float(), n_samples=2, seed=0)
     assert draws.coefficients.dtype == torch.float32
 
 
@@ -252,4 +252,4 @@ def test_inputs_are_checked(karate):
         ({"max_iterations": 0}, ValueError, "`max_iterations` must be at least 1"),
     ):
         with pytest.raises(error, match=message):
-            device_draws(**{**good, **change})
+            pathwise_draws(**{**good, **change})

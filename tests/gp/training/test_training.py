@@ -47,7 +47,7 @@ def _divisors(graph, laplacian):
     }
 
 
-@pytest.mark.parametrize("rows", ["series", "walks"])
+@pytest.mark.parametrize("rows", ["series", "features"])
 @pytest.mark.parametrize("divisor", ["subset", "spectral", "unit"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divisor, rows):
@@ -145,7 +145,7 @@ def test_little_and_much_noise_are_both_found(noise):
     truth /= truth.std()
     nodes = rng.choice(900, 500, replace=False)
     y = truth[nodes] + np.sqrt(noise) * rng.standard_normal((500, 4))
-    for method in ("series", "walks"):
+    for method in ("series", "features"):
         gp = grf.GraphGPRegressor(graph, method=method, seed=0).fit(nodes, y)
         # the estimate of a variance from 2,000 numbers: five standard errors are 16 %
         assert abs(gp.noise_ / noise - 1) < 0.3

@@ -443,7 +443,7 @@ def test_a_gaussian_process_takes_powers(grid):
     for one, other in zip(series.predict(return_std=True), powers.predict(return_std=True), strict=True):
         np.testing.assert_allclose(one, other, atol=2e-3)
     trained = grf.GraphGPRegressor(grid, sampler=grf.CompressedPowers(64, 16), seed=0).fit(nodes, y)
-    assert trained.method_ == "walks"
+    assert trained.method_ == "features"
     assert trained.kernel_.truncation_length(1e-2) <= 16
     lengths = grf.AutoLengths(grf.Diffusion(4.0))
     chosen = grf.GraphGPRegressor(grid, sampler=grf.CompressedPowers(64, lengths=lengths), seed=0)

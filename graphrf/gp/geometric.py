@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from graphrf.graph.graph import LAPLACIANS, Graph, require_graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, Matern
 from graphrf.kernels.series import kernel_block
+from graphrf.kernels.spectral_filter import SpectralFilter
 from graphrf.kernels.spectrum import density_of_states
 
 _missing: ImportError | None = None
@@ -26,6 +27,9 @@ except ImportError as _error:  # told when a kernel is made: this file can be re
     _missing = _error
     BaseGeometricKernel = FeatureMap = Space = object
     Int = int
+
+Block = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
+"""Entries of a function of the Laplacian, for rows and columns given by position; None stands for all."""
 
 # Entries are within this share of the spectrum's largest value, so that what is left after normalisation agrees
 # with all eigenpairs to about ten digits.
@@ -129,17 +133,17 @@ class MaternSeriesKernel(BaseGeometricKernel):
         """The matrix K[X, X2], shape (n, n2); X2 = None stands for X."""
         rows = self._positions("X", X)
         cols = rows if X2 is None else self._positions("X2", X2)
-        return self._evaluate(params, lambda kernel: self._block(kernel, rows, cols), self.normalize)
+        return self._evaluate(params, lambda block: block(rows, cols), self.normalize)
 
     def K_diag(self, params: Mapping[str, Any], X: Any, **kwargs: Any) -> Any:
         """The diagonal of K[X, X], shape (n,)."""
         rows = self._positions("X", X)
 
-        def diagonal(kernel: Kernel) -> np.ndarray:
+        def diagonal(block: Block) -> np.ndarray:
             result = np.empty(rows.size)
             for start in range(0, rows.size, _DIAGONAL_BLOCK):
                 part = slice(start, start + _DIAGONAL_BLOCK)
-                result[part] = np.diagonal(self._block(kernel, rows[part], rows[part]))
+                result[part] = np.diagonal(block(rows[part], rows[part]))
             return result
 
         return self._evaluate(params, diagonal, self.normalize)
@@ -153,18 +157,17 @@ class MaternSeriesKernel(BaseGeometricKernel):
     def _positions(self, name: str, nodes: Any) -> np.ndarray:
         return self.graph.positions(nodes.detach().cpu().numpy() if _is_torch(nodes) else nodes, argument=name)
 
-    def _block(self, kernel: Kernel, rows: np.ndarray, cols: np.ndarray | None) -> np.ndarray:
-        return kernel_block(self.graph, kernel, rows, cols, tol=_TOLERANCE)
-
-    def _evaluate(self, params: Mapping[str, Any], block: Any, normalize: bool, share: int = 1) -> Any:
-        r"""`block` of g^(1/share), over g_bar^(1/share); where torch asks for gradients, with its slopes."""
+    def _evaluate(
+        self, params: Mapping[str, Any], entries: Callable[[Block], np.ndarray], normalize: bool, share: int = 1
+    ) -> Any:
+        r"""`entries` of g^(1/share), over g_bar^(1/share); where torch asks for gradients, with its slopes."""
         kernel, given = self._kernel(params)
         names = [name for name in kernel.hyperparameters if getattr(given[name], "requires_grad", False)]
         divisor, shrinking = self._mean(kernel, names) if normalize else (1 / self.graph.n_nodes, {})
         scale = divisor ** (-1 / share)
-        value = scale * block(kernel.root(share))
+        value = scale * entries(partial(kernel_block, self.graph, kernel.root(share), tol=_TOLERANCE))
         slopes = {
-            name: scale * block(_Slope(kernel, name, share, laplacian=self.laplacian))
+            name: scale * entries(self._slope(kernel, name, share).block)
             - value * (shrinking.get(name, 0.0) / (share * divisor))
             for name in names
         }
@@ -175,6 +178,15 @@ class MaternSeriesKernel(BaseGeometricKernel):
         for name, slope in slopes.items():  # value + slope (theta - theta): its value, and its derivative
             result = result + like.new_tensor(slope) * (given[name] - given[name].detach()).reshape(()).to(like)
         return result
+
+    def _slope(self, kernel: Kernel, name: str, share: int) -> SpectralFilter:
+        """The derivative of g^(1/share) in a hyperparameter, a function of L: g^(1/share) (log g)' / share."""
+        root, scale = kernel.root(share), self.graph.laplacian_scale(self.laplacian)
+
+        def function(eigenvalues: np.ndarray) -> np.ndarray:
+            return np.asarray(root.spectrum(eigenvalues, scale) * _log_slope(kernel, name, eigenvalues) / share)
+
+        return SpectralFilter(self.graph, self.laplacian, function, tol=_TOLERANCE)
 
     def _kernel(self, params: Mapping[str, Any]) -> tuple[Kernel, dict[str, Any]]:
         values = {}
@@ -205,11 +217,9 @@ class MaternSeriesKernel(BaseGeometricKernel):
         points, weights = self._density
         scale = self.graph.laplacian_scale(self.laplacian)
         eigenvalues = scale * np.maximum(1 - points, 0.0)
-        slopes = {
-            name: float(weights @ _Slope(kernel, name, 1, laplacian=self.laplacian).spectrum(eigenvalues, scale))
-            for name in names
-        }
-        return float(weights @ kernel.spectrum(eigenvalues, scale)), slopes
+        values = kernel.spectrum(eigenvalues, scale)
+        slopes = {name: float(weights @ (values * _log_slope(kernel, name, eigenvalues))) for name in names}
+        return float(weights @ values), slopes
 
 
 class SeriesFeatureMap(FeatureMap):
@@ -233,30 +243,14 @@ class SeriesFeatureMap(FeatureMap):
         rows = kernel._positions("X", X)
         # Their sampler passes None unless told otherwise.
         normalize = kernel.normalize if normalize is None else checks.flag("normalize", normalize)
-        return None, kernel._evaluate(params, lambda root: kernel._block(root, rows, None), normalize, share=2)
+        return None, kernel._evaluate(params, lambda block: block(rows, None), normalize, share=2)
 
 
-@dataclass(frozen=True, repr=False)
-class _Slope(Kernel):
-    """The derivative of g^(1/share) in a hyperparameter, a function of L: g^(1/share) (log g)' / share."""
-
-    base: Kernel
-    name: str
-    share: int
-
-    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
-        return self.base.root(self.share).spectrum(eigenvalues, scale) * self._relative(eigenvalues) / self.share
-
-    def _relative(self, eigenvalues: np.ndarray) -> np.ndarray:
-        """The derivative of log g."""
-        if isinstance(self.base, Diffusion):
-            return -self.base.lengthscale * eigenvalues
-        assert isinstance(self.base, Matern)
-        nu, squared = self.base.nu, self.base.lengthscale**2
-        shifted = 2 * nu / squared + eigenvalues
-        if self.name == "lengthscale":
-            return np.asarray(4 * nu**2 / (squared * self.base.lengthscale * shifted))
-        return np.asarray(-np.log(shifted) - 2 * nu / (squared * shifted))
+def _log_slope(kernel: Kernel, name: str, eigenvalues: np.ndarray) -> np.ndarray:
+    """d log g / d(hyperparameter), shape of the eigenvalues."""
+    slopes = kernel.log_spectral_derivatives(eigenvalues)
+    assert slopes is not None  # of the heat kernel and Matérn's
+    return slopes[:, list(kernel.hyperparameters).index(name)]
 
 
 def _is_torch(value: Any) -> bool:

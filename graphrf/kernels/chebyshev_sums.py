@@ -146,6 +146,19 @@ class Expansion:
 
         yield from self._over_panels(nodes.size, panel)
 
+    def block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        """The entries [rows, cols] by position, a product for each distinct row or column, whichever are fewer."""
+        if np.unique(rows).size < np.unique(cols).size:
+            return self._columns(rows, cols).T
+        return self._columns(cols, rows)
+
+    def _columns(self, cols: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        distinct, position = np.unique(cols, return_inverse=True)
+        block = np.empty((rows.size, distinct.size))
+        for part, values in self.of_units(distinct, lambda panel: panel[rows]):
+            block[:, part] = values
+        return block if np.array_equal(position, np.arange(distinct.size)) else block[:, position]
+
     def quadratic_forms(self, z: np.ndarray) -> np.ndarray:
         """The forms z_j^T (sum_k c_k T_k) z_j of the columns, shape (p,), with half as many products."""
 

@@ -231,3 +231,11 @@ def dyadic_remainder(series: Floats) -> tuple[float, float]:
         return 0.0, 0.0
     ratio = last / before if before > 0 else math.inf
     return (last * ratio / (1 - ratio) if ratio < 1 else math.inf), ratio
+
+
+def remainder(series: Floats, length: int) -> float:
+    """An estimate of sum_{k > length} |f_k| from the first of the coefficients; of those that are there, exact."""
+    beyond, ratio = dyadic_remainder(series)
+    if length < series.size:
+        return float(np.abs(series[length + 1 :]).sum()) + beyond
+    return beyond * ratio ** math.log2((length + 1) / series.size)

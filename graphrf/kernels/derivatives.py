@@ -25,7 +25,7 @@ def root_derivatives(kernel: Kernel, names: Sequence[str], gap: np.ndarray, scal
     """
     if not names:
         return np.zeros((gap.size, 0))
-    slopes = kernel._log_slopes(scale * gap)
+    slopes = kernel.log_spectral_derivatives(scale * gap)
     if slopes is not None:
         order = list(kernel.hyperparameters)
         half = 0.5 * kernel.root_spectrum(scale * gap, scale)

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
-from graphrf.kernels.coefficients import dyadic_remainder, poisson, root, square
+from graphrf.kernels.coefficients import dyadic_remainder, poisson, remainder, root, square
 from graphrf.kernels.kernel import Kernel
 
 
@@ -74,10 +74,6 @@ class PowerSeries(Kernel):
             both = "both" if taylor is not None else "neither"
             raise ValueError(f"PowerSeries takes one of `taylor` and `modulation`, got {both}")
 
-    @property
-    def hyperparameters(self) -> dict[str, float]:
-        return {}
-
     def replace(self, **changes: Any) -> Self:
         return type(self)(**{self.given: self.coefficients, "laplacian": self.laplacian} | changes)
 
@@ -120,36 +116,30 @@ class PowerSeries(Kernel):
         length = len(self.coefficients)
         return root(self.coefficients, max(2 * length, min(4096, max(1024, 2**17 // length))))
 
-    def _check_scale(self, scale: float) -> None:
+    def check_scale(self, scale: float) -> None:
         size = float(np.abs(self._values).sum())
         if size > 0:
-            self._check_size((1 if self.given == "taylor" else 2) * math.log(size))
+            self.check_size((1 if self.given == "taylor" else 2) * math.log(size))
 
-    def _taylor(self, n: int, scale: float) -> np.ndarray:
+    def taylor_coefficients(self, n: int, scale: float) -> np.ndarray:
         values = self._values if self.given == "taylor" else square(self._values)
         return _padded(values, n)
 
-    def _modulation(self, n: int, scale: float) -> np.ndarray:
+    def modulation_coefficients(self, n: int, scale: float) -> np.ndarray:
         if self.given == "modulation":
             return _padded(self._values, n)
         return self._root[:n].copy() if n <= self._root.size else root(self.coefficients, n)
 
-    def _jacobian(self, n: int, scale: float) -> np.ndarray:
-        return np.zeros((n, 0))
-
-    def _tail(self, length: int, scale: float) -> float:
+    def modulation_remainder(self, length: int, scale: float) -> float:
         if self.given == "modulation":
             return float(np.abs(self._values[length + 1 :]).sum())
-        remainder, ratio = dyadic_remainder(self._root)
-        if length < self._root.size:
-            return float(np.abs(self._root[length + 1 :]).sum()) + remainder
-        return remainder * ratio ** math.log2((length + 1) / self._root.size)
+        return remainder(self._root, length)
 
-    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+    def spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         values = np.polynomial.polynomial.polyval(1 - eigenvalues / scale, self._values)
         return np.asarray(values if self.given == "taylor" else values**2)
 
-    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+    def root_spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         values = np.polynomial.polynomial.polyval(1 - eigenvalues / scale, self._values)
         return np.asarray(values if self.given == "modulation" else np.sqrt(np.maximum(values, 0.0)))
 
@@ -204,7 +194,7 @@ class LearnedModulation(Kernel):
 
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
         """Minus infinity for each: the values may have any sign."""
-        self._scale(scale)
+        self.checked_scale(scale)
         return dict.fromkeys(self.hyperparameters, -math.inf)
 
     def replace(self, **changes: Any) -> Self:
@@ -217,27 +207,24 @@ class LearnedModulation(Kernel):
             changes["values"] = tuple(values)
         return super().replace(**changes)
 
-    def _check_scale(self, scale: float) -> None:
+    def check_scale(self, scale: float) -> None:
         size = math.fsum(map(abs, self.values))
         if size > 0:
-            self._check_size(2 * math.log(size))
+            self.check_size(2 * math.log(size))
 
-    def _taylor(self, n: int, scale: float) -> np.ndarray:
+    def taylor_coefficients(self, n: int, scale: float) -> np.ndarray:
         return _padded(square(np.array(self.values)), n)
 
-    def _modulation(self, n: int, scale: float) -> np.ndarray:
+    def modulation_coefficients(self, n: int, scale: float) -> np.ndarray:
         return _padded(np.array(self.values), n)
 
-    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+    def modulation_derivatives(self, n: int, scale: float) -> np.ndarray:
         return np.eye(n, self.max_length + 1)
 
-    def _tail(self, length: int, scale: float) -> float:
+    def modulation_remainder(self, length: int, scale: float) -> float:
         return float(np.abs(self.values[length + 1 :]).sum())
 
-    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
-        return self._root_spectrum(eigenvalues, scale) ** 2
-
-    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+    def root_spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         return np.asarray(np.polynomial.polynomial.polyval(1 - eigenvalues / scale, self.values))
 
 

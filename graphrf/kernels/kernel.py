@@ -14,6 +14,8 @@ from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.graph.graph import LAPLACIANS, Graph, require_graph
+from graphrf.kernels.chebyshev import polynomial
+from graphrf.kernels.coefficients import dyadic_remainder, remainder, square
 
 _LARGEST_DENSE = 20_000
 # Of an entry of the Laplacian, its eigenvectors and what LAPACK works with; measured.
@@ -26,20 +28,54 @@ _UNSAID = 1e-6
 _RANGE = {"normalized": 2.0, "combinatorial": 1.0}
 _WAY_OUT = "lower its power (`power`, `nu`, `steps`), or bring lengthscale, alpha or coefficients closer to 1"
 
-Function = Callable[[np.ndarray, float], np.ndarray]
+# Where a kernel has nothing but coefficients: the step of differences over the hyperparameter, the terms of its
+# series that are asked for, and the share of them that may be left out.
+_DIFFERENCE = float(np.finfo(np.float64).eps) ** (1 / 3)
+_SHORTEST_SERIES = 64
+_LONGEST_SERIES = 16_384
+_NEGLIGIBLE = 1e-15
 
 
 @dataclass(frozen=True, repr=False)
 class Kernel:
     r"""What every node kernel offers; an immutable object that holds hyperparameters and no graph.
 
-    A kernel of your own supplies `hyperparameters` and, for a checked scale s, `_taylor(n, s)`,
-    `_modulation(n, s)`, `_jacobian(n, s)`, `_tail(length, s)`, `_spectrum(eigenvalues, s)` and
-    `_root_spectrum(eigenvalues, s)`; all else follows. The series must have sum |f_k| finite. `_log_slopes`
-    spares training long sums of powers.
+    Coefficients depend on the scale s of the Laplacian. For the normalized Laplacian it is 1 and may be left out;
+    for the combinatorial one it depends on the graph: pass `scale=graph.laplacian_scale("combinatorial")`.
 
-    Coefficients depend on the scale s. For the normalized Laplacian it is 1 and may be left out; for the
-    combinatorial one it depends on the graph: pass `scale=graph.laplacian_scale("combinatorial")`.
+    Notes
+    -----
+    A kernel of your own is a frozen dataclass whose fields of type float are its hyperparameters, positive numbers
+    (else it has `hyperparameters` and `hyperparameter_bounds` of its own), with `modulation_coefficients`: those
+    of F in powers of the walk matrix, whose absolute values must have a finite sum. All else follows, at some
+    cost: tails are estimated from up to 16,384 coefficients, spectra are their sums, derivatives are differences.
+    What is known in closed form may be said by `taylor_coefficients`, `modulation_derivatives`,
+    `modulation_remainder`, `spectral_function`, `root_spectral_function`, `log_spectral_derivatives` and
+    `nth_root`, which the other methods call with checked arguments; `check_scale` refuses hyperparameters that do
+    not fit a graph.
+
+    Examples
+    --------
+    Heat that is averaged over all times up to l^2 / 4, instead of taken at that time as by `Diffusion`:
+
+    >>> from dataclasses import dataclass
+    >>> import numpy as np, graphrf as grf
+    >>> from scipy.special import gammainc
+    >>> @dataclass(frozen=True, repr=False)
+    ... class AveragedHeat(grf.Kernel):
+    ...     lengthscale: float = 1.0
+    ...
+    ...     def modulation_coefficients(self, n, scale):
+    ...         mean = scale * self.lengthscale**2 / 4
+    ...         return gammainc(np.arange(1, n + 1), mean) / mean  # the share of Poisson's law above k
+    >>> kernel = AveragedHeat(lengthscale=4.0)
+    >>> kernel
+    AveragedHeat(lengthscale=4.0)
+    >>> kernel.truncation_length(1e-3)
+    10
+    >>> graph = grf.datasets.load("karate").graph
+    >>> bool(np.allclose(grf.kernel_block(graph, kernel, [0], [33]), kernel.dense(graph)[0, 33]))
+    True
     """
 
     laplacian: str = field(default="normalized", kw_only=True)
@@ -47,76 +83,93 @@ class Kernel:
     def __post_init__(self) -> None:
         checks.choice("laplacian", self.laplacian, LAPLACIANS)
 
-    # -- what a kernel supplies ------------------------------------------------------------------
+    # -- what a kernel may supply, called with checked arguments ---------------------------------
 
     @property
     def hyperparameters(self) -> dict[str, float]:
         """The trainable hyperparameters and their values, in the order of `modulation_jacobian`."""
-        raise NotImplementedError
+        own = [f.name for f in dataclasses.fields(self) if f.type in (float, "float")]
+        return {name: float(getattr(self, name)) for name in own}
 
-    def _taylor(self, n: int, scale: float) -> np.ndarray:
-        raise NotImplementedError
+    def modulation_coefficients(self, n: int, scale: float) -> np.ndarray:
+        """f_0 .. f_{n-1} of F = sum_k f_k W^k, shape (n,): what every kernel must supply."""
+        raise NotImplementedError(f"{type(self).__name__} must have `modulation_coefficients(n, scale)`")
 
-    def _modulation(self, n: int, scale: float) -> np.ndarray:
-        raise NotImplementedError
+    def taylor_coefficients(self, n: int, scale: float) -> np.ndarray:
+        """alpha_0 .. alpha_{n-1} of K = F^2, shape (n,)."""
+        return square(self.modulation_coefficients(n, scale))[:n]
 
-    def _jacobian(self, n: int, scale: float) -> np.ndarray:
-        raise NotImplementedError
+    def modulation_derivatives(self, n: int, scale: float) -> np.ndarray:
+        """df_k / d(hyperparameter), shape (n, number of hyperparameters); here by central differences."""
+        columns = [np.zeros((n, 0))]
+        for name, value in self.hyperparameters.items():
+            step = _DIFFERENCE * (abs(value) or 1.0)
+            above, below = (self.replace(**{name: end}) for end in (value + step, value - step))
+            change = above.modulation_coefficients(n, scale) - below.modulation_coefficients(n, scale)
+            columns.append(change[:, None] / (2 * step))
+        return np.hstack(columns)
 
-    def _tail(self, length: int, scale: float) -> float:
-        raise NotImplementedError
+    def modulation_remainder(self, length: int, scale: float) -> float:
+        """sum_{k > length} |f_k|, of length -1 the sum of all; here an estimate."""
+        return remainder(self._long_series(scale), length)
 
-    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
-        raise NotImplementedError
+    def root_spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        """The eigenvalues of F at eigenvalues of the Laplacian, the same shape."""
+        values = polynomial(self._long_series(scale))(eigenvalues.ravel() / scale)
+        return np.asarray(values.reshape(eigenvalues.shape))
 
-    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
-        raise NotImplementedError
+    def spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+        """g at eigenvalues of the Laplacian, K = g(L), the same shape."""
+        return self.root_spectral_function(eigenvalues, scale) ** 2
 
-    def _log_slopes(self, eigenvalues: np.ndarray) -> np.ndarray | None:
+    def log_spectral_derivatives(self, eigenvalues: np.ndarray) -> np.ndarray | None:
         """d log g / d(hyperparameter), shape (len(eigenvalues), number of hyperparameters), finite.
 
-        None: not in closed form; derivatives are then sums of the series of `_jacobian`.
+        None: not in closed form; derivatives are then sums of the series of `modulation_derivatives`, which takes
+        long where that is long.
         """
         return None
 
-    def _nth_root(self, n: int) -> Kernel:
+    def nth_root(self, n: int) -> Kernel:
         """R with R^n = K, n > 1."""
         raise ValueError(
             f"`kernel` must have a root R with R^{n} = K in closed form, which {self!r} has not; Diffusion, "
             "RegularizedLaplacian and Matern have one for every n, PStepRandomWalk where n divides its steps"
         )
 
-    def _check_scale(self, scale: float) -> None:
+    def check_scale(self, scale: float) -> None:
         """Raise `ValueError` where the hyperparameters do not fit the scale."""
 
     # -- coefficients ----------------------------------------------------------------------------
 
     def taylor(self, n: int, scale: float | None = None) -> np.ndarray:
         """The coefficients alpha_0 .. alpha_{n-1} of K in powers of W, shape (n,), float64."""
-        return self._finite(self._taylor, checks.integer("n", n, low=1), self._scale(scale))
+        return self._finite(self.taylor_coefficients, checks.integer("n", n, low=1), self.checked_scale(scale))
 
     def modulation(self, n: int, scale: float | None = None) -> np.ndarray:
         """The coefficients f_0 .. f_{n-1} of F in powers of W (K = F F^T), shape (n,), float64."""
-        return self._finite(self._modulation, checks.integer("n", n, low=1), self._scale(scale))
+        return self._finite(self.modulation_coefficients, checks.integer("n", n, low=1), self.checked_scale(scale))
 
     def modulation_jacobian(self, n: int, scale: float | None = None) -> np.ndarray:
         """df_k / d(hyperparameter), shape (n, number of hyperparameters), float64."""
-        return self._finite(self._jacobian, checks.integer("n", n, low=1), self._scale(scale))
+        return self._finite(self.modulation_derivatives, checks.integer("n", n, low=1), self.checked_scale(scale))
 
     def modulation_tail(self, length: int, scale: float | None = None) -> float:
         """sum_{k > length} |f_k|: the error in operator norm of F cut after `length` steps.
 
         `length = -1` gives the total A. K itself is then off by at most tail (2 A - tail).
         """
-        return self._finite(self._tail, checks.integer("length", length, low=-1), self._scale(scale))
+        return self._finite(
+            self.modulation_remainder, checks.integer("length", length, low=-1), self.checked_scale(scale)
+        )
 
     def truncation_length(self, tol: float = 1e-3, scale: float | None = None) -> int:
         """The smallest length L with sum_{k>L} |f_k| <= tol * sum_k |f_k|."""
         tol = checks.number("tol", tol, low=0, high=1, include_low=False)
-        scale = self._scale(scale)
+        scale = self.checked_scale(scale)
 
         def tail(length: int) -> float:
-            return float(self._finite(self._tail, length, scale))
+            return float(self._finite(self.modulation_remainder, length, scale))
 
         bound = tol * tail(-1)
         if tail(0) <= bound:
@@ -166,28 +219,32 @@ class Kernel:
         Diffusion(lengthscale=4.0)
         """
         n = checks.integer("n", n, low=1)
-        return self if n == 1 else self._nth_root(n)
+        return self if n == 1 else self.nth_root(n)
 
     # -- spectra and dense matrices --------------------------------------------------------------
 
     def spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
         r"""g at eigenvalues of the Laplacian, K = U g(Lambda) U^T; same shape, float64; `scale` as above."""
-        return self._finite(self._spectrum, np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
+        return self._finite(
+            self.spectral_function, np.asarray(eigenvalues, dtype=np.float64), self.checked_scale(scale)
+        )
 
     def root_spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
         r"""The eigenvalues of F, whose squares are `spectrum`; same shape, float64."""
-        return self._finite(self._root_spectrum, np.asarray(eigenvalues, dtype=np.float64), self._scale(scale))
+        return self._finite(
+            self.root_spectral_function, np.asarray(eigenvalues, dtype=np.float64), self.checked_scale(scale)
+        )
 
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
         """The lower bound of each hyperparameter, itself excluded when training; 0 unless said otherwise."""
-        self._scale(scale)
+        self.checked_scale(scale)
         return dict.fromkeys(self.hyperparameters, 0.0)
 
     def check_graph(self, graph: Graph) -> float:
         """Check that the kernel exists on a graph, and return the graph's scale s."""
         require_graph(graph).require_undirected(f"the kernel {self!r}")
         scale = graph.laplacian_scale(self.laplacian)
-        self._check_scale(scale)
+        self.check_scale(scale)
         return scale
 
     def dense(self, graph: Graph) -> np.ndarray:
@@ -219,7 +276,7 @@ class Kernel:
         laplacian = graph.laplacian(self.laplacian == "normalized").toarray()
         eigenvalues, vectors = np.linalg.eigh(laplacian)
         eigenvalues = cleaned_eigenvalues(eigenvalues, graph, self.laplacian)
-        function = self._root_spectrum if root else self._spectrum
+        function = self.root_spectral_function if root else self.spectral_function
         values = self._finite(function, eigenvalues, scale)
         self.warn_of_rounding(graph, eigenvalues, values, root=root)
         product = (vectors * values) @ vectors.T
@@ -235,7 +292,7 @@ class Kernel:
         those of the null space are 0 exactly. `eigenvalues` are those of `cleaned_eigenvalues`.
         """
         scale = graph.laplacian_scale(self.laplacian)
-        function = self._root_spectrum if root else self._spectrum
+        function = self.root_spectral_function if root else self.spectral_function
         top = _RANGE[self.laplacian] * scale
         null = _nullity(graph)
         rounding = eigenvalues.size * np.finfo(np.float64).eps * top
@@ -266,7 +323,10 @@ class Kernel:
             arguments.append(f"laplacian={self.laplacian!r}")
         return f"{type(self).__name__}({', '.join(arguments)})"
 
-    def _scale(self, scale: float | None) -> float:
+    # -- for kernels -------------------------------------------------------------------------------
+
+    def checked_scale(self, scale: float | None) -> float:
+        """The scale of the Laplacian, once it is known to suit the kernel."""
         if self.laplacian == "normalized":
             if scale is not None and scale != 1:
                 raise ValueError(f"`scale` must be 1 for the normalized Laplacian, got {scale}")
@@ -278,7 +338,7 @@ class Kernel:
             )
         else:
             checked = checks.number("scale", scale, low=0, include_low=False)
-        self._check_scale(checked)
+        self.check_scale(checked)
         return checked
 
     def _finite(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -293,7 +353,17 @@ class Kernel:
             raise ValueError(f"{self!r} leaves the range of float64 on this graph: {_WAY_OUT}")
         return values
 
-    def _check_size(self, log_size: float) -> None:
+    def _long_series(self, scale: float) -> np.ndarray:
+        """Coefficients of F up to where next to nothing is left of them, or the longest that are asked for."""
+        n = _SHORTEST_SERIES
+        while True:
+            series = self.modulation_coefficients(n, scale)
+            left, _ = dyadic_remainder(series)
+            if n >= _LONGEST_SERIES or left <= _NEGLIGIBLE * float(np.abs(series).sum()):
+                return series
+            n *= 2
+
+    def check_size(self, log_size: float) -> None:
         """Raise `ValueError` where the largest eigenvalue of K, given by its logarithm, leaves float64."""
         if not abs(log_size) < _LARGEST_LOG:
             raise ValueError(
@@ -301,7 +371,7 @@ class Kernel:
                 f"10^{log_size / math.log(10):.0f}; {_WAY_OUT}"
             )
 
-    def _positive(self, *names: str) -> None:
+    def require_positive(self, *names: str) -> None:
         """Check fields that must be positive numbers, and store them as floats."""
         for name in names:
             checked = checks.number(name, getattr(self, name), low=0, include_low=False)

@@ -67,39 +67,35 @@ class Diffusion(Kernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._positive("lengthscale")
-
-    @property
-    def hyperparameters(self) -> dict[str, float]:
-        return {"lengthscale": self.lengthscale}
+        self.require_positive("lengthscale")
 
     def _mean(self, scale: float) -> float:
         return scale * self.lengthscale**2 / 4
 
-    def _taylor(self, n: int, scale: float) -> np.ndarray:
+    def taylor_coefficients(self, n: int, scale: float) -> np.ndarray:
         return coefficients.poisson(n, 2 * self._mean(scale))
 
-    def _modulation(self, n: int, scale: float) -> np.ndarray:
+    def modulation_coefficients(self, n: int, scale: float) -> np.ndarray:
         return coefficients.poisson(n, self._mean(scale))
 
-    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+    def modulation_derivatives(self, n: int, scale: float) -> np.ndarray:
         # d log f_r / dl = (2 / l) (r - y)
         slope = (np.arange(n) - self._mean(scale)) * (2 / self.lengthscale)
-        return (self._modulation(n, scale) * slope)[:, None]
+        return (self.modulation_coefficients(n, scale) * slope)[:, None]
 
-    def _tail(self, length: int, scale: float) -> float:
+    def modulation_remainder(self, length: int, scale: float) -> float:
         return coefficients.poisson_tail(length, self._mean(scale))
 
-    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+    def spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         return np.asarray(np.exp(-0.5 * self.lengthscale**2 * eigenvalues))
 
-    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+    def root_spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         return np.asarray(np.exp(-0.25 * self.lengthscale**2 * eigenvalues))
 
-    def _log_slopes(self, eigenvalues: np.ndarray) -> np.ndarray:
+    def log_spectral_derivatives(self, eigenvalues: np.ndarray) -> np.ndarray:
         return -self.lengthscale * eigenvalues[:, None]
 
-    def _nth_root(self, n: int) -> Diffusion:
+    def nth_root(self, n: int) -> Diffusion:
         return self.replace(lengthscale=self.lengthscale / math.sqrt(n))
 
 
@@ -115,29 +111,29 @@ class _InversePower(Kernel):
         """c, t and q."""
         raise NotImplementedError
 
-    def _check_scale(self, scale: float) -> None:
+    def check_scale(self, scale: float) -> None:
         c, _, q = self._coefficients
-        self._check_size(-q * math.log(c))
+        self.check_size(-q * math.log(c))
 
     def _series(self, n: int, scale: float, share: float) -> np.ndarray:
         c, t, q = self._coefficients
         return np.asarray(c ** (-share * q) * coefficients.negative_binomial(n, share * q, scale * t / c))
 
-    def _taylor(self, n: int, scale: float) -> np.ndarray:
+    def taylor_coefficients(self, n: int, scale: float) -> np.ndarray:
         return self._series(n, scale, 1.0)
 
-    def _modulation(self, n: int, scale: float) -> np.ndarray:
+    def modulation_coefficients(self, n: int, scale: float) -> np.ndarray:
         return self._series(n, scale, 0.5)
 
-    def _tail(self, length: int, scale: float) -> float:
+    def modulation_remainder(self, length: int, scale: float) -> float:
         c, t, q = self._coefficients
         return c ** (-0.5 * q) * coefficients.negative_binomial_tail(length, 0.5 * q, scale * t / c)
 
-    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+    def spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         c, t, q = self._coefficients
         return np.asarray((c + t * eigenvalues) ** -q)
 
-    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+    def root_spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         c, t, q = self._coefficients
         return np.asarray((c + t * eigenvalues) ** (-0.5 * q))
 
@@ -173,29 +169,25 @@ class RegularizedLaplacian(_InversePower):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._positive("lengthscale", "power")
-
-    @property
-    def hyperparameters(self) -> dict[str, float]:
-        return {"lengthscale": self.lengthscale, "power": self.power}
+        self.require_positive("lengthscale", "power")
 
     @property
     def _coefficients(self) -> tuple[float, float, float]:
         return 1.0, self.lengthscale**2, self.power
 
-    def _log_slopes(self, eigenvalues: np.ndarray) -> np.ndarray:
+    def log_spectral_derivatives(self, eigenvalues: np.ndarray) -> np.ndarray:
         odds = self.lengthscale**2 * eigenvalues
         in_lengthscale = (-2 * self.power / self.lengthscale) * (odds / (1 + odds))
         return np.stack([in_lengthscale, -np.log1p(odds)], axis=1)
 
-    def _nth_root(self, n: int) -> RegularizedLaplacian:
+    def nth_root(self, n: int) -> RegularizedLaplacian:
         return self.replace(power=self.power / n)
 
-    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+    def modulation_derivatives(self, n: int, scale: float) -> np.ndarray:
         half, odds = self.power / 2, scale * self.lengthscale**2
         in_lengthscale = (np.arange(n) - half * odds) * (2 / (self.lengthscale * (1 + odds)))
         in_power = 0.5 * (coefficients.harmonic(n, half) - math.log1p(odds))
-        return self._modulation(n, scale)[:, None] * np.stack([in_lengthscale, in_power], axis=1)
+        return self.modulation_coefficients(n, scale)[:, None] * np.stack([in_lengthscale, in_power], axis=1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -233,25 +225,21 @@ class Matern(_InversePower):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._positive("nu", "lengthscale")
-
-    @property
-    def hyperparameters(self) -> dict[str, float]:
-        return {"nu": self.nu, "lengthscale": self.lengthscale}
+        self.require_positive("nu", "lengthscale")
 
     @property
     def _coefficients(self) -> tuple[float, float, float]:
         return 2 * self.nu / self.lengthscale**2, 1.0, self.nu
 
-    def _log_slopes(self, eigenvalues: np.ndarray) -> np.ndarray:
+    def log_spectral_derivatives(self, eigenvalues: np.ndarray) -> np.ndarray:
         kappa, _, nu = self._coefficients
         share = kappa / (kappa + eigenvalues)
         return np.stack([-np.log(kappa + eigenvalues) - share, (2 * nu / self.lengthscale) * share], axis=1)
 
-    def _nth_root(self, n: int) -> Matern:
+    def nth_root(self, n: int) -> Matern:
         return self.replace(nu=self.nu / n, lengthscale=self.lengthscale / math.sqrt(n))
 
-    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+    def modulation_derivatives(self, n: int, scale: float) -> np.ndarray:
         # log f_r = -(q + r) log(kappa + s) + r log s + log (q)_r / r!, q = nu / 2
         kappa, _, nu = self._coefficients
         half = nu / 2
@@ -259,7 +247,7 @@ class Matern(_InversePower):
         in_half = coefficients.harmonic(n, half) - math.log(kappa + scale)
         in_nu = in_log_kappa / nu + 0.5 * in_half
         in_lengthscale = in_log_kappa * (-2 / self.lengthscale)
-        return self._modulation(n, scale)[:, None] * np.stack([in_nu, in_lengthscale], axis=1)
+        return self.modulation_coefficients(n, scale)[:, None] * np.stack([in_nu, in_lengthscale], axis=1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -302,13 +290,13 @@ class PStepRandomWalk(Kernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._positive("alpha")
+        self.require_positive("alpha")
         object.__setattr__(self, "steps", checks.integer("steps", self.steps, low=1))
         if self.laplacian == "normalized":
-            self._check_scale(1.0)
+            self.check_scale(1.0)
 
-    def _check_scale(self, scale: float) -> None:
-        self._check_size(self.steps * math.log(self.alpha))
+    def check_scale(self, scale: float) -> None:
+        self.check_size(self.steps * math.log(self.alpha))
         if self.laplacian == "normalized" and self.alpha < 2:
             raise ValueError(f"`alpha` must be at least 2 for the normalized Laplacian, got {self.alpha:g}")
         if self.steps % 2 and self.alpha < 2 * scale:
@@ -328,43 +316,39 @@ class PStepRandomWalk(Kernel):
                 )
         return scale
 
-    @property
-    def hyperparameters(self) -> dict[str, float]:
-        return {"alpha": self.alpha}
-
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
         """alpha's lower bound: 2, or 2 c (odd steps) or c (even steps) for the combinatorial Laplacian.
 
         c is a bound of the eigenvalues; an alpha that is already below it is its own bound.
         """
-        scale = self._scale(scale)
+        scale = self.checked_scale(scale)
         if self.laplacian == "normalized" or self.steps % 2:
             return {"alpha": 2 * scale}
         return {"alpha": min(scale, self.alpha)}
 
-    def _taylor(self, n: int, scale: float) -> np.ndarray:
+    def taylor_coefficients(self, n: int, scale: float) -> np.ndarray:
         return coefficients.binomial(n, self.steps, self.alpha - scale, scale)
 
-    def _modulation(self, n: int, scale: float) -> np.ndarray:
+    def modulation_coefficients(self, n: int, scale: float) -> np.ndarray:
         return coefficients.binomial(n, self.steps / 2, self.alpha - scale, scale)
 
-    def _jacobian(self, n: int, scale: float) -> np.ndarray:
+    def modulation_derivatives(self, n: int, scale: float) -> np.ndarray:
         half = self.steps / 2
         return half * coefficients.binomial(n, half - 1, self.alpha - scale, scale)[:, None]
 
-    def _tail(self, length: int, scale: float) -> float:
+    def modulation_remainder(self, length: int, scale: float) -> float:
         return coefficients.binomial_tail(length, self.steps / 2, self.alpha - scale, scale)
 
-    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+    def spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         return np.asarray((self.alpha - eigenvalues) ** self.steps)
 
-    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+    def root_spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         base = self.alpha - eigenvalues
         if self.steps % 2:  # rounding may put an eigenvalue above alpha
             base = np.maximum(base, 0.0)
         return np.asarray(base ** (self.steps / 2))
 
-    def _nth_root(self, n: int) -> PStepRandomWalk:
+    def nth_root(self, n: int) -> PStepRandomWalk:
         if self.steps % n:
             raise ValueError(f"`n` must divide the {self.steps} steps of {self!r}, got {n}")
         return self.replace(steps=self.steps // n)
@@ -411,24 +395,17 @@ class InverseCosine(Kernel):
                 "indefinite as soon as an eigenvalue of L exceeds 2"
             )
 
-    @property
-    def hyperparameters(self) -> dict[str, float]:
-        return {}
-
-    def _taylor(self, n: int, scale: float) -> np.ndarray:
+    def taylor_coefficients(self, n: int, scale: float) -> np.ndarray:
         return coefficients.inverse_cosine(n)
 
-    def _modulation(self, n: int, scale: float) -> np.ndarray:
+    def modulation_coefficients(self, n: int, scale: float) -> np.ndarray:
         return coefficients.inverse_cosine_root(n)
 
-    def _jacobian(self, n: int, scale: float) -> np.ndarray:
-        return np.zeros((n, 0))
-
-    def _tail(self, length: int, scale: float) -> float:
+    def modulation_remainder(self, length: int, scale: float) -> float:
         return coefficients.inverse_cosine_root_tail(length)
 
-    def _spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+    def spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         return np.asarray(np.cos(np.pi / 4 * eigenvalues))
 
-    def _root_spectrum(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
+    def root_spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         return np.asarray(np.sqrt(np.maximum(np.cos(np.pi / 4 * eigenvalues), 0.0)))

@@ -147,9 +147,7 @@ def kernel_block(
         "ask for fewer rows and columns at a time",
     )
     expansion = _expansion(graph, kernel, tol, max_degree, n_threads, root=False)
-    if np.unique(row_nodes).size < np.unique(col_nodes).size:
-        return _columns(expansion, row_nodes, col_nodes).T
-    return _columns(expansion, col_nodes, row_nodes)
+    return expansion.block(row_nodes, col_nodes)
 
 
 class MeanVariance(NamedTuple):
@@ -256,12 +254,3 @@ def _expansion(
             + (" (apply_kernel may need far fewer)" if root else "")
         )
     return Expansion(doubled_matrix(graph.walk_matrix(kernel.laplacian), low, high), coefficients, n_threads)
-
-
-def _columns(expansion: Expansion, cols: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Entries [rows, cols] of the expansion, one product for each distinct column."""
-    distinct, position = np.unique(cols, return_inverse=True)
-    block = np.empty((rows.size, distinct.size))
-    for part, values in expansion.of_units(distinct, lambda panel: panel[rows]):
-        block[:, part] = values
-    return block if np.array_equal(position, np.arange(distinct.size)) else block[:, position]

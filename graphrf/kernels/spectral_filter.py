@@ -2,6 +2,8 @@ r"""Products with any smooth function of a graph's Laplacian, prepared once for 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from graphrf._base import checks
@@ -76,7 +78,7 @@ class SpectralFilter:
         self._expansion = Expansion(
             doubled_matrix(graph.walk_matrix(laplacian), low, high), coefficients, n_threads
         )
-        self._n_nodes = graph.n_nodes
+        self._graph = graph
 
     @property
     def degree(self) -> int:
@@ -86,7 +88,11 @@ class SpectralFilter:
     def __call__(self, v: np.ndarray) -> np.ndarray:
         """h(L) v for v of shape (N,) or (N, p); float64 of that shape."""
         v = np.asarray(v, dtype=np.float64)
-        if v.ndim not in (1, 2) or v.shape[0] != self._n_nodes:
-            n = self._n_nodes
+        n = self._graph.n_nodes
+        if v.ndim not in (1, 2) or v.shape[0] != n:
             raise ValueError(f"`v` must have shape ({n},) or ({n}, p), got {v.shape}")
         return self._expansion(v)
+
+    def block(self, rows: Any = None, cols: Any = None) -> np.ndarray:
+        """The entries h(L)[rows, cols], dense, for nodes by position or name (default all), as `kernel_block`."""
+        return self._expansion.block(self._graph.positions(rows), self._graph.positions(cols))

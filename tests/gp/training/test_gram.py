@@ -88,7 +88,7 @@ def test_derivatives_of_long_kernels_are_those_of_the_dense_kernel(kernel):
         assert np.abs(value * expected).max() > 1e-3 * largest
 
 
-CLOSED = [kernel for kernel in KERNELS if kernel._log_slopes(np.ones(1)) is not None]
+CLOSED = [kernel for kernel in KERNELS if kernel.log_spectral_derivatives(np.ones(1)) is not None]
 
 
 @pytest.mark.parametrize("kernel", CLOSED, ids=repr)

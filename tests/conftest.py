@@ -10,8 +10,13 @@ import pytest
 from hypothesis import settings
 
 import graphrf as grf
-from tests.support.false_alarms import (
+from tests.support.false_alarms import (  # noqa: F401 (the hooks act from here)
     night,
+    pytest_configure,
+    pytest_report_header,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
 )
 from tests.support.small_graphs import two_components
 

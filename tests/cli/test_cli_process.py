@@ -99,7 +99,7 @@ def test_a_closed_pipe_ends_quietly():
         ["bash", "-c", f"{command} | head -n 1; echo ${{PIPESTATUS[0]}}"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.stdout.splitlines() == ["node,score", "0"]
     assert done.stderr == ""
@@ -117,7 +117,7 @@ def test_an_interrupt_is_exit_code_130_and_leaves_no_file(tmp_path):
     assert process.stderr is not None
     assert "generated-torus" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    text, error = process.communicate(timeout=120)
+    text, error = process.communicate(timeout=300)
     assert process.returncode == 130
     assert text == ""
     assert error == "graphrf: interrupted\n"

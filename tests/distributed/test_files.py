@@ -464,7 +464,7 @@ TINY = grf.from_edges(range(7), range(1, 8))
 @pytest.fixture
 def at_once(monkeypatch):
     """Calls in threads, none of which looks into the folder before all of them are about to."""
-    barrier = threading.Barrier(2, timeout=30)
+    barrier = threading.Barrier(2, timeout=120)
     plain = files.seen_by_all
 
     def seen_together(client, folder):
@@ -545,7 +545,7 @@ def test_a_file_is_written_by_the_first_alone(tmp_path, links):
 
 def test_of_many_that_write_a_file_at_once_one_succeeds(tmp_path, links):
     for turn in range(10):
-        file, barrier = tmp_path / str(turn), threading.Barrier(4, timeout=30)
+        file, barrier = tmp_path / str(turn), threading.Barrier(4, timeout=120)
 
         def write(number, file=file, barrier=barrier):
             barrier.wait()

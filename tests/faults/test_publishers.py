@@ -101,7 +101,7 @@ GOOD = {
 
 @pytest.fixture
 def files(monkeypatch, tmp_path, publisher) -> dict:
-    """A registry of one file of each way to store it, an empty cache, and short bounds."""
+    """A registry of one file of each way to store it, and an empty cache; no bound on time is reached."""
     other_gzip = {"sha256": "0" * 64, "licence": "-"}
     known = {"sha256": sha256(CONTENT), "licence": "-"}
     selected = b"id,type\n" + b"1,b\n" * 50
@@ -122,8 +122,8 @@ def files(monkeypatch, tmp_path, publisher) -> dict:
         publisher.answers[f"/{key}"] = sends(GOOD[key])
     monkeypatch.setattr(data_files, "registry", lambda: {"files": entries})
     monkeypatch.setattr(data_files, "_verified", set())
-    monkeypatch.setattr(data_files, "TIMEOUT", 0.3)
-    monkeypatch.setattr(data_files, "LONGEST", 1.0)
+    monkeypatch.setattr(data_files, "TIMEOUT", 60.0)
+    monkeypatch.setattr(data_files, "LONGEST", 60.0)
     monkeypatch.setattr(data_files, "MOST", SMALL_MOST)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("GRAPHRF_CACHE_DIR", str(tmp_path / "cache"))
@@ -215,13 +215,23 @@ CONNECTIONS = {
 }
 
 
+# Only these meet the bounds on time: a good answer may be late where the machine is busy.
+SLOW = ("stalls", "stalls in the middle", "drips")
+
+
 @pytest.mark.parametrize("fault", CONNECTIONS)
-def test_a_publisher_who_fails_leaves_nothing_and_the_next_call_recovers(files, publisher, tmp_path, fault):
+def test_a_publisher_who_fails_leaves_nothing_and_the_next_call_recovers(
+    files, publisher, tmp_path, monkeypatch, fault
+):
     for key in ("plain", "gzip"):
         publisher.answers[f"/{key}"] = CONNECTIONS[fault]
         publisher.answers["/plain"] = CONNECTIONS[fault]
-        with within(30, 2000), pytest.raises((ConnectionError, ValueError)) as caught:
-            data_files.find(key)
+        with monkeypatch.context() as patch:
+            if fault in SLOW:
+                patch.setattr(data_files, "TIMEOUT", 0.3)
+                patch.setattr(data_files, "LONGEST", 1.0)
+            with within(30, 2000), pytest.raises((ConnectionError, ValueError)) as caught:
+                data_files.find(key)
         assert str(tmp_path / "cache" / key) in str(caught.value)
         assert "GRAPHRF_DATA_DIR" in str(caught.value)
         if fault != "a wrong length":  # nothing then, which is not what was published

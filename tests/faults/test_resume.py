@@ -328,7 +328,9 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 
 
 _SCRIPT = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 import graphrf as grf
 from graphrf.sampling import block_sizes
 from tests.distributed.helpers import Told

@@ -11,7 +11,7 @@ pytest.importorskip("playwright", reason="the check of pages needs the extra `br
 
 
 def _load():
-    path = Path(__file__).parent.parent / "checks" / "browser.py"
+    path = Path(__file__).parents[2] / "checks" / "browser.py"
     spec = importlib.util.spec_from_file_location("checks_browser", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -51,7 +51,7 @@ class Account:
     def __str__(self) -> str:
         rate = f"false-alarm rate at most {self.spent:.2g}"
         return f"sequential tests: {len(self.levels)} calls, {rate}" + (
-            f", MORE THAN {TOTAL:g}: lower LEVEL in tests/false_alarms.py" if self.overdrawn else ""
+            f", MORE THAN {TOTAL:g}: lower LEVEL in tests/support/false_alarms.py" if self.overdrawn else ""
         )
 
 

@@ -188,7 +188,7 @@ def test_as_many_calls_as_the_level_is_made_for_are_within_the_total() -> None:
     assert not account.overdrawn
     account.spend(LEVEL)
     assert account.overdrawn
-    assert str(account).endswith("MORE THAN 0.0001: lower LEVEL in tests/false_alarms.py")
+    assert str(account).endswith("MORE THAN 0.0001: lower LEVEL in tests/support/false_alarms.py")
 
 
 SESSION = """
@@ -226,6 +226,15 @@ class Session:
     def __init__(self, **config: object) -> None:
         self.config = SimpleNamespace(**config)
         self.exitstatus = pytest.ExitCode.OK
+
+
+def test_the_hooks_act_in_this_session(pytestconfig: pytest.Config) -> None:
+    names = [name for name in vars(false_alarms) if name.startswith("pytest_")]
+    assert len(names) == 5
+    for name in names:
+        if hasattr(pytestconfig.hook, name):  # pytest-xdist may be absent
+            acting = [each.function for each in getattr(pytestconfig.hook, name).get_hookimpls()]
+            assert getattr(false_alarms, name) in acting, name
 
 
 def test_a_session_passes_within_the_total_and_workers_report_to_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ EXTRAS = {
     "botorch": ("bo",),
     "dask": ("distributed",),
     "distributed": ("distributed",),
+    "cloudpickle": ("distributed",),
+    "psutil": ("distributed",),
     "torch_geometric": ("pyg",),
     "geometric_kernels": ("geometric",),
     "lab": ("geometric",),

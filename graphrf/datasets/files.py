@@ -10,6 +10,7 @@ import csv
 import gzip
 import hashlib
 import io
+import json
 import lzma
 import os
 import stat
@@ -26,11 +27,10 @@ from urllib.parse import urljoin
 
 from graphrf._base.files.whole import atomic_write
 from graphrf._base.progress import progress_bar
-from graphrf.datasets.registry import parsed_registry
+from graphrf.datasets.conversions import MOST, converted, san_jose
 
 if TYPE_CHECKING:
     import requests
-from graphrf.datasets.conversions import MOST, converted, san_jose
 
 DATA_VARIABLE = "GRAPHRF_DATA_DIR"
 CACHE_VARIABLE = "GRAPHRF_CACHE_DIR"
@@ -52,16 +52,16 @@ _verified: set[tuple[str, int, int, int, int]] = set()
 def registry() -> dict[str, dict[str, Any]]:
     """The registry as it is shipped: `files` by path and `datasets` by name."""
     text = resources.files("graphrf.datasets").joinpath("registry.json").read_text(encoding="utf-8")
-    return parsed_registry(text)
+    return json.loads(text)
 
 
 def cache_folder() -> Path:
     """`GRAPHRF_CACHE_DIR`, or the user's cache folder for graphrf; ValueError where there can be none."""
     folder = _folder(CACHE_VARIABLE)
     if folder is None:
-        import pooch
+        import platformdirs
 
-        folder = Path(pooch.os_cache("graphrf"))
+        folder = Path(platformdirs.user_cache_dir("graphrf"))
         if not folder.is_absolute():
             raise ValueError(
                 f"there is no home folder for the cache; set {CACHE_VARIABLE} to a folder that can be written to"
@@ -336,6 +336,3 @@ def _answer(session: requests.Session, url: str) -> requests.Response:
 
 def _by_hand(key: str, target: Path) -> str:
     return f"set {DATA_VARIABLE} to a folder that holds {key}, or put that file at {target}"
-
-
-# -- San Jose ------------------------------------------------------------------------------------------

@@ -50,8 +50,8 @@ def style() -> AbstractContextManager[None]:
     (True, False)
     """
     require_matplotlib()
-    from cycler import cycler
     from matplotlib import rc_context
+    from matplotlib.rcsetup import cycler
 
     return rc_context(
         {

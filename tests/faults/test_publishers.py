@@ -434,7 +434,9 @@ def test_a_cache_that_can_be_none_is_said_so_before_anything_is_fetched(files, p
     with pytest.raises(ValueError, match=r"GRAPHRF_CACHE_DIR must name a folder, got .*no such home folder"):
         data_files.find("plain")
     monkeypatch.delenv("GRAPHRF_CACHE_DIR")
-    monkeypatch.setattr("pooch.os_cache", lambda name: Path("~/.cache") / name)  # as without HOME and an account
+    monkeypatch.setattr(
+        "platformdirs.user_cache_dir", lambda name: f"~/.cache/{name}"
+    )  # as without HOME and an account
     with pytest.raises(ValueError, match="there is no home folder for the cache; set GRAPHRF_CACHE_DIR"):
         data_files.find("plain")
     assert data_files.whereabouts(["plain"]) == "to fetch"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import graphrf as grf
+from graphrf._base.lazy import EXTRAS
 
 ROOT = Path(__file__).parent.parent.parent
 # Tests may run beside an installed wheel: then there is no source to compare.
@@ -53,7 +55,7 @@ def test_former_names_lead_to_the_present_ones():
 
 
 def test_importing_the_package_imports_nothing_heavy():
-    heavy = {"numpy", "scipy", "numba", "torch", "sklearn", "networkx", "matplotlib", "pooch", "typer"}
+    heavy = {"numpy", "scipy", "numba", "torch", "sklearn", "networkx", "matplotlib", "requests", "typer"}
     code = f"import sys, graphrf; bad = {heavy!r} & set(sys.modules); assert not bad, bad"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -100,6 +102,41 @@ for use in {list(NEEDS)!r}:
 
 def _pyproject():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+# Modules that are not called as what is installed.
+INSTALLED_AS = {"sklearn": "scikit-learn", "lab": "backends"}
+
+
+def _installed_by(requirements):
+    """Names of what some lines of requirements install, with those of our own extras that they name."""
+    names = set()
+    for line in requirements:
+        name, extras = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", line).groups()
+        if name == "graphrf":
+            names |= _installed_by(_pyproject()["project"]["optional-dependencies"][extras])
+        else:
+            names |= {name, *(extras or "").split(",")}  # dask[distributed] brings distributed
+    return {name.lower().replace("_", "-") for name in names}
+
+
+@CHECKOUT
+def test_every_library_that_is_imported_is_declared():
+    imported = set()
+    for path in (ROOT / "graphrf").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                imported.add(node.module.partition(".")[0])
+    imported -= {"graphrf", *sys.stdlib_module_names}
+    project = _pyproject()["project"]
+    name = {module: INSTALLED_AS.get(module, module).replace("_", "-") for module in imported | set(EXTRAS)}
+    assert {name[module] for module in imported - set(EXTRAS)} == _installed_by(project["dependencies"]) - {""}
+    for module, extras in EXTRAS.items():
+        assert module in imported, f"{module} is not used"
+        for extra in extras:
+            assert name[module] in _installed_by(project["optional-dependencies"][extra]), (module, extra)
 
 
 @CHECKOUT

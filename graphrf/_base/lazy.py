@@ -39,7 +39,7 @@ def attach(
         Name of the package, its `__name__`.
     homes : mapping of str to str
         Module below the package -> the names that it defines, with spaces between them; a module without names
-        is public itself.
+        is public itself, and one behind a further dot lies beside the package.
     extra : str, optional
         The extra to name where several bring the library that is missing; the first of `EXTRAS` if None.
     """
@@ -49,7 +49,7 @@ def attach(
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
-            module = importlib.import_module(f"{package}.{home[name]}")
+            module = importlib.import_module(f".{home[name]}", package)
         except ModuleNotFoundError as error:
             raise missing(error, name, extra) from error
         value = module if name == home[name] else getattr(module, name)

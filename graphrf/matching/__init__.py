@@ -8,10 +8,12 @@ from graphrf._base import lazy
 
 if TYPE_CHECKING:
     from graphrf.matching.learn import learn_coupling as learn_coupling
+    from graphrf.sampling.walks.coupling import shipped_coupling as shipped_coupling
 
 __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
     {
         "learn": "learn_coupling",
+        ".sampling.walks.coupling": "shipped_coupling",
     },
 )

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.matching import shipped_coupling
 from graphrf.matching.pagerank_cost import pagerank_cost
 from graphrf.pagerank import power_iteration
-from graphrf.sampling.walks.coupling import shipped_coupling
 from tests.examples.test_examples import require, run
 from tests.support.real_data import needs_data
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.sampling.walks.coupling import shipped_coupling
+from graphrf.matching import shipped_coupling
 from tests.support.real_data import needs_data
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"

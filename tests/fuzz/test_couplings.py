@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphrf as grf
-from graphrf.sampling.walks.coupling import shipped_coupling
+from graphrf.matching import shipped_coupling
 from tests.support.bounds import within
 from tests.support.mutations import json_text, mutated_bytes, mutated_json
 

@@ -14,12 +14,12 @@ from scipy import stats
 
 import graphrf as grf
 import graphrf.pagerank
+from graphrf.matching import shipped_coupling
 from graphrf.pagerank import PageRankResult, pagerank, power_iteration, refine
 from graphrf.pagerank.estimate import length_law
 from graphrf.pagerank.problem import pose
 from graphrf.pagerank.result import expected_l1_error
 from graphrf.pagerank.walks.runs import batch_measures
-from graphrf.sampling.walks.coupling import shipped_coupling
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph, transition_matrix
 from tests.pagerank.test_unbiased import IDS, SCHEMES
 from tests.support.sequential import assert_unbiased

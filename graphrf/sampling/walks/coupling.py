@@ -285,7 +285,7 @@ def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
 
     Examples
     --------
-    >>> from graphrf.sampling.walks.lengths import shipped_coupling
+    >>> from graphrf.matching import shipped_coupling
     >>> shipped_coupling(0.31, "pagerank").permutation
     array([4, 3, 9, 0, 1, 8, 7, 6, 5, 2])
     """

@@ -285,11 +285,11 @@ class SigmaCoupled(_Halting):
     ----------
     p_halt : float in (0, 1), or Survival, or Coupling
         A float takes the permutation that is shipped for the Gram matrix at the nearest of .05, .10, ..., .90
-        (`shipped_coupling`); the nearest one is used because marginals are exact with any permutation. A
-        Coupling alone brings its own p_halt.
+        (`graphrf.matching.shipped_coupling`); the nearest one is used because marginals are exact with any
+        permutation. A Coupling alone brings its own p_halt.
     coupling : Coupling, optional
         The permutations to use; needed with a Survival. See `graphrf.learn_coupling`, and
-        `shipped_coupling(p_halt, "pagerank")` for end points.
+        `graphrf.matching.shipped_coupling(p_halt, "pagerank")` for end points.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphrf._base import checks
+from graphrf._base import checks, lazy
 
 if TYPE_CHECKING:
     import torch
@@ -37,10 +37,7 @@ def torch_device(device: str | torch.device, purpose: str) -> torch.device:
 
     Raises ImportError if torch is missing, ValueError if there is no such device.
     """
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError(f"{purpose} needs torch: pip install 'graphrf[gp]'") from error
+    torch = lazy.need("torch", purpose)
     try:
         if not isinstance(device, (str, torch.device)):
             raise TypeError("torch would take None for the CPU, and numbers for GPUs")

@@ -65,6 +65,14 @@ def attach(
     return load, listed, public
 
 
+def need(library: str, what: str) -> Any:
+    """A module of a library that an extra brings; ImportError that says so where it is missing."""
+    try:
+        return importlib.import_module(library)
+    except ModuleNotFoundError as error:
+        raise missing(error, what) from error
+
+
 def missing(error: ModuleNotFoundError, what: str, extra: str | None = None) -> ImportError:
     """The error that says what needs the missing library and which extra brings it; any other as it is."""
     library = (error.name or "").partition(".")[0]

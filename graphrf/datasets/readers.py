@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from graphrf._base import lazy
 from graphrf.graph import meshes, text_files
 from graphrf.graph.builders import from_edges, from_mesh
 from graphrf.graph.graph import Graph
@@ -186,12 +187,7 @@ def _generated(name: str, entry: Mapping[str, Any], files: list[Path]) -> Conten
         src = np.concatenate([position[:, :-1].ravel(), position[:-1].ravel()])
         dst = np.concatenate([position[:, 1:].ravel(), position[1:].ravel()])
         return {"graph": from_edges(src, dst), "coordinates": np.argwhere(position >= 0).astype(np.float64)}
-    try:
-        from trimesh import creation
-    except ImportError:
-        raise ImportError(
-            f"the data set {name!r} needs trimesh, which is not installed: pip install 'graphrf[mesh]'"
-        ) from None
+    creation = lazy.need("trimesh.creation", f"the data set {name!r}")
     if name == "generated-icosphere":
         mesh = creation.icosphere(subdivisions=4)
     else:

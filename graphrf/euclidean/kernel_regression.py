@@ -8,19 +8,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from graphrf._base import checks
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
-
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin, clone
-    from sklearn.utils import get_tags
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError as _error:
-    raise ImportError(
-        "KernelRegressionClassifier needs scikit-learn 1.6 or later: pip install 'graphrf[euclidean]'"
-    ) from _error
 
 # Numbers of a block of kernel values, and rows of a block of features: 32 MB, and 16 KB a feature.
 _KERNEL_NUMBERS = 4_000_000

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf._base import checks
+from graphrf._base import checks, lazy
 from graphrf._base.files.foreign import foreign, read_bytes
 from graphrf._base.warn import warn
 from graphrf.graph.text_files import suffix
@@ -64,12 +64,7 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, np.ndarray]
     content = read_bytes(path, _MESH, memory_limit)
     if kind not in MESH_SUFFIXES:
         raise ValueError(f"{path} has no known mesh format; wanted one of {', '.join(MESH_SUFFIXES)} (.gz)")
-    try:
-        import trimesh
-    except ImportError:
-        raise ImportError(
-            "reading mesh files needs trimesh, which is not installed: pip install 'graphrf[mesh]'"
-        ) from None
+    trimesh = lazy.need("trimesh", "reading mesh files")
     # Textures and materials are left alone: they would be looked for in other files.
     options: dict[str, Any] = {"process": False}
     options |= {"skip_materials": True} if kind in (".ply", ".obj") else {}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphrf._base import lazy
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -25,10 +27,7 @@ GRID = "#ececec"
 
 def require_matplotlib() -> None:
     """Raise `ImportError` with the way out if figures cannot be drawn."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise ImportError("figures need matplotlib, which is not installed: pip install 'graphrf[plot]'") from None
+    lazy.need("matplotlib.figure", "a figure")
 
 
 def style() -> AbstractContextManager[None]:

@@ -14,13 +14,12 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("missing", "name"),
-    [("sklearn", "FourierFeatures"), ("torch", "PerformerAttention")],
-    ids=["sklearn", "torch"],
+    [("sklearn", "FourierFeatures"), ("sklearn", "KernelRegressionClassifier"), ("torch", "PerformerAttention")],
 )
 def test_a_missing_library_is_named_with_the_extra(missing, name):
     done = run(f"import sys; sys.modules[{missing!r}] = None\nfrom graphrf import euclidean\neuclidean.{name}")
     assert done.returncode == 1
-    assert f"ImportError: this needs {missing}" in done.stderr
+    assert f"ImportError: {name} needs {missing}" in done.stderr
     assert "pip install 'graphrf[euclidean]'" in done.stderr
 
 

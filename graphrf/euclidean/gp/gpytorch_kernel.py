@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import gpytorch
 import numpy as np
 import torch
+from gpytorch.constraints import Interval
+from gpytorch.models.exact_prediction_strategies import DefaultPredictionStrategy, LinearPredictionStrategy
+from gpytorch.priors import Prior
+from linear_operator.operators import (
+    LinearOperator,
+    LowRankRootLinearOperator,
+    MatmulLinearOperator,
+    RootLinearOperator,
+)
 from torch import Tensor
 
 from graphrf._base import checks
@@ -13,22 +23,6 @@ from graphrf.euclidean.frequencies.draw import draw_frequencies
 from graphrf.euclidean.frequencies.norms import NormCoupling
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
 from graphrf.euclidean.paired import paired
-
-try:
-    import gpytorch
-    from gpytorch.constraints import Interval
-    from gpytorch.models.exact_prediction_strategies import DefaultPredictionStrategy, LinearPredictionStrategy
-    from gpytorch.priors import Prior
-    from linear_operator.operators import (
-        LinearOperator,
-        LowRankRootLinearOperator,
-        MatmulLinearOperator,
-        RootLinearOperator,
-    )
-except ImportError as _error:
-    raise ImportError(
-        "RandomFeatureKernel needs gpytorch, which is not installed: pip install 'graphrf[gp]'"
-    ) from _error
 
 
 class RandomFeatureKernel(gpytorch.kernels.Kernel):

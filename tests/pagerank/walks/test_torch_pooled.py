@@ -235,6 +235,6 @@ def test_pools_on_another_device_give_the_same_scores_and_only_counts_come_back(
 def test_a_missing_torch_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     for options in ({"engine": "torch"}, {"device": "cuda"}):
-        with pytest.raises(ImportError, match=r"needs torch: pip install 'graphrf\[gp\]'"):
+        with pytest.raises(ImportError, match=r"needs torch, which is not installed: pip install 'graphrf\[gp\]'"):
             pagerank(lopsided_graph(), **options)
     assert pagerank(lopsided_graph(), seed=0).scores.shape == (9,)

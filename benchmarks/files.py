@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from _machine import header, timed
 
 import graphrf as grf
+from graphrf.features.files import named_arrays
 from graphrf.graph import matrix_files
 
 
@@ -30,7 +31,7 @@ def main() -> None:
     matrix = sp.coo_array((rng.random(entries), tuple(ends[::-1])), shape=(n_nodes, n_nodes)).tocsr()
     graph = grf.from_edges(*ends, n_nodes=n_nodes)
     features = grf.sample_features(graph, grf.RandomWalks(16), seed=0)
-    arrays = {name: array for name, array in features._state().items() if isinstance(array, np.ndarray)}
+    arrays = named_arrays(features.frame, features.nodes, features.record)
     with tempfile.TemporaryDirectory() as folder:
         market, npz, ours, plain = (Path(folder) / name for name in ("m.mtx", "m.npz", "ours.npz", "plain.npz"))
         scipy.io.mmwrite(market, matrix, symmetry="general")

@@ -14,8 +14,10 @@ from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.sums import Node, Sums
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.features import Features
-from graphrf.features.files import OF_POWERS, RECORD
-from graphrf.features.folder import Rows, node_array, read_rows, write_rows
+from graphrf.features.folder import BlockNodes, node_array, read_rows, write_rows
+from graphrf.features.frame import Frame
+from graphrf.features.record import Record
+from graphrf.features.step_squares import step_squares
 from graphrf.sampling.block_sizes import block_rows
 from graphrf.sampling.contract import Prepared
 from graphrf.sampling.joined import Block, Joined
@@ -44,17 +46,16 @@ class RowBlock:
 
     Parameters
     ----------
-    frame : Parcel of Features
-        The features without rows: settings and degrees, which all blocks share.
+    frame : Parcel of Frame
+        What all blocks share: settings and degrees.
     nodes : ndarray of int64
-    arrays : dict
-        The record of the rows, as `Features` names its arrays.
+    record : Record
     """
 
-    def __init__(self, frame: Parcel, nodes: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
+    def __init__(self, frame: Parcel, nodes: np.ndarray, record: Record) -> None:
         self._frame = frame
         self.nodes = nodes
-        self.arrays = arrays
+        self.record = record
         self._factor: FeatureFactor | None = None
 
     @property
@@ -62,25 +63,26 @@ class RowBlock:
         """The factor of these rows, which keeps the values of the last modulation."""
         factor = self._factor
         if factor is None:
-            frame: Features = self._frame.content()
             # One thread: those of a group have a block each.
-            factor = frame._replaced(nodes=self.nodes, **self.arrays).factor(n_threads=1)
-            self._factor = factor
+            factor = self._factor = FeatureFactor(self.frame, self.nodes, self.record, n_threads=1)
         return factor
 
     @property
-    def features(self) -> Features:
-        """The features of these rows."""
-        return self.factor._features
+    def frame(self) -> Frame:
+        """What all blocks share."""
+        frame: Frame = self._frame.content()
+        return frame
+
+    def take(self, rows: np.ndarray) -> RowBlock:
+        """Some of the rows, given by number."""
+        return RowBlock(self._frame, self.nodes[rows], self.record.take(rows))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_factor": None}
 
     def __sizeof__(self) -> int:
         """Of the record, and of the values of one modulation, which products will add."""
-        record = sum(array.nbytes for array in self.arrays.values())
-        value: int = self._frame.content().dtype.itemsize
-        return record + self.nodes.nbytes + value * self.arrays["indices"].size
+        return self.record.nbytes + self.nodes.nbytes + self.frame.dtype.itemsize * self.record.n_entries
 
 
 # -- blocks ------------------------------------------------------------------------------------------
@@ -93,7 +95,7 @@ class File(NamedTuple):
     key: str
 
 
-def drawn(rows: Rows, file: File | None, *, drawing: Parcel, frame: Parcel) -> RowBlock:
+def drawn(rows: BlockNodes, file: File | None, *, drawing: Parcel, frame: Parcel) -> RowBlock:
     """A block of rows: read from its file if there is one already, else drawn and written there."""
     nodes = node_array(rows)
     if file is not None and os.path.exists(file.path):
@@ -108,46 +110,38 @@ def drawn(rows: Rows, file: File | None, *, drawing: Parcel, frame: Parcel) -> R
     for start in range(0, nodes.size, size):
         joined.append(prepared.sample(nodes[start : start + size]))
         drawing.release(allowed)
-    block = RowBlock(frame, nodes, joined.arrays())
+    block = RowBlock(frame, nodes, joined.record())
     if file is not None:
         write(block, file)
     return block
 
 
-def read(rows: Rows, file: File, *, frame: Parcel) -> RowBlock:
+def read(rows: BlockNodes, file: File, *, frame: Parcel) -> RowBlock:
     """A block of rows from its file."""
-    arrays = read_rows(file.path, frame.content()._state(), rows, file.key)
-    return RowBlock(frame, node_array(rows), arrays)
+    return RowBlock(frame, node_array(rows), read_rows(file.path, frame.content(), rows, file.key))
 
 
 def write(block: RowBlock, file: File) -> None:
     """Write a block to its file, whole or not at all."""
-    write_rows(file.path, block.arrays, file.key)
+    write_rows(file.path, block.record, file.key)
 
 
 def taken(block: RowBlock, rows: np.ndarray) -> RowBlock:
     """Some of the rows, given by number."""
-    features = block.features._take_rows(rows)
-    return RowBlock(block._frame, features.nodes, record(features))
+    return block.take(rows)
 
 
 def rows_of(block: RowBlock, rows: np.ndarray | None = None) -> tuple[np.ndarray, Block]:
     """The nodes and the record of some rows, given by number, or of all."""
-    features = block.features if rows is None else block.features._take_rows(rows)
-    arrays = record(features)
+    some = block if rows is None else block.take(rows)
+    arrays = some.record.arrays()
     sizes = np.diff(arrays.pop("indptr")), np.diff(arrays.pop("visit_ptr"))
-    return features.nodes, Block(*sizes, **arrays)
-
-
-def record(features: Features) -> dict[str, np.ndarray]:
-    """The arrays of the features' record."""
-    state = features._state()
-    return {name: state[name] for name in (*RECORD, *OF_POWERS) if state[name] is not None}
+    return some.nodes, Block(*sizes, **arrays)
 
 
 def facts(block: RowBlock) -> Facts:
     """The sizes of a block."""
-    features = block.features
+    features = Features(block.frame, block.nodes, block.record)
     return Facts(features.nnz, features.n_steps, features.nbytes)
 
 
@@ -215,6 +209,4 @@ def values(block: RowBlock, f: np.ndarray) -> sp.csr_array:
 
 def step_products(block: RowBlock) -> np.ndarray:
     """<P_k, P_l>, the block's part of it."""
-    from graphrf.features.step_squares import step_squares
-
-    return step_squares(block.features) * block.nodes.size
+    return step_squares(block.frame, block.nodes, block.record) * block.nodes.size

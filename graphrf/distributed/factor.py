@@ -15,6 +15,7 @@ from graphrf.distributed.placement import Blocks, MadeBlocks
 from graphrf.distributed.sums import summed
 from graphrf.features.factor import FeatureFactor, checked_columns
 from graphrf.features.features import Features
+from graphrf.features.frame import Frame
 from graphrf.sampling.joined import Block, Joined
 
 # Bytes of N x p numbers that pass at once; every block makes as many of F^T y.
@@ -31,8 +32,7 @@ class DistributedFactor:
 
     Parameters
     ----------
-    frame : Features
-        Settings of all rows.
+    frame : Frame
     held : Blocks
     sizes : ndarray of int64
         Rows of each block.
@@ -54,7 +54,7 @@ class DistributedFactor:
     device = "cpu"
 
     def __init__(
-        self, frame: Features, held: Blocks, sizes: np.ndarray, row_bytes: float, order: np.ndarray | None = None
+        self, frame: Frame, held: Blocks, sizes: np.ndarray, row_bytes: float, order: np.ndarray | None = None
     ) -> None:
         self._frame = frame
         self._held = held
@@ -148,26 +148,29 @@ class DistributedFactor:
 
     def gather(self) -> Features:
         """The features of all rows, here."""
-        features = self._joined(self._held.gathered(blocks.rows_of))
-        return features if self._order is None else features._take_rows(np.argsort(self._order))
+        order = np.arange(self.shape[0]) if self._order is None else self._order
+        return self._joined(self._held.gathered(blocks.rows_of), order)
 
     # -- inside ------------------------------------------------------------------------------------
 
     def _fetched(self, rows: np.ndarray) -> Features:
         """The features of some rows, here."""
         used, numbers, order = self._members(rows)
-        features = self._joined(self._held.some(used).gathered(blocks.rows_of, numbers))
-        return features if np.array_equal(order, np.arange(order.size)) else features._take_rows(np.argsort(order))
+        return self._joined(self._held.some(used).gathered(blocks.rows_of, numbers), order)
 
-    def _joined(self, found: list[tuple[np.ndarray, Block]]) -> Features:
-        """Features of the records of blocks, one after another."""
+    def _joined(self, found: list[tuple[np.ndarray, Block]], order: np.ndarray) -> Features:
+        """Features of the records of blocks, of which row i stands at place `order[i]`."""
         sizes = [(block.n_rows, block.indices.size, block.steps.size) for _, block in found]
         n_rows, entries, visits = (sum(size) for size in zip(*sizes, strict=True)) if sizes else (0, 0, 0)
-        joined = Joined(n_rows, self.shape[1], (entries, visits), self._frame._counts.dtype)
+        joined = Joined(n_rows, self.shape[1], (entries, visits), self._frame.counts_dtype)
         for _, block in found:
             joined.append(block)
         nodes = np.concatenate([nodes for nodes, _ in found]) if found else np.zeros(0, np.int64)
-        return self._frame._replaced(nodes=nodes, **joined.arrays())
+        record = joined.record()
+        if not np.array_equal(order, np.arange(order.size)):
+            at = np.argsort(order)
+            nodes, record = nodes[at], record.take(at)
+        return Features(self._frame, nodes, record)
 
     def _members(self, rows: np.ndarray) -> tuple[list[int], list[np.ndarray], np.ndarray]:
         """The blocks that hold some rows, the rows' numbers in each, and where each of these stands in `rows`."""

@@ -17,16 +17,15 @@ from graphrf._base.cached import cached_property
 from graphrf._base.memory import available_memory, limit_words
 from graphrf.distributed import blocks
 from graphrf.distributed.blocks import Facts, File
-from graphrf.distributed.client import arrays_folder, require_client, workers
+from graphrf.distributed.client import arrays_folder, require_client, seen_by_all, workers
 from graphrf.distributed.factor import DistributedFactor
-from graphrf.distributed.files import begin
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import Blocks, MadeBlocks
 from graphrf.features import bounds
-from graphrf.features.bounds import FeatureKernel
 from graphrf.features.factor import checked_columns
 from graphrf.features.features import Features
-from graphrf.features.folder import BlockFolder, Rows
+from graphrf.features.folder import BlockNodes, FeatureFolder
+from graphrf.features.frame import FeatureKernel, Frame
 
 
 class WorkerMemory(NamedTuple):
@@ -76,13 +75,13 @@ class DistributedFeatures:
 
     def __init__(
         self,
-        frame: Features,
+        frame: Frame,
         nodes: np.ndarray | None,
-        parts: Sequence[Rows],
+        parts: Sequence[BlockNodes],
         held: Blocks,
         identity: Callable[[], Mapping[str, str]],
     ) -> None:
-        self._frame = frame
+        self.frame = frame
         self._chosen = nodes
         self._sizes = np.array([len(part) for part in parts])
         self._held = held
@@ -93,37 +92,37 @@ class DistributedFeatures:
     @property
     def n_nodes(self) -> int:
         """Number of nodes of the graph."""
-        return self._frame.n_nodes
+        return self.frame.n_nodes
 
     @property
     def n_walks(self) -> int:
         """Walks from each node; 1 for powers."""
-        return self._frame.n_walks
+        return self.frame.n_walks
 
     @property
     def seed(self) -> int:
         """What the samples were drawn with."""
-        return self._frame.seed
+        return self.frame.seed
 
     @property
     def laplacian(self) -> str:
         """Whose walk matrix was used."""
-        return self._frame.laplacian
+        return self.frame.laplacian
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of matrices and products."""
-        return self._frame.dtype
+        return self.frame.dtype
 
     @property
     def description(self) -> dict[str, Any]:
         """The sampler's settings."""
-        return self._frame.description
+        return self.frame.description
 
     @property
     def max_length(self) -> int:
         """The longest step."""
-        return self._frame.max_length
+        return self.frame.max_length
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -162,7 +161,7 @@ class DistributedFeatures:
         return self._held.gathered(blocks.facts)
 
     def __repr__(self) -> str:
-        how = f"powers up to {self.max_length}" if self._frame._of_powers else f"{self.n_walks} walks a node"
+        how = f"powers up to {self.max_length}" if self.frame.of_powers else f"{self.n_walks} walks a node"
         return f"DistributedFeatures({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.n_blocks} blocks)"
 
     def _repr_html_(self) -> str:
@@ -171,8 +170,8 @@ class DistributedFeatures:
         rows = [
             ("nodes", f"{self.shape[0]:,} of {self.n_nodes:,}"),
             ("blocks", self.n_blocks),
-            *self._frame._settings_shown(),
-            ("multiply-adds" if self._frame._of_powers else "steps", self.n_steps if known else None),
+            *self.frame.settings_shown(),
+            ("multiply-adds" if self.frame.of_powers else "steps", self.n_steps if known else None),
             ("non-zeros", self.nnz if known else None),
             ("memory on all workers", html.memory(self.nbytes) if known else None),
         ]
@@ -238,7 +237,7 @@ class DistributedFeatures:
         HeavyTailWarning, TruncationWarning
             As `graphrf.Features.matrix`, but that what `CutPowers` drop is not looked at.
         """
-        f = bounds.served_modulation(self._frame, kernel)
+        f = bounds.checked_modulation(self.frame, kernel)
         wide = self.nnz >= 2**31
         self._check_fits("the matrix", 2 * self.nnz * (self.dtype.itemsize + (8 if wide else 4)), memory_limit)
         parts = self._held.gathered(blocks.values, f=f)
@@ -281,13 +280,13 @@ class DistributedFeatures:
         -----
         See `DistributedFactor` for cost and traffic.
         """
-        f = bounds.served_modulation(self._frame, kernel)
+        f = bounds.checked_modulation(self.frame, kernel)
         checked_columns("v", v, self.shape[0], self.dtype)
         return self.factor().gram_apply(f, v)
 
     def factor(self, *, n_threads: int | None = None) -> DistributedFactor:
         """The `Factor` of these features, for inference; `n_threads` is of no account: Dask's threads work."""
-        return DistributedFactor(self._frame, self._held, self._sizes, self.nbytes / max(self.shape[0], 1))
+        return DistributedFactor(self.frame, self._held, self._sizes, self.nbytes / max(self.shape[0], 1))
 
     def step_squares(self) -> np.ndarray:
         """<P_k, P_l> / n for all steps, shape (L + 1, L + 1): what the mean prior variance is made of."""
@@ -306,9 +305,9 @@ class DistributedFeatures:
         ValueError
             If the folder holds other features or files, or is not seen by all workers.
         """
-        folder = BlockFolder(path)
+        folder = FeatureFolder(path)
         rows = int(self._sizes[0])
-        known, key = begin(self._held.client, folder, self._frame, self._chosen, rows, self._identity())
+        known, key = begin_folder(self._held.client, folder, self.frame, self._chosen, rows, self._identity())
         if known != rows:
             raise ValueError(
                 f"`path` must be a new folder, or one whose blocks have {rows} rows as these, got "
@@ -371,9 +370,8 @@ def load_features(
     """
     client = require_client(client)
     checks.flag("progress", progress)
-    folder = BlockFolder(path)
-    state, nodes, rows, key = folder.frame()
-    frame = Features(**state)
+    folder = FeatureFolder(path)
+    frame, nodes, rows, key = folder.frame()
     parts = folder.whole(nodes, frame.n_nodes if nodes is None else int(nodes.size), rows)
     mapped = arrays_folder(client, shared_folder)
     files = [File(folder.file(number), key) for number in range(len(parts))]
@@ -381,6 +379,23 @@ def load_features(
     identity = folder.identity()
     held.wait([len(part) for part in parts], progress=progress, what="features", unit="nodes")
     return DistributedFeatures(frame, nodes, parts, held, lambda: identity)
+
+
+def begin_folder(
+    client: Client,
+    folder: FeatureFolder,
+    frame: Frame,
+    nodes: np.ndarray | None,
+    rows: int,
+    identity: Mapping[str, str],
+) -> tuple[int, str]:
+    """`FeatureFolder.begin`; ValueError, too, if not all workers see the folder."""
+    folder.make()
+    if not seen_by_all(client, folder.path):
+        raise ValueError(
+            f"`path` must be a folder that this process can write to and all workers see, got {str(folder.path)!r}"
+        )
+    return folder.begin(frame, nodes, rows, identity)
 
 
 def _process_memory() -> tuple[int, int]:

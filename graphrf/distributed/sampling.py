@@ -13,16 +13,22 @@ from graphrf._base import checks
 from graphrf._base.memory import limit_words
 from graphrf.distributed.blocks import Drawing, File, drawn
 from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
-from graphrf.distributed.features import DistributedFeatures
-from graphrf.distributed.files import begin
+from graphrf.distributed.features import DistributedFeatures, begin_folder
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import MadeBlocks
-from graphrf.features.folder import BlockFolder, cut, identity_of, no_rows
+from graphrf.features.folder import FeatureFolder, cut, identity_of
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.sampling.block_sizes import block_rows, file_rows
 from graphrf.sampling.contract import Prepared, Sampler
 from graphrf.sampling.powers.powers import CompressedPowers
-from graphrf.sampling.sample import checked_dtype, expected_bytes, expected_size, few_features, require_sampler
+from graphrf.sampling.sample import (
+    checked_dtype,
+    expected_bytes,
+    expected_size,
+    few_rows,
+    frame_of,
+    require_sampler,
+)
 
 # Dask begins to write to disk at this share of a worker's memory.
 _FILLED = 0.6
@@ -137,7 +143,7 @@ def sample_features(
         block_size = checks.integer("block_size", block_size, low=1)
     if memory_limit is not None:
         memory_limit = checks.integer("memory_limit", memory_limit, low=1)
-    folder = None if path is None else BlockFolder(path)
+    folder = None if path is None else FeatureFolder(path)
     seed = folder.seed() if seed is None and folder is not None and folder.is_known else checks.seed(seed)
     mapped = arrays_folder(client, shared_folder)
 
@@ -145,15 +151,15 @@ def sample_features(
     nbytes = _record_bytes(prepared, sources)
     _check_memory(prepared, sources.size, nbytes, memory_limit, workers(client))
     rows = min(block_size or file_rows(sources.size, nbytes, graph.n_nodes), sources.size)
-    pilot = few_features(prepared, sources, graph.n_nodes, seed, plain)
-    frame = pilot._replaced(**no_rows(pilot._of_powers))
+    frame = frame_of(prepared, graph.n_nodes, seed, plain)
+    pilot = few_rows(prepared, sources, graph.n_nodes)
 
     def identity() -> dict[str, str]:
-        return identity_of(graph._digest, chosen, pilot._state())
+        return identity_of(graph._digest, chosen, frame, pilot)
 
     key = ""
     if folder is not None:
-        rows, key = begin(client, folder, frame, chosen, rows, identity())
+        rows, key = begin_folder(client, folder, frame, chosen, rows, identity())
     numbers = range(-(-sources.size // rows))
     files = [None if folder is None else File(folder.file(number), key) for number in numbers]
     parts = cut(chosen, sources.size, rows)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from graphrf._base import checks
 from graphrf._base.warn import warn
-
-if TYPE_CHECKING:
-    from graphrf.features.features import Features
+from graphrf.features.frame import FeatureKernel, Frame
+from graphrf.features.matrix import feature_matrix
+from graphrf.features.record import Record
 
 # Features of a kernel are warned about when their bound on the variance is this many times that without
 # termination; 5 separates harmless laws (below 2 in practice) from those that ruin a Gaussian process (9, 1e4).
@@ -20,12 +19,6 @@ _MUCH = 0.1
 # What rounding may do, as a share of sum_k |f_k| or of the mass of a row or column. A float32 is off by 2^-24:
 # the record, the matrix that masses are read from, and the matrix that is used. The rest is for float64.
 _ROUNDING = 2.0**-21
-
-
-# sum_k |f_k| up to here, and down to its inverse, has a square that float32 holds.
-_LARGEST_SINGLE = 1e17
-
-
 # How to see the error of features whose bound is loose.
 _MEASURE = (
     "to measure it, compare features.gram(kernel, rows=r, cols=r) with graphrf.kernel_block(graph, kernel, "
@@ -41,49 +34,34 @@ class TruncationWarning(UserWarning):
     """Walks or powers end before the kernel's series, or rows are cut: a bias of a stated size."""
 
 
-class FeatureKernel(Protocol):
-    """What features need of a kernel (`graphrf.kernels.Kernel`)."""
+class CutRows(NamedTuple):
+    """Rows of which a part was cut: the nodes that they belong to, and their record on the host."""
+
+    nodes: np.ndarray
+    record: Record
 
     @property
-    def laplacian(self) -> str: ...
-    def modulation(self, n: int, scale: float | None = None) -> np.ndarray: ...
-    def modulation_tail(self, length: int, scale: float | None = None) -> float: ...
+    def dropped(self) -> np.ndarray:
+        """The norms of what was cut from each row, shape (n, L + 1)."""
+        assert self.record.dropped is not None
+        return self.record.dropped
 
 
-def modulation(features: Features, kernel: FeatureKernel) -> np.ndarray:
-    """f_0 .. f_L of a kernel, L the features' largest length; TypeError or ValueError if it is not theirs."""
-    for needed in ("laplacian", "modulation", "modulation_tail"):
-        if not hasattr(kernel, needed):
-            raise checks.not_a_kernel(kernel)
-    if kernel.laplacian != features.laplacian:
-        raise ValueError(
-            f"`kernel` must be of the {features.laplacian} Laplacian, whose "
-            f"{'powers' if features._of_powers else 'walks'} these are, got one of the {kernel.laplacian} "
-            f"Laplacian; sample with laplacian={kernel.laplacian!r}"
-        )
-    if features.dtype == np.float32:
-        total = kernel.modulation_tail(-1, scale=features._scale)
-        if total and not 1 / _LARGEST_SINGLE < total < _LARGEST_SINGLE:
-            raise ValueError(
-                f"entries of the Gram matrix of {kernel!r}, up to {total**2:.2g}, leave float32: sample with "
-                "dtype=numpy.float64"
-            )
-    return kernel.modulation(features.max_length + 1, scale=features._scale)
-
-
-def served_modulation(features: Features, kernel: FeatureKernel) -> np.ndarray:
-    """The same, with warnings where features and kernel do not suit each other."""
-    f = modulation(features, kernel)
-    for warning in complaints(features, kernel, f):
+def checked_modulation(frame: Frame, kernel: FeatureKernel, cut: CutRows | None = None) -> np.ndarray:
+    """`Frame.modulation`, with warnings where features and kernel do not suit each other."""
+    f = frame.modulation(kernel)
+    for warning in suitability_warnings(frame, kernel, f, cut):
         warn(warning)
     return f
 
 
-def complaints(features: Features, kernel: FeatureKernel, f: np.ndarray) -> list[UserWarning]:
-    """The warnings of `served_modulation`; f is the modulation."""
+def suitability_warnings(
+    frame: Frame, kernel: FeatureKernel, f: np.ndarray, cut: CutRows | None = None
+) -> list[UserWarning]:
+    """The warnings of `checked_modulation`; f is the modulation. What was cut counts if it is given."""
     found: list[UserWarning] = []
     plain = float(np.sum(f * f))
-    heavy = float(np.sum(f * f / features._survival))
+    heavy = float(np.sum(f * f / frame.survival))
     if heavy > HEAVY * plain:
         found.append(
             HeavyTailWarning(
@@ -93,20 +71,20 @@ def complaints(features: Features, kernel: FeatureKernel, f: np.ndarray) -> list
                 "GraphGPRegressor)"
             )
         )
-    if not features._complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
-        size = kernel.modulation_tail(-1, scale=features._scale) ** 2
-        error = truncation_error(features, kernel)
+    if not frame.complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
+        size = kernel.modulation_tail(-1, scale=frame.scale) ** 2
+        error = truncation_error(frame, kernel, cut)
         if error > _MUCH * size:
-            found.append(TruncationWarning(_words(features, kernel, error, size)))
+            found.append(TruncationWarning(_words(frame, kernel, error, size, is_cut=cut is not None)))
     return found
 
 
-def _words(features: Features, kernel: FeatureKernel, error: float, size: float) -> str:
-    length = features.max_length
-    what = f"powers up to {length}" if features._of_powers else f"walks of {length} steps"
+def _words(frame: Frame, kernel: FeatureKernel, error: float, size: float, *, is_cut: bool) -> str:
+    length = frame.max_length
+    what = f"powers up to {length}" if frame.of_powers else f"walks of {length} steps"
     way_out = "raise `max_length` (kernel.truncation_length(tol) gives a sufficient one)"
     off = f"off by up to {error:.3g} in operator norm, K's own being at most {size:.3g}"
-    if features._dropped is None:
+    if not is_cut:
         return f"{what} cut the series of {kernel!r}: the Gram matrix is {off}; {way_out}"
     return (
         f"a guaranteed bound, mostly well above the error: {what} and rows cut to a budget cut the series of "
@@ -115,28 +93,28 @@ def _words(features: Features, kernel: FeatureKernel, error: float, size: float)
     )
 
 
-def truncation_error(features: Features, kernel: FeatureKernel) -> float:
+def tail_error(total: float, tail: float) -> float:
+    """The bound tail (2 A - tail) on the error of K of a series sum_k |f_k| = A without a tail; operator norm."""
+    return tail * (2 * total - tail)
+
+
+def truncation_error(frame: Frame, kernel: FeatureKernel, cut: CutRows | None = None) -> float:
     """See `Features.truncation_error`."""
-    f = np.abs(modulation(features, kernel))
-    tail = kernel.modulation_tail(features.max_length, scale=features._scale)
-    total = kernel.modulation_tail(-1, scale=features._scale)
-    return float(tail * (2 * total - tail) + 2 * float(f.sum()) * _cut_norm(features, f))
+    f = np.abs(frame.modulation(kernel))
+    tail = kernel.modulation_tail(frame.max_length, scale=frame.scale)
+    total = kernel.modulation_tail(-1, scale=frame.scale)
+    lost = 0.0 if cut is None else _cut_norm(frame, cut, f)
+    return float(tail_error(total, tail) + 2 * float(f.sum()) * lost)
 
 
-def row_errors(features: Features, kernel: FeatureKernel) -> np.ndarray:
+def row_errors(frame: Frame, kernel: FeatureKernel, n_rows: int, cut: CutRows | None) -> np.ndarray:
     """See `Features.row_errors`."""
-    lost = _cut_row_norms(features, np.abs(modulation(features, kernel)))
-    return lost + kernel.modulation_tail(features.max_length, scale=features._scale)
+    f = np.abs(frame.modulation(kernel))
+    lost = np.zeros(n_rows) if cut is None else np.asarray(cut.dropped @ f)
+    return lost + kernel.modulation_tail(frame.max_length, scale=frame.scale)
 
 
-def _cut_row_norms(features: Features, f: np.ndarray) -> np.ndarray:
-    """Bounds on the Euclidean norms of what was cut from each row, f >= 0."""
-    if features._dropped is None:
-        return np.zeros(features.nodes.size)
-    return np.asarray(features._dropped @ f)
-
-
-def _cut_norm(features: Features, f: np.ndarray) -> float:
+def _cut_norm(frame: Frame, cut: CutRows, f: np.ndarray) -> float:
     """A bound on the operator norm of what was cut from the rows, f >= 0; rounding to float32 is included.
 
     The smaller of the Frobenius norm and Schur's test: |D|_2^2 <= max_i (D p)_i / p_i max_v (D^T p)_v / p_v for
@@ -144,15 +122,13 @@ def _cut_norm(features: Features, f: np.ndarray) -> float:
     p = sqrt(d) (combinatorial: 1), so that W p = p: every row and column of sum_k f_k W^k has the mass sum_k f_k.
     Rows that are not there would only add to a column's mass.
     """
-    if features._dropped is None:
-        return 0.0
-    distinct, first = np.unique(features.nodes, return_index=True)
-    if distinct.size < features.nodes.size:
-        features = features._take_rows(first)
-    frobenius = float(np.linalg.norm(_cut_row_norms(features, f)))
-    p = features._degree_roots() if features._degrees is not None else np.ones(features.n_nodes)
-    own = p[features.nodes]
-    kept = features.matrix_from_modulation(f)
+    distinct, first = np.unique(cut.nodes, return_index=True)
+    if distinct.size < cut.nodes.size:
+        cut = CutRows(distinct, cut.record.take(first))
+    frobenius = float(np.linalg.norm(cut.dropped @ f))
+    p = frame.degree_roots() if frame.degrees is not None else np.ones(frame.n_nodes)
+    own = p[cut.nodes]
+    kept = feature_matrix(frame, cut.nodes, cut.record, f)
     total = float(f.sum())
     by_row, by_column = (
         max(total - (1 - _ROUNDING) * float(mass.min()), 0.0) for mass in (kept @ p / own, kept.T @ own / p)

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphrf.features.record import Record
+
 # Visits worked on at once: 128 MB for one float64 of each.
 VISITS_AT_ONCE = 2**24
 # Entries that their pointer counts in int32, at most.
@@ -26,7 +28,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DeviceRecord:
-    """Rows of entries (nodes reached), and entries of visits (steps at which they were), on one device.
+    """A `graphrf.features.record.Record` in tensors of one device.
 
     Torch computes little with uint16: such values are kept as the same 16 bits in int16 (`unsigned16` reads them).
 
@@ -67,13 +69,19 @@ class DeviceRecord:
         return self.indptr.numel() - 1
 
     @property
+    def n_entries(self) -> int:
+        """Number of entries of all rows."""
+        return self.indices.numel()
+
+    @property
     def nbytes(self) -> int:
         """Memory of the tensors in bytes."""
-        return sum(tensor.nbytes for tensor in self.tensors().values() if tensor is not None)
+        return sum(tensor.nbytes for tensor in self.tensors().values())
 
-    def tensors(self) -> dict[str, Tensor | None]:
-        """The tensors by name."""
-        return {part.name: getattr(self, part.name) for part in fields(self) if part.init}
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors that are there, by name."""
+        named = {part.name: getattr(self, part.name) for part in fields(self) if part.init}
+        return {name: tensor for name, tensor in named.items() if tensor is not None}
 
     def total_count(self) -> int:
         """The sum of the counts of walks."""
@@ -84,8 +92,11 @@ class DeviceRecord:
         """The record on another device, or itself."""
         if device == self.device:
             return self
-        moved = {name: None if part is None else part.to(device) for name, part in self.tensors().items()}
-        return DeviceRecord(**moved)  # type: ignore[arg-type]
+        return DeviceRecord(**{name: tensor.to(device) for name, tensor in self.tensors().items()})
+
+    def to_host(self) -> Record:
+        """The record as arrays; a copy unless it is on the CPU."""
+        return Record(**{name: host_array(tensor) for name, tensor in self.tensors().items()})
 
     def parts(self, visits_at_once: int) -> list[Part]:
         """The rows in runs of about so many visits; of one row more, if it has them.
@@ -117,8 +128,11 @@ class DeviceRecord:
         counts = self.counts[part.visits]
         return (counts if counts.is_floating_point() else unsigned16(counts)).double()
 
-    def take(self, rows: Tensor) -> DeviceRecord:
-        """Some of the rows, int64 on the device, in the order given; waits for the sizes of the result."""
+    def take(self, rows: Tensor | np.ndarray) -> DeviceRecord:
+        """Some of the rows, by numbers >= 0, in the order given; waits for the sizes of the result."""
+        if not isinstance(rows, Tensor):
+            rows = torch.from_numpy(np.array(rows, dtype=np.int64))
+        rows = rows.to(self.device)
         indptr, visit_ptr = _joined(self.indptr, rows), _joined(self.visit_ptr, rows)
         n_entries, n_visits = torch.stack([indptr[-1], visit_ptr[-1]]).tolist()
         # repeated rows may have more entries than the type of the whole record can count
@@ -144,11 +158,9 @@ class DeviceRecord:
         return taken
 
 
-def device_record(arrays: dict[str, Any], device: torch.device) -> DeviceRecord:
-    """Arrays of the host's record, by name, as tensors on a device; on the CPU they share their memory."""
-    return DeviceRecord(
-        **{name: None if array is None else shared(array).to(device) for name, array in arrays.items()}  # type: ignore[arg-type]
-    )
+def device_record(record: Record, device: torch.device) -> DeviceRecord:
+    """The host's record as tensors on a device; on the CPU they share its memory."""
+    return DeviceRecord(**{name: shared(array).to(device) for name, array in record.arrays().items()})
 
 
 class _Writable:

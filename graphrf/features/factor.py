@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,12 +13,12 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import ordered_map, thread_count
+from graphrf.features.frame import Frame
 from graphrf.features.loops import step_products
+from graphrf.features.matrix import feature_matrix
 from graphrf.features.panel_loops import add_panel, multiply_rows, scatter_rows
+from graphrf.features.record import Record
 from graphrf.features.rows import row_blocks
-
-if TYPE_CHECKING:
-    from graphrf.features.features import Features
 
 # Multiply-adds that a thread must have to be worth its start.
 _WORTH_THREAD = 25_000_000
@@ -63,32 +63,49 @@ class FeatureFactor:
     Cost: O(visits) for a new modulation, O(nnz) a column for `apply` and `apply_t`, O(nnz p + visits) for
     `grad_f`. Memory: the result; N x 8 numbers for a panel of columns where the reached nodes are scattered; and
     two panels a thread in `apply_t`, whose runs of rows are added up apart.
+
+    Parameters
+    ----------
+    frame : Frame
+    nodes : ndarray of int64, shape (n,)
+        The nodes that the rows belong to.
+    record : Record
+        Of these rows.
+    n_threads : int, optional
+        Default: the cores at hand.
     """
 
     device = "cpu"
 
-    def __init__(self, features: Features, *, n_threads: int | None = None) -> None:
-        self._features = features
+    def __init__(self, frame: Frame, nodes: np.ndarray, record: Record, *, n_threads: int | None = None) -> None:
+        nodes.setflags(write=False)  # loops are compiled for read-only arrays alone
+        self._frame = frame
+        self._nodes = nodes
+        self._record = record
         self._n_threads = n_threads
         self._last: tuple[np.ndarray, sp.csr_array] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_features": self._features, "_n_threads": self._n_threads, "_last": None}
+        return {**vars(self), "_last": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._nodes.setflags(write=False)  # pickle forgets it
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, N)."""
-        return self._features.shape
+        return self._nodes.size, self._frame.n_nodes
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the features."""
-        return self._features.dtype
+        return self._frame.dtype
 
     @property
     def max_length(self) -> int:
         """The longest step."""
-        return self._features.max_length
+        return self._frame.max_length
 
     def __repr__(self) -> str:
         return f"FeatureFactor({self.shape[0]} x {self.shape[1]}, {self.dtype}, max_length={self.max_length})"
@@ -98,7 +115,8 @@ class FeatureFactor:
         f = np.asarray(f, dtype=np.float64)
         last = self._last  # read once and replaced whole: another thread may be doing the same
         if last is None or not np.array_equal(last[0], f):
-            last = f.copy(), self._features.matrix_from_modulation(f, n_threads=self._n_threads)
+            matrix = feature_matrix(self._frame, self._nodes, self._record, f, n_threads=self._n_threads)
+            last = f.copy(), matrix
             self._last = last
         return last[1]
 
@@ -161,25 +179,25 @@ class FeatureFactor:
 
     def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """<y, P_k x> for every k, shape (max_length + 1,), float64."""
-        features = self._features
+        frame, record = self._frame, self._record
         dtype = np.result_type(np.asarray(x).dtype, np.asarray(y).dtype)
         x = checked_columns("x", x, self.shape[1], dtype)
         y = checked_columns("y", y, self.shape[0], dtype)
         if x.shape[1] != y.shape[1]:
             raise ValueError(f"`y` must have as many columns as `x`, got {y.shape[1]} for {x.shape[1]}")
-        load = 1.0 / (features._survival * features.n_walks)
-        root = features._degree_roots()
+        load = 1.0 / frame.walkers
+        root = frame.degree_roots()
 
         def of_block(rows: tuple[int, int]) -> np.ndarray:
             return np.asarray(
                 step_products(
-                    *rows, features._indptr, features._indices, features._visit_ptr, features._visits_per_entry,
-                    features._steps, features._counts, features.nodes, root, x, y, load.size,
+                    *rows, record.indptr, record.indices, record.visit_ptr, record.visits_per_entry,
+                    record.steps, record.counts, self._nodes, root, x, y, load.size,
                 )
             )  # fmt: skip
 
         sums = np.zeros(load.size)
-        for part in ordered_map(of_block, row_blocks(features._indptr), thread_count(self._n_threads)):
+        for part in ordered_map(of_block, row_blocks(record.indptr), thread_count(self._n_threads)):
             sums += part
         return sums * load
 
@@ -189,16 +207,17 @@ class FeatureFactor:
 
     def take(self, rows: np.ndarray) -> FeatureFactor:
         """The factor of some of the rows."""
-        return FeatureFactor(self._features._take_rows(np.asarray(rows)), n_threads=self._n_threads)
+        rows = np.asarray(rows)
+        return FeatureFactor(self._frame, self._nodes[rows], self._record.take(rows), n_threads=self._n_threads)
 
     def _threads(self, n_columns: int) -> int:
         """How many threads a product is worth."""
-        return max(1, min(thread_count(self._n_threads), self._features.nnz * n_columns // _WORTH_THREAD))
+        return max(1, min(thread_count(self._n_threads), self._record.n_entries * n_columns // _WORTH_THREAD))
 
     @cached_property
     def _spans(self) -> list[_Run]:
         """Runs of rows with about as many entries each, and the columns of the matrix that they reach."""
-        indptr, indices = self._features._indptr, self._features._indices
+        indptr, indices = self._record.indptr, self._record.indices
         runs = []
         for first, last in _shares(indptr, _MOST_RUNS):
             reached = indices[indptr[first] : indptr[last]]
@@ -213,7 +232,7 @@ class FeatureFactor:
         They depend on the pattern of the matrix alone, as the bits of F^T y do.
         """
         runs = self._spans
-        while len(runs) > 1 and _reach(runs) * _ENTRIES_PER_NUMBER > self._features.nnz:
+        while len(runs) > 1 and _reach(runs) * _ENTRIES_PER_NUMBER > self._record.n_entries:
             runs = [one.joined(other) for one, other in zip(runs[::2], runs[1::2], strict=True)]
         return runs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,24 +13,21 @@ from graphrf._base import checks, html
 from graphrf._base.cached import cached_property
 from graphrf._base.devices import torch_device
 from graphrf._base.memory import require_memory
-from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features import bounds
-from graphrf.features.bounds import FeatureKernel
+from graphrf.features.bounds import CutRows
 from graphrf.features.factor import FeatureFactor
-from graphrf.features.files import ARRAYS, OF_POWERS, RECORD, SETTINGS, read_features, write_features
+from graphrf.features.files import read_features, write_features
 from graphrf.features.folder import read_folder
-from graphrf.features.loops import fill_values
-from graphrf.features.rows import dense_product, gathered, row_blocks, row_numbers
+from graphrf.features.frame import FeatureKernel, Frame
+from graphrf.features.matrix import feature_matrix
+from graphrf.features.record import Record
+from graphrf.features.rows import dense_product, row_numbers
 
 if TYPE_CHECKING:
     import torch
 
-    from graphrf.features.device_passes import DegreeRoots
     from graphrf.features.device_record import DeviceRecord
-
-# Samplers that draw nothing, by the name in a description: independent of any other features.
-_DETERMINISTIC = ("CutPowers", "ExactPowers")
-_STORED = (*RECORD, *OF_POWERS)
+    from graphrf.features.tensor import DeviceRows
 
 
 class Features:
@@ -81,110 +78,41 @@ class Features:
         What made these features (the sampler's settings), for the record.
     """
 
-    # Arrays of the record on the host; see `__getattr__`. Of powers: multiply-adds of each row, shape (n,), and of
-    # cut ones the norms of what was dropped of each x_k.
-    _indptr: np.ndarray
-    _indices: np.ndarray
-    _visit_ptr: np.ndarray
-    _visits_per_entry: np.ndarray
-    _steps: np.ndarray
-    _counts: np.ndarray
-    _work: np.ndarray | None
-    _dropped: np.ndarray | None
-
-    def __init__(
-        self,
-        *,
-        nodes: np.ndarray,
-        n_nodes: int,
-        indptr: np.ndarray | torch.Tensor,
-        indices: np.ndarray | torch.Tensor,
-        visit_ptr: np.ndarray | torch.Tensor,
-        visits_per_entry: np.ndarray | torch.Tensor,
-        steps: np.ndarray | torch.Tensor,
-        counts: np.ndarray | torch.Tensor,
-        survival: np.ndarray,
-        degrees: np.ndarray | None,
-        n_walks: int,
-        laplacian: str,
-        scale: float,
-        complete: bool,
-        seed: int,
-        dtype: np.dtype[Any],
-        description: Mapping[str, Any],
-        work: np.ndarray | torch.Tensor | None = None,
-        dropped: np.ndarray | torch.Tensor | None = None,
-    ) -> None:
+    def __init__(self, frame: Frame, nodes: np.ndarray, record: Record | DeviceRecord) -> None:
+        nodes.setflags(write=False)  # loops are compiled for read-only arrays alone
+        self.frame = frame
         self.nodes = nodes
-        self.n_nodes = n_nodes
-        self.n_walks = n_walks
-        self.laplacian = laplacian
-        self.seed = seed
-        self.dtype = dtype
-        self.description: dict[str, Any] = dict(description)
-        self._survival = survival
-        self._degrees = degrees
-        self._scale = scale
-        # Whether the law of lengths reaches every step that matters (no fixed end, as Truncated has).
-        self._complete = complete
-        record: dict[str, Any] = dict(
-            zip(_STORED, (indptr, indices, visit_ptr, visits_per_entry, steps, counts, work, dropped), strict=True)
-        )
-        self._on_device: DeviceRecord | None = None
-        if isinstance(indptr, np.ndarray):
-            self._hold(record)
-        else:
-            from graphrf.features.device_record import DeviceRecord
-
-            self._on_device = DeviceRecord(**record)
-        self._freeze()
-
-    def _hold(self, record: Mapping[str, np.ndarray | None]) -> None:
-        """Keep arrays of the record under their names."""
-        self.__dict__.update({f"_{name}": array for name, array in record.items()})
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> np.ndarray | None:
-            """An array of the record that lies on a device, copied to the host when it is first asked for."""
-            record = self.__dict__.get("_on_device")
-            if record is None or not name.startswith("_") or name[1:] not in _STORED:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            array = self._on_host(name[1:])
-            self._hold({name[1:]: array})
-            return array
-
-    def _on_host(self, name: str) -> np.ndarray | None:
-        """An array of the record; a copy that is not kept of what lies on a device and has not been fetched."""
-        held = vars(self)
-        if self._on_device is None or f"_{name}" in held:
-            array: np.ndarray | None = held[f"_{name}"]
-            return array
-        from graphrf.features.device_record import host_array
-
-        tensor = getattr(self._on_device, name)
-        return None if tensor is None else host_array(tensor)
-
-    def _freeze(self) -> None:
-        """Make the record read-only; loops are compiled for read-only arrays alone."""
-        for array in (self.nodes, *(self.__dict__.get(f"_{name}") for name in _STORED)):
-            if array is not None:
-                array.setflags(write=False)
+        self._record = record
 
     def __getstate__(self) -> dict[str, Any]:
-        return dict(vars(self if self._on_device is None else self.to("cpu")))
+        return {"frame": self.frame, "nodes": self.nodes, "record": self._fetched()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._on_device = None  # pickles from before there were devices do not say
-        self.__dict__.update(state)
-        self._freeze()  # pickle forgets it
+        Features.__init__(self, **(state if "frame" in state else _of_old_pickle(state)))
+
+    @cached_property
+    def record(self) -> Record:
+        """The record on the host; from a device it is copied when it is first asked for."""
+        return self._fetched()
+
+    def _fetched(self) -> Record:
+        """The record on the host; a copy that is not kept of what lies on a device and has not been fetched."""
+        if isinstance(self._record, Record):
+            return self._record
+        known: Record | None = vars(self).get("record")
+        return self._record.to_host() if known is None else known
 
     # -- devices ---------------------------------------------------------------------------------
 
     @property
     def device(self) -> str:
         """Where the record lies: "cpu", or a torch device such as "cuda:0"."""
-        return "cpu" if self._on_device is None else str(self._on_device.device)
+        return "cpu" if isinstance(self._record, Record) else str(self._record.device)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the record is of tensors, not of arrays."""
+        return not isinstance(self._record, Record)
 
     def to(self, device: str | torch.device) -> Features:
         """The same features with their record on a device; the features themselves if it lies there.
@@ -210,66 +138,88 @@ class Features:
         >>> features.to("cpu") is features  # to("cuda") copies them
         True
         """
-        if str(device) == "cpu" and self._on_device is None:
+        if str(device) == "cpu" and not self.on_device:
             return self
         place = torch_device(device, "Features.to")
-        if place.type != "cpu":
-            return self._with_tensors(place)
-        if self._on_device is None:
-            return self
-        return self._replaced(**{name: self._on_host(name) for name in _STORED})
+        if place.type == "cpu":
+            return Features(self.frame, self.nodes, self._fetched()) if self.on_device else self
+        moved = self._moved(place)
+        return self if moved is self._record else Features(self.frame, self.nodes, moved)
 
-    def _with_tensors(self, device: torch.device) -> Features:
-        """The same with tensors on a device, the host's CPU too, where they share the arrays' memory."""
-        if self._on_device is not None:
-            if self._on_device.device == device:
-                return self
-            return self._replaced(**self._on_device.to(device).tensors())
+    def _moved(self, device: torch.device) -> DeviceRecord:
+        """The record as tensors on a device, the host's CPU too, where they share the arrays' memory."""
+        if not isinstance(self._record, Record):
+            return self._record.to(device)
         from graphrf.features.device_record import device_record
 
-        arrays = {name: getattr(self, f"_{name}") for name in _STORED}
-        return self._replaced(**device_record(arrays, device).tensors())
+        return device_record(self._record, device)
+
+    def device_rows(self, device: torch.device) -> DeviceRows:
+        """The rows as tensors on a device; kept where the record lies there."""
+        moved = self._moved(device)
+        if moved is self._record:
+            return self._own_device_rows
+        from graphrf.features.tensor import device_rows
+
+        return device_rows(self.frame, self.nodes, moved)
 
     @cached_property
-    def _device_nodes(self) -> torch.Tensor:
-        """The nodes, int64, beside a record on a device."""
-        import torch
+    def _own_device_rows(self) -> DeviceRows:
+        """The rows on the device where the record lies."""
+        from graphrf.features.tensor import device_rows
 
-        return torch.from_numpy(np.array(self.nodes)).to(self.device)
-
-    @cached_property
-    def _device_roots(self) -> DegreeRoots | None:
-        """sqrt(d) of the rows' nodes and of all nodes, beside a record on a device; None where all loads are 1."""
-        from graphrf.features.tensor import degree_roots
-
-        return degree_roots(self, self._device_nodes)
+        assert not isinstance(self._record, Record)
+        return device_rows(self.frame, self.nodes, self._record)
 
     # -- sizes -----------------------------------------------------------------------------------
 
     @property
+    def n_nodes(self) -> int:
+        """Number of nodes of the graph."""
+        return self.frame.n_nodes
+
+    @property
+    def n_walks(self) -> int:
+        """Walks from each node; 1 for powers."""
+        return self.frame.n_walks
+
+    @property
+    def laplacian(self) -> str:
+        """Whose walk matrix was used."""
+        return self.frame.laplacian
+
+    @property
+    def seed(self) -> int:
+        """What the samples were drawn with."""
+        return self.frame.seed
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the feature matrices."""
+        return self.frame.dtype
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The sampler's settings."""
+        return self.frame.description
+
+    @property
     def nnz(self) -> int:
         """Number of (node, visited node) pairs."""
-        if self._on_device is not None:
-            return self._on_device.indices.numel()
-        return int(self._indices.size)
+        return self._record.n_entries
 
     @cached_property
     def n_steps(self) -> int:
         """Steps of these rows' walks, where every step and every start left one visit; multiply-adds of powers."""
-        record = self._on_device
-        work = self._work if record is None else record.work
+        work = self._record.work
         if work is not None:
             return int(work.sum())
-        total = int(self._counts.sum()) if record is None else record.total_count()
-        return total - self.n_walks * self.nodes.size
+        return self._record.total_count() - self.n_walks * self.nodes.size
 
     @property
     def nbytes(self) -> int:
         """Memory of the stored arrays in bytes (degrees, which belong to the graph, not counted)."""
-        if self._on_device is not None:
-            return self._on_device.nbytes + self.nodes.nbytes
-        arrays = (getattr(self, f"_{name}") for name in _STORED)
-        return int(sum(array.nbytes for array in arrays if array is not None) + self.nodes.nbytes)
+        return self._record.nbytes + self.nodes.nbytes
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -279,11 +229,11 @@ class Features:
     @property
     def max_length(self) -> int:
         """The longest step that the law of lengths allows, or the highest power."""
-        return int(self._survival.size - 1)
+        return self.frame.max_length
 
     def __repr__(self) -> str:
         how = f"{self.n_walks} walks a node, {self.n_steps} steps"
-        if self._of_powers:
+        if self.frame.of_powers:
             how = f"powers up to {self.max_length}, {self.n_steps} multiply-adds"
         return (
             f"Features({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.nnz} non-zeros, "
@@ -294,34 +244,13 @@ class Features:
         """A table for notebooks."""
         rows = [
             ("nodes", f"{self.shape[0]:,} of {self.n_nodes:,}"),
-            *self._settings_shown(),
-            ("multiply-adds" if self._of_powers else "steps", self.n_steps),
+            *self.frame.settings_shown(),
+            ("multiply-adds" if self.frame.of_powers else "steps", self.n_steps),
             ("non-zeros", self.nnz),
             ("memory", html.memory(self.nbytes)),
             ("device", self.device),
         ]
         return html.table("Features", rows)
-
-    def _settings_shown(self) -> list[tuple[str, Any]]:
-        """The rows of the table for notebooks that say how the features were drawn."""
-        settings = [f"{name} {value}" for name, value in self.description.items() if name != "sampler"]
-        return [
-            ("sampler", f"{self.description.get('sampler')}: {', '.join(settings)}"),
-            ("highest power" if self._of_powers else "longest step", self.max_length),
-            ("Laplacian", self.laplacian),
-            ("precision", str(self.dtype)),
-            ("seed", str(self.seed)),
-        ]
-
-    @property
-    def _of_powers(self) -> bool:
-        """Whether these are values of powers, not visits of walks."""
-        return (self._work if self._on_device is None else self._on_device.work) is not None
-
-    @property
-    def _is_random(self) -> bool:
-        """Whether the seed played a part."""
-        return self.description.get("sampler") not in _DETERMINISTIC
 
     # -- matrices --------------------------------------------------------------------------------
 
@@ -359,28 +288,15 @@ class Features:
         -----
         Cost: O(visits) time, nnz floats of memory; of cut powers once more for their bound.
         """
-        return self.matrix_from_modulation(bounds.served_modulation(self, kernel), n_threads=n_threads)
+        return self.matrix_from_modulation(self.checked_modulation(kernel), n_threads=n_threads)
 
     def matrix_from_modulation(self, modulation: np.ndarray, *, n_threads: int | None = None) -> sp.csr_array:
         """The feature matrix of a modulation given as a vector; what is missing at its end counts as zero."""
-        load = self._load(modulation)
-        root = self._degree_roots()
-        require_memory(
-            self.nnz * self.dtype.itemsize,
-            f"a feature matrix of {self.nnz} non-zeros",
-            'take some of the rows (Features.take), or sample with dtype="float32"',
-        )
-        data = np.empty(self.nnz, dtype=self.dtype)
+        return feature_matrix(self.frame, self.nodes, self.record, modulation, n_threads=n_threads)
 
-        def fill(rows: tuple[int, int]) -> None:
-            fill_values(
-                rows[0], rows[1], self._indptr, self._indices, self._visit_ptr, self._visits_per_entry,
-                self._steps, self._counts, load, self.nodes, root, data,
-            )  # fmt: skip
-
-        for _ in ordered_map(fill, row_blocks(self._indptr), thread_count(n_threads)):
-            pass
-        return sp.csr_array((data, self._indices, self._indptr), shape=self.shape)
+    def checked_modulation(self, kernel: FeatureKernel) -> np.ndarray:
+        """f_0 .. f_L of a kernel, L the largest length, with the errors and warnings of `matrix`."""
+        return bounds.checked_modulation(self.frame, kernel, self._cut)
 
     def torch(self, kernel: FeatureKernel, *, device: str | torch.device | None = None) -> torch.Tensor:
         """The feature matrix as a torch sparse CSR tensor on a device; needs the extra `gp`.
@@ -399,10 +315,12 @@ class Features:
         bound that decides on a warning needs the host's copy of the record.
         """
         place = torch_device(self.device if device is None else device, "Features.torch")
-        f = bounds.served_modulation(self, kernel)
-        from graphrf.features.tensor import feature_tensor
+        f = self.checked_modulation(kernel)
+        from graphrf.features.tensor import tensor_from_host, tensor_on_device
 
-        return feature_tensor(self, f, place)
+        if self.on_device:
+            return tensor_on_device(self.frame, self._own_device_rows, f, place)
+        return tensor_from_host(self.frame, self.nodes, self.record, f, place)
 
     def gram(
         self,
@@ -450,7 +368,7 @@ class Features:
         right_set = right_features
         if cols is not None:
             right_set = right_features._take_rows(row_numbers("cols", cols, right_features.nodes))
-        f = bounds.served_modulation(self, kernel)
+        f = self.checked_modulation(kernel)
         shape = left_set.nodes.size, right_set.nodes.size
         require_memory(
             shape[0] * shape[1] * self.dtype.itemsize,
@@ -460,7 +378,7 @@ class Features:
         left = left_set.matrix_from_modulation(f)
         if right_set is left_set:
             return dense_product(left, left)
-        right = right_set.matrix_from_modulation(f if other is None else bounds.served_modulation(other, kernel))
+        right = right_set.matrix_from_modulation(f if other is None else other.checked_modulation(kernel))
         return dense_product(left, right)
 
     def take(self, nodes: Any) -> Features:
@@ -472,7 +390,7 @@ class Features:
 
     def factor(self, *, n_threads: int | None = None) -> FeatureFactor:
         """The `Factor` of these features, for inference: F(f) with P_k from the counts at step k."""
-        return FeatureFactor(self, n_threads=n_threads)
+        return FeatureFactor(self.frame, self.nodes, self.record, n_threads=n_threads)
 
     def truncation_error(self, kernel: FeatureKernel) -> float:
         r"""A bound on the error of E[Phi] E[Phi]^T in operator norm: of the largest length, and of what was cut.
@@ -514,7 +432,7 @@ class Features:
         >>> bool(error <= features.truncation_error(kernel))
         True
         """
-        return bounds.truncation_error(self, kernel)
+        return bounds.truncation_error(self.frame, kernel, self._cut)
 
     def row_errors(self, kernel: FeatureKernel) -> np.ndarray:
         r"""Bounds on the Euclidean distance of each row of E[Phi] from that of F, shape (n,), float64.
@@ -524,7 +442,7 @@ class Features:
         where dropped_ik is the norm of what `CutPowers` dropped of W^k e_i, and 0 for all other samplers. Rounding
         to float32 is not included.
         """
-        return bounds.row_errors(self, kernel)
+        return bounds.row_errors(self.frame, kernel, self.nodes.size, self._cut)
 
     # -- files -----------------------------------------------------------------------------------
 
@@ -533,62 +451,36 @@ class Features:
 
         The degrees go along, so the file can be used without the graph.
         """
-        write_features(path, self.to("cpu")._state())
+        write_features(path, self.frame, self.nodes, self._fetched())
 
     # -- inside ----------------------------------------------------------------------------------
+
+    @property
+    def _cut(self) -> CutRows | None:
+        """The rows, on the host, where a part of them was cut."""
+        return None if self._record.dropped is None else CutRows(self.nodes, self.record)
 
     def _check_other(self, other: Features) -> None:
         if not isinstance(other, Features):
             raise TypeError(f"`other` must be Features, got {checks.describe(other)}")
-        if other.n_nodes != self.n_nodes or other.laplacian != self.laplacian or other._scale != self._scale:
+        if not self.frame.is_of_same_matrix(other.frame):
             raise ValueError("`other` must be features of the same graph and Laplacian")
-        if other.seed == self.seed and self._is_random and other._is_random:
+        if other.seed == self.seed and self.frame.is_random and other.frame.is_random:
             raise ValueError(
                 f"`other` must be drawn with another seed, both have {self.seed}: equal seeds give dependent "
                 "samples and a biased estimate"
             )
 
     def _take_rows(self, rows: np.ndarray) -> Features:
-        if self._on_device is not None:
-            import torch
+        return Features(self.frame, self.nodes[rows], self._record.take(rows))
 
-            at = torch.from_numpy(np.array(rows, dtype=np.int64)).to(self._on_device.device)
-            return self._replaced(nodes=self.nodes[rows], **self._on_device.take(at).tensors())
-        entries, indptr = gathered(self._indptr, rows)
-        visits, visit_ptr = gathered(self._visit_ptr, rows)
-        return self._replaced(
-            nodes=self.nodes[rows],
-            indptr=indptr,
-            indices=self._indices[entries].astype(indptr.dtype, copy=False),
-            visit_ptr=visit_ptr,
-            visits_per_entry=self._visits_per_entry[entries],
-            steps=self._steps[visits],
-            counts=self._counts[visits],
-            work=None if self._work is None else self._work[rows],
-            dropped=None if self._dropped is None else self._dropped[rows],
-        )
 
-    def _replaced(self, **changes: Any) -> Features:
-        return Features(**{**self._state(), **changes})
-
-    def _state(self) -> dict[str, Any]:
-        """What the constructor takes; tensors where the record lies on a device."""
-        held = {name.removeprefix("_"): value for name, value in vars(self).items()}
-        if self._on_device is not None:
-            held |= self._on_device.tensors()
-        return {name: held[name] for name in (*ARRAYS, *SETTINGS)}
-
-    def _load(self, modulation: np.ndarray) -> np.ndarray:
-        """f_k / (S(k) m) of every step, float64, shape (L + 1,)."""
-        modulation = np.asarray(modulation, dtype=np.float64)
-        load = np.zeros(self._survival.size)
-        used = min(load.size, modulation.size)
-        load[:used] = modulation[:used] / (self._survival[:used] * self.n_walks)
-        return load
-
-    def _degree_roots(self) -> np.ndarray:
-        """sqrt(d) of every node, or an empty array where all loads are 1."""
-        return np.zeros(0) if self._degrees is None else np.sqrt(self._degrees)
+def _of_old_pickle(state: dict[str, Any]) -> dict[str, Any]:
+    """What `Features` are made of, from a pickle of version 0.1, which has every array and setting by itself."""
+    known = {name.removeprefix("_"): value for name, value in state.items()}
+    known["of_powers"] = known["work"] is not None
+    frame, record = (kind(**{part.name: known[part.name] for part in fields(kind)}) for kind in (Frame, Record))
+    return {"frame": frame, "nodes": known["nodes"], "record": record}
 
 
 def load_features(path: str | os.PathLike[str]) -> Features:
@@ -619,4 +511,4 @@ def load_features(path: str | os.PathLike[str]) -> Features:
     True
     """
     path = checks.path("path", path)
-    return Features(**(read_folder(path) if os.path.isdir(path) else read_features(path)))
+    return Features(*(read_folder(path) if os.path.isdir(path) else read_features(path)))

@@ -17,23 +17,27 @@ from graphrf._base.files.arrays import opened, read_record, whole_file, write_re
 from graphrf._base.files.json_text import is_integer, parsed
 from graphrf._base.files.whole import cannot_write, exclusive_write
 from graphrf._base.memory import available_memory
-from graphrf.features.files import OF_POWERS, RECORD, SETTINGS, fits
+from graphrf.features.files import fits, frame_of, settings_of
+from graphrf.features.frame import Frame
+from graphrf.features.record import Record
 
 _FORMAT = "graphrf blocks of features 1"
 _ROWS = "graphrf rows of features 1"
 _SHARED = "graphrf frame of features 1"
 _WRITER = "sample_features(path=...)"
 _POINTERS = ("indptr", "visit_ptr")
+# The arrays in the file of a block, in this order.
+_ARRAYS = (*_POINTERS, "indices", "visits_per_entry", "steps", "counts", "work", "dropped")
 # A row has this many bytes of pointers at least: a short file is no block of many rows.
 _LEAST_ROW_BYTES = 12
 # More than any law of lengths takes in words.
 _MOST_RECORD_BYTES = 2**24
 
-Rows = range | np.ndarray
+BlockNodes = range | np.ndarray
 """Nodes of a block: those from .. to, or an array of them."""
 
 
-class BlockFolder:
+class FeatureFolder:
     """A folder with the blocks of one set of features.
 
     `features.json` holds the settings, the rows of a block, and what tells these features from others;
@@ -66,7 +70,7 @@ class BlockFolder:
         present = self._present()
         return [number for number in range(n_blocks) if number not in present]
 
-    def whole(self, nodes: np.ndarray | None, n_rows: int, rows: int) -> list[Rows]:
+    def whole(self, nodes: np.ndarray | None, n_rows: int, rows: int) -> list[BlockNodes]:
         """The nodes of every block, of `rows` rows each; ValueError unless all blocks have files."""
         n_blocks = -(-n_rows // rows)
         # Counted, not listed: a record that was made up may ask for more blocks than there can be.
@@ -85,8 +89,8 @@ class BlockFolder:
         numbers = {int(match[1]): match[0] for match in found if match}
         return {number for number, name in numbers.items() if Path(self.file(number)).name == name}
 
-    def read(self, state: Mapping[str, Any], parts: Sequence[Rows], key: str) -> dict[str, np.ndarray]:
-        """The arrays of all blocks together, by the names that `Features` gives them.
+    def read(self, frame: Frame, parts: Sequence[BlockNodes], key: str) -> Record:
+        """The record of all blocks together.
 
         They grow by the blocks that have been read and are whole, so that memory peaks at them and one block.
         """
@@ -95,7 +99,7 @@ class BlockFolder:
         columns: dict[str, np.ndarray] = {}
         end = 0
         for number, part in enumerate(parts):
-            found = read_rows(self.file(number), state, part, key)
+            found = read_rows(self.file(number), frame, part, key).arrays()
             start, end = end, end + len(part)
             for name, pointer in pointers.items():
                 np.add(found.pop(name)[1:], pointer[start], out=pointer[start + 1 : end + 1])
@@ -116,7 +120,7 @@ class BlockFolder:
             columns["indices"] = columns["indices"].astype(np.int64, copy=False)
         # scipy wants both index arrays of one type.
         indptr = pointers["indptr"].astype(columns["indices"].dtype, copy=False)
-        return {**columns, "indptr": indptr, "visit_ptr": pointers["visit_ptr"]}
+        return Record(**columns, indptr=indptr, visit_ptr=pointers["visit_ptr"])
 
     def nbytes(self, n_blocks: int) -> tuple[int, int]:
         """Bytes of all blocks, and of the largest, on disk, as in memory."""
@@ -138,15 +142,15 @@ class BlockFolder:
             raise cannot_write(error, self.path, "path") from error
 
     def begin(
-        self, state: Mapping[str, Any], nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
+        self, frame: Frame, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
     ) -> tuple[int, str]:
         """Have what the blocks share in the folder, `nodes` None standing for all; rows of a block, and the key.
 
-        `state` is what `Features` of any rows are made of. ValueError if the folder holds anything else. Of
-        several processes that begin a folder at once the first decides.
+        ValueError if the folder holds anything else. Of several processes that begin a folder at once the first
+        decides.
         """
         if not self.is_known:
-            self._write(state, nodes, rows, identity)
+            self._write(frame, nodes, rows, identity)
         known, key = self._read()
         differing = [name for name, value in identity.items() if known["identity"].get(name) != value]
         if differing:
@@ -156,9 +160,7 @@ class BlockFolder:
             )
         return known["block_rows"], key
 
-    def _write(
-        self, state: Mapping[str, Any], nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
-    ) -> None:
+    def _write(self, frame: Frame, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]) -> None:
         # What begins with a dot, or is shared without a record, a process has left that was killed.
         others = [name for name in os.listdir(self.path) if not name.startswith((".", "shared-"))]
         if others and not self.is_known:
@@ -166,13 +168,13 @@ class BlockFolder:
                 f"`path` must be a folder of these features, or a new or empty one, got {str(self.path)!r}, which "
                 f"holds {others[0]!r}"
             )
-        settings = {name: state[name] for name in SETTINGS} | {"dtype": state["dtype"].name}
+        settings = settings_of(frame)
         record = {"format": _FORMAT, "settings": settings, "block_rows": rows, "identity": dict(identity)}
         key = _key(record)
-        shared = {"survival": state["survival"], "degrees": state["degrees"], "nodes": nodes}
+        shared = {"survival": frame.survival, "degrees": frame.degrees, "nodes": nodes}
         write_record(
             self._shared(key),
-            {"format": _SHARED, "key": key, "of_powers": state["work"] is not None},
+            {"format": _SHARED, "key": key, "of_powers": frame.of_powers},
             {name: array for name, array in shared.items() if array is not None},
         )
         if not exclusive_write(self._record, json.dumps({**record, "key": key}, indent=1).encode()):
@@ -191,8 +193,8 @@ class BlockFolder:
         """The seed of the features in the folder."""
         return int(self._read()[0]["settings"]["seed"])
 
-    def frame(self) -> tuple[dict[str, Any], np.ndarray | None, int, str]:
-        """What the features without rows are made of, their nodes (None for all), rows of a block, and the key.
+    def frame(self) -> tuple[Frame, np.ndarray | None, int, str]:
+        """The frame of the features, their nodes (None for all), rows of a block, and the key.
 
         FileNotFoundError or ValueError unless they are there and whole.
         """
@@ -200,22 +202,15 @@ class BlockFolder:
         file = self._shared(key)
         with whole_file(file, _WRITER):
             facts, arrays = read_record(file, _SHARED)
-            nodes = arrays.get("nodes")
-            settings = {name: record["settings"][name] for name in SETTINGS}
-            settings |= {"dtype": np.dtype(checks.choice("dtype", settings["dtype"], ("float32", "float64")))}
-            state = {
-                **settings,
-                "survival": arrays["survival"],
-                "degrees": arrays.get("degrees"),
-                **no_rows(bool(facts["of_powers"])),
-            }
+            nodes, of_powers = arrays.get("nodes"), bool(facts["of_powers"])
+            frame = frame_of(record["settings"], arrays["survival"], arrays.get("degrees"), of_powers)
             if (
                 facts["key"] != key
-                or not fits(state)
-                or (nodes is not None and not _are_nodes(nodes, state["n_nodes"]))
+                or not fits(frame, np.zeros(0, np.int64), Record.empty(of_powers))
+                or (nodes is not None and not _are_nodes(nodes, frame.n_nodes))
             ):
                 raise ValueError("its arrays contradict each other")
-        return state, nodes, record["block_rows"], key
+        return frame, nodes, record["block_rows"], key
 
     def _read(self) -> tuple[dict[str, Any], str]:
         """The record and its key."""
@@ -238,11 +233,11 @@ class BlockFolder:
         return record, key
 
 
-def read_folder(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_folder(path: str | os.PathLike[str]) -> tuple[Frame, np.ndarray, Record]:
     """What `Features` are made of, from a folder with all blocks; see `graphrf.load_features`."""
-    folder = BlockFolder(path)
-    state, nodes, rows, key = folder.frame()
-    n_rows = state["n_nodes"] if nodes is None else int(nodes.size)
+    folder = FeatureFolder(path)
+    frame, nodes, rows, key = folder.frame()
+    n_rows = frame.n_nodes if nodes is None else int(nodes.size)
     parts = folder.whole(nodes, n_rows, rows)
     total, largest = folder.nbytes(len(parts))
     needed, limit = total + 2 * largest, available_memory()  # the last block, and what checks it
@@ -252,77 +247,57 @@ def read_folder(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"{limit / 2**30:.3g} GiB are available here; graphrf.distributed.load_features shares them out among "
             "machines"
         )
-    arrays = folder.read(state, parts, key)
-    return {**state, "nodes": np.arange(n_rows) if nodes is None else nodes, **arrays}
+    record = folder.read(frame, parts, key)
+    return frame, np.arange(n_rows) if nodes is None else nodes, record
 
 
-def write_rows(file: str, arrays: Mapping[str, np.ndarray], key: str) -> None:
+def write_rows(file: str, record: Record, key: str) -> None:
     """Write the record of a block of the features with a key."""
+    known = record.arrays()
+    arrays = {name: known[name] for name in _ARRAYS if name in known}
     write_record(file, {"format": _ROWS, "key": key, "block": Path(file).name}, arrays)
 
 
-def read_rows(file: str, state: Mapping[str, Any], rows: Rows, key: str) -> dict[str, np.ndarray]:
-    """The record of a block with these nodes; FileNotFoundError or ValueError unless the file is whole.
-
-    `state` is what `Features` of any rows are made of.
-    """
+def read_rows(file: str, frame: Frame, rows: BlockNodes, key: str) -> Record:
+    """The record of a block with these nodes; FileNotFoundError or ValueError unless the file is whole."""
     try:
         with whole_file(file, _WRITER):
             if os.path.getsize(file) < _LEAST_ROW_BYTES * len(rows):
                 raise ValueError(f"it is too short for {len(rows)} rows")
             facts, arrays = read_record(file, _ROWS)
-            given = {name: arrays[name] for name in (*RECORD, *OF_POWERS) if name in arrays}
             if (facts["key"], facts["block"]) != (key, Path(file).name):
                 raise ValueError("it belongs to other features, or is another block")
-            found = {**state, "nodes": node_array(rows), "work": None, "dropped": None, **given}
-            if (found["work"] is None) != (state["work"] is None) or not fits(found):
+            record = Record(**{name: arrays[name] for name in _ARRAYS if name in arrays})
+            if not fits(frame, node_array(rows), record):
                 raise ValueError("its arrays contradict each other")
-            return given
+            return record
     except ValueError as error:
         raise ValueError(
             f"{error}; remove this file, and sample_features with the same arguments makes it anew"
         ) from None
 
 
-def cut(nodes: np.ndarray | None, n_rows: int, rows: int) -> list[Rows]:
+def cut(nodes: np.ndarray | None, n_rows: int, rows: int) -> list[BlockNodes]:
     """The nodes of each block; None stands for all nodes."""
     bounds = [(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
     return [range(*bound) if nodes is None else nodes[slice(*bound)] for bound in bounds]
 
 
-def node_array(rows: Rows) -> np.ndarray:
+def node_array(rows: BlockNodes) -> np.ndarray:
     """The nodes as an array of int64."""
     return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 
-def identity_of(graph_digest: str, nodes: np.ndarray | None, pilot: Mapping[str, Any]) -> dict[str, str]:
-    """What tells features from others: among it the rows of a few nodes, which sampler and seed make.
-
-    `pilot` is what the `Features` of these few nodes are made of.
-    """
-    drawn = [pilot[name] for name in (*RECORD, *OF_POWERS, "survival") if pilot[name] is not None]
+def identity_of(graph_digest: str, nodes: np.ndarray | None, frame: Frame, pilot: Record) -> dict[str, str]:
+    """What tells features from others: among it the rows of a few nodes, which sampler and seed make."""
+    arrays = pilot.arrays()
     return {
         "graph": graph_digest,
         "nodes": "all" if nodes is None else _digest([nodes]),
-        "sampler": json.dumps(pilot["description"], sort_keys=True),
-        "seed": str(pilot["seed"]),
-        "dtype": pilot["dtype"].name,
-        "rows": _digest(drawn),
-    }
-
-
-def no_rows(of_powers: bool) -> dict[str, Any]:
-    """The record and the nodes of features without rows."""
-    return {
-        "nodes": np.zeros(0, np.int64),
-        "indptr": np.zeros(1, np.int32),
-        "indices": np.zeros(0, np.int32),
-        "visit_ptr": np.zeros(1, np.int64),
-        "visits_per_entry": np.zeros(0, np.uint16),
-        "steps": np.zeros(0, np.uint16),
-        "counts": np.zeros(0, np.float32 if of_powers else np.uint16),
-        "work": np.zeros(0, np.int64) if of_powers else None,
-        "dropped": None,
+        "sampler": json.dumps(frame.description, sort_keys=True),
+        "seed": str(frame.seed),
+        "dtype": frame.dtype.name,
+        "rows": _digest([*arrays.values(), frame.survival]),
     }
 
 

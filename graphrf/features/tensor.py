@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,10 +11,10 @@ from torch import Tensor
 
 from graphrf._base.memory import require_memory
 from graphrf.features.device_passes import DegreeRoots, entry_values
-from graphrf.features.device_record import VISITS_AT_ONCE
-
-if TYPE_CHECKING:
-    from graphrf.features.features import Features
+from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord
+from graphrf.features.frame import Frame
+from graphrf.features.matrix import feature_matrix
+from graphrf.features.record import Record
 
 # Torch warns once that CSR tensors are in beta, and does so here, unheard. Filters of warnings are the process's:
 # threads that changed them at every tensor would leave them changed.
@@ -23,33 +23,49 @@ with warnings.catch_warnings():
     torch.zeros((1, 1)).to_sparse_csr()
 
 
-def feature_tensor(features: Features, f: np.ndarray, device: torch.device) -> Tensor:
-    """See `Features.torch`; f is the modulation."""
-    record = features._on_device
-    if record is None:
-        # The values, and a copy of the indices: those of a tensor can be written to.
-        require_memory(
-            features.nnz * (features.dtype.itemsize + features._indices.itemsize),
-            f"a torch matrix of {features.nnz} non-zeros",
-            'take some of the rows (Features.take), or sample with dtype="float32"',
-        )
-        matrix = features.matrix_from_modulation(f)
-        pointer, index = (torch.from_numpy(np.array(part)) for part in (matrix.indptr, matrix.indices))
-        values = torch.from_numpy(matrix.data)
-    else:
-        load = torch.from_numpy(features._load(f)).to(record.device)
-        dtype = torch.float32 if features.dtype == np.float32 else torch.float64
-        pointer, index = record.indptr, record.indices
-        values = entry_values(record, features._device_roots, load, dtype, VISITS_AT_ONCE)
-    return csr_tensor(pointer.to(device), index.to(device), values.to(device), features.shape)
+class DeviceRows(NamedTuple):
+    """Rows on a device: the nodes that they belong to, int64, their record, and the roots of the nodes' loads.
+
+    The roots are None where all loads are 1.
+    """
+
+    nodes: Tensor
+    record: DeviceRecord
+    roots: DegreeRoots | None
 
 
-def degree_roots(features: Features, nodes: Tensor) -> DegreeRoots | None:
-    """sqrt(d) of the rows' nodes, which come as a tensor, and of all, on its device; None where loads are 1."""
-    if features._degrees is None:
-        return None
-    every = torch.from_numpy(features._degree_roots()).to(nodes.device)
-    return DegreeRoots(every[nodes], every)
+def device_rows(frame: Frame, nodes: np.ndarray, record: DeviceRecord) -> DeviceRows:
+    """The rows of a record, with what belongs to them beside it."""
+    there = torch.from_numpy(np.array(nodes)).to(record.device)
+    if frame.degrees is None:
+        return DeviceRows(there, record, None)
+    every = torch.from_numpy(frame.degree_roots()).to(record.device)
+    return DeviceRows(there, record, DegreeRoots(every[there], every))
+
+
+def tensor_on_device(frame: Frame, rows: DeviceRows, f: np.ndarray, device: torch.device) -> Tensor:
+    """See `Features.torch`, made where the rows lie; f is the modulation."""
+    record = rows.record
+    load = torch.from_numpy(frame.load(f)).to(record.device)
+    dtype = torch.float32 if frame.dtype == np.float32 else torch.float64
+    values = entry_values(record, rows.roots, load, dtype, VISITS_AT_ONCE)
+    pointer, index = record.indptr.to(device), record.indices.to(device)
+    return csr_tensor(pointer, index, values.to(device), (record.n_rows, frame.n_nodes))
+
+
+def tensor_from_host(
+    frame: Frame, nodes: np.ndarray, record: Record, f: np.ndarray, device: torch.device
+) -> Tensor:
+    """See `Features.torch`, made of a record on the host; f is the modulation."""
+    # The values, and a copy of the indices: those of a tensor can be written to.
+    require_memory(
+        record.n_entries * (frame.dtype.itemsize + record.indices.itemsize),
+        f"a torch matrix of {record.n_entries} non-zeros",
+        'take some of the rows (Features.take), or sample with dtype="float32"',
+    )
+    matrix = feature_matrix(frame, nodes, record, f)
+    pointer, index = (torch.from_numpy(np.array(part)).to(device) for part in (matrix.indptr, matrix.indices))
+    return csr_tensor(pointer, index, torch.from_numpy(matrix.data).to(device), matrix.shape)
 
 
 def csr_tensor(pointer: Tensor, index: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from graphrf._base import checks
 from graphrf._base.memory import available_memory
+from graphrf.features.device_record import DeviceRecord
 from graphrf.sampling.contract import Prepared
 from graphrf.sampling.device_blocks import DeviceBlock, host_block
 from graphrf.sampling.joined import SLACK, SPARE, Block
@@ -134,8 +135,8 @@ class DeviceJoined:
                 self._columns[name] = column
                 self._used[kind] = stop
 
-    def arrays(self) -> dict[str, Any]:
-        """The finished tensors, by the names that `Features` gives them."""
+    def record(self) -> DeviceRecord:
+        """The finished record."""
         n_entries, n_visits = self._used["entries"], self._used["visits"]
         index = torch.int64 if max(n_entries, self._n_nodes) >= 2**31 else torch.int32
         columns = {}
@@ -149,7 +150,7 @@ class DeviceJoined:
             "indptr": _pointer(per_row.pop("entries_per_row")).to(index),
             "visit_ptr": _pointer(per_row.pop("visits_per_row")),
         }
-        return {**pointers, **columns, **per_row}
+        return DeviceRecord(**pointers, **columns, **per_row)
 
 
 def _pointer(sizes: Tensor) -> Tensor:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from graphrf._base.threads import ordered_map
-from graphrf.features.features import Features
-from graphrf.features.folder import BlockFolder, Rows, cut, identity_of, node_array, write_rows
+from graphrf.features.folder import BlockNodes, FeatureFolder, cut, identity_of, node_array, write_rows
+from graphrf.features.frame import Frame
+from graphrf.features.record import Record
 from graphrf.graph.graph import Graph
 from graphrf.sampling.block_sizes import block_rows
 from graphrf.sampling.contract import Prepared
@@ -18,22 +19,21 @@ from graphrf.sampling.joined import Joined
 
 
 def begun(
-    folder: BlockFolder, graph: Graph, few: Features, nodes: np.ndarray | None, rows: int
-) -> tuple[list[Rows], str]:
+    folder: FeatureFolder, graph: Graph, frame: Frame, few: Record, nodes: np.ndarray | None, rows: int
+) -> tuple[list[BlockNodes], str]:
     """Have the folder begun for features known by a few of their rows: the nodes of each block, and the key.
 
     `nodes` None stands for all; `rows` are those of a block if the folder is new.
     """
     folder.make()
-    state = few._state()
-    rows, key = folder.begin(state, nodes, rows, identity_of(graph._digest, nodes, state))
+    rows, key = folder.begin(frame, nodes, rows, identity_of(graph._digest, nodes, frame, few))
     return cut(nodes, graph.n_nodes if nodes is None else nodes.size, rows), key
 
 
 def draw_missing(
-    folder: BlockFolder,
+    folder: FeatureFolder,
     prepared: Prepared,
-    parts: Sequence[Rows],
+    parts: Sequence[BlockNodes],
     key: str,
     *,
     n_nodes: int,
@@ -52,13 +52,11 @@ def draw_missing(
         nodes, file = node_array(parts[number]), folder.file(number)
         if not os.path.exists(file):  # another process may have been quicker
             size = min(rows, block_rows(nodes.size, prepared.visits_per_row, threads))
-            write_rows(file, drawn_arrays(prepared, nodes, n_nodes, size, threads), key)
+            write_rows(file, drawn(prepared, nodes, n_nodes, size, threads), key)
         bar.update(nodes.size)
 
 
-def drawn_arrays(
-    prepared: Prepared, nodes: np.ndarray, n_nodes: int, size: int, threads: int
-) -> dict[str, np.ndarray]:
+def drawn(prepared: Prepared, nodes: np.ndarray, n_nodes: int, size: int, threads: int) -> Record:
     """The record of some nodes, drawn `size` of them at a time."""
     entries, visits = prepared.merged_per_row
     expected = int(nodes.size * entries), int(nodes.size * visits)
@@ -66,4 +64,4 @@ def drawn_arrays(
     tasks = [nodes[start : start + size] for start in range(0, nodes.size, size)]
     for block in ordered_map(prepared.sample, tasks, threads):
         joined.append(block)
-    return joined.arrays()
+    return joined.record()

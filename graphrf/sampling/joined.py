@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphrf.features.record import Record
+
 # Room beyond the expected size, in shares of it and in elements; memory that stays untouched costs nothing.
 SPARE, SLACK = 1.1, 65_536
 _COUNTS = np.dtype(np.uint16)
@@ -88,8 +90,8 @@ class Joined:
                 self._per_row[name][self._rows : end] = values
         self._rows = end
 
-    def arrays(self) -> dict[str, Any]:
-        """The finished arrays, trimmed, by the names that `Features` gives them."""
+    def record(self) -> Record:
+        """The finished record, trimmed."""
         n_entries, n_visits = int(self._indptr[-1]), int(self._visit_ptr[-1])
         if not self._wide and n_entries >= 2**31:
             self._entries["indices"] = self._entries["indices"].astype(np.int64)
@@ -100,7 +102,7 @@ class Joined:
                 array.resize(size, refcheck=False)
         # scipy wants both index arrays of one type.
         indptr = self._indptr.astype(self._entries["indices"].dtype)
-        return {"indptr": indptr, "visit_ptr": self._visit_ptr, **self._entries, **self._visits, **self._per_row}
+        return Record(indptr=indptr, visit_ptr=self._visit_ptr, **self._entries, **self._visits, **self._per_row)
 
 
 def _grown(array: np.ndarray, used: int, room: int) -> np.ndarray:

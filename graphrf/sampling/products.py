@@ -12,7 +12,6 @@ import scipy.sparse as sp
 
 from graphrf._base import checks, html
 from graphrf._base.memory import available_memory, require_memory
-from graphrf.features.bounds import served_modulation
 from graphrf.features.features import Features
 from graphrf.features.rows import dense_product, row_numbers
 from graphrf.graph.graph import Graph, require_graph
@@ -288,7 +287,7 @@ class ProductFeatures:
     def _matrices(self, kernel: Kernel) -> tuple[sp.csr_array, ...]:
         """The factors' matrices."""
         root = require_kernel(kernel).root(self.n_factors)
-        return tuple(factor.matrix_from_modulation(served_modulation(factor, root)) for factor in self.factors)
+        return tuple(factor.matrix_from_modulation(factor.checked_modulation(root)) for factor in self.factors)
 
     def _checked_other(self, other: Any) -> ProductFeatures:
         if not isinstance(other, ProductFeatures):
@@ -410,12 +409,12 @@ def _checked_factors(factors: Any) -> tuple[Features, ...]:
 
 
 def _check_same_graph(argument: str, first: Features, second: Features) -> None:
-    if (first.n_nodes, first.laplacian, first._scale) != (second.n_nodes, second.laplacian, second._scale):
+    if not first.frame.is_of_same_matrix(second.frame):
         raise ValueError(f"`{argument}` must be features of the same graph and Laplacian as the first")
 
 
 def _check_seeds(argument: str, factors: Sequence[Features]) -> None:
-    seeds = [factor.seed for factor in factors if factor._is_random]
+    seeds = [factor.seed for factor in factors if factor.frame.is_random]
     if len(set(seeds)) < len(seeds):
         repeated = next(seed for seed in seeds if seeds.count(seed) > 1)
         raise ValueError(

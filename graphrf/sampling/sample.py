@@ -14,7 +14,9 @@ from graphrf._base.memory import available_memory, limit_words
 from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.features import Features
-from graphrf.features.folder import BlockFolder
+from graphrf.features.folder import FeatureFolder
+from graphrf.features.frame import Frame
+from graphrf.features.record import Record
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.sampling.block_sizes import block_rows, file_rows
 from graphrf.sampling.contract import Prepared, Sampler
@@ -152,7 +154,7 @@ def sample_features(
     sources = graph.positions(nodes)
     if sources.size == 0:
         raise ValueError("`nodes` must hold at least one node, got none")
-    folder = None if path is None else BlockFolder(path)
+    folder = None if path is None else FeatureFolder(path)
     if folder is not None and place is not None and place.type != "cpu":
         raise ValueError(
             f"`path` must be None for samples on a device, got {str(path)!r} and device={str(device)!r}; leave "
@@ -174,6 +176,7 @@ def sample_features(
         prepared = OnDevice(prepared, place)  # the graph's arrays are there before room is looked for
         limit = device_memory(place) if limit is None else limit
         rows = prepared.block_rows(limit)
+    frame = frame_of(prepared, graph.n_nodes, seed, dtype)
     rows = min(rows, sources.size)
     blocks = [sources[start : start + rows] for start in range(0, sources.size, rows)]
     require_room = partial(_require_room, prepared, sources, memory_limit, limit)
@@ -184,11 +187,11 @@ def sample_features(
         working = under_way(prepared, expected_bytes(prepared, sources, expected), len(blocks), threads)
     if folder is not None:
         chosen = None if nodes is None else sources
-        few = few_features(prepared, sources, graph.n_nodes, seed, dtype)
+        few = few_rows(prepared, sources, graph.n_nodes)
         nbytes = expected_bytes(prepared, sources, expected)
         require_room(expected, working)
         try:
-            parts, key = begun(folder, graph, few, chosen, file_rows(sources.size, nbytes, graph.n_nodes))
+            parts, key = begun(folder, graph, frame, few, chosen, file_rows(sources.size, nbytes, graph.n_nodes))
         except ValueError:
             if not (any_seed and folder.is_known and folder.seed() != seed):
                 raise
@@ -211,8 +214,7 @@ def sample_features(
         require_room(expected, working)
         with progress_bar("features", progress, total=sources.size, unit="nodes") as bar:
             draw_missing(folder, prepared, parts, key, n_nodes=graph.n_nodes, rows=rows, threads=threads, bar=bar)
-        arrays = folder.read(few._state(), parts, key)
-        return made_features(prepared, arrays, nodes=sources, n_nodes=graph.n_nodes, seed=seed, dtype=dtype)
+        return Features(frame, sources, folder.read(frame, parts, key))
     if place is None or place.type == "cpu":
         require_room(expected, working)
         joined = Joined(sources.size, graph.n_nodes, expected, prepared.counts_dtype)
@@ -224,35 +226,21 @@ def sample_features(
             joined.append(block)
             bar.update(block.n_rows)
             del block  # else it would stay while the next one is made
-    return made_features(prepared, joined.arrays(), nodes=sources, n_nodes=graph.n_nodes, seed=seed, dtype=dtype)
+    return Features(frame, sources, joined.record())
 
 
-def few_features(
-    prepared: Prepared, sources: np.ndarray, n_nodes: int, seed: int, dtype: np.dtype[Any]
-) -> Features:
-    """The features of a few of the nodes, by which folders know features again."""
+def few_rows(prepared: Prepared, sources: np.ndarray, n_nodes: int) -> Record:
+    """The record of a few of the nodes, by which folders know features again."""
     few = sources[np.linspace(0, sources.size - 1, min(sources.size, _FEW_ROWS)).astype(np.int64)]
     joined = Joined(few.size, n_nodes, (1, 1), prepared.counts_dtype)
     joined.append(prepared.sample(few))
-    return made_features(prepared, joined.arrays(), nodes=few, n_nodes=n_nodes, seed=seed, dtype=dtype)
+    return joined.record()
 
 
-def made_features(
-    prepared: Prepared,
-    arrays: dict[str, Any],
-    *,
-    nodes: np.ndarray,
-    n_nodes: int,
-    seed: int,
-    dtype: np.dtype[Any],
-) -> Features:
-    """Features of a record, given by its arrays, beside what the sampler says of them."""
-    return Features(
-        nodes=nodes,
+def frame_of(prepared: Prepared, n_nodes: int, seed: int, dtype: np.dtype[Any]) -> Frame:
+    """What the rows of a prepared sampler share."""
+    return Frame(
         n_nodes=n_nodes,
-        **arrays,
-        survival=prepared.survival.table,
-        degrees=prepared.degrees,
         n_walks=prepared.n_walks,
         laplacian=prepared.sampler.laplacian,
         scale=prepared.scale,
@@ -260,6 +248,9 @@ def made_features(
         seed=seed,
         dtype=dtype,
         description=prepared.describe(),
+        survival=prepared.survival.table,
+        degrees=prepared.degrees,
+        of_powers=prepared.counts_dtype == np.float32,
     )
 
 

@@ -68,7 +68,7 @@ def kernel_diffusion(
         rows = features.matrix_from_modulation(alpha, n_threads=1)
         if by_walks:
             rows.data *= root[rows.indices]  # the rows' own roots do not change their order, nor what is kept
-        return cut_rows(rows, k), features._survival
+        return cut_rows(rows, k), features.frame.survival
 
     parts = list(ordered_map(of_block, blocks, thread_count(None)))
     _warn_of_mismatch(kernel, alpha, tails, parts[0][1])

@@ -51,8 +51,8 @@ def meetings(first: Features, second: Features, degrees: np.ndarray) -> np.ndarr
     return products
 
 
-def _arrays(record: Features) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+def _arrays(features: Features) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
     """What the loop reads of a record; the last are the factors that make probabilities of its counts."""
-    load = 1.0 / (record._survival * record.n_walks)
-    per_entry = record._visits_per_entry
-    return record._indptr, record._indices, record._visit_ptr, per_entry, record._steps, record._counts, load
+    record, load = features.record, 1.0 / features.frame.walkers
+    per_entry = record.visits_per_entry
+    return record.indptr, record.indices, record.visit_ptr, per_entry, record.steps, record.counts, load

@@ -13,10 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.features.files import ARRAYS, OF_POWERS, RECORD, SETTINGS
+from tests.support.same_features import ARRAYS, parts
 
 # Arrays that loops read are read-only.
-WRITTEN_ONCE = ("nodes", *RECORD, *OF_POWERS)
+WRITTEN_ONCE = ("nodes", *ARRAYS)
 
 
 def weighted(n: int = 90) -> grf.Graph:
@@ -33,8 +33,8 @@ def weighted(n: int = 90) -> grf.Graph:
 
 def require_same(found: grf.Features, expected: grf.Features) -> None:
     """Every array and every setting is the same, with types."""
-    one, other = found._state(), expected._state()
-    for name in (*ARRAYS, *SETTINGS):
+    one, other = parts(found), parts(expected)
+    for name in other:
         if isinstance(other[name], np.ndarray):
             assert one[name].dtype == other[name].dtype, name
             assert name not in WRITTEN_ONCE or not one[name].flags.writeable, name

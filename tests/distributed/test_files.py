@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,9 @@ from distributed import Client
 
 import graphrf as grf
 from graphrf._base.files.whole import exclusive_write
-from graphrf.distributed import files, load_features, sample_features
-from graphrf.features.folder import BlockFolder, read_rows, write_rows
+from graphrf.distributed import features as _features
+from graphrf.distributed import load_features, sample_features
+from graphrf.features.folder import FeatureFolder, read_rows, write_rows
 from tests.distributed.helpers import Told, require_same, weighted
 
 GRAPH = weighted()
@@ -309,7 +311,7 @@ def test_a_path_without_features_is_refused(cluster_client, tmp_path):
 
 
 def test_a_folder_that_workers_do_not_see_is_refused(cluster_client, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "seen_by_all", lambda client, folder: False)
+    monkeypatch.setattr(_features, "seen_by_all", lambda client, folder: False)
     with pytest.raises(ValueError, match=r"`path` must be a folder that .* all workers see"):
         sample_features(GRAPH, WALKS, client=cluster_client, path=tmp_path / "features")
 
@@ -390,26 +392,26 @@ def test_the_shared_file_of_another_folder_is_refused(cluster_client, folder):
 
 
 def test_a_block_of_too_few_rows_is_refused(written, tmp_path):
-    folder = BlockFolder(written)
-    state, _, _, key = folder.frame()
-    arrays = read_rows(folder.file(6), state, np.arange(54, 63), key)
+    folder = FeatureFolder(written)
+    frame, _, _, key = folder.frame()
+    record = read_rows(folder.file(6), frame, np.arange(54, 63), key)
     file = str(tmp_path / "rows-000006.npz")
-    write_rows(file, {**arrays, "indptr": arrays["indptr"][:-1]}, key)
+    write_rows(file, replace(record, indptr=record.indptr[:-1]), key)
     with pytest.raises(ValueError, match=r"rows-000006.npz': its arrays contradict each other; remove this file"):
-        read_rows(file, state, np.arange(54, 62), key)
+        read_rows(file, frame, np.arange(54, 62), key)
 
 
 @pytest.mark.parametrize("name", ["rows-000006.npz", "shared-*.npz", "features.json"])
 def test_any_changed_byte_is_noticed_or_changes_nothing(written, tmp_path, name):
     folder = Path(shutil.copytree(written, tmp_path / "features"))
     file = _the(folder, name)
-    block_folder = BlockFolder(folder)
+    block_folder = FeatureFolder(folder)
     nodes = np.arange(54, 63)
 
     def read():
-        state, *_, key = block_folder.frame()
+        frame, *_, key = block_folder.frame()
         identity = block_folder.identity()
-        return {**identity, **state, **read_rows(block_folder.file(6), state, nodes, key)}
+        return {**identity, **vars(frame), **read_rows(block_folder.file(6), frame, nodes, key).arrays()}
 
     expected, whole = read(), file.read_bytes()
     noticed = 0
@@ -465,14 +467,14 @@ TINY = grf.from_edges(range(7), range(1, 8))
 def at_once(monkeypatch):
     """Calls in threads, none of which looks into the folder before all of them are about to."""
     barrier = threading.Barrier(2, timeout=120)
-    plain = files.seen_by_all
+    plain = _features.seen_by_all
 
     def seen_together(client, folder):
         seen = plain(client, folder)
         barrier.wait()
         return seen
 
-    monkeypatch.setattr(files, "seen_by_all", seen_together)
+    monkeypatch.setattr(_features, "seen_by_all", seen_together)
 
     def call(function, *arguments):
         with ThreadPoolExecutor(2) as pool:

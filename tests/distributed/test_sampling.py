@@ -11,6 +11,7 @@ from graphrf.distributed import parcel
 from graphrf.sampling.block_sizes import file_rows
 from graphrf.sampling.walks.loops import walk_block
 from tests.distributed.helpers import require_same, require_same_matrix, weighted
+from tests.support.same_features import changed
 
 pytestmark = pytest.mark.filterwarnings("ignore::graphrf.HeavyTailWarning", "ignore::graphrf.TruncationWarning")
 
@@ -64,7 +65,7 @@ def test_all_samplers_draw_what_one_process_draws(cluster_client, sampler):
 def test_another_seed_draws_others(cluster_client):
     found = grf.distributed.sample_features(GRAPH, WALKS, client=cluster_client, seed=4).gather()
     with pytest.raises(AssertionError):
-        require_same(found, grf.sample_features(GRAPH, WALKS, seed=3)._replaced(seed=4))
+        require_same(found, changed(grf.sample_features(GRAPH, WALKS, seed=3), seed=4))
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)

@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.features.folder import BlockFolder, read_rows, write_rows
+from graphrf.features.folder import FeatureFolder, read_rows, write_rows
 from graphrf.sampling import into_folder
 from tests.distributed.helpers import Told, require_same, weighted
 
@@ -77,13 +78,13 @@ def _files(folder):
 
 def _whole_blocks(folder):
     """How many blocks there are, every one of which is read and checked."""
-    known = BlockFolder(folder)
-    state, nodes, rows, key = known.frame()
+    known = FeatureFolder(folder)
+    frame, nodes, rows, key = known.frame()
     assert (nodes, rows) == (None, ROWS)
     missing = known.missing(N_BLOCKS)
     for number in set(range(N_BLOCKS)) - set(missing):
         begin = ROWS * number
-        read_rows(known.file(number), state, range(begin, min(begin + ROWS, GRAPH.n_nodes)), key)
+        read_rows(known.file(number), frame, range(begin, min(begin + ROWS, GRAPH.n_nodes)), key)
     return N_BLOCKS - len(missing)
 
 
@@ -207,7 +208,7 @@ def test_what_does_not_fit_is_refused_before_the_folder_is_made(folder, monkeypa
     assert not folder.exists()
     grf.sample_features(GRAPH, WALKS, seed=3, path=folder)
     monkeypatch.setattr("graphrf.features.folder.available_memory", lambda: 100_000)
-    monkeypatch.setattr(BlockFolder, "read", lambda *_: pytest.fail("read"))
+    monkeypatch.setattr(FeatureFolder, "read", lambda *_: pytest.fail("read"))
     with pytest.raises(MemoryError, match=r"the features in .* need about .* GiB, but 9.31e-05 GiB are available"):
         grf.load_features(folder)
 
@@ -236,14 +237,13 @@ def test_a_damaged_block_is_named_and_drawn_again_when_it_is_gone(sampler, folde
 
 def test_a_block_with_other_arrays_than_the_first_is_named(folder):
     grf.sample_features(GRAPH, SAMPLERS["CutPowers"], seed=3, path=folder)
-    known = BlockFolder(folder)
-    state, _, _, key = known.frame()
+    known = FeatureFolder(folder)
+    frame, _, _, key = known.frame()
     for number, named in ((6, "rows-000006.npz"), (0, "rows-000001.npz")):
         file = known.file(number)
         before = Path(file).read_bytes()
-        arrays = read_rows(file, state, range(ROWS * number, ROWS * (number + 1)), key)
-        del arrays["dropped"]
-        write_rows(file, arrays, key)
+        record = read_rows(file, frame, range(ROWS * number, ROWS * (number + 1)), key)
+        write_rows(file, replace(record, dropped=None), key)
         with pytest.raises(ValueError, match=rf"got '.*{named}', which has other arrays than the blocks before"):
             grf.load_features(folder)
         Path(file).write_bytes(before)

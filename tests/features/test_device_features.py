@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,11 +17,11 @@ from graphrf.features import device_passes, device_record  # noqa: E402
 from graphrf.features import rows as _feature_rows  # noqa: E402
 from graphrf.features.device_record import unsigned16  # noqa: E402
 from graphrf.features.step_squares import step_squares  # noqa: E402
+from tests.support.same_features import ARRAYS, changed, with_tensors  # noqa: E402
 from tests.support.simulated_device import Simulated, SimulatedDevice  # noqa: E402
 
 CPU = torch.device("cpu")
 LENGTH = 9
-RECORD = ("_indptr", "_indices", "_visit_ptr", "_visits_per_entry", "_steps", "_counts", "_work", "_dropped")
 SAMPLERS = {
     "walks": grf.RandomWalks(16, grf.Truncated(LENGTH)),
     "combinatorial walks": grf.RandomWalks(16, grf.Truncated(LENGTH), laplacian="combinatorial"),
@@ -39,21 +40,16 @@ def features(request, weighted_graph):
     return grf.sample_features(weighted_graph, SAMPLERS[request.param], nodes=[3, 0, 7, 5, 3, 2], seed=1)
 
 
-def with_tensors(features):
-    """The same, held as tensors of the CPU as those of a device are."""
-    return features._with_tensors(CPU)
-
-
 def same(one, other):
-    pairs = [(getattr(one, name), getattr(other, name)) for name in RECORD]
+    pairs = [(getattr(one.record, name), getattr(other.record, name)) for name in ARRAYS]
     return all(
         left is right or (left.dtype == right.dtype and np.array_equal(left, right)) for left, right in pairs
     )
 
 
 def fetched(features):
-    """Which arrays of the record are on the host."""
-    return {name for name in RECORD if vars(features).get(name) is not None}
+    """Whether the record is on the host."""
+    return "record" in vars(features)
 
 
 # -- sizes and matrices ----------------------------------------------------------------------------
@@ -65,14 +61,14 @@ def test_sizes_and_torch_matrices_come_without_a_copy_of_the_record(features):
         assert getattr(device, name) == getattr(features, name), name
     assert repr(device) == repr(features)
     device.take([7, 3])
-    if features._dropped is None:  # the bound of cut powers is numpy's
+    if features.record.dropped is None:  # the bound of cut powers is numpy's
         device.torch(kernel_of(features))
     assert not fetched(device)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_torch_matrix_has_the_bits_of_the_scipy_one(features, dtype):
-    features = features._replaced(dtype=np.dtype(dtype))
+    features = changed(features, dtype=np.dtype(dtype))
     expected = features.matrix(kernel_of(features))
     found = with_tensors(features).torch(kernel_of(features))
     assert str(found.dtype) == f"torch.{dtype}"
@@ -95,16 +91,14 @@ def test_what_is_numpy_is_that_of_the_host(features, tmp_path):
     assert (tmp_path / "device.npz").read_bytes() == (tmp_path / "host.npz").read_bytes()
 
 
-def test_an_array_is_fetched_once_when_it_is_asked_for_and_is_read_only(features):
+def test_the_record_is_fetched_once_when_it_is_asked_for_and_is_read_only(features):
     device = with_tensors(features)
-    counts = device._counts
-    assert fetched(device) == {"_counts"}
-    assert counts.dtype == features._counts.dtype
-    assert device._counts is counts
-    assert not counts.flags.writeable
+    assert not fetched(device)
+    record = device.record
+    assert fetched(device)
+    assert device.record is record
+    assert not any(array.flags.writeable for array in record.arrays().values())
     assert same(features, device)
-    with pytest.raises(AttributeError, match="no attribute '_nothing'"):
-        device._nothing  # noqa: B018
 
 
 # -- rows, places, pickles -------------------------------------------------------------------------
@@ -115,7 +109,7 @@ def test_rows_are_taken_on_the_device(features, wanted):
     device = with_tensors(features)
     wanted = np.array(wanted, dtype=np.int64)
     taken = device.take(wanted)
-    assert taken._on_device is not None
+    assert taken.on_device
     assert not fetched(device) | fetched(taken)
     expected = features.take(wanted)
     assert same(expected, taken)
@@ -126,7 +120,7 @@ def test_rows_are_taken_on_the_device(features, wanted):
 
 @pytest.mark.parametrize("at", ["host", "device"])
 def test_rows_with_more_entries_than_int32_counts_are_taken_with_int64(at, features, monkeypatch):
-    assert features._indices.dtype == np.int32
+    assert features.record.indices.dtype == np.int32
     wanted = [7, 3, 3]
     expected = features.take(wanted)
     n_entries = expected.nnz
@@ -137,9 +131,9 @@ def test_rows_with_more_entries_than_int32_counts_are_taken_with_int64(at, featu
         else:
             monkeypatch.setattr(device_record, "_MOST_SHORT", most)
         taken = whole.take(wanted)
-        assert taken._indptr.dtype == taken._indices.dtype == kind
-        for name in ("_indptr", "_indices", "_visit_ptr", "_visits_per_entry", "_steps", "_counts"):
-            np.testing.assert_array_equal(getattr(taken, name), getattr(expected, name))
+        assert taken.record.indptr.dtype == taken.record.indices.dtype == kind
+        for name in ("indptr", "indices", "visit_ptr", "visits_per_entry", "steps", "counts"):
+            np.testing.assert_array_equal(getattr(taken.record, name), getattr(expected.record, name))
         kernel = kernel_of(features)
         np.testing.assert_array_equal(taken.matrix(kernel).toarray(), expected.matrix(kernel).toarray())
 
@@ -174,18 +168,18 @@ def test_features_go_to_the_host_and_stay_where_they_are(features):
     assert features.to("cpu") is features
     assert features.to(CPU) is features
     host = device.to("cpu")
-    assert host._on_device is None
+    assert not host.on_device
     assert same(features, host)
-    assert device._with_tensors(CPU) is device
+    assert device.device_rows(CPU) is device.device_rows(CPU)
     with pytest.raises(ValueError, match="`device` must be a torch device at hand"):
         features.to("foo")
 
 
 def test_a_pickle_holds_the_record_of_the_host(features):
     again = pickle.loads(pickle.dumps(with_tensors(features)))
-    assert again._on_device is None
+    assert not again.on_device
     assert same(features, again)
-    assert not again._counts.flags.writeable
+    assert not again.record.counts.flags.writeable
 
 
 @pytest.mark.parametrize(
@@ -201,14 +195,16 @@ def test_a_pickle_holds_the_record_of_the_host(features):
 )
 def test_what_goes_to_the_host_leaves_no_copy_on_the_devices_features(use, features, tmp_path):
     device = with_tensors(features)
-    kept = device._steps
     result = use(device, tmp_path)
-    assert fetched(device) == {"_steps"}
+    assert not fetched(device)
     if isinstance(result, grf.Features):
         assert result.device == "cpu"
-        assert result._on_device is None
+        assert not result.on_device
         assert same(features, result)
-    assert device.to("cpu")._steps is kept  # what was fetched before is not fetched again
+    kept = device.record
+    use(device, tmp_path)
+    assert device.record is kept
+    assert device.to("cpu").record is kept  # what was fetched before is not fetched again
 
 
 def test_a_device_gets_the_record_once_and_gives_back_what_is_asked_for(features):
@@ -218,13 +214,14 @@ def test_a_device_gets_the_record_once_and_gives_back_what_is_asked_for(features
         assert "on meta" in repr(device)
         assert device.to("meta") is device
         simulated.transfers.clear()
-        matrix = device._replaced(dropped=None).torch(kernel_of(features))
+        uncut = replace(device.device_rows(torch.device("meta")).record, dropped=None)
+        matrix = grf.Features(device.frame, device.nodes, uncut).torch(kernel_of(features))
         assert isinstance(matrix, Simulated)
         largest = max(LENGTH + 1, features.n_nodes)
         assert simulated.largest("to") <= largest  # the modulation, the nodes and their degrees
         assert simulated.largest("from") <= 6  # where parts begin and end
         host = device.to("cpu")
-        assert simulated.largest("from") == features._steps.size
+        assert simulated.largest("from") == features.record.steps.size
     np.testing.assert_array_equal(matrix.inner.values(), features.matrix(kernel_of(features)).data)
     assert same(features, host)
 
@@ -258,18 +255,22 @@ def test_what_is_sampled_on_a_device_stays_there(name, grid):
 @pytest.mark.parametrize("at_once", [1, 7, 10_000])
 def test_passes_by_parts_are_those_of_numba(features, at_once):
     device = with_tensors(features)
-    record, roots, size = device._on_device, device._device_roots, LENGTH + 1
+    (_, record, roots), size = device.device_rows(CPU), LENGTH + 1
     f = 0.9 ** np.arange(size)
-    load = torch.tensor(f / features._survival / features.n_walks)
+    load = torch.tensor(f / features.frame.survival / features.n_walks)
     values = device_passes.entry_values(record, roots, load, torch.float32, at_once)
     np.testing.assert_array_equal(values.numpy(), features.matrix_from_modulation(f).data)
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((8, 3)), rng.standard_normal((6, 3))
     sums = device_passes.step_products(record, roots, torch.tensor(x), torch.tensor(y), size, at_once).numpy()
-    loads = 1.0 / (features._survival * features.n_walks)
+    loads = 1.0 / (features.frame.survival * features.n_walks)
     np.testing.assert_allclose(sums * loads, features.factor().grad_f(x, y), rtol=1e-12, atol=1e-12)
     squares = device_passes.step_squares(record, roots, size, at_once).numpy()
-    np.testing.assert_allclose(squares * np.outer(loads, loads) / 6, step_squares(features), rtol=1e-12)
+    np.testing.assert_allclose(
+        squares * np.outer(loads, loads) / 6,
+        step_squares(features.frame, features.nodes, features.record),
+        rtol=1e-12,
+    )
     pointer, rows, order = device_passes.transposed_pattern(record, 8, at_once)
     expected = features.matrix_from_modulation(f).T.tocsr()
     np.testing.assert_array_equal(pointer.numpy(), expected.indptr)
@@ -279,10 +280,10 @@ def test_passes_by_parts_are_those_of_numba(features, at_once):
 
 def test_counts_beyond_two_to_the_fifteen_stay_positive():
     features = grf.sample_features(grf.from_edges([0], [1]), grf.RandomWalks(65_535, grf.Truncated(3)), seed=0)
-    assert features._counts.max() == 65_535
+    assert features.record.counts.max() == 65_535
     device = with_tensors(features)
     assert device.n_steps == features.n_steps
-    assert int(unsigned16(device._on_device.counts).max()) == 65_535
+    assert int(unsigned16(device.device_rows(CPU).record.counts).max()) == 65_535
     kernel = grf.Diffusion(0.5)
     np.testing.assert_array_equal(device.torch(kernel).values().numpy(), features.matrix(kernel).data)
 
@@ -290,8 +291,8 @@ def test_counts_beyond_two_to_the_fifteen_stay_positive():
 def test_a_part_that_was_left_out_is_noticed(features):
     """The negative control of the passes by parts."""
     device = with_tensors(features)
-    record = device._on_device
+    _, record, roots = device.device_rows(CPU)
     load = torch.ones(LENGTH + 1, dtype=torch.float64)
-    whole = device_passes.entry_values(record, device._device_roots, load, torch.float64, 7)
+    whole = device_passes.entry_values(record, roots, load, torch.float64, 7)
     del record.parts(7)[1]
-    assert not torch.equal(device_passes.entry_values(record, device._device_roots, load, torch.float64, 7), whole)
+    assert not torch.equal(device_passes.entry_values(record, roots, load, torch.float64, 7), whole)

@@ -10,8 +10,11 @@ import graphrf as grf
 from graphrf.features.bounds import HeavyTailWarning, TruncationWarning
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.features import Features
+from graphrf.features.frame import Frame
+from graphrf.features.record import Record
 from graphrf.kernels.factor import Factor
 from tests.support.interleaving import interleaved_results
+from tests.support.same_features import ARRAYS
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
@@ -21,7 +24,9 @@ def features(weighted_graph):
     return grf.sample_features(weighted_graph, grf.RandomWalks(16, grf.Stratified(0.2)), seed=3, dtype="float64")
 
 
-def _features_by_hand(graph, counts, *, nodes=None, laplacian="normalized", **settings) -> Features:
+def _features_by_hand(
+    graph, counts, *, nodes=None, laplacian="normalized", n_walks=1, work=None, dropped=None
+) -> Features:
     """Features from dense counts c[k, i, v]."""
     nodes = np.arange(graph.n_nodes) if nodes is None else np.asarray(nodes)
     counts = counts[:, nodes]
@@ -31,14 +36,18 @@ def _features_by_hand(graph, counts, *, nodes=None, laplacian="normalized", **se
     per_entry = np.count_nonzero(values, axis=1)
     indptr = np.concatenate([[0], np.cumsum(entries.sum(axis=1))])
     degrees = np.where(graph.degrees > 0, graph.degrees, 1.0) if laplacian == "normalized" else None
-    return Features(
-        nodes=nodes, n_nodes=graph.n_nodes, indptr=indptr.astype(np.int32), indices=columns.astype(np.int32),
+    frame = Frame(
+        n_nodes=graph.n_nodes, n_walks=n_walks, laplacian=laplacian, scale=graph.laplacian_scale(laplacian),
+        complete=False, seed=0, dtype=np.dtype("float64"), description={}, survival=np.ones(len(counts)),
+        degrees=degrees, of_powers=work is not None,
+    )  # fmt: skip
+    record = Record(
+        indptr=indptr.astype(np.int32), indices=columns.astype(np.int32),
         visit_ptr=np.concatenate([[0], np.cumsum(per_entry)])[indptr],
         visits_per_entry=per_entry.astype(np.uint16), steps=np.nonzero(values)[1].astype(np.uint16),
-        counts=values[values != 0], survival=np.ones(len(counts)), degrees=degrees, laplacian=laplacian,
-        scale=graph.laplacian_scale(laplacian), complete=False, seed=0, dtype=np.dtype("float64"),
-        **{"n_walks": 1, "description": {}, **settings},
+        counts=values[values != 0], work=work, dropped=dropped,
     )  # fmt: skip
+    return Features(frame, nodes, record)
 
 
 def test_expected_counts_give_the_truncated_series_exactly():
@@ -399,8 +408,10 @@ def test_features_on_the_host_are_there_without_torch(features, monkeypatch):
 
 
 def test_pickles_from_before_devices_are_of_the_host(features):
-    state = features.__getstate__()
-    del state["_on_device"]
+    of_record = {f"_{name}": getattr(features.record, name) for name in ARRAYS}
+    of_frame = {f"_{name}": getattr(features.frame, name) for name in ("survival", "degrees", "scale", "complete")}
+    public = ("nodes", "n_nodes", "n_walks", "laplacian", "seed", "dtype", "description")
+    state = {**{name: getattr(features, name) for name in public}, **of_frame, **of_record}
     again = Features.__new__(Features)
     again.__setstate__(state)
     assert again.device == "cpu"

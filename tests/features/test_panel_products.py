@@ -8,8 +8,9 @@ import graphrf as grf
 from graphrf.features import factor as _feature_factor
 from graphrf.features import rows as _feature_rows
 from graphrf.features.factor import FeatureFactor
-from graphrf.features.features import Features
+from graphrf.features.frame import Frame
 from graphrf.features.panel_loops import add_panel, multiply_rows, scatter_rows
+from graphrf.features.record import Record
 
 N_ROWS, N_NODES = 40, 30
 TYPES = [("float32", "float32"), ("float32", "float64"), ("float64", "float64")]
@@ -30,13 +31,12 @@ def _factor(
     """A factor of one step, F(f) = f_0 counts."""
     n, size = indptr.size - 1, indices.size
     counts = np.random.default_rng(1).integers(1, 999, size).astype(np.uint16)
-    features = Features(
-        nodes=np.arange(n), n_nodes=n_nodes, indptr=indptr, indices=indices, visit_ptr=indptr.copy(),
-        visits_per_entry=np.ones(size, np.uint16), steps=np.zeros(size, np.uint16), counts=counts,
-        survival=np.ones(1), degrees=None, n_walks=1, laplacian="combinatorial", scale=1.0, complete=True, seed=0,
-        dtype=np.dtype(dtype), description={},
+    record = Record(indptr, indices, indptr.copy(), np.ones(size, np.uint16), np.zeros(size, np.uint16), counts)
+    frame = Frame(
+        n_nodes=n_nodes, n_walks=1, laplacian="combinatorial", scale=1.0, complete=True, seed=0,
+        dtype=np.dtype(dtype), description={}, survival=np.ones(1), degrees=None, of_powers=False,
     )  # fmt: skip
-    return features.factor(**options)
+    return FeatureFactor(frame, np.arange(n), record, **options)
 
 
 def _plain_rows(matrix: sp.csr_array, x: np.ndarray) -> np.ndarray:

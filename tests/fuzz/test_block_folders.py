@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 import graphrf as grf
 from graphrf.features.files import fits
-from graphrf.features.folder import BlockFolder, read_folder
+from graphrf.features.folder import FeatureFolder, read_folder
 from tests.fuzz.test_records import _archive
 from tests.support.bounds import within
 from tests.support.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
+from tests.support.same_features import parts
 
 SEEDS = st.integers(0, 2**63 - 1)
 SECONDS, MEGABYTES = 20, 256
@@ -53,7 +54,7 @@ def folders(tmp_path_factory):
                 features = grf.sample_features(GRAPH, sampler, nodes=nodes, seed=1, dtype=dtype, path=folder)
                 files = {file.name: file.read_bytes() for file in folder.iterdir()}
                 assert sum(name.startswith("rows-") for name in files) == 3
-                found.append((folder, files, features._state()))
+                found.append((folder, files, parts(features)))
     return found
 
 
@@ -65,21 +66,21 @@ def _written(folder: Path, files: dict[str, bytes]) -> None:
         (folder / name).write_bytes(content)
 
 
-def _require_refused_or_sound(folder: Path) -> dict | None:
+def _require_refused_or_sound(folder: Path) -> tuple | None:
     """What is read from the folder, if it is."""
     found, refusals = None, []
     with within(SECONDS, MEGABYTES):
         try:
             found = read_folder(folder)
-            assert fits(found)
+            assert fits(*found)
         except (ValueError, MemoryError, FileNotFoundError) as error:
             refusals.append(str(error))
         # What a call that samples looks at.
         try:
-            known = BlockFolder(folder)
+            known = FeatureFolder(folder)
             if known.is_known:
                 assert 0 <= known.seed() < 2**63
-                known.begin({}, None, 3, {"graph": "x"})
+                known.begin(None, None, 3, {"graph": "x"})
         except (ValueError, FileNotFoundError) as error:
             refusals.append(str(error))
     assert all(str(folder) in refusal for refusal in refusals)
@@ -99,8 +100,8 @@ def test_changed_bytes_are_refused_or_change_nothing(folders, seed):
     _written(folder, changed)
     found = _require_refused_or_sound(folder)
     if found is not None:
-        for key, value in state.items():
-            np.testing.assert_array_equal(found[key], value, err_msg=f"{name} {key}")
+        for key, value in parts(grf.Features(*found)).items():
+            np.testing.assert_array_equal(value, state[key], err_msg=f"{name} {key}")
 
 
 @given(SEEDS)

@@ -19,6 +19,7 @@ import graphrf as grf
 from graphrf.features.features import Features
 from tests.support.bounds import within
 from tests.support.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
+from tests.support.same_features import parts
 
 SEEDS = st.integers(0, 2**63 - 1)
 KERNELS = {name: grf.Diffusion(1.0, laplacian=name) for name in ("normalized", "combinatorial")}
@@ -94,7 +95,7 @@ def saved_features(tmp_path_factory):
 
 
 def _require_same(one: Features, other: Features) -> None:
-    ours, theirs = one._state(), other._state()
+    ours, theirs = parts(one), parts(other)
     for name, value in ours.items():
         np.testing.assert_array_equal(value, theirs[name], err_msg=name)
 
@@ -102,10 +103,14 @@ def _require_same(one: Features, other: Features) -> None:
 def _require_sound(features: Features) -> None:
     """All that reads the arrays works, and gives numbers where the degrees and values are of this world."""
     kernel, n = KERNELS[features.laplacian], features.nodes.size
-    numbers = [features._counts] if features._degrees is None else [features._counts, features._degrees]
+    numbers = (
+        [features.record.counts]
+        if features.frame.degrees is None
+        else [features.record.counts, features.frame.degrees]
+    )
     of_this_world = all(array.size == 0 or array.max() < 1e12 for array in numbers)
-    if features._degrees is not None:
-        of_this_world &= features._degrees.min() > 1e-12
+    if features.frame.degrees is not None:
+        of_this_world &= features.frame.degrees.min() > 1e-12
     assert features.n_steps >= 0
     assert repr(features)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -171,7 +176,7 @@ def test_bytes_of_features_that_change_are_noticed(saved_features, seed):
 
 
 def test_an_array_that_the_table_of_contents_loses_is_missed(saved_features, tmp_path):
-    cut = next(content for features, content, *_ in saved_features if features._dropped is not None)
+    cut = next(content for features, content, *_ in saved_features if features.record.dropped is not None)
     path = tmp_path / "cut.npz"
     path.write_bytes(cut)
     with zipfile.ZipFile(path) as archive:

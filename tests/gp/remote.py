@@ -6,6 +6,7 @@ import numpy as np
 
 import graphrf as grf
 from graphrf.features.step_squares import step_squares
+from tests.support.same_features import taken_rows
 
 
 class Travels(list):
@@ -30,7 +31,7 @@ class PlainFactor:
     def __init__(self, features, travels, *, few=32, error=1.0):
         self._features, self._travels, self._few, self._error = features, travels, few, error
         self._parts = [part for part in np.array_split(np.arange(features.shape[0]), 3) if part.size]
-        self._blocks = [features._take_rows(part).factor(n_threads=1) for part in self._parts]
+        self._blocks = [features.factor(n_threads=1).take(part) for part in self._parts]
         self.shape, self.dtype, self.max_length = features.shape, features.dtype, features.max_length
 
     def apply(self, f, x):
@@ -58,7 +59,7 @@ class PlainFactor:
     def take(self, rows):
         rows = np.asarray(rows)
         self._travels.note("take", rows)
-        taken = self._features._take_rows(rows)
+        taken = taken_rows(self._features, rows)
         if rows.size <= self._few:
             return taken.factor(n_threads=1)
         return type(self)(taken, self._travels, few=self._few, error=self._error)
@@ -79,7 +80,7 @@ class RemoteFeatures:
 
     def __init__(self, features, travels, *, factor=RemoteFactor, **options):
         self._features, self._travels, self._factor, self._options = features, travels, factor, options
-        self._frame = features._take_rows(np.zeros(0, np.int64))._replaced(dropped=None)
+        self.frame = features.frame
         self.nodes = features.nodes
 
     def factor(self, *, n_threads=None):
@@ -89,7 +90,11 @@ class RemoteFeatures:
         self._travels.note("step_squares")
         n = self._features.shape[0]
         parts = np.array_split(np.arange(n), 3)
-        return sum(part.size / n * step_squares(self._features._take_rows(part)) for part in parts)
+        return sum(part.size / n * _squares(self._features, part) for part in parts)
+
+
+def _squares(features, rows):
+    return step_squares(features.frame, features.nodes[rows], features.record.take(rows))
 
 
 class Elsewhere:

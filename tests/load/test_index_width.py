@@ -12,6 +12,7 @@ from graphrf.features.loops import fill_values
 from graphrf.kernels.series import kernel_block
 from graphrf.pagerank import power_iteration
 from graphrf.sampling.walks.transitions import Transitions
+from tests.support.same_features import changed
 
 KERNEL = grf.Diffusion(1.0)
 BEYOND = 2**31 + 10
@@ -54,12 +55,12 @@ def wide(features, hole):
         return longer
 
     names = {"indices": np.int64, "visits_per_entry": np.uint16, "steps": np.uint16, "counts": np.uint16}
-    arrays = {name: behind(getattr(features, f"_{name}"), dtype) for name, dtype in names.items()}
+    arrays = {name: behind(getattr(features.record, name), dtype) for name, dtype in names.items()}
     pointers = {
-        name: np.concatenate([[0], BEYOND + getattr(features, f"_{name}").astype(np.int64)])
+        name: np.concatenate([[0], BEYOND + getattr(features.record, name).astype(np.int64)])
         for name in ("indptr", "visit_ptr")
     }
-    return features._replaced(nodes=np.concatenate([[50], features.nodes]), **arrays, **pointers)
+    return changed(features, nodes=np.concatenate([[50], features.nodes]), **arrays, **pointers)
 
 
 def test_rows_behind_2_31_entries_are_taken_as_they_are(features, wide):
@@ -72,9 +73,8 @@ def test_rows_behind_2_31_entries_are_taken_as_they_are(features, wide):
 
 def test_values_and_products_behind_2_31_entries_are_right(features, wide, hole):
     values = hole(np.float32, wide.nnz)
-    load, root = wide._load(KERNEL.modulation(30)), wide._degree_roots()
-    record = (wide._indptr, wide._indices, wide._visit_ptr, wide._visits_per_entry, wide._steps, wide._counts)
-    fill_values(1, 11, *record, load, wide.nodes, root, values)
+    load, root = wide.frame.load(KERNEL.modulation(30)), wide.frame.degree_roots()
+    fill_values(1, 11, *wide.record.arrays().values(), load, wide.nodes, root, values)
     expected = features.matrix_from_modulation(KERNEL.modulation(30))
     assert (values[BEYOND:] == expected.data).all()
     assert not values[BEYOND - 1000 : BEYOND].any()
@@ -130,9 +130,9 @@ def _read_only(indptr, indices):
 ], ids=repr)  # fmt: skip
 def test_the_longest_walks_on_one_node_fill_16_bits_and_no_more(sampler):
     features = grf.sample_features(grf.from_edges([0], [1], n_nodes=3), sampler, nodes=[2], seed=0)
-    assert features._visits_per_entry.tolist() == [65_535]
-    assert (features._steps == np.arange(65_535)).all()
-    assert (features._counts == 1).all()
+    assert features.record.visits_per_entry.tolist() == [65_535]
+    assert (features.record.steps == np.arange(65_535)).all()
+    assert (features.record.counts == 1).all()
     matrix = features.matrix_from_modulation(np.ones(65_535))
     assert matrix[0, 2] == 65_535
 
@@ -141,7 +141,7 @@ def test_the_longest_walks_on_one_node_fill_16_bits_and_no_more(sampler):
 def test_the_most_walks_on_one_node_fill_16_bits_and_no_more(directions):
     sampler = grf.RandomWalks(65_535, grf.Truncated(3), directions=directions)
     features = grf.sample_features(grf.from_edges([0], [1], n_nodes=3), sampler, nodes=[2, 0], seed=0)
-    assert (features._counts == 65_535).all()
+    assert (features.record.counts == 65_535).all()
     assert features.n_steps == 2 * 3 * 65_535
 
 

@@ -11,6 +11,7 @@ from graphrf.sampling.sample import sample_features
 
 torch = pytest.importorskip("torch")
 
+from tests.support.same_features import parts  # noqa: E402
 from tests.support.simulated_device import SimulatedDevice  # noqa: E402
 
 SAMPLERS = {
@@ -26,7 +27,7 @@ SAMPLERS = {
 
 
 def _assert_same(features: Features, other: Features) -> None:
-    mine, its = features._state(), other._state()
+    mine, its = parts(features), parts(other)
     assert mine.keys() == its.keys()
     for name, value in mine.items():
         if isinstance(value, np.ndarray):
@@ -86,10 +87,9 @@ def test_columns_on_a_device_keep_little_room_that_they_do_not_need(karate):
     # Of few sources the most that can be is expected, far more than there is.
     with SimulatedDevice():
         features = sample_features(karate, grf.RandomWalks(3_000, grf.Truncated(4)), seed=1, device="meta")
-        for column in features._on_device.tensors().values():
-            if column is not None:
-                held = column.inner.untyped_storage().nbytes()
-                assert held <= column.inner.nbytes / 0.85
+        for column in features.device_rows(torch.device("meta")).record.tensors().values():
+            held = column.inner.untyped_storage().nbytes()
+            assert held <= column.inner.nbytes / 0.85
 
 
 def test_the_memory_of_a_device_is_asked_for_once_the_graph_is_there(karate, monkeypatch):

@@ -103,7 +103,7 @@ def test_results_have_the_type_of_the_features(karate, dtype):
 def test_a_product_reaches_as_far_as_all_its_factors():
     path = grf.Graph(nx.to_scipy_sparse_array(nx.path_graph(20)))
     product = grf.sample_product(path, grf.RandomWalks(64, grf.Truncated(2)), n_factors=3, nodes=[0], seed=0)
-    assert max(features._indices[: features._indptr[1]].max() for features in product.factors) == 2
+    assert max(features.record.indices[: features.record.indptr[1]].max() for features in product.factors) == 2
     assert product.matrix(KERNEL).indices.max() == 6
 
 

@@ -49,7 +49,7 @@ def test_the_same_seed_gives_the_same_bits_on_any_threads_and_block_of_nodes(gri
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_every_walk_leaves_one_visit_a_step_and_visits_are_merged(weighted_graph, law):
     features = grf.sample_features(weighted_graph, grf.RandomWalks(10, law), seed=2)
-    counts, steps = features._counts.astype(int), features._steps
+    counts, steps = features.record.counts.astype(int), features.record.steps
     assert counts[steps == 0].sum() == 10 * 8
     drawn = np.empty(10, np.int64)
     for source in range(8):
@@ -57,11 +57,13 @@ def test_every_walk_leaves_one_visit_a_step_and_visits_are_merged(weighted_graph
         draw_lengths(np.uint64(source), int(law.rule), table, permutations, np.uint64(2), drawn)
         assert features.take([source]).n_steps == drawn.sum()
     for row in range(8):
-        visits = slice(features._visit_ptr[row], features._visit_ptr[row + 1])
-        entries = slice(features._indptr[row], features._indptr[row + 1])
-        columns = features._indices[entries]
+        visits = slice(features.record.visit_ptr[row], features.record.visit_ptr[row + 1])
+        entries = slice(features.record.indptr[row], features.record.indptr[row + 1])
+        columns = features.record.indices[entries]
         assert (np.diff(columns) > 0).all()
-        pairs = list(zip(np.repeat(columns, features._visits_per_entry[entries]), steps[visits], strict=True))
+        pairs = list(
+            zip(np.repeat(columns, features.record.visits_per_entry[entries]), steps[visits], strict=True)
+        )
         assert len(set(pairs)) == len(pairs)
         assert pairs == sorted(pairs)
 
@@ -226,13 +228,13 @@ def test_the_memory_asked_for_is_that_of_merged_visits():
             graph, grf.RandomWalks(65_535, grf.Truncated(1_000), directions="independent"), memory_limit=10**9
         )
     features = grf.sample_features(graph, sampler, nodes=[0], seed=0, memory_limit=10_000_000)
-    assert features._steps.size > 20_000 - 20
-    assert features._counts.astype(int).sum() == 65_535 * 1_001
+    assert features.record.steps.size > 20_000 - 20
+    assert features.record.counts.astype(int).sum() == 65_535 * 1_001
 
 
 def test_the_memory_of_a_record_is_what_is_foreseen(weighted_graph):
     features = grf.sample_features(weighted_graph, grf.RandomWalks(), nodes=[0, 3, 3], seed=0)
-    visits = features._steps.size
+    visits = features.record.steps.size
     assert features.nbytes == joined.record_bytes(3, features.nnz, visits)
     assert features.nbytes == 4 * visits + 6 * features.nnz + 20 * 3 + 12
 
@@ -266,7 +268,9 @@ def test_samplers_and_features_go_through_pickle(weighted_graph, law):
     features = grf.sample_features(weighted_graph, sampler, seed=5, dtype="float64")
     for copied in (grf.sample_features(weighted_graph, again, seed=5), pickle.loads(pickle.dumps(features))):
         assert _same(features, copied)
-        assert not any(array.flags.writeable for array in (copied.nodes, copied._indices, copied._counts))
+        assert not any(
+            array.flags.writeable for array in (copied.nodes, copied.record.indices, copied.record.counts)
+        )
     table, permutations = again.lengths.survival.table, again.lengths.permutations(2)
     assert not table.flags.writeable
     assert not permutations.flags.writeable
@@ -291,7 +295,7 @@ def test_the_longest_walks_that_never_leave_their_node_are_counted_whole():
     for directions in DIRECTIONS:
         sampler = grf.RandomWalks(2, longest, directions=directions)
         features = grf.sample_features(alone, sampler, seed=0, dtype="float64")
-        assert features._steps.size == LONGEST_WALK + 1
+        assert features.record.steps.size == LONGEST_WALK + 1
         assert features.matrix_from_modulation(np.ones(LONGEST_WALK + 1))[0, 0] == LONGEST_WALK + 1
 
 

@@ -34,6 +34,7 @@ from tests.statistics.grid import (
     samplers,
     subclasses,
 )
+from tests.support.same_features import changed
 from tests.support.sequential import assert_unbiased
 
 pytestmark = pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
@@ -116,9 +117,9 @@ def _believing(estimates, believed):
 
     def record(round_, n):
         features = estimates.sample(round_, n)
-        size = features._survival.size
+        size = features.frame.survival.size
         table = np.pad(believed[:size], (0, max(0, size - believed.size)), mode="edge")
-        return features._replaced(survival=table)
+        return changed(features, survival=table)
 
     return record
 
@@ -154,7 +155,7 @@ def test_the_degree_of_one_node_that_is_off_by_a_twentieth_fails(sampler):
 
     def record(round_, n):
         features = estimates.sample(round_, n)
-        return features._replaced(degrees=features._degrees * np.tile([1, 1, 1.05, 1, 1, 1, 1, 1], n))
+        return changed(features, degrees=features.frame.degrees * np.tile([1, 1, 1.05, 1, 1, 1, 1, 1], n))
 
     _fails(estimates, record)
 
@@ -213,8 +214,9 @@ def test_weight_that_is_lost_by_powers_fails(budget):
 
     def record(round_, n):
         features = estimates.sample(round_, n)
-        return features._replaced(
-            counts=np.where(features._steps == 2, 0.99, 1).astype(np.float32) * features._counts
+        return changed(
+            features,
+            counts=np.where(features.record.steps == 2, 0.99, 1).astype(np.float32) * features.record.counts,
         )
 
     _fails(estimates, record)

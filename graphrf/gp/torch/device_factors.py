@@ -56,10 +56,9 @@ class DeviceFeatures:
     """
 
     def __init__(self, features: Features, device: torch.device, dtype: torch.dtype) -> None:
-        features = features._with_tensors(device)
-        assert features._on_device is not None
-        walkers = torch.from_numpy(features._survival * features.n_walks).to(device)
-        self._set(features._on_device, features._device_roots, walkers, features.n_nodes, dtype)
+        rows = features.device_rows(device)
+        walkers = torch.from_numpy(features.frame.walkers).to(device)
+        self._set(rows.record, rows.roots, walkers, features.n_nodes, dtype)
 
     def _set(
         self, record: DeviceRecord, roots: DegreeRoots | None, walkers: Tensor, n_nodes: int, dtype: torch.dtype

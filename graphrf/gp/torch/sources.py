@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,9 @@ from graphrf._base.warn import warn
 from graphrf.features import bounds
 from graphrf.features.bounds import TruncationWarning
 from graphrf.features.device_record import row_numbers as device_row_numbers
+from graphrf.features.factor import FeatureFactor
 from graphrf.features.features import Features
+from graphrf.features.frame import Frame
 from graphrf.features.rows import row_numbers
 from graphrf.features.step_squares import step_squares
 from graphrf.gp.torch.device_factors import DeviceFeatures, DeviceSeries
@@ -58,8 +61,8 @@ class Source(Protocol):
 class RemoteFeatures(Protocol):
     """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by `step_squares`."""
 
-    # Their settings, as features of no rows.
-    _frame: Features
+    # What their rows share.
+    frame: Frame
 
     @property
     def nodes(self) -> np.ndarray:
@@ -78,16 +81,14 @@ class RemoteFeatures(Protocol):
 class _SampledSource(ABC):
     """What sources of sampled rows share; the mean variance is that of F F^T over the nodes that they hold.
 
-    `ends` are the same features without what was cut from their rows, which is warned about at the start: later on
-    the ends of walks or powers alone matter.
+    What was cut from their rows is warned about at the start: later on the ends of walks or powers alone matter.
     """
 
-    def __init__(self, features: Features, kernel: Kernel, ends: Features) -> None:
-        bounds.served_modulation(features, kernel)
-        self.laplacian: str = features.laplacian
-        self.scale: float = features._scale
-        self._size = features.max_length + 1
-        self._ends = ends
+    def __init__(self, frame: Frame) -> None:
+        self.laplacian: str = frame.laplacian
+        self.scale: float = frame.scale
+        self._size = frame.max_length + 1
+        self._frame = frame
         self._warned = False
         self._squares: np.ndarray | None = None
         self._rows = _Kept(self._make)
@@ -99,7 +100,7 @@ class _SampledSource(ABC):
         """The modulation up to the features' largest length; warns once when the kernel has outgrown it."""
         f = kernel.modulation(self._size, self.scale)
         if not self._warned:
-            found = bounds.complaints(self._ends, kernel, f)
+            found = bounds.suitability_warnings(self._frame, kernel, f)
             self._warned = bool(found)
             for warning in found:
                 warn(warning)
@@ -137,9 +138,8 @@ class FeatureSource(_SampledSource):
     """
 
     def __init__(self, features: Features, kernel: Kernel) -> None:
-        super().__init__(
-            features, kernel, features if features._dropped is None else features._replaced(dropped=None)
-        )
+        features.checked_modulation(kernel)
+        super().__init__(features.frame)
         self._features = features
 
     def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
@@ -157,26 +157,26 @@ class FeatureSource(_SampledSource):
 
     def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         features = self._features
-        if features._on_device is not None:
-            own = features._device_nodes
+        if features.on_device:
+            own = features.device_rows(torch.device(features.device)).nodes
             if torch.equal(nodes, own):
                 return DeviceFeatures(features, device, dtype)
             return DeviceFeatures(features, device, dtype).take(device_row_numbers("nodes", nodes, own))
         rows = row_numbers("nodes", nodes.cpu().numpy(), features.nodes)
         if not np.array_equal(rows, np.arange(features.shape[0])):
-            features = features._take_rows(rows)
+            features = Features(features.frame, features.nodes[rows], features.record.take(rows))
         if device.type != "cpu":
             return DeviceFeatures(features, device, dtype)
         # values of the model's type: products of mixed types would convert them each time
         plain = np.dtype(np.float32 if dtype == torch.float32 else np.float64)
-        return HostFactor(features._replaced(dtype=plain).factor())
+        return HostFactor(FeatureFactor(replace(features.frame, dtype=plain), features.nodes, features.record))
 
     def _mean_squares(self) -> np.ndarray:
         """In one pass over pairs of an entry's visits; of a device's record there, whence M goes to the host."""
-        record = self._features._on_device
-        if record is None:
-            return step_squares(self._features)
-        whole = DeviceFeatures(self._features, record.device, torch.float64)
+        features = self._features
+        if not features.on_device:
+            return step_squares(features.frame, features.nodes, features.record)
+        whole = DeviceFeatures(features, torch.device(features.device), torch.float64)
         return np.asarray(whole.mean_squares().cpu().numpy())
 
 
@@ -193,7 +193,8 @@ class RemoteSource(_SampledSource):
     """
 
     def __init__(self, features: RemoteFeatures, kernel: Kernel) -> None:
-        super().__init__(features._frame, kernel, features._frame)
+        bounds.checked_modulation(features.frame, kernel)
+        super().__init__(features.frame)
         self._features = features
 
     def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:

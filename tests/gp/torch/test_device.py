@@ -22,6 +22,7 @@ from graphrf.gp.torch.draws import pathwise_draws  # noqa: E402
 from graphrf.gp.torch.factor import HostFactor  # noqa: E402
 from graphrf.gp.torch.operator import FactorOperator  # noqa: E402
 from tests.support.interleaving import interleaved_results  # noqa: E402
+from tests.support.same_features import changed, with_tensors  # noqa: E402
 from tests.support.simulated_device import DEVICE, SimulatedDevice  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -53,7 +54,7 @@ def modules(features):
     kernel = grf.Diffusion(0.8, laplacian=features.laplacian)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)
-        return GRFKernel(features, kernel), GRFKernel(features._with_tensors(CPU), kernel)
+        return GRFKernel(features, kernel), GRFKernel(with_tensors(features), kernel)
 
 
 # -- factors and kernels over tensors --------------------------------------------------------------
@@ -64,7 +65,7 @@ def modules(features):
 def test_the_factor_of_a_devices_record_is_that_of_the_hosts(name, dtype, weighted_graph):
     features = sampled(weighted_graph, name)
     host = DeviceFeatures(features, CPU, dtype)
-    device = DeviceFeatures(features._with_tensors(CPU), CPU, dtype)
+    device = DeviceFeatures(with_tensors(features), CPU, dtype)
     f = torch.tensor(grf.Diffusion(0.8).modulation(features.max_length + 1)).to(dtype)
     x, y = torch.ones(8, 2, dtype=dtype), torch.ones(3, 2, dtype=dtype)
     for rows in (torch.tensor([5, 0, 5]), np.array([5, 0, 5]), torch.tensor([-3, 0, -3])):
@@ -74,7 +75,7 @@ def test_the_factor_of_a_devices_record_is_that_of_the_hosts(name, dtype, weight
         assert torch.equal(one.grad_f(x, y, 12), other.grad_f(x, y, 12))
         assert torch.equal(one.diagonal(f), other.diagonal(f))
     values = device._matrix(f).values()
-    expected = features._replaced(dtype=np.dtype(str(dtype).removeprefix("torch.")))
+    expected = changed(features, dtype=np.dtype(str(dtype).removeprefix("torch.")))
     np.testing.assert_array_equal(values.numpy(), expected.matrix_from_modulation(f.double().numpy()).data)
 
 
@@ -101,7 +102,7 @@ def test_threads_that_share_a_factor_get_their_own_modulation(method, karate):
 
 def test_a_factor_takes_the_memory_that_it_states(grid):
     features = sampled(grid)
-    factor = DeviceFeatures(features._with_tensors(CPU), CPU, torch.float32)
+    factor = DeviceFeatures(with_tensors(features), CPU, torch.float32)
     f = torch.tensor(grf.Diffusion(0.8).modulation(LENGTH + 1), dtype=torch.float32)
     factor.apply_t(f, torch.ones(144, 1, dtype=torch.float32))
     pointer, *patterns = factor._pattern_t
@@ -312,7 +313,7 @@ def test_transfers_are_noticed(field):
         assert simulated.largest("from") == features.n_nodes
         moved = features.to(DEVICE)
         simulated.transfers.clear()
-        assert moved._counts.size == simulated.largest("from")
+        assert moved.record.counts.size == simulated.largest("from")
         with pytest.raises(RuntimeError, match="on one device"):
             _ = f + torch.ones(LENGTH + 1)
         with pytest.raises(TypeError, match="copy it to the host"):

@@ -17,6 +17,7 @@ from graphrf.gp import GRFKernel, SolverWarning  # noqa: E402
 from graphrf.gp.torch import draws as torch_draws  # noqa: E402
 from graphrf.gp.torch.draws import pathwise_draws  # noqa: E402
 from graphrf.gp.torch.operator import FactorOperator  # noqa: E402
+from tests.support.same_features import with_tensors  # noqa: E402
 
 LENGTH = 9
 KERNEL = grf.Diffusion(1.5)
@@ -36,7 +37,7 @@ def _float64():
 
 def features_of(graph):
     features = grf.sample_features(graph, grf.RandomWalks(16, grf.Truncated(LENGTH)), seed=3, dtype="float64")
-    return features._with_tensors(torch.device("cpu"))
+    return with_tensors(features)
 
 
 def kernel_over(source, graph, outputscale=1.0):

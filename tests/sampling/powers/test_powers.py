@@ -96,17 +96,17 @@ def test_rows_are_ascending_by_node_and_step_and_keep_the_budget(grid, sampler):
     features = grf.sample_features(grid, sampler, seed=2)
     budgets = getattr(sampler, "budgets", np.full(6, grid.n_nodes))
     for row in range(0, 144, 7):
-        values = slice(features._visit_ptr[row], features._visit_ptr[row + 1])
-        entries = slice(features._indptr[row], features._indptr[row + 1])
-        columns, steps = features._indices[entries], features._steps[values]
+        values = slice(features.record.visit_ptr[row], features.record.visit_ptr[row + 1])
+        entries = slice(features.record.indptr[row], features.record.indptr[row + 1])
+        columns, steps = features.record.indices[entries], features.record.steps[values]
         assert (np.diff(columns) > 0).all()
-        pairs = list(zip(np.repeat(columns, features._visits_per_entry[entries]), steps, strict=True))
+        pairs = list(zip(np.repeat(columns, features.record.visits_per_entry[entries]), steps, strict=True))
         assert pairs == sorted(set(pairs))
         assert (np.bincount(steps, minlength=6) <= budgets).all()
         if isinstance(sampler, grf.CutPowers):
             assert columns.size == sampler.budget
-    assert features._counts.dtype == np.float32
-    assert (features._counts > 0).all()
+    assert features.record.counts.dtype == np.float32
+    assert (features.record.counts > 0).all()
 
 
 def test_work_counts_the_edges_read(grid):
@@ -302,7 +302,7 @@ def test_powers_go_to_torch(weighted_graph):
 def test_the_memory_of_a_record_is_what_is_foreseen(grid):
     for sampler, more in ((grf.CompressedPowers(4, 6), 8), (grf.CutPowers(4, 6), 8 + 4 * 7)):
         features = grf.sample_features(grid, sampler, nodes=[0, 3, 3], seed=0)
-        values = features._steps.size
+        values = features.record.steps.size
         assert features.nbytes == joined.record_bytes(3, features.nnz, values, 4) + more * 3
         assert features.nbytes == 6 * values + 6 * features.nnz + (20 + more) * 3 + 12
 
@@ -311,7 +311,7 @@ def test_sizes_of_exact_rows_are_foreseen(grid):
     features = grf.sample_features(grid, grf.ExactPowers(5))
     entries, values = grf.ExactPowers(5).prepare(grid, 0).merged_per_row
     assert entries == pytest.approx(features.nnz / 144, rel=0.2)
-    assert values == pytest.approx(features._steps.size / 144, rel=0.2)
+    assert values == pytest.approx(features.record.steps.size / 144, rel=0.2)
 
 
 @pytest.mark.parametrize(
@@ -362,13 +362,13 @@ def test_nodes_far_apart_are_kept_in_order():
         grf.sample_features(both, sampler, nodes=[0], seed=0)
         for sampler in (grf.ExactPowers(2), grf.CompressedPowers(700, 2))
     )
-    assert (np.diff(exact._indices) > 0).all()
-    assert (np.diff(compressed._indices) > 0).all()
+    assert (np.diff(exact.record.indices) > 0).all()
+    assert (np.diff(compressed.record.indices) > 0).all()
     assert exact.nnz > 2_000
     assert 700 <= compressed.nnz <= 1_401
     walk = both.walk_matrix()
     reached = np.concatenate([[0], walk[[0]].indices, (walk[[0]] @ walk).indices])
-    np.testing.assert_array_equal(exact._indices, np.unique(reached))
+    np.testing.assert_array_equal(exact.record.indices, np.unique(reached))
 
 
 @pytest.mark.parametrize(

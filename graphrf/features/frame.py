@@ -1,0 +1,134 @@
+"""What all rows of a set of features share: how they were drawn, and the factors that turn counts into values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from graphrf._base import checks
+
+# Samplers that draw nothing, by the name in a description: independent of any other features.
+_DETERMINISTIC = ("CutPowers", "ExactPowers")
+# sum_k |f_k| up to here, and down to its inverse, has a square that float32 holds.
+_LARGEST_SINGLE = 1e17
+
+
+class FeatureKernel(Protocol):
+    """What features need of a kernel (`graphrf.kernels.Kernel`)."""
+
+    @property
+    def laplacian(self) -> str: ...
+    def modulation(self, n: int, scale: float | None = None) -> np.ndarray: ...
+    def modulation_tail(self, length: int, scale: float | None = None) -> float: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The settings of features and what their rows need of the graph; it belongs to no row.
+
+    Attributes
+    ----------
+    n_nodes : int
+        N, the number of nodes of the graph.
+    n_walks : int
+        m, by which counts are divided; 1 for powers.
+    laplacian : str
+        Whose walk matrix was used: "normalized" or "combinatorial".
+    scale : float
+        The graph's scale of that Laplacian.
+    complete : bool
+        Whether the law of lengths reaches every step that matters (no fixed end, as `Truncated` has).
+    seed : int
+    dtype : numpy.dtype
+        Of the matrices that are made of the record.
+    description : dict
+        The sampler's settings.
+    survival : ndarray, shape (L + 1,)
+        S(k), the probability that a walk gets to step k; 1 for powers.
+    degrees : ndarray, shape (N,), or None
+        The load d of every node; None where all are 1 (combinatorial).
+    of_powers : bool
+        Whether records hold values of powers (float32), not visits of walks (uint16).
+    """
+
+    n_nodes: int
+    n_walks: int
+    laplacian: str
+    scale: float
+    complete: bool
+    seed: int
+    dtype: np.dtype[Any]
+    description: dict[str, Any]
+    survival: np.ndarray
+    degrees: np.ndarray | None
+    of_powers: bool
+
+    @property
+    def max_length(self) -> int:
+        """The longest step that the law of lengths allows, or the highest power."""
+        return int(self.survival.size - 1)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the seed played a part."""
+        return self.description.get("sampler") not in _DETERMINISTIC
+
+    @property
+    def counts_dtype(self) -> np.dtype[Any]:
+        """The type of the counts of a record."""
+        return np.dtype(np.float32 if self.of_powers else np.uint16)
+
+    @property
+    def walkers(self) -> np.ndarray:
+        """m S(k), the walks that are expected to reach step k, shape (L + 1,)."""
+        return self.survival * self.n_walks
+
+    def load(self, f: np.ndarray) -> np.ndarray:
+        """f_k / (m S(k)) of every step, float64, shape (L + 1,); what f lacks at its end counts as zero."""
+        f = np.asarray(f, dtype=np.float64)
+        load = np.zeros(self.survival.size)
+        used = min(load.size, f.size)
+        load[:used] = f[:used] / self.walkers[:used]
+        return load
+
+    def degree_roots(self) -> np.ndarray:
+        """sqrt(d) of every node, or an empty array where all loads are 1."""
+        return np.zeros(0) if self.degrees is None else np.sqrt(self.degrees)
+
+    def modulation(self, kernel: FeatureKernel) -> np.ndarray:
+        """f_0 .. f_L of a kernel; TypeError or ValueError if it is not one of these features' Laplacian."""
+        for needed in ("laplacian", "modulation", "modulation_tail"):
+            if not hasattr(kernel, needed):
+                raise checks.not_a_kernel(kernel)
+        if kernel.laplacian != self.laplacian:
+            raise ValueError(
+                f"`kernel` must be of the {self.laplacian} Laplacian, whose "
+                f"{'powers' if self.of_powers else 'walks'} these are, got one of the {kernel.laplacian} "
+                f"Laplacian; sample with laplacian={kernel.laplacian!r}"
+            )
+        if self.dtype == np.float32:
+            total = kernel.modulation_tail(-1, scale=self.scale)
+            if total and not 1 / _LARGEST_SINGLE < total < _LARGEST_SINGLE:
+                raise ValueError(
+                    f"entries of the Gram matrix of {kernel!r}, up to {total**2:.2g}, leave float32: sample with "
+                    "dtype=numpy.float64"
+                )
+        return kernel.modulation(self.max_length + 1, scale=self.scale)
+
+    def is_of_same_matrix(self, other: Frame) -> bool:
+        """Whether both are of a graph with as many nodes, and of one walk matrix as far as settings tell."""
+        mine, its = ((one.n_nodes, one.laplacian, one.scale) for one in (self, other))
+        return mine == its
+
+    def settings_shown(self) -> list[tuple[str, Any]]:
+        """The rows of a table for notebooks that say how features were drawn."""
+        settings = [f"{name} {value}" for name, value in self.description.items() if name != "sampler"]
+        return [
+            ("sampler", f"{self.description.get('sampler')}: {', '.join(settings)}"),
+            ("highest power" if self.of_powers else "longest step", self.max_length),
+            ("Laplacian", self.laplacian),
+            ("precision", str(self.dtype)),
+            ("seed", str(self.seed)),
+        ]

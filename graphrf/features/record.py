@@ -1,0 +1,104 @@
+"""The record of features on the host: which nodes were reached from each row, after how many steps, how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from graphrf.features.rows import gathered
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Rows of entries (nodes reached), and entries of visits (steps at which they were); read-only.
+
+    `graphrf.features.device_record.DeviceRecord` is the same in tensors.
+
+    Attributes
+    ----------
+    indptr : ndarray of int32 or int64, shape (n + 1,)
+        Where the entries of each row begin.
+    indices : ndarray of the same type, shape (entries,)
+        The nodes reached, ascending within a row.
+    visit_ptr : ndarray of int32 or int64, shape (n + 1,)
+        Where the visits of each row begin.
+    visits_per_entry : ndarray of uint16, shape (entries,)
+    steps : ndarray of uint16, shape (visits,)
+        Ascending within an entry.
+    counts : ndarray, shape (visits,)
+        uint16 of walks, float32 of powers.
+    work : ndarray of int64, shape (n,), or None
+        Of powers, the multiply-adds of each row.
+    dropped : ndarray of float32, shape (n, steps), or None
+        Of cut powers, the norms of what was dropped of each row of W^k.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    visit_ptr: np.ndarray
+    visits_per_entry: np.ndarray
+    steps: np.ndarray
+    counts: np.ndarray
+    work: np.ndarray | None = None
+    dropped: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        for array in self.arrays().values():
+            array.setflags(write=False)  # loops are compiled for read-only arrays alone
+
+    def __reduce__(self) -> Any:
+        return Record, tuple(getattr(self, part.name) for part in fields(self))  # pickle forgets read-only
+
+    @classmethod
+    def empty(cls, of_powers: bool) -> Record:
+        """The record of no rows."""
+        return cls(
+            indptr=np.zeros(1, np.int32),
+            indices=np.zeros(0, np.int32),
+            visit_ptr=np.zeros(1, np.int64),
+            visits_per_entry=np.zeros(0, np.uint16),
+            steps=np.zeros(0, np.uint16),
+            counts=np.zeros(0, np.float32 if of_powers else np.uint16),
+            work=np.zeros(0, np.int64) if of_powers else None,
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.indptr.size - 1)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of all rows."""
+        return int(self.indices.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays in bytes."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays that are there, by name."""
+        named = {part.name: getattr(self, part.name) for part in fields(self)}
+        return {name: array for name, array in named.items() if array is not None}
+
+    def total_count(self) -> int:
+        """The sum of the counts of walks."""
+        return int(self.counts.sum())
+
+    def take(self, rows: np.ndarray) -> Record:
+        """Some of the rows, in the order given; repeats are allowed."""
+        entries, indptr = gathered(self.indptr, rows)
+        visits, visit_ptr = gathered(self.visit_ptr, rows)
+        return Record(
+            indptr=indptr,
+            indices=self.indices[entries].astype(indptr.dtype, copy=False),
+            visit_ptr=visit_ptr,
+            visits_per_entry=self.visits_per_entry[entries],
+            steps=self.steps[visits],
+            counts=self.counts[visits],
+            work=None if self.work is None else self.work[rows],
+            dropped=None if self.dropped is None else self.dropped[rows],
+        )

@@ -37,6 +37,8 @@ _MAX_CONJUGATE = 2_000
 # right-hand sides are up to sqrt(|K|) larger than what remains of the gradient: at 0.1 Newton's method stalls.
 _LOOSEST = 1e-3
 _CLOSEST = 1e-10
+# How much closer a system is solved again whose step did not lead uphill.
+_CLOSER = 1e-3
 
 
 class Mode(NamedTuple):
@@ -108,6 +110,15 @@ def find_mode(
         pi = softmax(latent, axis=1)
         return likelihood - 0.5 * float(np.vdot(weights, image)), pi, counts - totals * pi - weights
 
+    def uphill(move: np.ndarray, moved: np.ndarray) -> tuple[float, tuple[float, np.ndarray, np.ndarray]] | None:
+        """The first of the lengths 1, 1/2, ... of a step at which the posterior is not lower, and its state."""
+        for halvings in range(_MAX_HALVINGS):
+            length = 0.5**halvings
+            there = state(weights + length * move, image + length * moved)
+            if there[0] >= value - 1e-13 * abs(value):
+                return length, there
+        return None
+
     weights = image = np.zeros_like(counts)
     value, pi, gradient = state(weights, image)
     steep = product(gradient)
@@ -121,23 +132,18 @@ def find_mode(
     residual, step = _size(gradient, steep) / first, 0
     while residual > tol and step < _MAX_NEWTON:
         step += 1
-        move = _newton(
-            product,
-            np.sqrt(pi),
-            np.sqrt(totals),
-            gradient,
-            steep,
-            np.clip(_LOOSEST * residual, _CLOSEST, _LOOSEST),
-        )
-        moved = product(move)
-        length = 1.0
-        for _ in range(_MAX_HALVINGS):
-            new = state(weights + length * move, image + length * moved)
-            if new[0] >= value - 1e-13 * abs(value):
+        closeness = float(np.clip(_LOOSEST * residual, _CLOSEST, _LOOSEST))
+        while True:
+            move = _newton(product, np.sqrt(pi), np.sqrt(totals), gradient, steep, closeness)
+            moved = product(move)
+            rise = uphill(move, moved)
+            if rise is not None or closeness <= _CLOSEST:
                 break
-            length *= 0.5
-        else:
+            # By rounding conjugate gradients may overshoot, and the step lead downhill.
+            closeness = max(_CLOSER * closeness, _CLOSEST)
+        if rise is None:
             break  # no rise along the step but for rounding
+        length, new = rise
         weights, image = weights + length * move, image + length * moved
         value, pi, gradient = new
         steep = product(gradient)

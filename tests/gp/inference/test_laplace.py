@@ -7,6 +7,7 @@ from scipy.special import logsumexp, softmax
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import DotProduct
 
+from graphrf.gp.inference import laplace
 from graphrf.gp.inference.laplace import Curvature, evidence, find_mode
 
 M, C = 12, 3
@@ -147,3 +148,24 @@ def test_repeated_labels_at_a_node_are_labels_of_equal_nodes(problem):
     folded = np.zeros((M, M))
     np.add.at(folded, np.ix_(copies, copies), split.slope)
     np.testing.assert_allclose(joined.slope, folded, atol=1e-6)
+
+
+def test_a_step_that_leads_downhill_is_solved_more_closely(monkeypatch):
+    """As rounding in conjugate gradients makes of it where K is large: the mode is reached all the same."""
+    rng = np.random.default_rng(5)
+    root = rng.normal(size=(12, 6))
+    matrix = root @ root.T
+    counts = np.eye(3)[rng.integers(0, 3, 12)]
+    wanted = laplace.find_mode(lambda x: matrix @ x, counts, np.zeros(3))
+    solved, asked = laplace._newton, []
+
+    def downhill_unless_close(product, s, roots, gradient, steep, tol):
+        asked.append(tol)
+        move = solved(product, s, roots, gradient, steep, tol)
+        return move if tol < 1e-5 else -move
+
+    monkeypatch.setattr(laplace, "_newton", downhill_unless_close)
+    mode = laplace.find_mode(lambda x: matrix @ x, counts, np.zeros(3))
+    assert mode.converged
+    assert max(asked) > 1e-5 > min(asked)
+    np.testing.assert_allclose(mode.latent, wanted.latent, atol=1e-6)

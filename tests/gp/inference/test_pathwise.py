@@ -183,7 +183,7 @@ def test_pathwise_knows_nothing_of_graphs():
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
     }
-    assert imported - {"__future__", "collections.abc", "dataclasses", "typing"} == {"numpy", "graphrf"}
+    assert imported - {"__future__", "collections.abc", "dataclasses", "typing"} == {"numpy", "graphrf._base"}
     assert not {name for name in vars(pathwise) if name in ("Graph", "Factor")}
 
 

@@ -73,8 +73,8 @@ def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
     ----------
     mean0, mean1 : array_like, shape (k,)
     cov0, cov1 : array_like, shape (k, k), symmetric positive semidefinite
-        They may be singular: no jitter is needed. Negative eigenvalues of at most 1e-8 of the largest are taken
-        for 0.
+        They may be singular: no jitter is needed. Eigenvalues up to k 2^-52 of the largest are taken for 0, and
+        so are negative ones down to -1e-8 of it.
 
     Returns
     -------
@@ -90,8 +90,9 @@ def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
     -----
     With Sigma_i = R_i R_i^T, the second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by
     the polar factor of R_1^T R_0. It is computed as this sum of squares, which cannot be negative; the traces
-    would lose what they share. Eigenvalues below 1e-16 of the largest are rounding, and so are parts of the
-    distance of that size. Some 20 k^3 operations.
+    would lose what they share. Eigenvalues up to k 2^-52 of the largest are rounding, as in
+    `numpy.linalg.matrix_rank`: their roots, which count here, would be 1e-8 of the largest root. Some 20 k^3
+    operations.
 
     Source: Givens and Shortt 1984, "A class of Wasserstein metrics for probability distributions"; used in
     Sec. A.4.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".
@@ -115,18 +116,18 @@ def _law(which: int, mean: Any, covariance: Any) -> tuple[np.ndarray, np.ndarray
     mean = checks.finite(f"mean{which}", np.asarray(mean, dtype=np.float64))
     covariance = checks.finite(f"cov{which}", np.asarray(covariance, dtype=np.float64))
     if mean.ndim != 1 or mean.size == 0:
-        raise ValueError(f"`mean{which}` must be a vector, got {checks.describe(mean)}")
+        raise checks.value_error(f"mean{which}", f"must be a vector, got {checks.describe(mean)}")
     if covariance.shape != (mean.size, mean.size):
-        raise ValueError(
-            f"`cov{which}` must have shape {(mean.size, mean.size)}, got {checks.describe(covariance)}"
+        raise checks.value_error(
+            f"cov{which}", f"must have shape {(mean.size, mean.size)}, got {checks.describe(covariance)}"
         )
     if np.abs(covariance - covariance.T).max() > 1e-8 * np.abs(covariance).max():
-        raise ValueError(f"`cov{which}` must be symmetric, got one that differs from its transpose")
+        raise checks.value_error(f"cov{which}", "must be symmetric, got one that differs from its transpose")
     return mean, covariance
 
 
 def _root(name: str, covariance: np.ndarray) -> np.ndarray:
-    """R with R R^T the covariance."""
+    """R with R R^T the covariance; what rounding makes of its eigenvalues 0 is 0 in R."""
     values, vectors = eigh(covariance)
     if values[0] < -_ROUNDING * values[-1]:
         raise checks.value_error(
@@ -134,4 +135,5 @@ def _root(name: str, covariance: np.ndarray) -> np.ndarray:
             f"must be positive semidefinite, got one with the eigenvalue {values[0]:g} and the largest "
             f"{values[-1]:g}",
         )
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    known = values > values.size * np.finfo(np.float64).eps * values[-1]
+    return np.asarray(vectors * np.sqrt(np.where(known, values, 0.0)))

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graphrf.cli.options.kernels import KernelChoice
-from graphrf.cli.options.nodes import NodeNames
+from graphrf.cli.options.nodes import ChosenNodes, NodeNames
 from graphrf.cli.options.observations import ObservationsFile, ObservedColumns
 from graphrf.cli.options.output import OutputPath, Result, check_output, deliver
 from graphrf.cli.options.reading import GraphSource, Reading, load
 from graphrf.cli.options.running import Seeding, Talking, Threads
+from graphrf.cli.options.training import PANEL, Method, Optimize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,29 +34,20 @@ def classify(
     seeding: Seeding,
     threads: Threads,
     talking: Talking,
-    nodes: Annotated[
-        str | None, typer.Option(metavar="NODES", help="A file of nodes, or A,B,C. Default: all nodes.")
-    ] = None,
-    method: Annotated[
-        str, typer.Option(metavar="auto|series|features", help="As of `graphrf fit`.", rich_help_panel="Training")
-    ] = "auto",
+    nodes: ChosenNodes = None,
+    method: Method = "auto",
     predictive: Annotated[
         str,
-        typer.Option(
-            metavar="mode|integrated", help="Integrated suits noisy labels.", rich_help_panel="Training"
-        ),
+        typer.Option(metavar="mode|integrated", help="Integrated suits noisy labels.", rich_help_panel=PANEL),
     ] = "mode",
-    optimize: Annotated[
-        bool,
-        typer.Option("--optimize/--no-optimize", help="Train the lengthscale.", rich_help_panel="Training"),
-    ] = True,
+    optimize: Optimize = True,
     output: OutputPath = None,
 ) -> None:  # fmt: skip
     """Fit a Gaussian process to labels at some nodes, and predict classes at others."""
     check_output(output, [graph, observations])
     kernel = choice.made("diffusion")
     loaded = load(graph, reading, talking)
-    names = NodeNames(loaded.graph.nodes if loaded.graph.has_names else None, loaded.graph.n_nodes)
+    names = NodeNames.of_graph(loaded.graph)
     positions, labels = observed.read_labels(observations, names)
     if len(set(labels)) < 2:
         raise ValueError(f"{observations} must have labels of two classes or more, got {labels[0]!r} alone")

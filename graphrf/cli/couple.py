@@ -9,7 +9,7 @@ import typer
 from graphrf.cli.options.kernels import KernelChoice
 from graphrf.cli.options.output import Result, check_output, deliver
 from graphrf.cli.options.reading import GRAPH_HELP, Reading, load
-from graphrf.cli.options.refusals import refuse_without
+from graphrf.cli.options.refusals import given_options, refuse_without
 from graphrf.cli.options.running import Talking
 
 PANEL = "Coupling"
@@ -59,10 +59,7 @@ def couple(
     check_output(output, [graph] if graph else [], [".json"])
     kernel = choice.optional()
     if graph is None:
-        from dataclasses import asdict
-
-        given = {f"--{name.replace('_', '-')}": value for name, value in asdict(reading).items()}
-        refuse_without(given, "a GRAPH")
+        refuse_without(given_options(reading), "a GRAPH")
     loaded = None if graph is None else load(graph, reading, talking)
 
     from graphrf.matching.learn import learn_coupling

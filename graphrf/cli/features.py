@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from graphrf.cli.options.kernels import KernelChoice
-from graphrf.cli.options.nodes import NodeNames
+from graphrf.cli.options.nodes import ChosenNodes, NodeNames
 from graphrf.cli.options.output import Result, check_output, deliver
 from graphrf.cli.options.reading import GraphSource, Reading, load
 from graphrf.cli.options.running import PANEL, Seeding, Talking, Threads
@@ -44,9 +44,7 @@ def features(
     seeding: Seeding,
     threads: Threads,
     talking: Talking,
-    nodes: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A file of nodes, or A,B,C. Default: all nodes.")
-    ] = None,
+    nodes: ChosenNodes = None,
     memory_limit: MemoryLimit = None,
 ) -> None:  # fmt: skip
     """Sample features of the nodes of a graph, which serve every kernel."""
@@ -57,7 +55,7 @@ def features(
     loaded = load(graph, reading, talking)
     kernel = choice.optional()
     sampler = sampling.made(loaded.graph, kernel, choice.laplacian or "normalized")
-    names = NodeNames(loaded.graph.nodes if loaded.graph.has_names else None, loaded.graph.n_nodes)
+    names = NodeNames.of_graph(loaded.graph)
     chosen = None if nodes is None else names.chosen(nodes, "--nodes")
     # A folder that is there knows its seed.
     known = folder is not None and (folder / "features.json").exists()

@@ -12,7 +12,7 @@ from graphrf.cli.options.kernels import KernelChoice
 from graphrf.cli.options.nodes import NodeNames
 from graphrf.cli.options.output import OutputPath, Result, check_output, deliver
 from graphrf.cli.options.reading import Loaded, Reading, load
-from graphrf.cli.options.refusals import refuse_unused
+from graphrf.cli.options.refusals import given_options, refuse_unused
 from graphrf.cli.options.running import Seeding, Talking, Threads
 from graphrf.cli.options.samplers import Sampling
 
@@ -26,10 +26,6 @@ EXAMPLES = (
     "graphrf gram generated-grid --kernel matern --rows 0,1,2 --exact -o K.npz",
     "graphrf gram roads.npz --kernel regularized-laplacian --rows 0,1 --cols 0,1,2",
 )
-Rows = Annotated[
-    str | None,
-    typer.Option(metavar="NODES", help="A file of nodes, or A,B,C. Default: all.", rich_help_panel="Block"),
-]
 
 
 def gram(
@@ -45,7 +41,10 @@ def gram(
     seeding: Seeding,
     threads: Threads,
     talking: Talking,
-    rows: Rows = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(metavar="NODES", help="A file of nodes, or A,B,C. Default: all.", rich_help_panel="Block"),
+    ] = None,
     cols: Annotated[
         str | None,
         typer.Option(metavar="NODES", help="Likewise. Default: the rows.", rich_help_panel="Block"),
@@ -67,7 +66,7 @@ def gram(
         matrix, names, at, facts = _of_features(source, reading, sampling, seeding, kernel, rows, cols, exact)
     else:
         loaded = load(source, reading, talking)
-        names = NodeNames(loaded.graph.nodes if loaded.graph.has_names else None, loaded.graph.n_nodes)
+        names = NodeNames.of_graph(loaded.graph)
         at = _block(names, rows, cols)
         matrix, facts = _of_graph(loaded, kernel, at, exact, sampling, seeding, threads, talking)
     left, right = (names.of(positions) for positions in at)
@@ -140,15 +139,12 @@ def _of_features(
     exact: bool,
 ) -> tuple[np.ndarray, NodeNames, tuple[np.ndarray, np.ndarray], dict[str, Any]]:
     """The block of features that were sampled before; their nodes are positions."""
-    from dataclasses import asdict
-
     from graphrf.features.features import load_features
 
     what = f"the features {source}"
     if exact:
         raise ValueError(f"`--exact` needs a graph, got {what}")
-    given = {f"--{name.replace('_', '-')}": value for name, value in asdict(reading).items()}
-    refuse_unused(given, (), what)
+    refuse_unused(given_options(reading), (), what)
     _refuse_sampling(sampling, seeding, what)
     features = load_features(source)
     names = NodeNames(None, features.n_nodes)
@@ -170,11 +166,7 @@ def _block(
 
 
 def _refuse_sampling(sampling: Sampling, seeding: Seeding, what: str) -> None:
-    from dataclasses import asdict
-
-    given = {f"--{name.replace('_', '-')}": value for name, value in asdict(sampling).items()}
-    given["--seed"] = seeding.seed
-    refuse_unused(given, (), what)
+    refuse_unused(given_options(sampling) | given_options(seeding), (), what)
 
 
 def is_features(source: str) -> bool:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from graphrf.cli.options.nodes import NodeNames
 from graphrf.cli.options.output import OutputPath, Result, aligned, check_output, deliver
-from graphrf.cli.options.reading import GraphSource, Loaded, Reading, load
-from graphrf.cli.options.refusals import refuse_unused, require_known
+from graphrf.cli.options.reading import GraphSource, Reading, load
+from graphrf.cli.options.refusals import given_options, refuse_unused, require_known
 from graphrf.cli.options.running import Seeding, Talking, Threads
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from graphrf.graph.graph import Graph
+
+# Columns of the result, and facts of it.
+Found = tuple[dict[str, Any], dict[str, Any]]
 PANEL = "PageRank"
 EXAMPLES = (
     "graphrf pagerank roads.csv --top 5",
@@ -30,37 +35,37 @@ _TAKES = {
 _SHOWN = 10
 
 
-def pagerank(
-    graph: GraphSource,
-    reading: Reading,
-    seeding: Seeding,
-    threads: Threads,
-    talking: Talking,
+@dataclass(frozen=True)
+class Ranking:
+    """How nodes are ranked, and from where."""
+
     method: Annotated[
         str,
         typer.Option(
-            metavar="power|walks|local", rich_help_panel=PANEL,
+            metavar="power|walks|local",
+            rich_help_panel=PANEL,
             help="Exact; estimated by walks, with standard errors; or of some nodes, from their neighbourhoods.",
         ),
-    ] = "power",
+    ] = "power"
     p_halt: Annotated[
         float, typer.Option(help="Chance of a jump before each step, 1 - alpha.", rich_help_panel=PANEL)
-    ] = 0.15,
+    ] = 0.15
     seeds: Annotated[
         str | None,
         typer.Option(
-            metavar="NODES", rich_help_panel=PANEL,
+            metavar="NODES",
+            rich_help_panel=PANEL,
             help="Where walks start: a file of nodes, or A,B,C. One ranking for all; with local one for each.",
         ),
-    ] = None,
+    ] = None
     tol: Annotated[
         float | None,
         typer.Option(help="L1 error to reach. Default: 1e-12 by power, none by walks.", rich_help_panel=PANEL),
-    ] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Of power.", rich_help_panel=PANEL)] = None,
+    ] = None
+    max_iter: Annotated[int | None, typer.Option(help="Of power.", rich_help_panel=PANEL)] = None
     walks: Annotated[
         int | None, typer.Option(help="Walks from every node. Default: 16.", rich_help_panel=PANEL)
-    ] = None,
+    ] = None
     batches: Annotated[
         int | None,
         typer.Option(
@@ -68,7 +73,25 @@ def pagerank(
             "none with `--tol`, which has its own.",
             rich_help_panel=PANEL,
         ),
-    ] = None,
+    ] = None  # fmt: skip
+
+    def check(self, seeding: Seeding) -> None:
+        """ValueError for a method that is none, and for options that it does not use or lacks."""
+        require_known("--method", self.method, _TAKES)
+        given = given_options(self) | given_options(seeding)
+        del given["--method"], given["--p-halt"]  # which every method takes
+        refuse_unused(given, _TAKES[self.method], f"`--method {self.method}`")
+        if self.method == "local" and self.seeds is None:
+            raise ValueError("`--seeds` are needed with `--method local`: the nodes that are asked about")
+
+
+def pagerank(
+    graph: GraphSource,
+    reading: Reading,
+    seeding: Seeding,
+    threads: Threads,
+    talking: Talking,
+    ranking: Ranking,
     top: Annotated[
         int | None,
         typer.Option(
@@ -80,108 +103,84 @@ def pagerank(
 ) -> None:  # fmt: skip
     """Rank the nodes of a graph, directed or not, by PageRank."""
     check_output(output, [graph])
-    given: dict[str, Any] = {
-        "--seeds": seeds, "--tol": tol, "--max-iter": max_iter, "--walks": walks, "--batches": batches,
-        "--seed": seeding.seed,
-    }  # fmt: skip
-    require_known("--method", method, _TAKES)
-    refuse_unused(given, _TAKES[method], f"`--method {method}`")
-    if method == "local" and seeds is None:
-        raise ValueError("`--seeds` are needed with `--method local`: the nodes that are asked about")
-    if top is not None and (top < 1 or output == "-"):
-        raise ValueError(
-            f"`--top` must be at least 1, got {top}"
-            if top < 1
-            else "`--top` prints a table, and `-o -` csv: choose"
-        )
+    ranking.check(seeding)
+    if top is not None and top < 1:
+        raise ValueError(f"`--top` must be at least 1, got {top}")
+    if top is not None and output == "-":
+        raise ValueError("`--top` prints a table, and `-o -` csv: choose")
     loaded = load(graph, reading, talking)
-    names = NodeNames(loaded.graph.nodes if loaded.graph.has_names else None, loaded.graph.n_nodes)
-    start = None if seeds is None else names.chosen(seeds, "--seeds")
-    facts: dict[str, Any] = {"graph": loaded.facts, "method": method, "p_halt": p_halt}
+    names = NodeNames.of_graph(loaded.graph)
+    start = None if ranking.seeds is None else names.chosen(ranking.seeds, "--seeds")
+    facts: dict[str, Any] = {"graph": loaded.facts, "method": ranking.method, "p_halt": ranking.p_halt}
     if start is not None:
         facts["seeds"] = names.of(start)
-    if method == "local":
+    if ranking.method == "local":
         assert start is not None
-        columns = _local(loaded, names, start, p_halt, top, seeding.settled(talking), threads, talking, facts)
+        seed = seeding.settled(talking)
+        columns, found = _local(loaded.graph, names, start, ranking.p_halt, top, seed, threads, talking)
     else:
-        weights = None
-        if start is not None:
-            import numpy as np
-
-            weights = np.bincount(start, minlength=loaded.graph.n_nodes).astype(np.float64)
-        if method == "power":
-            columns = _power(loaded, weights, p_halt, tol, max_iter, threads, facts)
+        weights = None if start is None else _counts(start, loaded.graph.n_nodes)
+        if ranking.method == "power":
+            columns, found = _power(loaded.graph, weights, ranking, threads)
         else:
-            seed = seeding.settled(talking)
-            columns = _walks(loaded, weights, p_halt, tol, walks, batches, seed, threads, talking, facts)
+            columns, found = _walks(loaded.graph, weights, ranking, seeding.settled(talking), threads, talking)
         columns = {"node": names.of(), **columns}
     shown = top or (_SHOWN if output is None else None)
-    result = Result(
-        "pagerank", list(columns.items()), facts, summary=None if shown is None else lambda: _best(columns, shown)
-    )
-    deliver(result, output, talking)
+    summary = None if shown is None else lambda: _best(columns, shown)
+    deliver(Result("pagerank", list(columns.items()), facts | found, summary=summary), output, talking)
 
 
-def _power(
-    loaded: Loaded,
-    weights: np.ndarray | None,
-    p_halt: float,
-    tol: float | None,
-    max_iter: int | None,
-    threads: Threads,
-    facts: dict[str, Any],
-) -> dict[str, Any]:
+def _counts(start: np.ndarray, n_nodes: int) -> np.ndarray:
+    import numpy as np
+
+    return np.bincount(start, minlength=n_nodes).astype(np.float64)
+
+
+def _power(graph: Graph, weights: np.ndarray | None, ranking: Ranking, threads: Threads) -> Found:
     from graphrf.pagerank.power import power_iteration
 
-    options: dict[str, Any] = {} if tol is None else {"tol": tol}
+    options: dict[str, Any] = {} if ranking.tol is None else {"tol": ranking.tol}
     result = power_iteration(
-        loaded.graph,
-        p_halt=p_halt,
+        graph,
+        p_halt=ranking.p_halt,
         personalization=weights,
-        max_iter=max_iter,
+        max_iter=ranking.max_iter,
         n_threads=threads.threads,
         **options,
     )
-    facts |= {"converged": result.converged, "iterations": result.iterations, "error_bound": result.error_bound}
-    return {"score": result.scores}
+    facts = {"converged": result.converged, "iterations": result.iterations, "error_bound": result.error_bound}
+    return {"score": result.scores}, facts
 
 
 def _walks(
-    loaded: Loaded,
-    weights: np.ndarray | None,
-    p_halt: float,
-    tol: float | None,
-    walks: int | None,
-    batches: int | None,
-    seed: int,
-    threads: Threads,
-    talking: Talking,
-    facts: dict[str, Any],
-) -> dict[str, Any]:
+    graph: Graph, weights: np.ndarray | None, ranking: Ranking, seed: int, threads: Threads, talking: Talking
+) -> Found:
     from graphrf.pagerank.estimate import pagerank as estimate
 
-    walks = 16 if walks is None else walks
-    if tol is None and batches is None and walks >= 16:
+    walks = 16 if ranking.walks is None else ranking.walks
+    batches = ranking.batches
+    if ranking.tol is None and batches is None and walks >= 16:
         batches = 4
     result = estimate(
-        loaded.graph,
-        p_halt=p_halt,
+        graph,
+        p_halt=ranking.p_halt,
         n_walks=walks,
         personalization=weights,
-        tol=tol,
+        tol=ranking.tol,
         n_batches=batches,
         seed=seed,
         n_threads=threads.threads,
         progress=talking.progress,
     )
-    l1_error = None if result.l1_error is None else float(result.l1_error)
-    facts |= {"seed": seed, "walks": result.walks, "steps": result.steps, "batches": result.n_batches}
-    facts["l1_error"] = l1_error
-    return {"score": result.scores, **({} if result.stderr is None else {"stderr": result.stderr})}
+    facts = {
+        "seed": seed, "walks": result.walks, "steps": result.steps, "batches": result.n_batches,
+        "l1_error": None if result.l1_error is None else float(result.l1_error),
+    }  # fmt: skip
+    return {"score": result.scores, **({} if result.stderr is None else {"stderr": result.stderr})}, facts
 
 
 def _local(
-    loaded: Loaded,
+    graph: Graph,
     names: NodeNames,
     start: np.ndarray,
     p_halt: float,
@@ -189,15 +188,14 @@ def _local(
     seed: int,
     threads: Threads,
     talking: Talking,
-    facts: dict[str, Any],
-) -> dict[str, Any]:
+) -> Found:
     """The best nodes for each seed, best first: columns seed, node, score, stderr."""
     import numpy as np
 
     from graphrf.pagerank.local import local_pagerank
 
     result = local_pagerank(
-        loaded.graph, start, k=top, p_halt=p_halt, seed=seed, n_threads=threads.threads, progress=talking.progress
+        graph, start, k=top, p_halt=p_halt, seed=seed, n_threads=threads.threads, progress=talking.progress
     )
     scores, errors = result.scores, result.stderr
     assert errors is not None
@@ -208,16 +206,17 @@ def _local(
         found.append(entries[np.argsort(-scores.data[entries], kind="stable")])
         sources += [int(start[row])] * entries.size
     order = np.concatenate(found)
-    facts |= {
-        "seed": seed, "walks": int(result.walks.sum()), "pushes": int(result.pushes.sum()),
-        "epsilon": result.epsilon, "failure": result.failure,
-    }  # fmt: skip
-    return {
+    columns = {
         "seed": names.of(sources),
         "node": names.of(scores.indices[order]),
         "score": scores.data[order],
         "stderr": errors.data[order],
     }
+    facts = {
+        "seed": seed, "walks": int(result.walks.sum()), "pushes": int(result.pushes.sum()),
+        "epsilon": result.epsilon, "failure": result.failure,
+    }  # fmt: skip
+    return columns, facts
 
 
 def _best(columns: dict[str, Any], most: int) -> str:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graphrf.cli.options.kernels import KernelChoice
-from graphrf.cli.options.nodes import NodeNames
+from graphrf.cli.options.nodes import ChosenNodes, NodeNames
 from graphrf.cli.options.observations import ObservationsFile, ObservedColumns
 from graphrf.cli.options.output import OutputPath, Result, aligned, check_output, deliver
 from graphrf.cli.options.reading import GraphSource, Reading, load
 from graphrf.cli.options.running import Seeding, Talking, Threads
+from graphrf.cli.options.training import PANEL, Method, Optimize
 
 if TYPE_CHECKING:
     from graphrf.gp.regression import GraphGPRegressor
 
-PANEL = "Training"
 FIT_EXAMPLES = (
     "graphrf fit roads.csv observed.csv -o model.npz --seed 0",
     "graphrf fit roads.csv observed.csv --kernel matern --laplacian combinatorial -o m.npz",
@@ -45,23 +45,14 @@ def fit(
     seeding: Seeding,
     threads: Threads,
     talking: Talking,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|series|features", rich_help_panel=PANEL,
-            help="Exact products with the kernel, or sampled features; auto takes the first where affordable.",
-        ),
-    ] = "auto",
+    method: Method = "auto",
     noise: Annotated[
         float | None, typer.Option(help="Noise variance, to fix it.", rich_help_panel=PANEL)
     ] = None,
     output_scale: Annotated[
         float | None, typer.Option(help="Variance of the signal, to fix it.", rich_help_panel=PANEL)
     ] = None,
-    optimize: Annotated[
-        bool,
-        typer.Option("--optimize/--no-optimize", help="Train the lengthscale, or keep it.", rich_help_panel=PANEL),
-    ] = True,
+    optimize: Optimize = True,
     max_train: Annotated[
         int | None, typer.Option(help="Most nodes that training sees at once.", rich_help_panel=PANEL)
     ] = None,
@@ -70,7 +61,7 @@ def fit(
     check_output(output, [graph, observations], [".npz"])
     kernel = choice.made("diffusion")
     loaded = load(graph, reading, talking)
-    names = NodeNames(loaded.graph.nodes if loaded.graph.has_names else None, loaded.graph.n_nodes)
+    names = NodeNames.of_graph(loaded.graph)
     positions, targets = observed.read(observations, names)
     seed = seeding.settled(talking)
 
@@ -91,12 +82,7 @@ def fit(
     ).fit(positions, targets)
     # How this run was watched, and its threads, are not the next one's.
     gp.set_params(progress=False, n_threads=None).save(output)
-    found = {
-        "kernel": repr(gp.kernel_), "output_scale": float(gp.output_scale_), "noise": float(gp.noise_),
-        "mean": float(gp.mean_), "log_marginal_likelihood": float(gp.log_marginal_likelihood_),
-        "observations": gp.n_observations_, "observed_nodes": gp.n_observed_nodes_, "method": gp.method_,
-        "solver": gp.solver_, "converged": bool(gp.converged_),
-    }  # fmt: skip
+    found = _fitted(gp)
     talking.remark(f"written to {output}")
     facts = {"graph": loaded.facts, "observations": observations, "seed": seed, "output": output}
     rows = [
@@ -106,15 +92,23 @@ def fit(
     deliver(Result("fit", (), facts, found, lambda: aligned(("fitted", ""), rows, left=2)), None, talking)
 
 
+def _fitted(gp: GraphGPRegressor) -> dict[str, Any]:
+    """What training found."""
+    return {
+        "kernel": repr(gp.kernel_), "output_scale": float(gp.output_scale_), "noise": float(gp.noise_),
+        "mean": float(gp.mean_), "log_marginal_likelihood": float(gp.log_marginal_likelihood_),
+        "observations": gp.n_observations_, "observed_nodes": gp.n_observed_nodes_, "method": gp.method_,
+        "solver": gp.solver_, "converged": bool(gp.converged_),
+    }  # fmt: skip
+
+
 def predict(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A file of `graphrf fit`.", show_default=False)
     ],
     threads: Threads,
     talking: Talking,
-    nodes: Annotated[
-        str | None, typer.Option(metavar="NODES", help="A file of nodes, or A,B,C. Default: all nodes.")
-    ] = None,
+    nodes: ChosenNodes = None,
     observation: Annotated[
         bool, typer.Option("--observation", help="Deviations of a new observation: noise is included.")
     ] = False,
@@ -137,7 +131,7 @@ def predict(
     gp: GraphGPRegressor = GraphGPRegressor.load(model)
     gp.set_params(n_threads=threads.threads, progress=talking.progress)
     graph = gp.graph
-    names = NodeNames(graph.nodes if graph.has_names else None, graph.n_nodes)
+    names = NodeNames.of_graph(graph)
     chosen = None if nodes is None else names.chosen(nodes, "--nodes")
     mean, std = gp.predict(chosen, return_std="observation" if observation else True)
     columns: dict[str, Any] = {"node": names.of(chosen), "mean": mean, "std": std}

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from graphrf.cli.options.tables import NODE_TITLES, read_table
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from graphrf.graph.graph import Graph
+
+ChosenNodes = Annotated[
+    str | None, typer.Option(metavar="NODES", help="A file of nodes, or A,B,C. Default: all nodes.")
+]
 
 
 class NodeNames:
@@ -22,6 +30,11 @@ class NodeNames:
         self._nodes = nodes
         self._n_nodes = n_nodes
         self._known: dict[str, int] | None = None
+
+    @classmethod
+    def of_graph(cls, graph: Graph) -> NodeNames:
+        """What the nodes of a graph are called."""
+        return cls(graph.nodes if graph.has_names else None, graph.n_nodes)
 
     @property
     def everything(self) -> np.ndarray:

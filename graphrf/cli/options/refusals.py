@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -23,6 +24,11 @@ def require_known(
         f"`{option}` must be one of {', '.join(words)}{also}, got {given or value!r}"
         + (f"; {like}" if like else "")
     )
+
+
+def given_options(group: Any) -> dict[str, Any]:
+    """The options of a group, which is a dataclass, with their values."""
+    return {f"--{name.replace('_', '-')}": value for name, value in dataclasses.asdict(group).items()}
 
 
 def refuse_unused(given: Mapping[str, Any], used: Collection[str], chosen: str) -> None:

@@ -1,0 +1,20 @@
+"""Options of the commands that train a Gaussian process."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+PANEL = "Training"
+Method = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|series|features", rich_help_panel=PANEL,
+        help="Exact products with the kernel, or sampled features; auto takes the first where affordable.",
+    ),
+]  # fmt: skip
+Optimize = Annotated[
+    bool,
+    typer.Option("--optimize/--no-optimize", help="Train the lengthscale, or keep it.", rich_help_panel=PANEL),
+]

@@ -38,7 +38,7 @@ def _options(
 
 
 add_command(app, command.demo, examples=command.EXAMPLES)
-add_command(app, datasets.datasets, examples=datasets.EXAMPLES)
+add_command(app, datasets.datasets, examples=datasets.EXAMPLES, places={"name": "NAME"})
 add_command(app, features.features, examples=features.EXAMPLES)
 add_command(app, gram.gram, examples=gram.EXAMPLES, places={"nodes": "--rows"})
 add_command(app, regression.fit, examples=regression.FIT_EXAMPLES, places={"y": "OBSERVATIONS"})

@@ -176,28 +176,9 @@ def pagerank(
     n_walks = checks.integer("n_walks", n_walks, low=1, high=2**31 - 1 if tol is None else _MAX_WALKS // 4)
     law = _law(coupling, p_halt, estimator, n_walks)
     groups = n_walks // (law.group if law is not None else 1)
-    if tol is not None:
-        tol = checks.number("tol", tol, low=0, include_low=False)
-        if n_batches is not None:
-            raise checks.value_error(
-                "n_batches", f"must be None where `tol` is given, got {n_batches}: `tol` decides it"
-            )
-    elif n_batches is None:
-        n_batches = _default_batches(law, groups)
-    else:
-        n_batches = checks.integer("n_batches", n_batches, low=1)
-        if n_batches > groups:
-            raise checks.value_error(
-                "n_batches",
-                f"must be at most {groups}, the number of groups of coupled walks of a node, "
-                f"got {n_batches}; raise `n_walks`",
-            )
-    if exact_steps is not None:
-        exact_steps = checks.integer("exact_steps", exact_steps, low=0, high=_MOST_EXACT)
-    elif tol is not None and tol < 1:
-        exact_steps = min(math.ceil(0.5 * math.log(tol) / math.log1p(-p_halt)), _MOST_EXACT)
-    else:
-        exact_steps = 0
+    tol = None if tol is None else checks.number("tol", tol, low=0, include_low=False)
+    n_batches = _checked_batches(n_batches, tol, law, groups)
+    exact_steps = _checked_exact_steps(exact_steps, tol, p_halt)
     seed = checks.seed(seed)
     threads = thread_count(n_threads)
     checks.flag("progress", progress)
@@ -215,7 +196,6 @@ def pagerank(
         walks = Walks(problem, law, estimator, seed, inner, vector, exact_steps, on)
         if tol is not None:
             return _until(walks, n_walks, tol, progress and several is None)
-        assert n_batches is not None
         return _fixed(walks, groups, n_batches, progress and several is None)
 
     estimates = []
@@ -352,12 +332,35 @@ def _on_device(
     return on_device(graph_transitions(graph), place)
 
 
-def _default_batches(law: LengthLaw | None, groups: int) -> int:
-    if law is None:
+def _checked_batches(n_batches: int | None, tol: float | None, law: LengthLaw | None, groups: int) -> int:
+    """The number of batches, with its default; 1 where `tol` decides it."""
+    if n_batches is not None and tol is not None:
+        raise checks.value_error(
+            "n_batches", f"must be None where `tol` is given, got {n_batches}: `tol` decides it"
+        )
+    if n_batches is not None:
+        n_batches = checks.integer("n_batches", n_batches, low=1)
+        if n_batches > groups:
+            raise checks.value_error(
+                "n_batches",
+                f"must be at most {groups}, the number of groups of coupled walks of a node, "
+                f"got {n_batches}; raise `n_walks`",
+            )
+        return n_batches
+    if tol is not None or law is None:
         return 1
     if isinstance(law, Stratified):
         groups = max(1, groups // FEWEST_STRATIFIED)
     return min(groups, _MOST_BATCHES)
+
+
+def _checked_exact_steps(exact_steps: int | None, tol: float | None, p_halt: float) -> int:
+    """The number of exact steps; by default so many that sqrt(tol) of the mass goes on, 0 without `tol`."""
+    if exact_steps is not None:
+        return checks.integer("exact_steps", exact_steps, low=0, high=_MOST_EXACT)
+    if tol is not None and tol < 1:
+        return min(math.ceil(0.5 * math.log(tol) / math.log1p(-p_halt)), _MOST_EXACT)
+    return 0
 
 
 def _fixed(walks: Walks, groups: int, n_batches: int, progress: bool) -> Estimate:

@@ -338,21 +338,7 @@ def _advance(  # type: ignore[no-untyped-def]
             else:
                 bits = (words[lane, 2 * phase] << _U32) | words[lane, 2 * phase + 1]
             position[lane] = neighbour(v, bits, indptr, indices, cumulative)
-        if used + n > table.nodes.size:
-            table = grown(table, used, used + n)
-        for i in range(n):
-            v = uint64(position[alive[i]])
-            place = place_of(table.slots, v)
-            word = table.slots[place]
-            if word == _U0:
-                row = used
-                used = append(table, used, place, v, indptr)
-            else:
-                row = np.int64(word & _MASK) - 1
-            if table.visits[row, 1] != batch:
-                _close(table.visits, row)
-                table.visits[row, 1] = batch
-            table.visits[row, 0] += 1.0
+        table, used = _count(table, used, position, alive, n, batch, indptr)
         kept = 0
         for i in range(n):
             lane = alive[i]
@@ -361,6 +347,27 @@ def _advance(  # type: ignore[no-untyped-def]
                 kept += 1
         n = kept
     return table, used, steps
+
+
+@njit(nogil=True)
+def _count(table, used, position, alive, n, batch, indptr):  # type: ignore[no-untyped-def]
+    """Count a visit of every living walk to its node, and give new nodes a row."""
+    if used + n > table.nodes.size:
+        table = grown(table, used, used + n)
+    for i in range(n):
+        v = uint64(position[alive[i]])
+        place = place_of(table.slots, v)
+        word = table.slots[place]
+        if word == _U0:
+            row = used
+            used = append(table, used, place, v, indptr)
+        else:
+            row = np.int64(word & _MASK) - 1
+        if table.visits[row, 1] != batch:
+            _close(table.visits, row)
+            table.visits[row, 1] = batch
+        table.visits[row, 0] += 1.0
+    return table, used
 
 
 @njit(nogil=True)

@@ -159,7 +159,7 @@ def test_demo_without_figures_needs_no_matplotlib(demo_run, monkeypatch, tmp_pat
     [
         (["--dataset", "karat"], "did you mean 'karate'"),
         (["--mesh", "generated-grid"], "`--mesh` must be a triangle mesh"),
-        (["--mesh", "uci-wine-cellar"], "`NAME` must be one of"),
+        (["--mesh", "uci-wine-cellar"], "`name` must be one of"),
         (["--walks", "7"], "`--walks` must be even"),
         (["--repeats", "1"], "`--repeats` must be at least 2"),
         (["--p-halt", "1.5"], "`--p-halt` must be in"),

@@ -10,7 +10,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,6 +44,9 @@ from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.sample import sample_features
 from graphrf.sampling.walks.lengths import IID, Antithetic, LengthLaw, SigmaCoupled, Stratified, Truncated
 from graphrf.sampling.walks.random_walks import DIRECTIONS, RandomWalks
+
+if TYPE_CHECKING:
+    from graphrf.gp.regression import GraphGPRegressor
 
 TWISTED_TORUS = Settings().mesh
 PAGERANK_P_HALT = 0.15
@@ -354,15 +357,7 @@ def _interpolated(
             name = f"Gaussian process, {words}"
             bar.set_description(f"{data.name}, {method}")
             model = GraphGPRegressor(graph, kernel=kernel, method=method, seed=settings.seed)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # of so few observations
-                model.fit(seen[:_WARM_UP], y[:_WARM_UP]).predict(None, return_std=True)
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", UserWarning)
-                started = time.perf_counter()
-                model.fit(seen, y)
-                mean, deviation = model.predict(None, return_std="observation" if predictive else True)
-                seconds = time.perf_counter() - started
+            mean, deviation, seconds, caught = _predicted(model, seen, y, predictive)
             notes += _notes(name, caught)
             fitted_noise = float(np.sqrt(model.noise_))
             rows.append(
@@ -396,6 +391,21 @@ def _interpolated(
         deviation=deviation,
         data=data,
     )
+
+
+def _predicted(
+    model: GraphGPRegressor, seen: np.ndarray, y: np.ndarray, predictive: bool
+) -> tuple[np.ndarray, np.ndarray, float, list[warnings.WarningMessage]]:
+    """Mean and deviation at all nodes, the seconds that they took with compiled loops, and what was warned of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of so few observations
+        model.fit(seen[:_WARM_UP], y[:_WARM_UP]).predict(None, return_std=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        started = time.perf_counter()
+        model.fit(seen, y)
+        mean, deviation = model.predict(None, return_std="observation" if predictive else True)
+        return mean, deviation, time.perf_counter() - started, caught
 
 
 def _notes(method: str, caught: list[warnings.WarningMessage]) -> Iterator[str]:

@@ -24,7 +24,7 @@ _OPTIONS = {
     "memory_limit": "--memory-limit", "weight_is": "--weight-is", "max_train": "--max-train",
     "output_scale": "--output-scale", "n_walkers": "--walkers", "n_samples": "--samples", "max_iter": "--max-iter",
     "nu": "--smoothness", "on": "--mesh-on", "weights": "--mesh-weights", "solvers": "--solver",
-    "personalization": "--seeds", "path": "-o", "name": "NAME",
+    "personalization": "--seeds", "path": "-o",
     **dict.fromkeys(("source", "graph", "folder", "adjacency", "edge_index", "src", "dst"), "GRAPH"),
     **{
         name: f"--{name}"

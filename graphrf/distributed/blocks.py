@@ -19,8 +19,8 @@ from graphrf.features.frame import Frame
 from graphrf.features.record import Record
 from graphrf.features.step_squares import step_squares
 from graphrf.sampling.block_sizes import block_rows
-from graphrf.sampling.contract import Prepared
-from graphrf.sampling.joined import Block, Joined
+from graphrf.sampling.contract import PreparedSampler
+from graphrf.sampling.joined import Block, drawn
 
 # Mapped pages of the graph are let go of beyond this share of a worker's memory, which they count against.
 _MAPPED_SHARE = 0.25
@@ -29,7 +29,7 @@ _MAPPED_SHARE = 0.25
 class Drawing(NamedTuple):
     """What rows are drawn from."""
 
-    prepared: Prepared
+    prepared: PreparedSampler
     n_nodes: int
 
 
@@ -95,22 +95,16 @@ class File(NamedTuple):
     key: str
 
 
-def drawn(rows: BlockNodes, file: File | None, *, drawing: Parcel, frame: Parcel) -> RowBlock:
+def draw(rows: BlockNodes, file: File | None, *, drawing: Parcel, frame: Parcel) -> RowBlock:
     """A block of rows: read from its file if there is one already, else drawn and written there."""
     nodes = node_array(rows)
     if file is not None and os.path.exists(file.path):
         return read(rows, file, frame=frame)
     prepared, n_nodes = drawing.content()
     allowed = mapped_allowance()
-    entries, visits = prepared.merged_per_row
-    joined = Joined(
-        nodes.size, n_nodes, (int(nodes.size * entries), int(nodes.size * visits)), prepared.counts_dtype
-    )
     size = block_rows(nodes.size, prepared.visits_per_row, 1)
-    for start in range(0, nodes.size, size):
-        joined.append(prepared.sample(nodes[start : start + size]))
-        drawing.release(allowed)
-    block = RowBlock(frame, nodes, joined.record())
+    record = drawn(prepared, nodes, n_nodes, size, after=lambda _: drawing.release(allowed))
+    block = RowBlock(frame, nodes, record)
     if file is not None:
         write(block, file)
     return block

@@ -11,7 +11,7 @@ from distributed import Client
 
 from graphrf._base import checks
 from graphrf._base.memory import limit_words
-from graphrf.distributed.blocks import Drawing, File, drawn
+from graphrf.distributed.blocks import Drawing, File, draw
 from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
 from graphrf.distributed.features import DistributedFeatures, begin_folder
 from graphrf.distributed.parcel import Parcel
@@ -19,16 +19,10 @@ from graphrf.distributed.placement import MadeBlocks
 from graphrf.features.folder import FeatureFolder, cut, identity_of
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.sampling.block_sizes import block_rows, file_rows
-from graphrf.sampling.contract import Prepared, Sampler
+from graphrf.sampling.contract import PreparedSampler, Sampler
+from graphrf.sampling.job import expected_bytes, expected_size, few_rows, frame_of
 from graphrf.sampling.powers.powers import CompressedPowers
-from graphrf.sampling.sample import (
-    checked_dtype,
-    expected_bytes,
-    expected_size,
-    few_rows,
-    frame_of,
-    require_sampler,
-)
+from graphrf.sampling.sample import checked_dtype, require_sampler
 
 # Dask begins to write to disk at this share of a worker's memory.
 _FILLED = 0.6
@@ -165,7 +159,7 @@ def sample_features(
     parts = cut(chosen, sources.size, rows)
     drawing = Parcel(Drawing(prepared, graph.n_nodes), mapped)
     warn_of_mapped(client, drawing.mapped_bytes)
-    held = MadeBlocks(client, drawn, parts, files, frame=Parcel(frame, mapped), drawing=drawing)
+    held = MadeBlocks(client, draw, parts, files, frame=Parcel(frame, mapped), drawing=drawing)
     held.wait([len(part) for part in parts], progress=progress, what="features", unit="nodes")
     return DistributedFeatures(frame, chosen, parts, held, identity)
 
@@ -227,14 +221,14 @@ def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
     return ClusterSampling(require_client(client), options)
 
 
-def _record_bytes(prepared: Prepared, sources: np.ndarray) -> int:
+def _record_bytes(prepared: PreparedSampler, sources: np.ndarray) -> int:
     """About the bytes of the record of all rows."""
     rows = min(sources.size, block_rows(sources.size, prepared.visits_per_row, 1))
     return expected_bytes(prepared, sources, expected_size(prepared, sources, rows))
 
 
 def _check_memory(
-    prepared: Prepared, n_rows: int, nbytes: int, memory_limit: int | None, there: list[Worker]
+    prepared: PreparedSampler, n_rows: int, nbytes: int, memory_limit: int | None, there: list[Worker]
 ) -> None:
     """Raise MemoryError where the record of all rows will not fit."""
     limit = memory_limit

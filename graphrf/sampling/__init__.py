@@ -1,1 +1,31 @@
-"""How features are drawn: by walks or by powers, on CPU and GPU, in memory or into a folder."""
+"""Samplers, and how rows of features are drawn with them: by random walks, or by powers of the walk matrix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphrf._base import lazy
+
+if TYPE_CHECKING:
+    from graphrf.sampling.contract import PreparedSampler as PreparedSampler
+    from graphrf.sampling.contract import Sampler as Sampler
+    from graphrf.sampling.joined import Block as Block
+    from graphrf.sampling.powers.powers import CompressedPowers as CompressedPowers
+    from graphrf.sampling.powers.powers import CutPowers as CutPowers
+    from graphrf.sampling.powers.powers import ExactPowers as ExactPowers
+    from graphrf.sampling.products import ProductFeatures as ProductFeatures
+    from graphrf.sampling.products import sample_product as sample_product
+    from graphrf.sampling.sample import sample_features as sample_features
+    from graphrf.sampling.walks.random_walks import RandomWalks as RandomWalks
+
+__getattr__, __dir__, __all__ = lazy.attach(
+    __name__,
+    {
+        "contract": "PreparedSampler Sampler",
+        "joined": "Block",
+        "powers.powers": "CompressedPowers CutPowers ExactPowers",
+        "products": "ProductFeatures sample_product",
+        "sample": "sample_features",
+        "walks.random_walks": "RandomWalks",
+    },
+)

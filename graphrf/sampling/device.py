@@ -11,7 +11,7 @@ from torch import Tensor
 from graphrf._base import checks
 from graphrf._base.memory import available_memory
 from graphrf.features.device_record import DeviceRecord
-from graphrf.sampling.contract import Prepared
+from graphrf.sampling.contract import PreparedSampler
 from graphrf.sampling.device_blocks import DeviceBlock, host_block
 from graphrf.sampling.joined import SLACK, SPARE, Block
 from graphrf.sampling.powers.powers_torch import DevicePowers
@@ -38,18 +38,18 @@ class _Maker(Protocol):
 
 
 class OnDevice:
-    """A prepared sampler whose records torch makes on a device; else a `Prepared` like the one that it is made of.
+    """A prepared sampler whose records torch makes on a device; else it is like the one that it is made of.
 
     Blocks come as numpy arrays if the device is the CPU, and as tensors from any other.
 
     Parameters
     ----------
-    prepared : Prepared
+    prepared : PreparedSampler
         Of random walks or powers; TypeError for another sampler.
     device : torch.device
     """
 
-    def __init__(self, prepared: Prepared, device: torch.device) -> None:
+    def __init__(self, prepared: PreparedSampler, device: torch.device) -> None:
         self.device = device
         self._prepared = prepared
         self._maker: _Maker

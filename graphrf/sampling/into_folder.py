@@ -4,46 +4,50 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from graphrf._base.threads import ordered_map
+from graphrf.features.features import Features
 from graphrf.features.folder import BlockNodes, FeatureFolder, cut, identity_of, node_array, write_rows
-from graphrf.features.frame import Frame
-from graphrf.features.record import Record
-from graphrf.graph.graph import Graph
-from graphrf.sampling.block_sizes import block_rows
-from graphrf.sampling.contract import Prepared
-from graphrf.sampling.joined import Joined
+from graphrf.sampling.block_sizes import block_rows, file_rows
+from graphrf.sampling.job import Job, few_rows
+from graphrf.sampling.joined import drawn
 
 
-def begun(
-    folder: FeatureFolder, graph: Graph, frame: Frame, few: Record, nodes: np.ndarray | None, rows: int
-) -> tuple[list[BlockNodes], str]:
-    """Have the folder begun for features known by a few of their rows: the nodes of each block, and the key.
+def into_folder(job: Job, folder: FeatureFolder, *, any_seed: bool) -> Features:
+    """The features of a job, all of whose blocks are in the folder then.
 
-    `nodes` None stands for all; `rows` are those of a block if the folder is new.
+    If any seed will do, that of another process is taken which has begun the folder meanwhile.
     """
+    job.require_room(job.expected, job.working_bytes)
+    try:
+        parts, key = begin_folder(job, folder)
+    except ValueError:
+        if not (any_seed and folder.is_known and folder.seed() != job.seed):
+            raise
+        return into_folder(replace(job, seed=folder.seed()), folder, any_seed=False)
+    # A block beside those that are sampled; later the last one, and what checks it, beside the record.
+    blocks = 2 * job.expected_bytes * len(parts[0]) // job.sources.size
+    job.require_room(job.expected, job.working_bytes + blocks)
+    with job.bar() as bar:
+        draw_missing(job, folder, parts, key, bar)
+    return Features(job.frame, job.sources, folder.read(job.frame, parts, key))
+
+
+def begin_folder(job: Job, folder: FeatureFolder) -> tuple[list[BlockNodes], str]:
+    """Have a folder for the features of a job, which a few rows tell: the nodes of each block, and the key."""
+    nodes, n_rows = None if job.all_nodes else job.sources, job.sources.size
+    pilot = few_rows(job.prepared, job.sources, job.graph.n_nodes)
+    identity = identity_of(job.graph._digest, nodes, job.frame, pilot)
     folder.make()
-    rows, key = folder.begin(frame, nodes, rows, identity_of(graph._digest, nodes, frame, few))
-    return cut(nodes, graph.n_nodes if nodes is None else nodes.size, rows), key
+    rows, key = folder.begin(job.frame, nodes, file_rows(n_rows, job.expected_bytes, job.graph.n_nodes), identity)
+    return cut(nodes, n_rows, rows), key
 
 
-def draw_missing(
-    folder: FeatureFolder,
-    prepared: Prepared,
-    parts: Sequence[BlockNodes],
-    key: str,
-    *,
-    n_nodes: int,
-    rows: int,
-    threads: int,
-    bar: Any,
-) -> None:
+def draw_missing(job: Job, folder: FeatureFolder, parts: Sequence[BlockNodes], key: str, bar: Any) -> None:
     """Draw the blocks that have no file, one after another, and write each as soon as it is drawn.
 
-    Threads share a block, at most `rows` rows each at a time. What is there counts on the bar from the beginning.
+    Threads share a block. What is there counts on the bar from the beginning.
     """
     missing = folder.missing(len(parts))
     bar.initial = bar.n = sum(map(len, parts)) - sum(len(parts[number]) for number in missing)
@@ -51,17 +55,6 @@ def draw_missing(
     for number in missing:
         nodes, file = node_array(parts[number]), folder.file(number)
         if not os.path.exists(file):  # another process may have been quicker
-            size = min(rows, block_rows(nodes.size, prepared.visits_per_row, threads))
-            write_rows(file, drawn(prepared, nodes, n_nodes, size, threads), key)
+            size = min(job.block_rows, block_rows(nodes.size, job.prepared.visits_per_row, job.threads))
+            write_rows(file, drawn(job.prepared, nodes, job.graph.n_nodes, size, job.threads), key)
         bar.update(nodes.size)
-
-
-def drawn(prepared: Prepared, nodes: np.ndarray, n_nodes: int, size: int, threads: int) -> Record:
-    """The record of some nodes, drawn `size` of them at a time."""
-    entries, visits = prepared.merged_per_row
-    expected = int(nodes.size * entries), int(nodes.size * visits)
-    joined = Joined(nodes.size, n_nodes, expected, prepared.counts_dtype)
-    tasks = [nodes[start : start + size] for start in range(0, nodes.size, size)]
-    for block in ordered_map(prepared.sample, tasks, threads):
-        joined.append(block)
-    return joined.record()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from graphrf._base.threads import ordered_map
 from graphrf.features.record import Record
+
+if TYPE_CHECKING:
+    from graphrf.sampling.contract import PreparedSampler
 
 # Room beyond the expected size, in shares of it and in elements; memory that stays untouched costs nothing.
 SPARE, SLACK = 1.1, 65_536
@@ -33,6 +38,53 @@ class Block(NamedTuple):
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.entries_per_row.size)
+
+    @classmethod
+    def of_visits(
+        cls, rows: Any, nodes: Any, steps: Any, *, n_rows: int, values: np.ndarray | None = None
+    ) -> Block:
+        """The block of visits that come in any order, for samplers in numpy.
+
+        Parameters
+        ----------
+        rows, nodes, steps : array_like of int, shape (visits,)
+            Row of the block, node and step of each visit.
+        n_rows : int
+        values : ndarray, shape (visits,), optional
+            What is added up of the visits of one row, node and step; without it they are counted. Each value
+            counts as one multiply-add of its row.
+
+        Examples
+        --------
+        >>> from graphrf.sampling import Block
+        >>> block = Block.of_visits(rows=[0, 0, 0, 1], nodes=[3, 2, 3, 5], steps=[1, 0, 1, 0], n_rows=2)
+        >>> block.indices.tolist(), block.counts.tolist()
+        ([2, 3, 5], [1, 2, 1])
+        """
+        rows, nodes, steps = (np.asarray(column) for column in (rows, nodes, steps))
+        order = np.lexsort((steps, nodes, rows))
+        rows, nodes, steps = rows[order], nodes[order], steps[order]
+        of_entry = _changes(rows, nodes)
+        of_visit = of_entry | _changes(steps)
+        weights = None if values is None else np.asarray(values)[order]
+        counts = np.bincount(np.cumsum(of_visit) - 1, weights, int(of_visit.sum()))
+        visits_per_row = np.bincount(rows[of_visit], minlength=n_rows)
+        return cls(
+            entries_per_row=np.bincount(rows[of_entry], minlength=n_rows),
+            visits_per_row=visits_per_row,
+            indices=nodes[of_entry],
+            visits_per_entry=np.bincount((np.cumsum(of_entry) - 1)[of_visit]).astype(np.uint16),
+            steps=steps[of_visit].astype(np.uint16),
+            counts=counts.astype(np.uint16 if values is None else np.float32),
+            work=None if values is None else np.bincount(rows, minlength=n_rows),
+        )
+
+
+def _changes(*columns: np.ndarray) -> np.ndarray:
+    """Where any of sorted columns has another value than the place before; True at the beginning."""
+    changes = np.ones(columns[0].size, dtype=bool)
+    changes[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return changes
 
 
 def record_bytes(n_rows: int, n_entries: int, n_visits: int, count_bytes: int = 2) -> int:
@@ -82,6 +134,8 @@ class Joined:
                 if stop > array.size:
                     array = arrays[name] = _grown(array, start, stop + stop // 2)
                 array[start:stop] = getattr(block, name)
+        if block.work is None and self._visits["counts"].dtype == np.float32:
+            raise ValueError("blocks of powers (float32) must have `work`, the multiply-adds of each row")
         for name in ("work", "dropped"):
             values = getattr(block, name)
             if values is not None:
@@ -103,6 +157,42 @@ class Joined:
         # scipy wants both index arrays of one type.
         indptr = self._indptr.astype(self._entries["indices"].dtype)
         return Record(indptr=indptr, visit_ptr=self._visit_ptr, **self._entries, **self._visits, **self._per_row)
+
+
+def draw_into(
+    joined: Any,
+    prepared: PreparedSampler,
+    nodes: np.ndarray,
+    size: int,
+    threads: int,
+    after: Callable[[int], Any] | None = None,
+) -> None:
+    """Append the blocks of some nodes, drawn `size` of them at a time, to what joins them.
+
+    `after` is called with the number of rows of each block once it is there.
+    """
+    tasks = [nodes[start : start + size] for start in range(0, nodes.size, size)]
+    for block in ordered_map(prepared.sample, tasks, threads):
+        joined.append(block)
+        if after is not None:
+            after(block.n_rows)
+        del block  # else it would stay while the next one is made
+
+
+def drawn(
+    prepared: PreparedSampler,
+    nodes: np.ndarray,
+    n_nodes: int,
+    size: int,
+    threads: int = 1,
+    after: Callable[[int], Any] | None = None,
+) -> Record:
+    """The record of some nodes of a graph with `n_nodes`; see `draw_into`."""
+    entries, visits = prepared.merged_per_row
+    expected = int(nodes.size * entries), int(nodes.size * visits)
+    joined = Joined(nodes.size, n_nodes, expected, prepared.counts_dtype)
+    draw_into(joined, prepared, nodes, size, threads, after)
+    return joined.record()
 
 
 def _grown(array: np.ndarray, used: int, room: int) -> np.ndarray:

@@ -1,39 +1,29 @@
-"""The front of sampling: checks, blocks, threads, memory and progress around an engine."""
+"""The front of sampling: the arguments are checked, and rows are drawn in memory, on a device or into a folder."""
 
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.devices import engine_device
-from graphrf._base.memory import available_memory, limit_words
-from graphrf._base.progress import progress_bar
-from graphrf._base.threads import ordered_map, thread_count
+from graphrf._base.threads import thread_count
 from graphrf.features.features import Features
 from graphrf.features.folder import FeatureFolder
-from graphrf.features.frame import Frame
 from graphrf.features.record import Record
 from graphrf.graph.graph import Graph, require_graph
-from graphrf.sampling.block_sizes import block_rows, file_rows
-from graphrf.sampling.contract import Prepared, Sampler
-from graphrf.sampling.into_folder import begun, draw_missing
-from graphrf.sampling.joined import Joined, record_bytes
+from graphrf.sampling.contract import Sampler
+from graphrf.sampling.into_folder import into_folder
+from graphrf.sampling.job import Job
+from graphrf.sampling.joined import Joined
 from graphrf.sampling.powers.powers import CompressedPowers
 
 if TYPE_CHECKING:
     import torch
 
-# Rows that tell how large the record will be, and those that tell features from others.
-_PILOT_ROWS = 256
-_FEW_ROWS = 16
-# A record below so many bytes needs no pilot.
-_SMALL_BYTES = 2**24
-# What allocators keep free for a thread, measured with 4 and 8.
-_THREAD_BYTES = 3 * 2**20
+    from graphrf.features.device_record import DeviceRecord
 
 
 def sample_features(
@@ -146,10 +136,50 @@ def sample_features(
     >>> first.seed == again.seed == alone.seed
     True
     """
+    job, folder = _checked(
+        graph, sampler, nodes=nodes, seed=seed, engine=engine, device=device, n_threads=n_threads, dtype=dtype,
+        path=path, memory_limit=memory_limit, progress=progress,
+    )  # fmt: skip
+    if folder is not None:
+        return into_folder(job, folder, any_seed=seed is None)
+    on_host = job.place is None or job.place.type == "cpu"
+    return Features(job.frame, job.sources, in_memory(job) if on_host else on_device(job))
+
+
+def in_memory(job: Job) -> Record:
+    """The record of a job, in one piece on the host."""
+    job.require_room(job.expected, job.working_bytes)
+    return job.draw_into(Joined(job.sources.size, job.graph.n_nodes, job.expected, job.prepared.counts_dtype))
+
+
+def on_device(job: Job) -> DeviceRecord:
+    """The record of a job, in one piece on the device where it is drawn."""
+    from graphrf.sampling.device import DeviceJoined
+
+    joined = DeviceJoined(job.graph.n_nodes, job.expected)
+    job.require_room(joined.room, job.working_bytes)
+    return job.draw_into(joined)
+
+
+def _checked(
+    graph: Graph,
+    sampler: Sampler | None,
+    *,
+    nodes: Any,
+    seed: int | None,
+    engine: str | None,
+    device: str | torch.device,
+    n_threads: int | None,
+    dtype: Any,
+    path: str | os.PathLike[str] | None,
+    memory_limit: int | None,
+    progress: bool,
+) -> tuple[Job, FeatureFolder | None]:
+    """The job that arguments of `sample_features` ask for, and the folder that it goes into."""
     require_graph(graph)
     sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
     place = engine_device(engine, device, "sample_features with engine='torch'")
-    dtype = checked_dtype(dtype)
+    plain = checked_dtype(dtype)
     checks.flag("progress", progress)
     sources = graph.positions(nodes)
     if sources.size == 0:
@@ -160,98 +190,11 @@ def sample_features(
             f"`path` must be None for samples on a device, got {str(path)!r} and device={str(device)!r}; leave "
             "`device` out, and move the features there (Features.to)"
         )
-    any_seed = seed is None
-    seed = folder.seed() if any_seed and folder is not None and folder.is_known else checks.seed(seed)
+    seed = folder.seed() if seed is None and folder is not None and folder.is_known else checks.seed(seed)
     threads = thread_count(n_threads)
     limit = None if memory_limit is None else checks.integer("memory_limit", memory_limit, low=1)
-    prepared: Any = sampler.prepare(graph, seed)
-    joined: Any
-    if place is None:
-        limit = available_memory() if limit is None else limit
-        rows = block_rows(sources.size, prepared.visits_per_row, threads)
-    else:
-        from graphrf.sampling.device import DeviceJoined, OnDevice, device_memory
-
-        threads = 1  # torch has its own
-        prepared = OnDevice(prepared, place)  # the graph's arrays are there before room is looked for
-        limit = device_memory(place) if limit is None else limit
-        rows = prepared.block_rows(limit)
-    frame = frame_of(prepared, graph.n_nodes, seed, dtype)
-    rows = min(rows, sources.size)
-    blocks = [sources[start : start + rows] for start in range(0, sources.size, rows)]
-    require_room = partial(_require_room, prepared, sources, memory_limit, limit)
-    require_room((0, 0), prepared.working_bytes(min(rows, _PILOT_ROWS)))
-    expected = expected_size(prepared, sources, rows)
-    working = prepared.working_bytes(rows)
-    if place is None:
-        working = under_way(prepared, expected_bytes(prepared, sources, expected), len(blocks), threads)
-    if folder is not None:
-        chosen = None if nodes is None else sources
-        few = few_rows(prepared, sources, graph.n_nodes)
-        nbytes = expected_bytes(prepared, sources, expected)
-        require_room(expected, working)
-        try:
-            parts, key = begun(folder, graph, frame, few, chosen, file_rows(sources.size, nbytes, graph.n_nodes))
-        except ValueError:
-            if not (any_seed and folder.is_known and folder.seed() != seed):
-                raise
-            # Another process has begun the folder meanwhile.
-            return sample_features(
-                graph,
-                sampler,
-                nodes=chosen,
-                seed=folder.seed(),
-                engine=engine,
-                device=device,
-                n_threads=n_threads,
-                dtype=dtype,
-                path=path,
-                memory_limit=memory_limit,
-                progress=progress,
-            )
-        # A block beside those that are sampled; later the last one, and what checks it, beside the record.
-        working += 2 * nbytes * len(parts[0]) // sources.size
-        require_room(expected, working)
-        with progress_bar("features", progress, total=sources.size, unit="nodes") as bar:
-            draw_missing(folder, prepared, parts, key, n_nodes=graph.n_nodes, rows=rows, threads=threads, bar=bar)
-        return Features(frame, sources, folder.read(frame, parts, key))
-    if place is None or place.type == "cpu":
-        require_room(expected, working)
-        joined = Joined(sources.size, graph.n_nodes, expected, prepared.counts_dtype)
-    else:
-        joined = DeviceJoined(graph.n_nodes, expected)
-        require_room(joined.room, working)
-    with progress_bar("features", progress, total=sources.size, unit="nodes") as bar:
-        for block in ordered_map(prepared.sample, blocks, threads):
-            joined.append(block)
-            bar.update(block.n_rows)
-            del block  # else it would stay while the next one is made
-    return Features(frame, sources, joined.record())
-
-
-def few_rows(prepared: Prepared, sources: np.ndarray, n_nodes: int) -> Record:
-    """The record of a few of the nodes, by which folders know features again."""
-    few = sources[np.linspace(0, sources.size - 1, min(sources.size, _FEW_ROWS)).astype(np.int64)]
-    joined = Joined(few.size, n_nodes, (1, 1), prepared.counts_dtype)
-    joined.append(prepared.sample(few))
-    return joined.record()
-
-
-def frame_of(prepared: Prepared, n_nodes: int, seed: int, dtype: np.dtype[Any]) -> Frame:
-    """What the rows of a prepared sampler share."""
-    return Frame(
-        n_nodes=n_nodes,
-        n_walks=prepared.n_walks,
-        laplacian=prepared.sampler.laplacian,
-        scale=prepared.scale,
-        complete=prepared.survival.is_complete,
-        seed=seed,
-        dtype=dtype,
-        description=prepared.describe(),
-        survival=prepared.survival.table,
-        degrees=prepared.degrees,
-        of_powers=prepared.counts_dtype == np.float32,
-    )
+    job = Job(graph, sampler, sources, nodes is None, seed, plain, place, threads, limit, progress)
+    return job, folder
 
 
 def require_sampler(sampler: Any) -> Sampler:
@@ -272,67 +215,3 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     except TypeError:
         raise TypeError(f"`dtype` must be 'float32' or 'float64', got {checks.describe(dtype)}") from None
     return np.dtype(checks.choice("dtype", name, ("float32", "float64")))
-
-
-def expected_size(prepared: Prepared, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
-    """About how many entries and visits the record will have.
-
-    From a pilot of at most a few hundred sources, whose samples are among those that will be drawn. What few
-    sources, or small rows, can have at most serves as well.
-    """
-    entries, visits = (int(sources.size * most) for most in prepared.merged_per_row)
-    n_pilot = min(_PILOT_ROWS, max(_FEW_ROWS, sources.size // 16))
-    few = sources.size < 2 * n_pilot or expected_bytes(prepared, sources, (entries, visits)) < _SMALL_BYTES
-    if few:
-        return entries, visits
-    pilot = sources[np.linspace(0, sources.size - 1, n_pilot).astype(np.int64)]
-    share = sources.size / pilot.size
-    n_entries = n_visits = 0
-    for start in range(0, pilot.size, block_rows):
-        block = prepared.sample(pilot[start : start + block_rows])
-        n_entries += block.indices.shape[0]
-        n_visits += block.steps.shape[0]
-    return int(share * n_entries), int(share * n_visits)
-
-
-def expected_bytes(prepared: Prepared, sources: np.ndarray, expected: tuple[int, int]) -> int:
-    """Memory of the record of the expected size."""
-    record = record_bytes(sources.size, *expected, prepared.counts_dtype.itemsize)
-    return record + sources.size * prepared.row_bytes
-
-
-def under_way(prepared: Prepared, nbytes: int, n_blocks: int, threads: int) -> int:
-    """Memory beside a record of `nbytes` that grows by blocks: what each thread works with, and blocks in flight.
-
-    Blocks that wait for their turn are not in the record yet, so that they add nothing; but the one that is copied
-    does, and threads keep room for the next one. What is free in a thread's own memory no other thread gets.
-    """
-    busy = min(threads, n_blocks)
-    scratch = busy * prepared.working_bytes(1) + (busy - 1) * _THREAD_BYTES
-    return scratch + min(threads + 1, n_blocks) * nbytes // n_blocks
-
-
-def needed_bytes(prepared: Prepared, sources: np.ndarray, expected: tuple[int, int], working: int) -> int:
-    """Memory at its peak: the record of the expected size, and what is under way beside it."""
-    return expected_bytes(prepared, sources, expected) + working
-
-
-def _require_room(
-    prepared: Prepared,
-    sources: np.ndarray,
-    memory_limit: int | None,
-    limit: int | None,
-    expected: tuple[int, int],
-    working: int,
-) -> None:
-    """Raise MemoryError if a record of the expected size and the blocks under way will not fit.
-
-    `limit` is `memory_limit`, or what was found at hand without it.
-    """
-    needed = needed_bytes(prepared, sources, expected, working)
-    if limit is not None and needed > limit:
-        raise MemoryError(
-            f"features of {sources.size} nodes with {prepared.sampler!r} need about {needed / 2**30:.3g} GiB, "
-            f"but {limit_words(memory_limit, limit)}; {prepared.remedy}, pass fewer `nodes`, or "
-            "use the exact series (graphrf.apply_kernel), which stores nothing"
-        )

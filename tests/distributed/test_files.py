@@ -113,7 +113,7 @@ def test_one_process_goes_on_where_a_cluster_ended(cluster_client, told, folder)
 
 
 def test_a_cluster_goes_on_where_one_process_ended(cluster_client, told, tmp_path, monkeypatch):
-    monkeypatch.setattr("graphrf.sampling.sample.file_rows", lambda *_: 9)
+    monkeypatch.setattr("graphrf.sampling.into_folder.file_rows", lambda *_: 9)
     folder = tmp_path / "features"
     features = grf.sample_features(GRAPH, told, seed=3, path=folder)
     before = _bytes(folder)

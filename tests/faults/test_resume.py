@@ -251,13 +251,13 @@ def test_a_block_with_other_arrays_than_the_first_is_named(folder):
 
 
 def test_of_two_calls_without_a_seed_the_second_takes_that_of_the_first(folder, monkeypatch):
-    def begun(*arguments):
-        monkeypatch.setattr("graphrf.sampling.sample.begun", plain)
+    def begin(*arguments):
+        monkeypatch.setattr("graphrf.sampling.into_folder.begin_folder", plain)
         grf.sample_features(GRAPH, WALKS, seed=7, path=folder)  # another process, just before
         return plain(*arguments)
 
-    plain = into_folder.begun
-    monkeypatch.setattr("graphrf.sampling.sample.begun", begun)
+    plain = into_folder.begin_folder
+    monkeypatch.setattr("graphrf.sampling.into_folder.begin_folder", begin)
     require_same(grf.sample_features(GRAPH, WALKS, path=folder), grf.sample_features(GRAPH, WALKS, seed=7))
 
 

@@ -12,10 +12,9 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf.graph.graph import Graph
-from graphrf.sampling.contract import Sampler
+from graphrf.sampling.contract import PreparedSampler, Sampler
 from graphrf.sampling.joined import Block
 from graphrf.sampling.powers.loops import exact_size, power_block
-from graphrf.sampling.walks.lengths import Survival
 from graphrf.sampling.walks.transitions import row_cumsum
 
 # What compression takes for the size of an entry of W^k is that entry times (d_v / d_i)^LEVEL. With 0 the variance
@@ -87,14 +86,13 @@ def relabelled(graph: Graph, laplacian: str) -> Matrix:
     return of_graph[laplacian]
 
 
-class PreparedPowers:
+class PreparedPowers(PreparedSampler):
     """A power sampler bound to a graph and a seed: a pure function from source nodes to their powers.
 
     `budgets` says to how many entries each power is compressed (None: not), `picks` how many edges a product reads
     for each of them (0: all), `keep` how many nodes of a finished row are kept (None: all).
     """
 
-    n_walks = 1
     counts_dtype: np.dtype[Any] = np.dtype(np.float32)
 
     def __init__(
@@ -108,11 +106,7 @@ class PreparedPowers:
         keep: int | None = None,
         remedy: str,
     ) -> None:
-        graph.require_undirected("a kernel's features")
-        self.sampler = sampler
-        self.survival: Survival = sampler.survival
-        self.scale: float = graph.laplacian_scale(sampler.laplacian)
-        self.degrees: np.ndarray | None = graph.walk_degrees if sampler.laplacian == "normalized" else None
+        super().__init__(sampler, graph, seed)
         self.remedy = remedy
         n_nodes, n_powers = graph.n_nodes, self.survival.table.size
         self._compresses = budgets is not None
@@ -123,7 +117,7 @@ class PreparedPowers:
         self._picks = picks
         self._keep = n_nodes if keep is None else min(keep, n_nodes)
         # The multiply-adds, and the norms of what is cut.
-        self.row_bytes: int = 8 + (4 * n_powers if self._keep < n_nodes else 0)
+        self.row_bytes = 8 + (4 * n_powers if self._keep < n_nodes else 0)
         self._key = np.uint64(seed)
 
     @property
@@ -196,10 +190,3 @@ class PreparedPowers:
             work,
             dropped if dropped.size else None,
         )
-
-    def describe(self) -> dict[str, Any]:
-        """The sampler's settings, for the record that features keep."""
-        settings = {name: value for name, value in vars(self.sampler).items() if value is not None}
-        if "lengths" in settings:
-            settings["lengths"] = repr(settings["lengths"])
-        return {"sampler": type(self.sampler).__name__, **settings}

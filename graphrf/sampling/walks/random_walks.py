@@ -10,6 +10,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.graph.graph import LAPLACIANS, Graph
+from graphrf.sampling.contract import PreparedSampler
 from graphrf.sampling.joined import Block
 from graphrf.sampling.walks.batches import MOST_TOGETHER, new_desk
 from graphrf.sampling.walks.lengths import LengthLaw, Rule, Stratified, Survival
@@ -112,33 +113,23 @@ class RandomWalks:
         return PreparedWalks(self.resolved(graph), graph, seed)
 
 
-class PreparedWalks:
+class PreparedWalks(PreparedSampler):
     """A resolved sampler bound to a graph and a seed: a pure function from source nodes to their visits."""
 
-    counts_dtype: np.dtype[Any] = np.dtype(np.uint16)
-    row_bytes = 0
     remedy = "lower n_walks, raise p_halt"
 
     def __init__(self, sampler: RandomWalks, graph: Graph, seed: int) -> None:
-        graph.require_undirected("a kernel's features")
+        super().__init__(sampler, graph, seed)
         law = sampler.lengths
         assert isinstance(law, LengthLaw)
-        self.sampler = sampler
         self.law = law
-        self.survival: Survival = law.survival
-        self.scale: float = graph.laplacian_scale(sampler.laplacian)
-        self.degrees: np.ndarray | None = graph.walk_degrees if sampler.laplacian == "normalized" else None
+        self.n_walks = sampler.n_walks
         adjacency = graph.walk_adjacency(sampler.laplacian)
         # Where weights are equal they are not read; loops that a kernel adds may differ from the edges.
         weighted = adjacency is not graph.adjacency or graph.is_weighted
         self._transitions: Transitions = transitions(adjacency, weighted)
         self._key = np.uint64(seed)
         self._permutations = law.permutations(sampler.n_walks)
-
-    @property
-    def n_walks(self) -> int:
-        """Walks from each node."""
-        return self.sampler.n_walks
 
     @property
     def visits_per_row(self) -> float:

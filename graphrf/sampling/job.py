@@ -1,0 +1,211 @@
+"""A call of `sample_features` whose arguments are known to be right: what is drawn, and how much it will take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphrf._base.cached import cached_property
+from graphrf._base.memory import available_memory, limit_words
+from graphrf._base.progress import progress_bar
+from graphrf.features.frame import Frame
+from graphrf.features.record import Record
+from graphrf.graph.graph import Graph
+from graphrf.sampling.block_sizes import block_rows
+from graphrf.sampling.contract import PreparedSampler, Sampler
+from graphrf.sampling.joined import draw_into, drawn, record_bytes
+
+if TYPE_CHECKING:
+    import torch
+
+# Rows that tell how large the record will be, and those that tell features from others.
+_PILOT_ROWS = 256
+_FEW_ROWS = 16
+# A record below so many bytes needs no pilot.
+_SMALL_BYTES = 2**24
+# What allocators keep free for a thread, measured with 4 and 8.
+_THREAD_BYTES = 3 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What a call of `sample_features` draws, and with what.
+
+    Attributes
+    ----------
+    graph : Graph
+    sampler : Sampler
+    sources : ndarray of int64
+        The nodes of the rows.
+    all_nodes : bool
+        Whether no nodes were chosen, so that these are all.
+    seed : int
+    dtype : numpy.dtype
+    place : torch.device or None
+        Where torch samples; None for the compiled loops.
+    n_threads : int
+        Of the compiled loops.
+    memory_limit : int or None
+        The caller's.
+    progress : bool
+    """
+
+    graph: Graph
+    sampler: Sampler
+    sources: np.ndarray
+    all_nodes: bool
+    seed: int
+    dtype: np.dtype[Any]
+    place: torch.device | None
+    n_threads: int
+    memory_limit: int | None
+    progress: bool
+
+    @cached_property
+    def prepared(self) -> Any:
+        """The sampler bound to the graph: what it reads of it is there before room for rows is looked for."""
+        prepared = self.sampler.prepare(self.graph, self.seed)
+        if self.place is None:
+            return prepared
+        from graphrf.sampling.device import OnDevice
+
+        return OnDevice(prepared, self.place)
+
+    @cached_property
+    def frame(self) -> Frame:
+        """What all rows share."""
+        return frame_of(self.prepared, self.graph.n_nodes, self.seed, self.dtype)
+
+    @property
+    def threads(self) -> int:
+        """Threads that blocks are shared out among; torch has its own."""
+        return self.n_threads if self.place is None else 1
+
+    @cached_property
+    def limit(self) -> int | None:
+        """Bytes that may be taken: `memory_limit`, or what is found without it."""
+        prepared = self.prepared
+        if self.memory_limit is not None:
+            return self.memory_limit
+        if self.place is None:
+            return available_memory()
+        from graphrf.sampling.device import device_memory
+
+        return device_memory(prepared.device)
+
+    @cached_property
+    def block_rows(self) -> int:
+        """Rows that are drawn at a time."""
+        if self.place is None:
+            rows = block_rows(self.sources.size, self.prepared.visits_per_row, self.threads)
+        else:
+            rows = self.prepared.block_rows(self.limit)
+        return min(rows, self.sources.size)
+
+    @cached_property
+    def expected(self) -> tuple[int, int]:
+        """About how many entries and visits the record will have; MemoryError if a pilot does not fit."""
+        self.require_room((0, 0), self.prepared.working_bytes(min(self.block_rows, _PILOT_ROWS)))
+        return expected_size(self.prepared, self.sources, self.block_rows)
+
+    @property
+    def expected_bytes(self) -> int:
+        """About how many bytes the record will have."""
+        return expected_bytes(self.prepared, self.sources, self.expected)
+
+    @property
+    def working_bytes(self) -> int:
+        """Memory beside the record while it is drawn."""
+        if self.place is not None:
+            return int(self.prepared.working_bytes(self.block_rows))
+        n_blocks = -(-self.sources.size // self.block_rows)
+        return under_way(self.prepared, self.expected_bytes, n_blocks, self.threads)
+
+    def require_room(self, size: tuple[int, int], working: int) -> None:
+        """Raise MemoryError if a record of so many entries and visits and what is beside it will not fit."""
+        needed = needed_bytes(self.prepared, self.sources, size, working)
+        if self.limit is not None and needed > self.limit:
+            raise MemoryError(
+                f"features of {self.sources.size} nodes with {self.prepared.sampler!r} need about "
+                f"{needed / 2**30:.3g} GiB, but {limit_words(self.memory_limit, self.limit)}; "
+                f"{self.prepared.remedy}, pass fewer `nodes`, or use the exact series (graphrf.apply_kernel), "
+                "which stores nothing"
+            )
+
+    def bar(self) -> Any:
+        """The progress bar over all rows."""
+        return progress_bar("features", self.progress, total=self.sources.size, unit="nodes")
+
+    def draw_into(self, joined: Any) -> Any:
+        """The record of all rows, by what joins its blocks."""
+        with self.bar() as bar:
+            draw_into(joined, self.prepared, self.sources, self.block_rows, self.threads, bar.update)
+        return joined.record()
+
+
+def frame_of(prepared: PreparedSampler, n_nodes: int, seed: int, dtype: np.dtype[Any]) -> Frame:
+    """What the rows of a prepared sampler share."""
+    return Frame(
+        n_nodes=n_nodes,
+        n_walks=prepared.n_walks,
+        laplacian=prepared.sampler.laplacian,
+        scale=prepared.scale,
+        complete=prepared.survival.is_complete,
+        seed=seed,
+        dtype=dtype,
+        description=prepared.describe(),
+        survival=prepared.survival.table,
+        degrees=prepared.degrees,
+        of_powers=prepared.counts_dtype == np.float32,
+    )
+
+
+def few_rows(prepared: PreparedSampler, sources: np.ndarray, n_nodes: int) -> Record:
+    """The record of a few of the nodes, by which folders know features again."""
+    few = sources[np.linspace(0, sources.size - 1, min(sources.size, _FEW_ROWS)).astype(np.int64)]
+    return drawn(prepared, few, n_nodes, few.size)
+
+
+def expected_size(prepared: PreparedSampler, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
+    """About how many entries and visits the record will have.
+
+    From a pilot of at most a few hundred sources, whose samples are among those that will be drawn. What few
+    sources, or small rows, can have at most serves as well.
+    """
+    entries, visits = (int(sources.size * most) for most in prepared.merged_per_row)
+    n_pilot = min(_PILOT_ROWS, max(_FEW_ROWS, sources.size // 16))
+    few = sources.size < 2 * n_pilot or expected_bytes(prepared, sources, (entries, visits)) < _SMALL_BYTES
+    if few:
+        return entries, visits
+    pilot = sources[np.linspace(0, sources.size - 1, n_pilot).astype(np.int64)]
+    share = sources.size / pilot.size
+    n_entries = n_visits = 0
+    for start in range(0, pilot.size, block_rows):
+        block = prepared.sample(pilot[start : start + block_rows])
+        n_entries += block.indices.shape[0]
+        n_visits += block.steps.shape[0]
+    return int(share * n_entries), int(share * n_visits)
+
+
+def expected_bytes(prepared: PreparedSampler, sources: np.ndarray, expected: tuple[int, int]) -> int:
+    """Memory of the record of the expected size."""
+    record = record_bytes(sources.size, *expected, prepared.counts_dtype.itemsize)
+    return record + sources.size * prepared.row_bytes
+
+
+def under_way(prepared: PreparedSampler, nbytes: int, n_blocks: int, threads: int) -> int:
+    """Memory beside a record of `nbytes` that grows by blocks: what each thread works with, and blocks in flight.
+
+    Blocks that wait for their turn are not in the record yet, so that they add nothing; but the one that is copied
+    does, and threads keep room for the next one. What is free in a thread's own memory no other thread gets.
+    """
+    busy = min(threads, n_blocks)
+    scratch = busy * prepared.working_bytes(1) + (busy - 1) * _THREAD_BYTES
+    return scratch + min(threads + 1, n_blocks) * nbytes // n_blocks
+
+
+def needed_bytes(prepared: PreparedSampler, sources: np.ndarray, expected: tuple[int, int], working: int) -> int:
+    """Memory at its peak: the record of the expected size, and what is under way beside it."""
+    return expected_bytes(prepared, sources, expected) + working

@@ -11,7 +11,7 @@ from graphrf._base import checks
 from graphrf.graph.graph import LAPLACIANS, Graph
 from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.walks.lengths import LONGEST_WALK, LengthLaw, Survival
-from graphrf.sampling.walks.random_walks import MOST_WALKS, LengthChoice, RandomWalks
+from graphrf.sampling.walks.random_walks import MOST_WALKS, AdaptiveLengths, RandomWalks
 
 # Budgets for kernels of which nothing is known (benchmarks/default_sampler.py).
 _BUDGETS = Survival.geometric(0.1).cut(48)
@@ -155,7 +155,7 @@ class CompressedPowers:
         Entries of each x_k, at least 1: what the walkers of one node are to `RandomWalks`.
     max_length : int, optional
         L, the highest power, 0 to 65,534, all with the same budget. This or `lengths`, or neither.
-    lengths : Survival or LengthChoice, optional
+    lengths : Survival or AdaptiveLengths, optional
         Budgets that fall with the step: x_k keeps ceil(budget S(k)) entries, and L is the end of the table. Any
         table serves without bias, and every step of it keeps an entry at least, so cut long ones; the default,
         Survival.geometric(0.1).cut(48), suits many kernels.
@@ -209,7 +209,7 @@ class CompressedPowers:
 
     budget: int = 32
     max_length: int | None = None
-    lengths: Survival | LengthChoice | None = field(default=None, kw_only=True)
+    lengths: Survival | AdaptiveLengths | None = field(default=None, kw_only=True)
     laplacian: str = field(default="normalized", kw_only=True)
 
     def __post_init__(self) -> None:
@@ -221,7 +221,7 @@ class CompressedPowers:
                 raise ValueError(
                     "`max_length` and `lengths` must not both be given: the table of `lengths` has an end"
                 )
-        if isinstance(self.lengths, LengthChoice):
+        if isinstance(self.lengths, AdaptiveLengths):
             if self.lengths.laplacian != self.laplacian:
                 raise ValueError(
                     f"`lengths` must be chosen for the {self.laplacian} Laplacian, got {self.lengths!r}; pass "
@@ -241,7 +241,7 @@ class CompressedPowers:
 
     @property
     def survival(self) -> Survival:
-        """S(k) = 1 up to the highest power: values need no weight. Of a `LengthChoice`, only once `resolved`."""
+        """S(k) = 1 up to the highest power: values need no weight. Of `AdaptiveLengths`, only once `resolved`."""
         return _whole(self.budgets.size - 1)
 
     @property
@@ -256,10 +256,10 @@ class CompressedPowers:
         return np.maximum(np.ceil(self.budget * lengths.table - 1e-9), 1.0).astype(np.int64)
 
     def resolved(self, graph: Graph) -> CompressedPowers:
-        """This sampler with the table that a `LengthChoice` makes for the graph, or with the default one."""
+        """This sampler with the table that `AdaptiveLengths` make for the graph, or with the default one."""
         if self.lengths is None and self.max_length is None:
             return replace(self, lengths=_BUDGETS)
-        if not isinstance(self.lengths, LengthChoice):
+        if not isinstance(self.lengths, AdaptiveLengths):
             return self
         # As for walks: so many of them spread about as so many entries do.
         walks = RandomWalks(min(self.budget, MOST_WALKS), self.lengths, laplacian=self.laplacian)

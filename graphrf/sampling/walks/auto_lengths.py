@@ -13,7 +13,7 @@ from graphrf._base import checks
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.sampling.walks.lengths import LONGEST_WALK, LengthLaw, Stratified, Survival, Truncated
-from graphrf.sampling.walks.random_walks import LengthChoice, RandomWalks
+from graphrf.sampling.walks.random_walks import AdaptiveLengths, RandomWalks
 
 # A pilot has so many sources, or as many as leave about so many visits, but never fewer than a handful. It errs
 # by a few per cent in S, which the objective, being at its minimum, feels in second order only.
@@ -24,7 +24,7 @@ _COUPLINGS = ("stratified", "independent")
 
 
 @dataclass(frozen=True, repr=False)
-class AutoLengths(LengthChoice):
+class AutoLengths(AdaptiveLengths):
     r"""Lengths for one kernel: stratified, with the survival table S that minimises variance times cost.
 
     Stands wherever a law of lengths does in `RandomWalks`. The table is found for the graph when the walks are

@@ -24,7 +24,7 @@ MOST_WALKS = 65_535
 _VISITS_TOGETHER = 32_768
 
 
-class LengthChoice(ABC):
+class AdaptiveLengths(ABC):
     """Contract of `lengths` that depend on the graph, such as `AutoLengths`: they choose a law for it."""
 
     @property
@@ -35,6 +35,9 @@ class LengthChoice(ABC):
     @abstractmethod
     def law(self, graph: Graph, sampler: RandomWalks) -> LengthLaw:
         """The law for a sampler's walks on a graph: a deterministic function of both."""
+
+
+LengthChoice = AdaptiveLengths  # its former name
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class RandomWalks:
     ----------
     n_walks : int
         m, walks from each node, 1 to 65,535; even for laws that couple pairs.
-    lengths : LengthLaw or LengthChoice
+    lengths : LengthLaw or AdaptiveLengths
         `Stratified(0.1)` by default; `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`; or `AutoLengths(kernel)`,
         which chooses a law for each graph (`resolved`). The default serves kernels of short and long range alike:
         tables that end no walk within its first steps have less error for short kernels, and more for those that
@@ -72,14 +75,14 @@ class RandomWalks:
     """
 
     n_walks: int = 32
-    lengths: LengthLaw | LengthChoice = Stratified(0.1)  # noqa: RUF009 (it is immutable)
+    lengths: LengthLaw | AdaptiveLengths = Stratified(0.1)  # noqa: RUF009 (it is immutable)
     directions: str = field(default="stratified", kw_only=True)
     laplacian: str = field(default="normalized", kw_only=True)
 
     def __post_init__(self) -> None:
         n_walks = checks.integer("n_walks", self.n_walks, low=1, high=MOST_WALKS)
         object.__setattr__(self, "n_walks", n_walks)  # numpy's integers become Python's, which JSON knows
-        if not isinstance(self.lengths, LengthLaw | LengthChoice):
+        if not isinstance(self.lengths, LengthLaw | AdaptiveLengths):
             way_out = "; pass Stratified(table)" if isinstance(self.lengths, Survival) else ""
             raise TypeError(
                 "`lengths` must be a law such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1), Truncated(8) or "
@@ -97,13 +100,13 @@ class RandomWalks:
 
     @property
     def survival(self) -> Survival:
-        """The survival table of `lengths`; of a `LengthChoice`, only once it is `resolved`."""
+        """The survival table of `lengths`; of `AdaptiveLengths`, only once it is `resolved`."""
         if not isinstance(self.lengths, LengthLaw):
             raise ValueError(f"{self.lengths!r} has a table for each graph: use sampler.resolved(graph).survival")
         return self.lengths.survival
 
     def resolved(self, graph: Graph) -> RandomWalks:
-        """This sampler with the law of lengths that a `LengthChoice` makes for the graph; else itself."""
+        """This sampler with the law of lengths that `AdaptiveLengths` make for the graph; else itself."""
         if isinstance(self.lengths, LengthLaw):
             return self
         return replace(self, lengths=self.lengths.law(graph, self))

@@ -141,6 +141,16 @@ def finite(name: str, array: np.ndarray) -> np.ndarray:
     return array
 
 
+def columns(name: str, value: Any, n: int) -> np.ndarray:
+    """`value` as an array of real numbers, shape (n,) or (n, p)."""
+    array = np.asarray(value)
+    if array.ndim not in (1, 2) or array.shape[0] != n:
+        raise ValueError(f"`{name}` must have shape ({n},) or ({n}, p), got {describe(array)}")
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"`{name}` must hold real numbers, got {describe(array)}")
+    return array
+
+
 def describe(value: Any) -> str:
     """A short account of a value for an error message: shape and dtype of arrays, never their entries."""
     if isinstance(value, np.ndarray):

@@ -60,8 +60,7 @@ def suitability_warnings(
 ) -> list[UserWarning]:
     """The warnings of `checked_modulation`; f is the modulation. What was cut counts if it is given."""
     found: list[UserWarning] = []
-    plain = float(np.sum(f * f))
-    heavy = float(np.sum(f * f / frame.survival))
+    heavy, plain = termination_variance(f, frame.survival)
     if heavy > HEAVY * plain:
         found.append(
             HeavyTailWarning(
@@ -93,18 +92,28 @@ def _words(frame: Frame, kernel: FeatureKernel, error: float, size: float, *, is
     )
 
 
-def tail_error(total: float, tail: float) -> float:
-    """The bound tail (2 A - tail) on the error of K of a series sum_k |f_k| = A without a tail; operator norm."""
-    return tail * (2 * total - tail)
+def termination_variance(f: np.ndarray, survival: np.ndarray) -> tuple[float, float]:
+    """sum_k f_k^2 / S(k), which bounds the variance up to constants, and sum_k f_k^2, where no walk terminates."""
+    n = min(f.size, survival.size)
+    squares = np.square(f[:n])
+    return float(np.sum(squares / survival[:n])), float(np.sum(squares))
+
+
+def tail_error(kernel: FeatureKernel, length: int, scale: float) -> float:
+    """The bound tail (2 A - tail) on the error of K, in operator norm, of walks or a series cut at `length`.
+
+    A = sum_k |f_k|, and the tail is what of it is beyond.
+    """
+    total = kernel.modulation_tail(-1, scale=scale)
+    tail = kernel.modulation_tail(length, scale=scale)
+    return float(tail * (2 * total - tail))
 
 
 def truncation_error(frame: Frame, kernel: FeatureKernel, cut: CutRows | None = None) -> float:
     """See `Features.truncation_error`."""
     f = np.abs(frame.modulation(kernel))
-    tail = kernel.modulation_tail(frame.max_length, scale=frame.scale)
-    total = kernel.modulation_tail(-1, scale=frame.scale)
     lost = 0.0 if cut is None else _cut_norm(frame, cut, f)
-    return float(tail_error(total, tail) + 2 * float(f.sum()) * lost)
+    return tail_error(kernel, frame.max_length, frame.scale) + 2 * float(f.sum()) * lost
 
 
 def row_errors(frame: Frame, kernel: FeatureKernel, n_rows: int, cut: CutRows | None) -> np.ndarray:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from graphrf.features.record import Record
+from graphrf.features.rows import not_sampled
 
 # Visits worked on at once: 128 MB for one float64 of each.
 VISITS_AT_ONCE = 2**24
@@ -194,8 +195,8 @@ def unsigned16(bits: Tensor) -> Tensor:
     return bits.int() & 0xFFFF
 
 
-def row_numbers(argument: str, wanted: Tensor, nodes: Tensor) -> Tensor:
-    """The first rows that belong to the nodes wanted; both int64 on one device. ValueError if one is missing."""
+def device_row_numbers(argument: str, wanted: Tensor, nodes: Tensor) -> Tensor:
+    """`graphrf.features.rows.row_numbers` of tensors; both int64 on one device. ValueError if one is missing."""
     if not wanted.numel() or not nodes.numel():
         found = torch.zeros_like(wanted)
         missing = torch.ones_like(wanted, dtype=torch.bool)
@@ -204,8 +205,7 @@ def row_numbers(argument: str, wanted: Tensor, nodes: Tensor) -> Tensor:
         found = order[torch.searchsorted(ordered, wanted).clamp_(max=nodes.numel() - 1)]
         missing = nodes[found] != wanted
     if bool(missing.any()):
-        node = int(wanted[missing][0])
-        raise ValueError(f"`{argument}` must be among the sampled nodes, got {node}")
+        raise not_sampled(argument, int(wanted[missing][0]))
     return found
 
 

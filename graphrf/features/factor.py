@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
+from graphrf._base.panels import LINE, aligned_zeros, begins_line, row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.frame import Frame
 from graphrf.features.loops import step_products
@@ -29,7 +29,6 @@ _ENTRIES_PER_NUMBER = 32
 _BLOCKS_PER_THREAD = 4
 # Bytes of N x p numbers beyond which scattered columns of the matrix are met with panels of one line of the cache.
 _CACHE = 8_000_000
-_LINE = 64
 # Runs of rows, of the most, that a node is reached from where they are scattered: more than this on average.
 _SCATTERED = 4
 # Columns of F^T y added up at once where that is not so.
@@ -130,12 +129,12 @@ class FeatureFactor:
         result = np.empty((n, columns.shape[1]), dtype=columns.dtype)
         for part in self._panels(columns):
             threads = self._threads(part.stop - part.start)  # each panel starts its own
-            blocks = _shares(matrix.indptr, threads * _BLOCKS_PER_THREAD if threads > 1 else 1)
+            blocks = row_shares(matrix.indptr, threads * _BLOCKS_PER_THREAD if threads > 1 else 1)
             panel = columns
             if self._scattered(columns) and (
-                part.stop - part.start < columns.shape[1] or not _begins_line(columns)
+                part.stop - part.start < columns.shape[1] or not begins_line(columns)
             ):
-                panel = _aligned(n_nodes, part.stop - part.start, columns.dtype)
+                panel = aligned_zeros(n_nodes, part.stop - part.start, columns.dtype)
                 panel[:] = columns[:, part]
                 panel = _read_only(panel)
 
@@ -153,7 +152,7 @@ class FeatureFactor:
         columns = checked_columns("y", y, n, matrix.dtype)
         _require_product(n_nodes, columns)
         arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
-        result = _aligned(n_nodes, columns.shape[1], columns.dtype)
+        result = aligned_zeros(n_nodes, columns.shape[1], columns.dtype)
 
         tasks = [(part, run) for part in self._panels(columns, _WIDEST) for run in self._runs]
         size = max((run.height * (part.stop - part.start) for part, run in tasks), default=0)
@@ -164,7 +163,7 @@ class FeatureFactor:
             try:
                 memory = spare.pop()
             except IndexError:
-                memory = _aligned(size, 1, columns.dtype)
+                memory = aligned_zeros(size, 1, columns.dtype)
             width = part.stop - part.start
             panel = memory[: run.height * width].reshape(run.height, width)
             panel[:] = 0
@@ -219,7 +218,7 @@ class FeatureFactor:
         """Runs of rows with about as many entries each, and the columns of the matrix that they reach."""
         indptr, indices = self._record.indptr, self._record.indices
         runs = []
-        for first, last in _shares(indptr, _MOST_RUNS):
+        for first, last in row_shares(indptr, _MOST_RUNS):
             reached = indices[indptr[first] : indptr[last]]
             low, high = (int(reached.min()), int(reached.max()) + 1) if reached.size else (self.shape[1], 0)
             runs.append(_Run(first, last, low, high))
@@ -246,7 +245,7 @@ class FeatureFactor:
         n_columns = columns.shape[1]
         width = n_columns if widest is None else widest
         if self._scattered(columns):
-            width = _LINE // columns.itemsize
+            width = LINE // columns.itemsize
         for start in range(0, n_columns, max(width, 1)):
             yield slice(start, min(start + width, n_columns))
 
@@ -257,11 +256,7 @@ def _reach(runs: list[_Run]) -> int:
 
 def checked_columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) -> np.ndarray:
     """x by rows, shape (n_rows, p), read-only, float32 or float64: what the loops are compiled for."""
-    x = np.asarray(x)
-    if x.ndim not in (1, 2) or x.shape[0] != n_rows:
-        raise ValueError(f"`{argument}` must have shape ({n_rows},) or ({n_rows}, p), got {checks.describe(x)}")
-    if x.dtype.kind not in "fiub":
-        raise TypeError(f"`{argument}` must hold real numbers, got {checks.describe(x)}")
+    x = checks.columns(argument, x, n_rows)
     wanted = np.float32 if np.result_type(x.dtype, dtype) == np.float32 else np.float64
     return _read_only(np.ascontiguousarray(x.reshape(n_rows, x.shape[1] if x.ndim == 2 else 1), dtype=wanted))
 
@@ -279,23 +274,3 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     view = array.view()
     view.setflags(write=False)
     return view
-
-
-def _begins_line(array: np.ndarray) -> bool:
-    return array.ctypes.data % _LINE == 0
-
-
-def _aligned(n: int, width: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Zeros, shape (n, width), that begin with a line of the cache: narrow rows then take one line, not two."""
-    spare = _LINE // dtype.itemsize
-    memory: Any = np.zeros(n * width + spare, dtype=dtype)
-    skipped = -memory.ctypes.data % _LINE // dtype.itemsize
-    return np.asarray(memory[skipped : skipped + n * width].reshape(n, width))
-
-
-def _shares(indptr: np.ndarray, n_shares: int) -> list[tuple[int, int]]:
-    """Runs of rows with about as many entries each, in order; together all rows."""
-    n, size = indptr.size - 1, int(indptr[-1])
-    wanted = np.array([size * share // n_shares for share in range(1, n_shares)], dtype=indptr.dtype)
-    bounds = [0, *np.searchsorted(indptr, wanted).tolist(), n]
-    return list(pairwise(bounds))

@@ -9,55 +9,10 @@ from numba import njit, types, uint64
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from graphrf._base.vector_registers import VectorRegisters, unpacked
+
 # Sums that a row is split into, entries taking turns: one alone waits for its last addition.
 _SUMS = 2
-
-
-class _Vectors:
-    """Spells vector registers of `columns` numbers in LLVM's language, for rows of C-contiguous arrays."""
-
-    def __init__(self, context: Any, builder: Any, columns: int, number: Any) -> None:
-        self._context = context
-        self._builder = builder
-        self._columns = columns
-        self._number = number
-        self._type = ir.VectorType(number, columns)
-        self.zero = ir.Constant(self._type, [0.0] * columns)
-        self._align = 8 if isinstance(number, ir.DoubleType) else 4
-
-    def place(self, array: Any, row: Any, column: Any) -> Any:
-        """Where array[row, column : column + columns] lies."""
-        builder = self._builder
-        first = builder.add(builder.mul(row, builder.extract_value(array.shape, 1)), column)
-        return builder.bitcast(builder.gep(array.data, [first]), self._type.as_pointer())
-
-    def load(self, place: Any) -> Any:
-        return self._builder.load(place, align=self._align)
-
-    def store(self, vector: Any, place: Any) -> None:
-        self._builder.store(vector, place, align=self._align)
-
-    def entry(self, indices: Any, data: Any, entry: Any) -> tuple[Any, Any]:
-        """indices[entry], and data[entry] in every lane."""
-        builder = self._builder
-        node = builder.load(builder.gep(indices.data, [entry]))
-        if node.type.width < 64:
-            node = builder.zext(node, ir.IntType(64))
-        value = builder.load(builder.gep(data.data, [entry]))
-        if value.type != self._number:
-            value = builder.fpext(value, self._number)
-        none = ir.Constant(self._type, ir.Undefined)
-        lane = builder.insert_element(none, value, ir.Constant(ir.IntType(32), 0))
-        return node, builder.shuffle_vector(
-            lane, none, ir.Constant(ir.VectorType(ir.IntType(32), self._columns), [0] * self._columns)
-        )
-
-
-def _arrays(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
-    return [
-        context.make_array(kind)(context, builder, argument) if isinstance(kind, types.Array) else argument
-        for kind, argument in zip(signature.args, arguments, strict=True)
-    ]
 
 
 @intrinsic(prefer_literal=True)
@@ -66,17 +21,17 @@ def _gather(  # type: ignore[no-untyped-def]
 ):
     """result[row, column : + width] <- sum over entries of data panel[index, at : + width], in registers.
 
-    Spelled in LLVM's language, because numba keeps a few sums side by side in scalar registers. Entries at even
-    and at odd places are added apart, in order, for every width: the bits of a column do not depend on the others.
+    Entries at even and at odd places are added apart, in order, for every width: the bits of a column do not
+    depend on the others.
     """
     if not isinstance(width, types.IntegerLiteral):
         return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, indices, data, start, stop, panel, at, result, row, column = _arrays(
+        _, indices, data, start, stop, panel, at, result, row, column = unpacked(
             context, builder, signature, arguments
         )
-        vectors = _Vectors(context, builder, width.literal_value, context.get_value_type(signature.args[5].dtype))
+        vectors = VectorRegisters(context, builder, width.literal_value, signature.args[5].dtype)
         one = ir.Constant(start.type, 1)
         sums = [cgutils.alloca_once_value(builder, vectors.zero) for _ in range(_SUMS)]
 
@@ -108,8 +63,8 @@ def _scatter(  # type: ignore[no-untyped-def]
         return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, indices, data, start, stop, y, row, column, panel, at = _arrays(context, builder, signature, arguments)
-        vectors = _Vectors(context, builder, width.literal_value, context.get_value_type(signature.args[5].dtype))
+        _, indices, data, start, stop, y, row, column, panel, at = unpacked(context, builder, signature, arguments)
+        vectors = VectorRegisters(context, builder, width.literal_value, signature.args[5].dtype)
         own = vectors.load(vectors.place(y, row, column))
         one = ir.Constant(start.type, 1)
         with cgutils.for_range_slice(builder, start, stop, one, start.type) as (entry, _):

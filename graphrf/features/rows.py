@@ -33,8 +33,13 @@ def row_numbers(argument: str, wanted: Any, nodes: np.ndarray) -> np.ndarray:
     found = order[np.minimum(found, nodes.size - 1)]
     missing = nodes[found] != wanted
     if missing.any():
-        raise ValueError(f"`{argument}` must be among the sampled nodes, got {int(wanted[missing][0])}")
+        raise not_sampled(argument, int(wanted[missing][0]))
     return np.asarray(found)
+
+
+def not_sampled(argument: str, node: int) -> ValueError:
+    """The error for a node without a row."""
+    return ValueError(f"`{argument}` must be among the sampled nodes, got {node}")
 
 
 def gathered(pointer: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -57,8 +62,18 @@ def row_blocks(indptr: np.ndarray) -> list[tuple[int, int]]:
     return [(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def dense_product(left: sp.csr_array, right: sp.csr_array) -> np.ndarray:
-    """left right^T, dense, some rows at a time: the sparse product may take three times what the result does."""
+def dense_product(
+    left: sp.csr_array, right: sp.csr_array, *, filled: float = 1.0, most: int | None = None
+) -> np.ndarray:
+    """left right^T, dense.
+
+    By dense rows where more than a share `filled` of their numbers are there, and these are no more than `most`;
+    else some rows at a time: the sparse product may take three times what the result does.
+    """
+    numbers = (left.shape[0] + right.shape[0]) * left.shape[1]
+    if left.nnz + right.nnz > filled * numbers and (most is None or numbers <= most):
+        dense = left.toarray()
+        return np.asarray(dense @ (dense if right is left else right.toarray()).T)
     result = np.empty((left.shape[0], right.shape[0]), np.result_type(left.dtype, right.dtype))
     transposed = right.T.tocsr()
     size = max(1, _PRODUCT_BLOCK // max(right.shape[0], 1))

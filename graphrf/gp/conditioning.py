@@ -10,6 +10,7 @@ import numpy as np
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
+from graphrf.features.bounds import tail_error
 from graphrf.gp.inference.covariance import Covariance, Rows, SampledRows, SeriesRows
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import Posterior, RootRows
@@ -20,7 +21,7 @@ from graphrf.gp.progress import CountedRows, Step
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series import mean_variance
-from graphrf.kernels.truncation import series_length, truncation_error
+from graphrf.kernels.truncation import series_length
 from graphrf.sampling.sample import sample_features
 
 # What the cut of the series should lose of sum |f_k|; what it may lose of it unsaid, and at all.
@@ -145,7 +146,7 @@ def condition(
             noise=given.noise, basis=basis, gradients=gradients if solver == "cg" else None,
         )  # fmt: skip
     posterior.coefficients[:1] += given.offset
-    return posterior, truncation_error(given.kernel, length, scale) / given.mean_variance
+    return posterior, tail_error(given.kernel, length, scale) / given.mean_variance
 
 
 def _check_share(kernel: Kernel, length: int, scale: float) -> None:

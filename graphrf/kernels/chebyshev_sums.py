@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
+from graphrf._base.panels import aligned_zeros, row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.kernels.loops import step_rows, sum_polynomials
 
@@ -65,25 +66,16 @@ class Steps:
         rows: tuple[int, int] | None = None,
     ) -> None:
         """Rows of before <- scale matrix now + sign before + value v; see `step_rows`."""
-        first, last = (0, before.shape[0]) if rows is None else rows
+        whole = (0, before.shape[0]) if rows is None else rows
         added = self._none if v is None or value == 0 else v
 
-        def share(first: int, last: int) -> None:
-            step_rows(first, last, *self._arrays, scale, now, sign, before, value, added, units)
+        def share(run: tuple[int, int]) -> None:
+            step_rows(*run, *self._arrays, scale, now, sign, before, value, added, units)
 
         if self._pool is None:
-            share(first, last)
+            share(whole)
         else:
-            bounds = self._shares(first, last)
-            list(self._pool.map(share, bounds[:-1], bounds[1:]))
-
-    def _shares(self, first: int, last: int) -> list[int]:
-        """Bounds of runs of rows with about as many non-zeros each."""
-        indptr = self._arrays[0]
-        low, high = int(indptr[first]), int(indptr[last])
-        wanted = [low + (high - low) * t // self._n for t in range(1, self._n)]
-        inner = np.searchsorted(indptr, np.array(wanted, dtype=indptr.dtype))
-        return [first, *np.clip(inner, first, last).tolist(), last]
+            list(self._pool.map(share, row_shares(self._arrays[0], self._n, whole)))
 
 
 class Expansion:
@@ -180,12 +172,12 @@ class Expansion:
             yield from ordered_map(lambda part: task(part, 1), parts, 1 if small else self._threads)
 
     def _of_panel(self, v: np.ndarray, n_threads: int) -> np.ndarray:
-        now, before = _zeros(*v.shape), _zeros(*v.shape)
+        now, before = aligned_zeros(*v.shape), aligned_zeros(*v.shape)
         np.multiply(v, self._c[-1], out=now)
         return self._sum(now, before, v, _NO_UNITS, _EVERY_ROW, _EVERY_ROW, (0, self._n_nodes), n_threads)
 
     def _of_unit_panel(self, units: np.ndarray, n_threads: int) -> np.ndarray:
-        now, before = _zeros(self._n_nodes, units.size), _zeros(self._n_nodes, units.size)
+        now, before = aligned_zeros(self._n_nodes, units.size), aligned_zeros(self._n_nodes, units.size)
         now[units, np.arange(units.size)] = self._c[-1]
         units = np.ascontiguousarray(units, dtype=np.int64)
         rows = int(units.min()), int(units.max()) + 1
@@ -225,7 +217,7 @@ class Expansion:
         forms = c[0] * norm
         if c.size == 1:
             return np.asarray(forms)
-        before, now = _zeros(*z.shape), _zeros(*z.shape)
+        before, now = aligned_zeros(*z.shape), aligned_zeros(*z.shape)
         before[:] = z
         with Steps(self._doubled, z.shape[1], n_threads) as steps:
             steps.step(0.5, z, 0.0, now)
@@ -323,13 +315,6 @@ def _worth_threads(matrix: sp.csr_array, width: int) -> bool:
 def _own(block: np.ndarray) -> np.ndarray:
     """The block itself where the loops can read it without being compiled anew, else a copy."""
     return block if block.flags.c_contiguous and block.flags.writeable else block.copy(order="C")
-
-
-def _zeros(n: int, width: int) -> np.ndarray:
-    """Zeros, shape (n, width), that begin with a line of the cache: rows of 8 then take one line, not two."""
-    memory: Any = np.zeros(n * width + 8)
-    skipped = -memory.ctypes.data % 64 // 8
-    return np.asarray(memory[skipped : skipped + n * width].reshape(n, width))
 
 
 def _column_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -9,6 +9,8 @@ from numba import njit, types, uint64
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from graphrf._base.vector_registers import VectorRegisters, unpacked
+
 
 @intrinsic(prefer_literal=True)
 def _update(  # type: ignore[no-untyped-def]
@@ -16,48 +18,30 @@ def _update(  # type: ignore[no-untyped-def]
 ):
     """before[row, column : column + width] <- scale (matrix now) + sign before + value v, of vector registers.
 
-    Spelled in LLVM's language, because numba keeps a few sums side by side in scalar registers: three times
-    slower on blocks of eight columns. `v` without rows counts as zero.
+    `v` without rows counts as zero.
     """
     if not isinstance(width, types.IntegerLiteral):
         return None
-    columns = width.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, indices, data, start, stop, scale, now, sign, before, value, v, row, column = (
-            context.make_array(kind)(context, builder, argument) if isinstance(kind, types.Array) else argument
-            for kind, argument in zip(signature.args, arguments, strict=True)
+        _, indices, data, start, stop, scale, now, sign, before, value, v, row, column = unpacked(
+            context, builder, signature, arguments
         )
-        vector = ir.VectorType(ir.DoubleType(), columns)
-        stride = builder.extract_value(now.shape, 1)
-
-        def place(array: Any, i: Any) -> Any:
-            first = builder.add(builder.mul(i, stride), column)
-            return builder.bitcast(builder.gep(array.data, [first]), vector.as_pointer())
-
-        def spread(number: Any) -> Any:
-            lane = builder.insert_element(
-                ir.Constant(vector, ir.Undefined), number, ir.Constant(ir.IntType(32), 0)
-            )
-            lanes = ir.Constant(ir.VectorType(ir.IntType(32), columns), [0] * columns)
-            return builder.shuffle_vector(lane, ir.Constant(vector, ir.Undefined), lanes)
-
-        def load(array: Any, i: Any) -> Any:
-            return builder.load(place(array, i), align=8)
-
-        total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * columns))
+        vectors = VectorRegisters(context, builder, width.literal_value, signature.args[6].dtype)
+        total = cgutils.alloca_once_value(builder, vectors.zero)
         with cgutils.for_range_slice(builder, start, stop, ir.Constant(start.type, 1), start.type) as (entry, _):
-            j = builder.load(builder.gep(indices.data, [entry]))
-            j = builder.zext(j, stride.type) if j.type.width < stride.type.width else j
-            weight = spread(builder.load(builder.gep(data.data, [entry])))
-            builder.store(builder.fadd(builder.load(total), builder.fmul(weight, load(now, j))), total)
-        result = builder.fmul(spread(scale), builder.load(total))
-        result = builder.fadd(result, builder.fmul(spread(sign), load(before, row)))
+            j, weight = vectors.entry(indices, data, entry)
+            product = builder.fmul(weight, vectors.load(vectors.place(now, j, column)))
+            builder.store(builder.fadd(builder.load(total), product), total)
+        place = vectors.place(before, row, column)
+        result = builder.fmul(vectors.spread(scale), builder.load(total))
+        result = builder.fadd(result, builder.fmul(vectors.spread(sign), vectors.load(place)))
         builder.store(result, total)
-        some = builder.icmp_signed(">", builder.extract_value(v.shape, 0), ir.Constant(stride.type, 0))
-        with builder.if_then(some):
-            builder.store(builder.fadd(result, builder.fmul(spread(value), load(v, row))), total)
-        builder.store(builder.load(total), place(before, row), align=8)
+        n_rows = builder.extract_value(v.shape, 0)
+        with builder.if_then(builder.icmp_signed(">", n_rows, ir.Constant(n_rows.type, 0))):
+            added = builder.fmul(vectors.spread(value), vectors.load(vectors.place(v, row, column)))
+            builder.store(builder.fadd(result, added), total)
+        vectors.store(builder.load(total), place)
         return context.get_dummy_value()
 
     return types.void(width, indices, data, start, stop, scale, now, sign, before, value, v, row, column), generate

@@ -169,10 +169,7 @@ class SeriesFactor:
         return f[: self._max_length + 1]
 
     def _operand(self, name: str, array: np.ndarray, n: int) -> np.ndarray:
-        array = np.asarray(array, dtype=np.float64)
-        if array.ndim not in (1, 2) or array.shape[0] != n:
-            raise ValueError(f"`{name}` must have shape ({n},) or ({n}, p), got {array.shape}")
-        return array
+        return checks.columns(name, np.asarray(array, dtype=np.float64), n)
 
     def _rows(self, whole: np.ndarray) -> np.ndarray:
         return whole if self._all else whole[self._nodes]

@@ -1,4 +1,4 @@
-"""How many steps a kernel needs, and the error of fewer."""
+"""How many steps a kernel needs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,3 @@ def series_length(kernel: Kernel, scale: float, tol: float) -> int:
 def steps_needed(kernel: Kernel, scale: float) -> int:
     """Steps after which a thousandth of sum |f_k| is left, so that K is off by at most 0.2 % of (sum |f_k|)^2."""
     return series_length(kernel, scale, _TAIL)
-
-
-def truncation_error(kernel: Kernel, length: int, scale: float) -> float:
-    """The bound tail (2 A - tail) on the error of K, in operator norm, of walks or a series cut at `length`."""
-    total = kernel.modulation_tail(-1, scale)
-    tail = kernel.modulation_tail(length, scale)
-    return float(tail * (2 * total - tail))

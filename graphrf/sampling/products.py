@@ -214,13 +214,13 @@ class ProductFeatures:
         Raises and warns as `matrices`; x must be finite numbers. Cost: O(visits), and `nnz` multiply-adds a
         column. The type follows from the features' and x's.
         """
-        x = _vectors("x", x, self.n_nodes)
+        x = checks.finite("x", checks.columns("x", x, self.n_nodes))
         matrices = self._matrices(kernel)
         return np.asarray(reduce(lambda product, factor: factor @ product, reversed(matrices), x))
 
     def apply_t(self, kernel: Kernel, y: Any) -> np.ndarray:
         """B^T y for y of shape (n,) or (n, p); the result has shape (N,) or (N, p). Otherwise as `apply`."""
-        y = _vectors("y", y, self.shape[0])
+        y = checks.finite("y", checks.columns("y", y, self.shape[0]))
         shape = (self.n_nodes, *y.shape[1:])
         require_memory(8.0 * math.prod(shape), f"a product of shape {shape}", "pass fewer columns at a time")
         matrices = self._matrices(kernel)
@@ -423,14 +423,6 @@ def _check_seeds(argument: str, factors: Sequence[Features]) -> None:
         )
 
 
-def _vectors(argument: str, value: Any, n: int) -> np.ndarray:
-    """`value` as finite numbers of shape (n,) or (n, p)."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or array.shape[0] != n:
-        raise ValueError(f"`{argument}` must be numbers of shape ({n},) or ({n}, p), got {checks.describe(array)}")
-    return checks.finite(argument, array)
-
-
 def _multiplied(matrices: tuple[sp.csr_array, ...], rows: np.ndarray | None = None) -> sp.csr_array:
     """The product of matrices, or some of its rows."""
     first = matrices[0] if rows is None else matrices[0][rows]
@@ -441,9 +433,5 @@ def _multiplied(matrices: tuple[sp.csr_array, ...], rows: np.ndarray | None = No
 
 def _dense_product(left: sp.csr_array, right: sp.csr_array) -> np.ndarray:
     """left right^T, by dense rows where they are filled and fit."""
-    numbers = (left.shape[0] + right.shape[0]) * left.shape[1]
     room = available_memory()
-    if left.nnz + right.nnz > _FILLED * numbers and (room is None or numbers * left.dtype.itemsize <= room):
-        dense = left.toarray()
-        return np.asarray(dense @ (dense if right is left else right.toarray()).T)
-    return dense_product(left, right)
+    return dense_product(left, right, filled=_FILLED, most=None if room is None else room // left.dtype.itemsize)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf._base.warn import warn
-from graphrf.features.bounds import HEAVY, HeavyTailWarning, TruncationWarning
+from graphrf.features.bounds import HEAVY, HeavyTailWarning, TruncationWarning, termination_variance
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.pagerank.local import local_pagerank
@@ -85,7 +85,7 @@ def _warn_of_mismatch(kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, surv
             "the diffusion lack that much; pass a `sampler` with a larger max_length, or a shorter kernel",
             TruncationWarning,
         )
-    heavy, plain = float(np.sum(alpha[:n] ** 2 / survival[:n])), float(np.sum(alpha[:n] ** 2))
+    heavy, plain = termination_variance(alpha, survival)
     if heavy > HEAVY * plain:
         warn(
             f"these walks end too early for {kernel!r}: sum alpha_r^2 / S(r) = {heavy:.3g} against {plain:.3g} "

@@ -25,12 +25,7 @@ def rows_of(factor: Factor, f: np.ndarray) -> Any:
 def product(left: Any, right: Any) -> np.ndarray:
     """left right^T, dense, for sparse or dense matrices of as many columns."""
     if sp.issparse(left) and sp.issparse(right):
-        rows, columns = left.shape[0] + right.shape[0], left.shape[1]
-        dense = (left.nnz + right.nnz) > _DENSE_SHARE * rows * columns and rows * columns <= DENSE_NUMBERS
-        if not dense:
-            return dense_product(left, right)
-        other = left.toarray()
-        return np.asarray(other @ (other if left is right else right.toarray()).T)
+        return dense_product(left, right, filled=_DENSE_SHARE, most=DENSE_NUMBERS)
     return np.asarray(left @ right.T)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from graphrf._base.warn import warn
 from graphrf.features import bounds
 from graphrf.features.bounds import TruncationWarning
-from graphrf.features.device_record import row_numbers as device_row_numbers
+from graphrf.features.device_record import device_row_numbers
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.features import Features
 from graphrf.features.frame import Frame

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphrf.features.bounds import HEAVY
+from graphrf.features.bounds import HEAVY, termination_variance
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.truncation import steps_needed
 from graphrf.sampling.powers.powers import CompressedPowers
@@ -35,8 +35,8 @@ def serves(sampler: Any, scale: float) -> Callable[[Kernel], bool]:
     def fits(kernel: Kernel) -> bool:
         if not survival.is_complete and steps_needed(kernel, scale) > survival.max_length:
             return False
-        squares = np.square(kernel.modulation(survival.table.size, scale))
+        heavy, plain = termination_variance(kernel.modulation(survival.table.size, scale), survival.table)
         # f may underflow to 0 throughout where the lengthscale is far beyond these walks
-        return 0 < float((squares / survival.table).sum()) <= HEAVY * float(squares.sum())
+        return 0 < heavy <= HEAVY * plain
 
     return fits

@@ -1,0 +1,33 @@
+"""Panels of columns that sparse matrices are multiplied with: their memory, and the rows shared among threads."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+# Bytes of a line of the cache.
+LINE = 64
+
+
+def begins_line(array: np.ndarray) -> bool:
+    """Whether an array begins with a line of the cache."""
+    return array.ctypes.data % LINE == 0
+
+
+def aligned_zeros(n: int, width: int, dtype: Any = np.float64) -> np.ndarray:
+    """Zeros, shape (n, width), that begin with a line of the cache: narrow rows then take one line, not two."""
+    size = np.dtype(dtype).itemsize
+    memory: Any = np.zeros(n * width + LINE // size, dtype=dtype)
+    skipped = -memory.ctypes.data % LINE // size
+    return np.asarray(memory[skipped : skipped + n * width].reshape(n, width))
+
+
+def row_shares(indptr: np.ndarray, n_shares: int, rows: tuple[int, int] | None = None) -> list[tuple[int, int]]:
+    """Runs of rows with about as many entries each, in order; together the rows from .. to, or all."""
+    first, last = (0, indptr.size - 1) if rows is None else rows
+    low, high = int(indptr[first]), int(indptr[last])
+    wanted = [low + (high - low) * share // n_shares for share in range(1, n_shares)]
+    inner = np.searchsorted(indptr, np.array(wanted, dtype=indptr.dtype))
+    return list(pairwise([first, *np.clip(inner, first, last).tolist(), last]))

@@ -1,0 +1,65 @@
+"""Vector registers in LLVM's language, for compiled loops over a few columns at a time.
+
+numba keeps a few sums side by side in scalar registers, up to three times slower. What is spelled here is compiled
+into the loops that use it: after an edit their caches must go, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+
+class VectorRegisters:
+    """Spells registers of `columns` numbers, for rows of C-contiguous arrays of such numbers."""
+
+    def __init__(self, context: Any, builder: Any, columns: int, number: Any) -> None:
+        self._builder = builder
+        self._columns = columns
+        self._number = context.get_value_type(number)
+        self._type = ir.VectorType(self._number, columns)
+        self.zero = ir.Constant(self._type, [0.0] * columns)
+        self._align = 8 if isinstance(self._number, ir.DoubleType) else 4
+
+    def place(self, array: Any, row: Any, column: Any) -> Any:
+        """Where array[row, column : column + columns] lies."""
+        builder = self._builder
+        first = builder.add(builder.mul(row, builder.extract_value(array.shape, 1)), column)
+        return builder.bitcast(builder.gep(array.data, [first]), self._type.as_pointer())
+
+    def load(self, place: Any) -> Any:
+        """The numbers at a place."""
+        return self._builder.load(place, align=self._align)
+
+    def store(self, vector: Any, place: Any) -> None:
+        """Put numbers at a place."""
+        self._builder.store(vector, place, align=self._align)
+
+    def spread(self, number: Any) -> Any:
+        """A number in every lane."""
+        builder = self._builder
+        none = ir.Constant(self._type, ir.Undefined)
+        lane = builder.insert_element(none, number, ir.Constant(ir.IntType(32), 0))
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), self._columns), [0] * self._columns)
+        return builder.shuffle_vector(lane, none, lanes)
+
+    def entry(self, indices: Any, data: Any, entry: Any) -> tuple[Any, Any]:
+        """indices[entry], and data[entry] in every lane."""
+        builder = self._builder
+        node = builder.load(builder.gep(indices.data, [entry]))
+        if node.type.width < 64:
+            node = builder.zext(node, ir.IntType(64))
+        value = builder.load(builder.gep(data.data, [entry]))
+        if value.type != self._number:
+            value = builder.fpext(value, self._number)
+        return node, self.spread(value)
+
+
+def unpacked(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
+    """The arguments of an intrinsic, arrays as structures with `data` and `shape`."""
+    return [
+        context.make_array(kind)(context, builder, argument) if isinstance(kind, types.Array) else argument
+        for kind, argument in zip(signature.args, arguments, strict=True)
+    ]

@@ -16,6 +16,7 @@ from graphrf.distributed.sums import summed
 from graphrf.features.factor import FeatureFactor, checked_columns
 from graphrf.features.features import Features
 from graphrf.features.frame import Frame
+from graphrf.kernels.factor import FactorBase
 from graphrf.sampling.joined import Block, Joined
 
 # Bytes of N x p numbers that pass at once; every block makes as many of F^T y.
@@ -24,11 +25,11 @@ _PANEL_BYTES = 2**26
 _FEW_BYTES = 2**26
 
 
-class DistributedFactor:
+class DistributedFactor(FactorBase):
     r"""F(f) = sum_k f_k P_k with rows on the workers of a cluster; see `graphrf.kernels.factor.Factor`.
 
-    It has no `matrix`: rows stay where they are. `gram_apply` is F F^T x without the N x p numbers between the two
-    products passing through this process.
+    Rows stay where they are; `matrix` brings them here, all of them. `gram_apply` is F F^T x without the N x p
+    numbers between the two products passing through this process.
 
     Parameters
     ----------
@@ -50,8 +51,6 @@ class DistributedFactor:
     neighbours, see `Sums`), and N p here; `gram_apply` n p to the workers and here, N p from and to each worker.
     Columns pass by panels of 64 MiB.
     """
-
-    device = "cpu"
 
     def __init__(
         self, frame: Frame, held: Blocks, sizes: np.ndarray, row_bytes: float, order: np.ndarray | None = None
@@ -99,15 +98,16 @@ class DistributedFactor:
 
         return self._by_panels(product, columns, self.shape[1]).reshape(self.shape[1], *np.shape(y)[1:])
 
-    def gram_apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """F F^T x for x of shape (n,) or (n, p)."""
+    def gram_apply(self, f: np.ndarray, x: np.ndarray, weight: float = 1.0) -> np.ndarray:
+        """weight F F^T x for x of shape (n,) or (n, p)."""
         columns = checked_columns("x", x, self.shape[0], self.dtype)
 
         def product(panel: np.ndarray) -> np.ndarray:
             groups = self._held.groups()
             return self._multiplied(groups, f, self._spread(groups, f, panel))
 
-        return self._by_panels(product, columns, self.shape[0]).reshape(np.shape(x))
+        result = self._by_panels(product, columns, self.shape[0]).reshape(np.shape(x))
+        return result if weight == 1.0 else weight * result
 
     def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """<y, P_k x> for every k, shape (max_length + 1,), float64."""

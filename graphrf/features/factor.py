@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from graphrf.features.loops import step_products
 from graphrf.features.matrix import feature_matrix
 from graphrf.features.panel_loops import add_panel, multiply_rows, scatter_rows
 from graphrf.features.record import Record
-from graphrf.features.rows import row_blocks
+from graphrf.features.rows import product, row_blocks, squared_norms
 
 # Multiply-adds that a thread must have to be worth its start.
 _WORTH_THREAD = 25_000_000
@@ -73,8 +74,6 @@ class FeatureFactor:
     n_threads : int, optional
         Default: the cores at hand.
     """
-
-    device = "cpu"
 
     def __init__(self, frame: Frame, nodes: np.ndarray, record: Record, *, n_threads: int | None = None) -> None:
         nodes.setflags(write=False)  # loops are compiled for read-only arrays alone
@@ -203,6 +202,24 @@ class FeatureFactor:
     def diagonal(self, f: np.ndarray) -> np.ndarray:
         """Row sums of squares of F."""
         return np.asarray(self.matrix(f).power(2).sum(axis=1)).ravel()
+
+    def gram_apply(self, f: np.ndarray, x: np.ndarray, weight: float = 1.0) -> np.ndarray:
+        """weight F F^T x, by two products, each with the root of the weight."""
+        root = math.sqrt(weight)
+        return np.asarray(root * self.apply(f, root * self.apply_t(f, x)))
+
+    def spread(self, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """F^T e_i for some of the rows, dense, shape (N, len(rows))."""
+        return np.asarray(self.matrix(f)[rows].T.toarray())
+
+    def columns(self, f: np.ndarray, other: Any) -> tuple[np.ndarray, np.ndarray]:
+        """F G^T for the rows G of another factor, dense, and the diagonal of G G^T."""
+        columns = other.matrix(f)
+        return product(self.matrix(f), columns), squared_norms(columns)
+
+    def gram_columns(self, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """The columns of F F^T, dense, that belong to distinct positions among the rows."""
+        return self.columns(f, self.take(chosen))[0]
 
     def take(self, rows: np.ndarray) -> FeatureFactor:
         """The factor of some of the rows."""

@@ -15,6 +15,10 @@ _MOST_SHORT = 2**31 - 1
 _BLOCK = 1_000_000
 # Entries of a block of a product, whether they are zeros or not.
 _PRODUCT_BLOCK = 4_000_000
+# Above this share of non-zeros a product of two sparse matrices is made with dense ones (measured on 500 rows), of
+# so many numbers at most.
+_DENSE_SHARE = 0.02
+DENSE_NUMBERS = 40_000_000
 
 
 def row_numbers(argument: str, wanted: Any, nodes: np.ndarray) -> np.ndarray:
@@ -80,3 +84,16 @@ def dense_product(
     for start in range(0, left.shape[0], size):
         result[start : start + size] = (left[start : start + size] @ transposed).toarray()
     return result
+
+
+def product(left: Any, right: Any) -> np.ndarray:
+    """left right^T, dense, for sparse or dense matrices of as many columns."""
+    if sp.issparse(left) and sp.issparse(right):
+        return dense_product(left, right, filled=_DENSE_SHARE, most=DENSE_NUMBERS)
+    return np.asarray(left @ right.T)
+
+
+def squared_norms(rows: Any) -> np.ndarray:
+    """The diagonal of rows rows^T, for a sparse or dense matrix."""
+    squares = rows.multiply(rows) if sp.issparse(rows) else np.square(rows)
+    return np.asarray(squares.sum(axis=1)).ravel()

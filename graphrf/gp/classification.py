@@ -12,11 +12,11 @@ from scipy.stats import qmc
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.inference.covariance import SampledRows, SeriesRows
+from graphrf.gp.inference.covariance import Covariance
 from graphrf.gp.inference.labels import Labels, checked_labels
 from graphrf.gp.inference.laplace import Curvature, find_mode
-from graphrf.gp.inference.latent_prior import LatentPrior
 from graphrf.gp.inference.posterior import SolverWarning
+from graphrf.gp.inference.rows import slices
 from graphrf.gp.method_choice import SERIES_BUDGET, affordable_training, choose_method, choose_solver
 from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior
 from graphrf.gp.training import likelihood_search
@@ -25,7 +25,6 @@ from graphrf.gp.training.fitting import Place, search_by_samples, search_by_seri
 from graphrf.gp.training.gram import Gram
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.truncation import series_length
 from graphrf.sampling.contract import Sampler
 
 try:
@@ -37,10 +36,10 @@ except ImportError as _error:
     ) from _error
 
 PREDICTIVES = ("mode", "integrated")
-# What the cut of the series may lose of sum |f_k|.
-_SERIES_TAIL = 1e-11
 # Sparse products that the prior variance of one node takes with the series.
 _VARIANCE_PRODUCTS = 40
+# Sparse rows that are made at once.
+_ROWS_AT_ONCE = 4_096
 # Numbers in the matrices of the latent covariance, 2 C m^2: 1 GB.
 LARGEST_CURVATURE = 130_000_000
 # Points of the integral over latent functions, and numbers that are summed at once.
@@ -297,30 +296,23 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     def _condition(self, labels: Labels) -> None:
         """The posterior mode, and what predictions take from it."""
-        prior = self._prior()
-        factor = prior.factor(labels.nodes)
-        weights = prior.weights(factor)
+        self._covariance = Covariance.of(
+            self.graph, self.kernel_, self.output_scale_,
+            sampler=self.sampler_, seed=self.seed_, n_threads=self.n_threads, normalize=self.normalize,
+        )  # fmt: skip
+        self._rows = rows = self._covariance.rows(labels.nodes)
         self._curvature: Curvature | None = None
         small = choose_solver(self.graph, self.method_, labels.nodes.size) == "cholesky"
         if small or self.predictive == "integrated":
-            matrix = prior.dense(factor, weights)
+            matrix = rows.dense()
+            matrix = 0.5 * (matrix + matrix.T)
             mode = find_mode(lambda x: matrix @ x, labels.counts, labels.bias)
             if self.predictive == "integrated":
                 self._curvature = Curvature(matrix, mode.probabilities, labels.counts.sum(axis=1))
         else:
-            mode = find_mode(lambda x: prior.product(factor, weights, x), labels.counts, labels.bias)
-        self._latent, self._factor, self._weights, self._mode = prior, factor, weights, mode
-        self._spread = prior.spread(factor, weights, mode.weights)
-
-    def _prior(self) -> LatentPrior:
-        length = series_length(self.kernel_, self._scale, _SERIES_TAIL)
-        modulation = self.kernel_.modulation(length + 1, self._scale)
-        exact = SeriesRows(self.graph, self.kernel_.laplacian, modulation, self.n_threads)
-        if self.sampler_ is None:
-            return LatentPrior(exact, modulation, self.output_scale_, self.normalize)
-        sampled = SampledRows(self.graph, self.sampler_, self.seed_, exact, self.n_threads)
-        modulation = self.kernel_.modulation(self.sampler_.survival.max_length + 1, self._scale)
-        return LatentPrior(sampled, modulation, self.output_scale_, self.normalize)
+            mode = find_mode(rows.gram, labels.counts, labels.bias)
+        self._mode = mode
+        self._spread = rows.apply_t(mode.weights)
 
     # -- predictions -------------------------------------------------------------------------------
 
@@ -363,19 +355,16 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     def _means(self, nodes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Posterior means of the latent functions, by blocks."""
-        for block in self._latent.row_blocks(nodes.size):
-            rows = self._latent.factor(nodes[block])
-            mean = self._latent.gather(rows, self._latent.weights(rows), self._spread)
-            yield block, self.class_bias_ + mean
+        for block in slices(nodes.size, _ROWS_AT_ONCE):
+            yield block, self.class_bias_ + self._covariance.rows(nodes[block]).apply(self._spread)
 
     def _latents(self, nodes: np.ndarray, curvature: Curvature) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Posterior means and covariances of the latent functions at each node, by blocks."""
-        for block in self._latent.blocks(nodes.size, self._factor):
-            rows = self._latent.factor(nodes[block])
-            weights = self._latent.weights(rows)
-            cross = self._latent.columns(self._factor, self._weights, rows, weights)
+        for block in self._rows.blocks(nodes.size):
+            rows = self._covariance.rows(nodes[block])
+            cross, _ = self._rows.columns(rows)
             mean = self.class_bias_ + cross.T @ self._mode.weights
-            yield block, mean, curvature.covariances(cross, self._latent.variances(rows))
+            yield block, mean, curvature.covariances(cross, rows.variances())
 
     def _normals(self) -> np.ndarray:
         """Points of the standard normal law in C dimensions, the same for every node."""

@@ -11,22 +11,26 @@ from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.features.bounds import tail_error
-from graphrf.gp.inference.covariance import Covariance, Rows, SampledRows, SeriesRows
+from graphrf.gp.inference.covariance import SERIES_TAIL, Covariance
 from graphrf.gp.inference.observations import Observations
-from graphrf.gp.inference.posterior import Posterior, RootRows
-from graphrf.gp.inference.solvers import ConjugateGradients, Gradients, nystrom_preconditioner
-from graphrf.gp.inference.spectral_solver import SpectralGradients, evenly_observed
+from graphrf.gp.inference.posterior import Posterior
+from graphrf.gp.inference.rows import RootRows
+from graphrf.gp.inference.solvers import (
+    CholeskySolver,
+    ConjugateGradients,
+    IterativeSolver,
+    nystrom_preconditioner,
+)
+from graphrf.gp.inference.spectral_solver import SpectralCG, evenly_observed
 from graphrf.gp.method_choice import choose_solver
 from graphrf.gp.progress import CountedRows, Step
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series import mean_variance
 from graphrf.kernels.truncation import series_length
-from graphrf.sampling.sample import sample_features
 
-# What the cut of the series should lose of sum |f_k|; what it may lose of it unsaid, and at all.
-_SERIES_TAIL = 1e-11
 _PRECONDITIONER_RANK = 200
+# What the cut of the series may lose of sum |f_k| unsaid, and at all.
 _UNSAID = 0.01
 _AT_ALL = 0.5
 # Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
@@ -67,6 +71,11 @@ class Conditions(NamedTuple):
     trained: bool
 
     @property
+    def amplitude(self) -> float:
+        """What multiplies the kernel as it is."""
+        return self.output_scale / self.mean_variance
+
+    @property
     def method(self) -> str:
         """ "series" or "features"."""
         return "series" if self.sampler is None else "features"
@@ -97,60 +106,77 @@ def condition(
     `draw`, and what is called for each iteration of conjugate gradients. The same arguments
     give the same posterior: what is drawn depends on the seed only.
     """
-    size = given.observations.nodes.size
+    observations, kernel = given.observations, given.kernel
+    size = observations.nodes.size
     if solver == "auto":
         solver = choose_solver(graph, given.method, size)
     if solver == "cholesky":
+        draw = None  # the whole matrix is here
         require_memory(
             16.0 * size**2,  # beside the matrix, rows on the way to it, then its order turned for LAPACK
             f"the covariance matrix of {size} observed nodes",
             "pass solver='cg', or fewer observations",
         )
-    scale = graph.laplacian_scale(given.kernel.laplacian)
-    exact_length = length = series_length(given.kernel, scale, _SERIES_TAIL)
-    _check_share(given.kernel, exact_length, scale)
-    exact = SeriesRows(graph, given.kernel.laplacian, given.kernel.modulation(exact_length + 1, scale), n_threads)
-    rows: Rows = exact
-    if given.sampler is not None:
-        length = given.sampler.survival.max_length
-        if draw is None or solver == "cholesky":  # which has the whole matrix here
-            draw = sample_features
-        rows = SampledRows(graph, given.sampler, given.seed, exact, n_threads, draw)
-    amplitude = given.output_scale / given.mean_variance
-    covariance = Covariance(rows, given.kernel.modulation(length + 1, scale), amplitude)
-    observed = given.observations.nodes
-
-    def gradients(rows: RootRows, diagonal: np.ndarray) -> Gradients:
-        features: Any = rows if step is None else CountedRows(rows, step)
-        options: dict[str, Any] = {"tol": tol, "max_iterations": max_iterations}
-        every = np.arange(graph.n_nodes)
-
-        def smooth(x: np.ndarray) -> np.ndarray:
-            return exact.values(every, exact.values(every, x))
-
-        if given.sampler is None and evenly_observed(smooth, observed, graph.n_nodes):
-            return SpectralGradients(
-                graph, given.kernel, amplitude, features, diagonal, n_threads=n_threads, **options
-            )
-        rng = np.random.default_rng([given.seed, 1])  # not the stream that training draws from
-        chosen, columns = features.some_columns(_PRECONDITIONER_RANK, rng)
-        return ConjugateGradients(
-            lambda x: features.gram(x) + diagonal[:, None] * x,
-            nystrom_preconditioner(columns, chosen, diagonal),
-            **options,
-        )
-
+    scale = graph.laplacian_scale(kernel.laplacian)
+    _check_share(kernel, scale)
+    covariance = Covariance.of(
+        graph, kernel, given.amplitude, sampler=given.sampler, seed=given.seed, n_threads=n_threads, draw=draw
+    )
     with linear_algebra(size, n_threads):
-        posterior = Posterior(
-            covariance, given.observations,
-            noise=given.noise, basis=basis, gradients=gradients if solver == "cg" else None,
-        )  # fmt: skip
+        rows = covariance.rows(observations.nodes)
+        made: CholeskySolver | IterativeSolver
+        if solver == "cholesky":
+            made = _cholesky(rows, given)
+        else:
+            options = {"tol": tol, "max_iterations": max_iterations}
+            made = _conjugate_gradients(graph, given, covariance, rows, step, n_threads, options)
+        posterior = Posterior(covariance, rows, made, observations, noise=given.noise, basis=basis)
     posterior.coefficients[:1] += given.offset
-    return posterior, tail_error(given.kernel, length, scale) / given.mean_variance
+    return posterior, tail_error(kernel, covariance.max_length, scale) / given.mean_variance
 
 
-def _check_share(kernel: Kernel, length: int, scale: float) -> None:
+def _cholesky(rows: RootRows, given: Conditions) -> CholeskySolver:
+    """The solver by the whole matrix of the observations' covariance."""
+    try:
+        return CholeskySolver(rows.dense(), given.noise / given.observations.counts)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"the covariance of the observations with noise {given.noise:g} is singular to rounding: raise "
+            "`noise` (a millionth of the variance of y is enough)"
+        ) from None
+
+
+def _conjugate_gradients(
+    graph: Graph,
+    given: Conditions,
+    covariance: Covariance,
+    rows: RootRows,
+    step: Step | None,
+    n_threads: int | None,
+    options: dict[str, Any],
+) -> IterativeSolver:
+    """Conjugate gradients, preconditioned by what suits the observed nodes; `step` is called in each iteration."""
+    products: Any = rows if step is None else CountedRows(rows, step)
+    diagonal = given.noise / given.observations.counts
+    every = np.arange(graph.n_nodes)
+
+    def smooth(x: np.ndarray) -> np.ndarray:
+        return covariance.root_values(every, covariance.root_values(every, x))
+
+    if given.sampler is None and evenly_observed(smooth, given.observations.nodes, graph.n_nodes):
+        return SpectralCG(graph, given.kernel, given.amplitude, products, diagonal, n_threads=n_threads, **options)
+    rng = np.random.default_rng([given.seed, 1])  # not the stream that training draws from
+    chosen, columns = rows.some_columns(_PRECONDITIONER_RANK, rng)
+    return ConjugateGradients(
+        lambda x: products.gram(x) + diagonal[:, None] * x,
+        nystrom_preconditioner(columns, chosen, diagonal),
+        **options,
+    )
+
+
+def _check_share(kernel: Kernel, scale: float) -> None:
     """Refuse kernels of whose series next to nothing is left, and warn of those that lose a share of it."""
+    length = series_length(kernel, scale, SERIES_TAIL)
     lost = kernel.modulation_tail(length, scale) / kernel.modulation_tail(-1, scale)
     if lost <= _UNSAID:
         return

@@ -24,19 +24,20 @@ def step_bar(what: str, shown: bool) -> Any:
 
 
 class CountedRows:
-    """Rows of a factor, with a step for every product: one in each iteration of conjugate gradients."""
+    """Rows of features, with a step for every product: one in each iteration of conjugate gradients."""
 
     def __init__(self, rows: Any, step: Step) -> None:
         self._rows = rows
         self._step = step
+        self.shape: tuple[int, int] = rows.shape
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         self._step()
         return np.asarray(self._rows.apply(x))
 
+    def apply_t(self, y: np.ndarray) -> np.ndarray:
+        return np.asarray(self._rows.apply_t(y))
+
     def gram(self, x: np.ndarray) -> np.ndarray:
         self._step()
         return np.asarray(self._rows.gram(x))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._rows, name)

@@ -8,7 +8,7 @@ from graphrf._base import lazy
 
 if TYPE_CHECKING:
     from graphrf.kernels.factor import Factor as Factor
-    from graphrf.kernels.factor import GramFactor as GramFactor
+    from graphrf.kernels.factor import FactorBase as FactorBase
     from graphrf.kernels.given import LearnedModulation as LearnedModulation
     from graphrf.kernels.given import PowerSeries as PowerSeries
     from graphrf.kernels.kernel import Kernel as Kernel
@@ -29,7 +29,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "kernel": "Kernel",
         "named": "Diffusion InverseCosine Matern PStepRandomWalk RegularizedLaplacian",
         "given": "LearnedModulation PowerSeries",
-        "factor": "Factor GramFactor",
+        "factor": "Factor FactorBase",
         "series_factor": "SeriesFactor",
         "series": "apply_kernel apply_root kernel_block mean_variance",
     },

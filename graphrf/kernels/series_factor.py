@@ -12,9 +12,10 @@ from graphrf._base.threads import thread_count
 from graphrf.graph.graph import LAPLACIANS, Graph
 from graphrf.kernels.chebyshev import INTERVALS, polynomial_coefficients
 from graphrf.kernels.chebyshev_sums import Expansion, Steps, doubled_matrix
+from graphrf.kernels.factor import Factor, FactorBase
 
 
-class SeriesFactor:
+class SeriesFactor(FactorBase):
     r"""Rows of F = sum_k f_k W^k, exact: the `Factor` whose P_k are powers of the walk matrix.
 
     Parameters
@@ -79,11 +80,6 @@ class SeriesFactor:
         return np.dtype(np.float64)
 
     @property
-    def device(self) -> str:
-        """ "cpu"."""
-        return "cpu"
-
-    @property
     def max_length(self) -> int:
         """The largest power of W."""
         return self._max_length
@@ -130,12 +126,15 @@ class SeriesFactor:
             squares[part] = values
         return squares[position]
 
-    def columns(self, f: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """F F^T between this factor's rows and distinct nodes, shape (n, q), and its diagonal at those, (q,).
+    def columns(self, f: np.ndarray, other: Factor) -> tuple[np.ndarray, np.ndarray]:
+        """F G^T for the rows G of another factor of distinct nodes, shape (n, q), and the diagonal of G G^T, (q,).
 
         One vector for every node, with the Chebyshev series of F F^T itself: of a Gaussian kernel it takes 1.4
         times the products of F, where F^T and then F would take twice them.
         """
+        if not isinstance(other, SeriesFactor):
+            return super().columns(f, other)
+        nodes = other.nodes
         c = self._expansion(f).coefficients
         square = np.polynomial.chebyshev.chebmul(c, c)
         kept = np.flatnonzero(np.abs(square) > np.finfo(np.float64).eps * np.abs(square).max())
@@ -149,6 +148,10 @@ class SeriesFactor:
             block[:, columns] = values[: self._nodes.size]
             diagonal[columns] = values[self._nodes.size + columns, np.arange(columns.size)]
         return block, diagonal
+
+    def gram_columns(self, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """The columns of F F^T, dense, that belong to distinct positions among the rows."""
+        return self.columns(f, self.take(chosen))[0]
 
     def take(self, rows: np.ndarray) -> SeriesFactor:
         """The factor of some of the rows, given by their position among this factor's rows."""

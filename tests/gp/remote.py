@@ -6,6 +6,7 @@ import numpy as np
 
 import graphrf as grf
 from graphrf.features.step_squares import step_squares
+from graphrf.kernels.factor import FactorBase
 from tests.support.same_features import taken_rows
 
 
@@ -23,10 +24,8 @@ class Travels(list):
         return max(columns for name, columns, _ in self if name in names)
 
 
-class PlainFactor:
-    """A `Factor` in three blocks of rows, without `matrix`; `error` multiplies all products, to be noticed."""
-
-    device = "cpu"
+class PlainFactor(FactorBase):
+    """A `Factor` in three blocks of rows, with products alone; `error` multiplies all of them, to be noticed."""
 
     def __init__(self, features, travels, *, few=32, error=1.0):
         self._features, self._travels, self._few, self._error = features, travels, few, error
@@ -68,9 +67,9 @@ class PlainFactor:
 class RemoteFactor(PlainFactor):
     """The same with F F^T x in one go."""
 
-    def gram_apply(self, f, x):
+    def gram_apply(self, f, x, weight=1.0):
         spread = sum(block.apply_t(f, x[part]) for block, part in zip(self._blocks, self._parts, strict=True))
-        result = self._error**2 * np.concatenate([block.apply(f, spread) for block in self._blocks])
+        result = weight * self._error**2 * np.concatenate([block.apply(f, spread) for block in self._blocks])
         self._travels.note("gram_apply", x, result)
         return result
 

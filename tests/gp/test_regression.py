@@ -10,7 +10,7 @@ import graphrf as grf
 from graphrf.gp.inference.covariance import _OTHER_SEED
 from graphrf.gp.inference.posterior import SolverWarning
 from graphrf.gp.inference.solvers import ConjugateGradients
-from graphrf.gp.inference.spectral_solver import SpectralGradients
+from graphrf.gp.inference.spectral_solver import SpectralCG
 from graphrf.gp.method_choice import (
     affordable_training,
     choose_deviations,
@@ -286,7 +286,7 @@ def test_conjugate_gradients_take_few_steps_where_nodes_are_observed_evenly(big_
     _, nodes, y = _draw(big_grid, KERNEL, 300, seed=3)
     settings = {"kernel": grf.Diffusion(6.0), **FIXED, "solver": "cg", "tol": 1e-8}
     gp = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
-    assert isinstance(gp._posterior._solver, SpectralGradients)
+    assert isinstance(gp._posterior._solver, SpectralCG)
     monkeypatch.setattr("graphrf.gp.conditioning.evenly_observed", lambda *_: False)
     monkeypatch.setattr("graphrf.gp.conditioning._PRECONDITIONER_RANK", 1)
     plain = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 import graphrf as grf
-from graphrf.gp.inference import covariance as covariance_module
-from graphrf.gp.inference.covariance import Covariance
-from graphrf.gp.inference.posterior import RootRows
+from graphrf.gp.inference.rows import RootRows
 from graphrf.gp.progress import CountedRows
-from graphrf.kernels.factor import Factor, GramFactor
+from graphrf.kernels import factor as factor_module
+from graphrf.kernels.factor import Factor
 from tests.gp.remote import Elsewhere, PlainFactor, RemoteFactor, Travels
 
 KERNEL = grf.Diffusion(1.5)
@@ -29,31 +27,31 @@ def _features(graph, nodes=NODES, seed=5):
     return grf.sample_features(graph, SAMPLER, nodes=nodes, seed=seed, n_threads=1, dtype="float64")
 
 
-def _covariance():
-    return Covariance(SimpleNamespace(height=0), KERNEL.modulation(11), 1.7)
+def _rows(factor):
+    return RootRows(factor, KERNEL.modulation(11), 1.7)
 
 
 # -- the covariance --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
-def test_a_stand_in_is_a_factor_and_only_the_one_with_grams_a_gram_factor(grid, factor):
-    remote = factor(_features(grid), Travels())
+def test_a_stand_in_is_a_factor_by_the_products_that_it_has(grid, factor):
+    remote, local = factor(_features(grid), Travels()), _features(grid).factor()
     assert isinstance(remote, Factor)
-    assert isinstance(remote, GramFactor) is (factor is RemoteFactor)
-    assert not isinstance(_features(grid).factor(), GramFactor)
+    f = KERNEL.modulation(11)
+    np.testing.assert_allclose(remote.matrix(f), local.matrix(f).toarray(), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
 @pytest.mark.parametrize("right_is_remote", [False, True])
 def test_columns_and_their_diagonal_come_from_narrow_panels(grid, monkeypatch, factor, right_is_remote):
-    monkeypatch.setattr(covariance_module, "_BLOCK_NUMBERS", 3 * 144 + 5)
-    covariance, travels = _covariance(), Travels()
+    monkeypatch.setattr(factor_module, "_PANEL_NUMBERS", 3 * 144 + 5)
+    travels = Travels()
     features, others = _features(grid), _features(grid, np.arange(40), seed=6)
     left, right = features.factor(n_threads=1), others.factor(n_threads=1)
-    expected, diagonal = covariance.columns(left, right)
+    expected, diagonal = _rows(left).columns(_rows(right))
     remote = factor(features, travels)
-    found = covariance.columns(remote, factor(others, travels) if right_is_remote else right)
+    found = _rows(remote).columns(_rows(factor(others, travels) if right_is_remote else right))
     np.testing.assert_allclose(found[0], expected, rtol=0, atol=1e-14)
     np.testing.assert_allclose(found[1], diagonal, rtol=1e-14)
     assert travels.widest("apply", "apply_t") == 3
@@ -63,27 +61,26 @@ def test_columns_and_their_diagonal_come_from_narrow_panels(grid, monkeypatch, f
 
 @pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
 def test_all_columns_of_its_own_nodes_are_symmetric_and_come_from_narrow_panels(grid, monkeypatch, factor):
-    monkeypatch.setattr(covariance_module, "_BLOCK_NUMBERS", 7 * 144)
-    covariance, travels = _covariance(), Travels()
-    local, remote = _features(grid).factor(n_threads=1), factor(_features(grid), travels)
-    dense = covariance.dense(remote)
-    np.testing.assert_allclose(dense, covariance.dense(local), rtol=0, atol=1e-14)
+    monkeypatch.setattr(factor_module, "_PANEL_NUMBERS", 7 * 144)
+    travels = Travels()
+    local, remote = _rows(_features(grid).factor(n_threads=1)), _rows(factor(_features(grid), travels))
+    every, chosen = np.arange(100), np.array([3, 17, 18, 60, 61, 62, 80, 99])
+    dense = remote.own_columns(every)
+    np.testing.assert_allclose(dense, local.dense(), rtol=0, atol=1e-14)
     np.testing.assert_allclose(dense, dense.T, rtol=0, atol=1e-14)
-    chosen = np.array([3, 17, 18, 60, 61, 62, 80, 99])
-    np.testing.assert_allclose(covariance.own_columns(remote, chosen), dense[:, chosen], rtol=0, atol=1e-14)
-    np.testing.assert_array_equal(
-        covariance.own_columns(local, chosen), covariance.columns(local, local.take(chosen))[0]
-    )
+    np.testing.assert_allclose(remote.own_columns(chosen), dense[:, chosen], rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(local.own_columns(chosen), local.columns(local.take(chosen))[0])
     asked = {name for name, *_ in travels}
-    assert asked == ({"gram_apply"} if factor is RemoteFactor else {"apply", "apply_t", "take"})
+    assert asked == ({"gram_apply"} if factor is RemoteFactor else {"apply", "apply_t"})
     assert travels.widest(*asked) == 7
+    np.testing.assert_allclose(remote.dense(), dense, rtol=0, atol=1e-14)
 
 
 def test_no_number_of_the_graphs_size_travels_in_a_product_with_the_covariance(grid):
-    covariance, travels = _covariance(), Travels()
+    travels = Travels()
     x = np.random.default_rng(2).standard_normal((100, 6))
-    local = RootRows(covariance, _features(grid).factor(n_threads=1))
-    remote = RootRows(covariance, RemoteFactor(_features(grid), travels))
+    local = _rows(_features(grid).factor(n_threads=1))
+    remote = _rows(RemoteFactor(_features(grid), travels))
     np.testing.assert_array_equal(local.gram(x), local.apply(local.apply_t(x)))  # to the bit, as two products
     np.testing.assert_allclose(remote.gram(x), local.gram(x), rtol=0, atol=1e-13)
     assert travels == [("gram_apply", 6, 2 * x.size)]

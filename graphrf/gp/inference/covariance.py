@@ -1,29 +1,31 @@
-"""The prior covariance among observed and query nodes, as products with the rows of a factor."""
+"""The prior covariance among observed and query nodes, by the rows of its features at any of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 
-from graphrf.gp.inference.rows import product, rows_of, squared_norms
+from graphrf.gp.inference.rows import RootRows
 from graphrf.graph.graph import Graph
-from graphrf.kernels.factor import Factor, GramFactor
+from graphrf.kernels.factor import Factor
+from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series_factor import SeriesFactor
+from graphrf.kernels.truncation import series_length
 from graphrf.sampling.sample import sample_features
 
-# Numbers in a dense block of columns (nodes x query nodes), and in a panel for rows that live elsewhere.
-_BLOCK_NUMBERS = 8_000_000
-_LARGEST_BLOCK = 1024
+# What the cut of the series may lose of sum |f_k|.
+SERIES_TAIL = 1e-11
 # What turns the seed of observed rows into that of queried ones.
 _OTHER_SEED = 0x5851F42D4C957F2D
 
 
-class Rows(Protocol):
+class FactorSource(Protocol):
     """Where the factor's rows of any nodes come from.
 
-    `height` is how many numbers a dense column of the covariance passes through on its way.
+    `height` is how many numbers a dense column of the covariance passes through on its way; `exact` says whether
+    queried and observed rows of a node are the same, the exact ones.
     """
 
     height: int
@@ -42,7 +44,7 @@ class Rows(Protocol):
         ...
 
 
-class SeriesRows:
+class SeriesSource:
     """Exact rows, never formed: they are applied by sparse products over the whole graph, however few they are."""
 
     exact = True
@@ -61,7 +63,7 @@ class SeriesRows:
         return self(nodes).apply(self._modulation, x)
 
 
-class SampledRows:
+class SampledSource:
     """Sampled rows at observed nodes and where deviations are asked for; exact rows for values.
 
     A node's row depends on the seed and the node only, so it can be drawn when needed. Stacked, sampled rows F_u,
@@ -81,16 +83,16 @@ class SampledRows:
         graph: Graph,
         sampler: Any,
         seed: int,
-        exact: SeriesRows,
+        exact: SeriesSource,
         n_threads: int | None = None,
-        draw: Callable[..., Any] = sample_features,
+        draw: Callable[..., Any] | None = None,
     ) -> None:
         self._graph = graph
         self._sampler = sampler
         self._seed = seed
         self._exact = exact
         self._n_threads = n_threads
-        self._draw = draw
+        self._draw = sample_features if draw is None else draw
 
     def __call__(self, nodes: np.ndarray) -> Factor:
         return self._sampled(self._draw, nodes, self._seed)
@@ -110,117 +112,69 @@ class SampledRows:
 
 
 class Covariance:
-    r"""amplitude F F^T over nodes, given by the rows of F.
-
-    All that inference needs is a product with a vector, dense blocks of columns and the diagonal that belongs to
-    them; variances come out of the same rows as the reductions taken from them, so they cannot be negative.
-
-    Of a factor that has no `matrix`, because its rows are elsewhere, only products are asked: with panels of about
-    64 MB where blocks of columns are formed, and by its `gram_apply` where it has that.
+    r"""K = amplitude F F^T over nodes, or D K D with D_ii = 1 / |F_i|, by the rows of F.
 
     Parameters
     ----------
-    rows : Rows
+    source : FactorSource
     f : ndarray
         The modulation.
     amplitude : float
         What multiplies F F^T.
+    normalize : bool
+        Whether variances are divided out.
     """
 
-    def __init__(self, rows: Rows, f: np.ndarray, amplitude: float) -> None:
-        self._rows = rows
+    def __init__(self, source: FactorSource, f: np.ndarray, amplitude: float, *, normalize: bool = False) -> None:
+        self._source = source
         self._f = f
         self._amplitude = amplitude
+        self._normalize = normalize
 
-    def factor(self, nodes: np.ndarray) -> Factor:
-        """The rows of some nodes."""
-        return self._rows(nodes)
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        kernel: Kernel,
+        amplitude: float,
+        *,
+        sampler: Any,
+        seed: int,
+        n_threads: int | None,
+        draw: Callable[..., Any] | None = None,
+        normalize: bool = False,
+    ) -> Covariance:
+        """That of a kernel by the series, or where there is a sampler by the rows that it samples."""
+        scale = graph.laplacian_scale(kernel.laplacian)
+        f = kernel.modulation(series_length(kernel, scale, SERIES_TAIL) + 1, scale)
+        exact = SeriesSource(graph, kernel.laplacian, f, n_threads)
+        if sampler is None:
+            return cls(exact, f, amplitude, normalize=normalize)
+        source = SampledSource(graph, sampler, seed, exact, n_threads, draw)
+        f = kernel.modulation(sampler.survival.max_length + 1, scale)
+        return cls(source, f, amplitude, normalize=normalize)
 
-    def queried(self, nodes: np.ndarray) -> Factor:
-        """The rows of some nodes whose deviations are asked for."""
-        return self._rows.queried(nodes)
+    @property
+    def max_length(self) -> int:
+        """The largest power of the walk matrix in F."""
+        return self._f.size - 1
 
     @property
     def exact(self) -> bool:
         """Whether queried and observed rows of a node are the same, the exact ones."""
-        return self._rows.exact
+        return self._source.exact
 
-    def root_apply(self, factor: Factor, x: np.ndarray) -> np.ndarray:
-        """R x with R = sqrt(amplitude) F, the features of the covariance."""
-        return np.sqrt(self._amplitude) * factor.apply(self._f, x)
+    def rows(self, nodes: np.ndarray) -> RootRows:
+        """The rows of some nodes."""
+        return self._of(self._source(nodes))
 
-    def root_apply_t(self, factor: Factor, y: np.ndarray) -> np.ndarray:
-        """R^T y, shape (N,) or (N, p)."""
-        return np.sqrt(self._amplitude) * factor.apply_t(self._f, y)
+    def queried(self, nodes: np.ndarray) -> RootRows:
+        """The rows of some nodes whose deviations are asked for."""
+        return self._of(self._source.queried(nodes))
 
     def root_values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
         """R_q x at any nodes, with their exact rows."""
-        return np.sqrt(self._amplitude) * self._rows.values(nodes, x)
+        return np.asarray(np.sqrt(self._amplitude) * self._source.values(nodes, x))
 
-    def apply(self, factor: Factor, x: np.ndarray) -> np.ndarray:
-        """K x among the factor's own nodes."""
-        if isinstance(factor, GramFactor):
-            return self._amplitude * factor.gram_apply(self._f, x)
-        return self.root_apply(factor, self.root_apply_t(factor, x))
-
-    def columns(self, left: Factor, right: Factor) -> tuple[np.ndarray, np.ndarray]:
-        """K[left, right], dense, and the diagonal of K[right, right]; the nodes of `right` are distinct."""
-        if isinstance(left, SeriesFactor) and isinstance(right, SeriesFactor):
-            block, diagonal = left.columns(self._f, right.nodes)
-        elif not (hasattr(left, "matrix") or isinstance(left, SeriesFactor)):
-            block, diagonal = self._spread(left, right)
-        else:
-            rows, columns = rows_of(left, self._f), rows_of(right, self._f)
-            block, diagonal = product(rows, columns), squared_norms(columns)
-        block *= self._amplitude
-        return block, self._amplitude * diagonal
-
-    def dense(self, factor: Factor) -> np.ndarray:
-        """K among the factor's own nodes, dense; symmetric to rounding."""
-        if isinstance(factor, GramFactor):
-            return self.own_columns(factor, np.arange(factor.shape[0]))
-        return self.columns(factor, factor)[0]
-
-    def own_columns(self, factor: Factor, chosen: np.ndarray) -> np.ndarray:
-        """The columns of K among the factor's own nodes, dense, that belong to distinct positions."""
-        if isinstance(factor, GramFactor):
-            units = (_units(factor.shape[0], chosen[part]) for part in _panels(chosen.size, factor))
-            return np.hstack([self.apply(factor, panel) for panel in units])
-        parts = self.blocks(chosen.size, factor)
-        return np.hstack([self.columns(factor, factor.take(chosen[part]))[0] for part in parts])
-
-    def _spread(self, left: Factor, right: Factor) -> tuple[np.ndarray, np.ndarray]:
-        """F_l F_r^T from panels of F_r^T, whose squared norms are the diagonal."""
-        block, diagonal = np.empty((left.shape[0], right.shape[0])), np.empty(right.shape[0])
-        for part in _panels(right.shape[0], right):
-            rows = np.arange(right.shape[0])[part]
-            if hasattr(right, "matrix"):
-                panel = right.matrix(self._f)[rows].T.toarray()
-            else:
-                panel = right.apply_t(self._f, _units(right.shape[0], rows))
-            block[:, part] = left.apply(self._f, panel)
-            diagonal[part] = np.einsum("ij,ij->j", panel, panel)
-        return block, diagonal
-
-    def blocks(self, n: int, left: Factor) -> Iterator[slice]:
-        """Slices of n nodes so small that blocks of columns K[left, slice] stay within about 64 MB."""
-        height = max(left.shape[0], self._rows.height)
-        return slices(n, min(_LARGEST_BLOCK, max(8, _BLOCK_NUMBERS // height)))
-
-
-def slices(n: int, size: int) -> Iterator[slice]:
-    """0 .. n - 1 in slices of the given size."""
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
-
-
-def _panels(n: int, factor: Factor) -> Iterator[slice]:
-    """Slices of n columns so small that a panel of them over all nodes of the graph stays within 64 MB."""
-    return slices(n, max(1, _BLOCK_NUMBERS // factor.shape[1]))
-
-
-def _units(n: int, positions: np.ndarray) -> np.ndarray:
-    """The columns of the identity at some positions, shape (n, len(positions))."""
-    units = np.zeros((n, positions.size))
-    units[positions, np.arange(positions.size)] = 1.0
-    return units
+    def _of(self, factor: Factor) -> RootRows:
+        return RootRows(factor, self._f, self._amplitude, normalize=self._normalize, height=self._source.height)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from graphrf._base.warn import warn
-from graphrf.gp.inference.covariance import Covariance, slices
+from graphrf.gp.inference.covariance import Covariance
 from graphrf.gp.inference.likelihood import least_squares_mean
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.pathwise import posterior_draws
 from graphrf.gp.inference.rounding import positive_semidefinite
-from graphrf.gp.inference.solvers import CholeskySolver, Gradients, Solution
-from graphrf.kernels.factor import Factor
+from graphrf.gp.inference.rows import RootRows, slices
+from graphrf.gp.inference.solvers import CholeskySolver, IterativeSolver, Solution
 
 # Up to so many distinct observed nodes the covariance is factored: 0.8 GB with the inverse of its factor.
 LARGEST_CHOLESKY = 7_000
@@ -43,44 +42,32 @@ class Posterior:
     Parameters
     ----------
     covariance : Covariance
+    rows : RootRows
+        Of the observed nodes.
+    solver : CholeskySolver or IterativeSolver
+        Of A.
     observations : Observations
     noise : float
     basis : ndarray, shape (N, b)
         H, the mean's basis at all nodes, of which `observations` has the rows. b is found by generalised least
         squares and taken as known afterwards.
-    gradients : callable, optional
-        Makes the solver from the rows of the features and the noise at the observed nodes; None stands for
-        Cholesky.
     """
 
     def __init__(
         self,
         covariance: Covariance,
+        rows: RootRows,
+        solver: CholeskySolver | IterativeSolver,
         observations: Observations,
         *,
         noise: float,
         basis: np.ndarray,
-        gradients: Callable[[RootRows, np.ndarray], Gradients] | None = None,
     ) -> None:
         self._covariance = covariance
+        self._rows = rows
+        self._solver = solver
         self._nodes = observations.nodes
-        self._rows = covariance.factor(observations.nodes)
-        self._features = RootRows(covariance, self._rows)
         self._diagonal = noise / observations.counts
-        self._solver: CholeskySolver | Gradients
-        if gradients is None:
-            matrix = covariance.dense(self._rows)
-            self._prior = np.diagonal(matrix).copy()
-            matrix[np.diag_indices(self._nodes.size)] += self._diagonal
-            try:
-                self._solver = CholeskySolver(matrix)
-            except np.linalg.LinAlgError:
-                raise ValueError(
-                    f"the covariance of the observations with noise {noise:g} is singular to rounding: raise "
-                    "`noise` (a millionth of the variance of y is enough)"
-                ) from None
-        else:
-            self._solver = gradients(self._features, self._diagonal)
         values, own = observations.means, observations.basis
         outputs = values.shape[1]
         # A^-1 of (y, H) at once: the mean's coefficients come out of the two.
@@ -91,7 +78,7 @@ class Posterior:
         self.coefficients: np.ndarray = least_squares_mean(own.T @ basis_solved, basis_solved.T @ values)
         self._residual = values - own @ self.coefficients
         self.weights: np.ndarray = solved - basis_solved @ self.coefficients
-        self._spread = covariance.root_apply_t(self._rows, self.weights)
+        self._spread = rows.apply_t(self.weights)
         self._sampled: np.ndarray | None = None
 
     @property
@@ -117,7 +104,7 @@ class Posterior:
             # At an observed node d - d^2 (A^-1)_qq is left of the prior: no column is needed, and little cancels
             # where the noise d is below the prior.
             place = np.searchsorted(self._nodes, nodes).clip(max=self._nodes.size - 1)
-            seen = (self._nodes[place] == nodes) & (self._diagonal[place] <= self._prior[place])
+            seen = (self._nodes[place] == nodes) & (self._diagonal[place] <= self._solver.prior[place])
             noise = self._diagonal[place[seen]]
             result[seen] = noise * np.maximum(1 - noise * self._solver.inverse_diagonal[place[seen]], 0.0)
             rest = np.flatnonzero(~seen)
@@ -125,9 +112,9 @@ class Posterior:
                 bar.update(nodes.size - rest.size)
         else:
             rest = np.arange(nodes.size)
-        for block in self._covariance.blocks(rest.size, self._rows):
+        for block in self._rows.blocks(rest.size):
             part = rest[block]
-            cross, prior = self._covariance.columns(self._rows, self._covariance.queried(nodes[part]))
+            cross, prior = self._rows.columns(self._covariance.queried(nodes[part]))
             # Exactly at least 0; what rounding leaves below is 0.
             result[part] = np.maximum(prior - self._reduction(cross), 0.0)
             if bar is not None:
@@ -147,7 +134,7 @@ class Posterior:
         for part in slices(N_DRAWS, _DRAWS_AT_ONCE):
             count = part.stop - part.start
             drawn = posterior_draws(
-                self._features, self._diagonal, nothing, self._solve_loosely,
+                self._rows, self._diagonal, nothing, self._solve_loosely,
                 n_samples=count, rng=rng,
             )  # fmt: skip
             draws = self._covariance.root_values(every, drawn.coefficients[:, :, 0])
@@ -166,12 +153,12 @@ class Posterior:
         if not nodes.size:
             return np.zeros((0, 0))
         rows = self._covariance.queried(nodes)
-        prior = self._covariance.dense(rows)
+        prior = rows.dense()
         prior = 0.5 * (prior + prior.T)
         cross = np.hstack(
             [
-                self._covariance.columns(self._rows, rows.take(np.arange(nodes.size)[block]))[0]
-                for block in self._covariance.blocks(nodes.size, self._rows)
+                self._rows.columns(rows.take(np.arange(nodes.size)[block]))[0]
+                for block in self._rows.blocks(nodes.size)
             ]
         )
         if isinstance(self._solver, CholeskySolver):
@@ -190,12 +177,7 @@ class Posterior:
         What `rng` yields does not depend on the nodes: a draw is one function on the whole graph.
         """
         drawn = posterior_draws(
-            self._features,
-            self._diagonal,
-            self._residual,
-            self._solver.solve,
-            n_samples=n_samples,
-            rng=rng,
+            self._rows, self._diagonal, self._residual, self._solver.solve, n_samples=n_samples, rng=rng
         )
         _report(drawn.solution, "the samples")
         coefficients = drawn.coefficients
@@ -227,31 +209,6 @@ class Posterior:
         solution = self._solver.solve(rhs)
         _report(solution, "the covariances")
         return solution.value
-
-
-class RootRows:
-    """Rows of the features of the covariance, as `pathwise` and solvers ask for them."""
-
-    def __init__(self, covariance: Covariance, factor: Factor) -> None:
-        self._covariance = covariance
-        self._factor = factor
-        self.shape: tuple[int, int] = factor.shape
-
-    def apply(self, x: np.ndarray) -> np.ndarray:
-        return self._covariance.root_apply(self._factor, x)
-
-    def apply_t(self, y: np.ndarray) -> np.ndarray:
-        return self._covariance.root_apply_t(self._factor, y)
-
-    def gram(self, x: np.ndarray) -> np.ndarray:
-        """K x = R R^T x."""
-        return self._covariance.apply(self._factor, x)
-
-    def some_columns(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Positions of at most n rows, drawn at random, and the columns of K = R R^T that belong to them."""
-        size = self.shape[0]
-        chosen = np.sort(rng.choice(size, min(n, size), replace=False))
-        return chosen, self._covariance.own_columns(self._factor, chosen)
 
 
 def _report(solution: Solution, what: str) -> None:

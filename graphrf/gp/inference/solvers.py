@@ -34,7 +34,7 @@ class Solution(NamedTuple):
     residual: float
 
 
-class Gradients(Protocol):
+class IterativeSolver(Protocol):
     """An iterative solver of A x = b."""
 
     tol: float
@@ -60,14 +60,17 @@ class Gradients(Protocol):
 
 
 class CholeskySolver:
-    """A = L L^T, made once: m^3 / 6 multiply-adds, m^2 numbers; a solve costs m^2 a column.
+    """A = K + diag(noise) = L L^T, made once: m^3 / 6 multiply-adds, m^2 numbers; a solve costs m^2 a column.
 
-    `matrix` is overwritten. Raises `numpy.linalg.LinAlgError` if it is not positive definite to rounding.
+    `matrix`, K, is overwritten; its diagonal is kept as `prior`. Raises `numpy.linalg.LinAlgError` if A is not
+    positive definite to rounding.
     """
 
     name = "cholesky"
 
-    def __init__(self, matrix: np.ndarray) -> None:
+    def __init__(self, matrix: np.ndarray, noise: float | np.ndarray = 0.0) -> None:
+        self.prior: np.ndarray = np.diagonal(matrix).copy()
+        matrix[np.diag_indices_from(matrix)] += noise
         self._factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
 
     @cached_property
@@ -181,7 +184,7 @@ def columns_near_one(rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.ldexp(columns, -exponents), exponents
 
 
-def quadratic_from_below(solver: Gradients, rhs: np.ndarray) -> tuple[np.ndarray, Solution]:
+def quadratic_from_below(solver: IterativeSolver, rhs: np.ndarray) -> tuple[np.ndarray, Solution]:
     """b^T A^-1 b for each column of b, shape (p,), and the solution that it rests on.
 
     2 b^T x - x^T A x never exceeds the exact value, so that variances reduced by it are never too small, and

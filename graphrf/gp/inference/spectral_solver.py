@@ -22,7 +22,7 @@ _UNEVEN = 4.0
 _REFINEMENTS = 4
 
 
-class SpectralGradients:
+class SpectralCG:
     r"""A^-1 b for A = R R^T + D, by conjugate gradients on all N nodes of the graph instead of the m observed.
 
     With w = A^-1 b and g = R^T w the system is, on all nodes,

@@ -20,6 +20,7 @@ from graphrf.features.device_passes import (
 from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord, row_index
 from graphrf.features.features import Features
 from graphrf.features.tensor import csr_tensor
+from graphrf.gp.torch.factor import TorchFactor
 from graphrf.kernels.series_factor import SeriesFactor
 
 # Gathered numbers (entries x columns) worked on at once: temporaries of 512 MB in float32.
@@ -28,7 +29,7 @@ _GATHERED = 2**27
 _UNIT_NUMBERS = 2**22
 
 
-class DeviceFeatures:
+class DeviceFeatures(TorchFactor):
     r"""The factor of sampled features on a torch device; a `graphrf.gp.torch.factor.TorchFactor`.
 
     One pattern serves all modulations: the value of an entry is sqrt(d_i / d_v) times the sum of f_k c / (m S(k))
@@ -146,7 +147,7 @@ class _Made:
     transpose: Tensor | None = None
 
 
-class DeviceSeries:
+class DeviceSeries(TorchFactor):
     r"""Exact rows F = sum_k c_k T_k(M) on a torch device; a `graphrf.gp.torch.factor.TorchFactor`.
 
     Its P_k are Chebyshev polynomials of the walk matrix moved to [-1, 1], not powers: M = W for the normalized

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphrf.kernels.factor import Factor, GramFactor
+from graphrf.kernels.factor import Factor
 
 # Numbers (nodes of the graph x columns) in a block of right-hand sides: on the CPU, and elsewhere, where a pass
 # over the matrix is worth its room; the fewest right-hand sides of one.
@@ -23,8 +23,7 @@ _ENTRY_ROWS = 32
 class TorchFactor(Protocol):
     """What a `Factor` offers, on torch tensors of two axes; results have the dtype and device of what came."""
 
-    @property
-    def shape(self) -> tuple[int, int]: ...
+    shape: tuple[int, int]
 
     def apply(self, f: Tensor, x: Tensor) -> Tensor:
         """F x for x of shape (N, p)."""
@@ -46,8 +45,12 @@ class TorchFactor(Protocol):
         """The factor of some of the rows, given by number on any device."""
         ...
 
+    def gram_apply(self, f: Tensor, x: Tensor) -> Tensor:
+        """F F^T x for x of shape (n, p), here by products with blocks of columns."""
+        return _in_blocks(self, self, f, x)
 
-class HostFactor:
+
+class HostFactor(TorchFactor):
     """A numpy `Factor` for torch tensors: shared memory on the CPU, copies to and fro for other devices.
 
     Parameters
@@ -57,11 +60,7 @@ class HostFactor:
 
     def __init__(self, factor: Factor) -> None:
         self._factor = factor
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, N)."""
-        return self._factor.shape
+        self.shape: tuple[int, int] = factor.shape
 
     def apply(self, f: Tensor, x: Tensor) -> Tensor:
         """F x."""
@@ -70,12 +69,6 @@ class HostFactor:
     def apply_t(self, f: Tensor, y: Tensor) -> Tensor:
         """F^T y."""
         return _tensor(self._factor.apply_t(_modulation(f), _array(y)), y)
-
-    def gram_apply(self, f: Tensor, x: Tensor) -> Tensor | None:
-        """F F^T x in one go, where the factor has that."""
-        if not isinstance(self._factor, GramFactor):
-            return None
-        return _tensor(self._factor.gram_apply(_modulation(f), _array(x)), x)
 
     def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
         """<y, P_k x> for k < size."""
@@ -90,7 +83,15 @@ class HostFactor:
 
     def take(self, rows: Tensor | np.ndarray) -> HostFactor:
         """The factor of some of the rows."""
-        return HostFactor(self._factor.take(_array(rows) if isinstance(rows, Tensor) else rows))
+        return type(self)(self._factor.take(_array(rows) if isinstance(rows, Tensor) else rows))
+
+
+class RemoteFactor(HostFactor):
+    """A `Factor` whose rows live elsewhere: F F^T x is asked for in one go, so that no N x p numbers come here."""
+
+    def gram_apply(self, f: Tensor, x: Tensor) -> Tensor:
+        """F F^T x."""
+        return _tensor(self._factor.gram_apply(_modulation(f), _array(x)), x)
 
 
 def _array(tensor: Tensor) -> np.ndarray:
@@ -173,7 +174,7 @@ class _Product(torch.autograd.Function):
     def forward(ctx: Any, rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tensor:
         ctx.factors = rows, cols
         ctx.save_for_backward(f, x)
-        return _in_blocks(rows, cols, f, x)
+        return _product(rows, cols, f, x)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -181,7 +182,7 @@ class _Product(torch.autograd.Function):
         rows, cols = ctx.factors
         f, x = ctx.saved_tensors
         grad_f = modulation_gradient(rows, cols, f, grad, x) if ctx.needs_input_grad[2] else None
-        grad_x = _in_blocks(cols, rows, f, grad) if ctx.needs_input_grad[3] else None
+        grad_x = _product(cols, rows, f, grad) if ctx.needs_input_grad[3] else None
         return None, None, grad_f, grad_x
 
 
@@ -236,11 +237,11 @@ class _Paired(torch.autograd.Function):
         return None, None, gradient.to(f)
 
 
+def _product(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tensor:
+    return rows.gram_apply(f, x) if rows is cols else _in_blocks(rows, cols, f, x)
+
+
 def _in_blocks(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tensor:
-    if rows is cols and isinstance(rows, HostFactor):
-        result = rows.gram_apply(f, x)
-        if result is not None:
-            return result
     blocks = list(_column_blocks(cols.shape[1], x.shape[1], x.device))
     if len(blocks) == 1:
         return rows.apply(f, cols.apply_t(f, x))

@@ -22,7 +22,7 @@ from graphrf.features.frame import Frame
 from graphrf.features.rows import row_numbers
 from graphrf.features.step_squares import step_squares
 from graphrf.gp.torch.device_factors import DeviceFeatures, DeviceSeries
-from graphrf.gp.torch.factor import HostFactor, TorchFactor
+from graphrf.gp.torch.factor import HostFactor, RemoteFactor, TorchFactor
 from graphrf.graph.graph import Graph
 from graphrf.kernels.derivatives import jacobian_columns, root_derivatives
 from graphrf.kernels.factor import Factor
@@ -202,7 +202,7 @@ class RemoteSource(_SampledSource):
         factor = self._features.factor()
         if not np.array_equal(rows, np.arange(self._features.nodes.size)):
             factor = factor.take(rows)
-        return HostFactor(factor)
+        return RemoteFactor(factor)
 
     def _mean_squares(self) -> np.ndarray:
         return self._features.step_squares()

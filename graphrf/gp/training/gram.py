@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.loops import add_pairs
-from graphrf.gp.inference.rows import DENSE_NUMBERS, rows_of
+from graphrf.features.rows import DENSE_NUMBERS
 from graphrf.gp.training.blocks import neighbourhood
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import INTERVALS
@@ -188,8 +188,8 @@ class FactorGram:
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         n = self._factor.max_length + 1
         columns = jacobian_columns(kernel, names, n, self._scale).T if names else np.zeros((0, n))
-        root = rows_of(self._factor, kernel.modulation(n, self._scale))
-        slopes = [rows_of(self._factor, column) for column in columns]
+        root = self._factor.matrix(kernel.modulation(n, self._scale))
+        slopes = [self._factor.matrix(column) for column in columns]
         if not sp.issparse(root):
             halves = [slope @ root.T for slope in slopes]
             return root @ root.T, [half + half.T for half in halves]

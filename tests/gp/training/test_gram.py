@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.gp.inference.rows import product
+from graphrf.features.rows import product
 from graphrf.gp.training.gram import FactorGram, SeriesGram
 from graphrf.kernels import chebyshev
 from graphrf.kernels.derivatives import jacobian_columns, root_derivatives, spectral_derivatives

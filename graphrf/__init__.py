@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from graphrf.kernels.series import apply_root as apply_root
     from graphrf.kernels.series import kernel_block as kernel_block
     from graphrf.matching.learn import learn_coupling as learn_coupling
+    from graphrf.sampling.contract import PreparedSampler as PreparedSampler
     from graphrf.sampling.contract import Sampler as Sampler
     from graphrf.sampling.powers.powers import CompressedPowers as CompressedPowers
     from graphrf.sampling.powers.powers import CutPowers as CutPowers
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from graphrf.sampling.walks.lengths import Stratified as Stratified
     from graphrf.sampling.walks.lengths import Survival as Survival
     from graphrf.sampling.walks.lengths import Truncated as Truncated
-    from graphrf.sampling.walks.random_walks import LengthChoice as LengthChoice
+    from graphrf.sampling.walks.random_walks import AdaptiveLengths as AdaptiveLengths
     from graphrf.sampling.walks.random_walks import RandomWalks as RandomWalks
 
 __getattr__, __dir__, __all__ = lazy.attach(
@@ -81,14 +82,14 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "kernels.named": "Diffusion InverseCosine Matern PStepRandomWalk RegularizedLaplacian",
         "kernels.series": "apply_kernel apply_root kernel_block",
         "matching.learn": "learn_coupling",
-        "sampling.contract": "Sampler",
+        "sampling.contract": "PreparedSampler Sampler",
         "sampling.powers.powers": "CompressedPowers CutPowers ExactPowers",
         "sampling.products": "ProductFeatures sample_product",
         "sampling.sample": "sample_features",
         "sampling.walks.auto_lengths": "AutoLengths",
         "sampling.walks.coupling": "Coupling",
         "sampling.walks.lengths": "IID Antithetic LengthLaw SigmaCoupled Stratified Survival Truncated",
-        "sampling.walks.random_walks": "LengthChoice RandomWalks",
+        "sampling.walks.random_walks": "AdaptiveLengths RandomWalks",
         "datasets": "",
         "distributed": "",
         "euclidean": "",
@@ -96,4 +97,5 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "pagerank": "",
         "plot": "",
     },
+    former={"LengthChoice": "AdaptiveLengths"},
 )

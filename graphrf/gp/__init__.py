@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphrf._base import lazy
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphrf.gp.torch.kernel import GRFKernel as GRFKernel
     from graphrf.gp.torch.operator import FactorOperator as FactorOperator
 
-_load, __dir__, __all__ = lazy.attach(
+__getattr__, __dir__, __all__ = lazy.attach(
     __name__,
     {
         "classification": "GraphGPClassifier",
@@ -34,11 +34,5 @@ _load, __dir__, __all__ = lazy.attach(
         "torch.kernel": "GRFKernel",
         "torch.operator": "FactorOperator",
     },
+    former={"DeviceDraws": "PathwiseDraws", "GraphModel": "GraphGPModel", "device_draws": "pathwise_draws"},
 )
-
-# Former names, which older code may ask for.
-_FORMER = {"DeviceDraws": "PathwiseDraws", "GraphModel": "GraphGPModel", "device_draws": "pathwise_draws"}
-
-
-def __getattr__(name: str) -> Any:
-    return _load(_FORMER.get(name, name))

@@ -15,7 +15,7 @@ import graphrf as grf
 from graphrf.kernels.kernel import Kernel
 from graphrf.sampling.walks import random_walks
 from graphrf.sampling.walks.lengths import LengthLaw
-from graphrf.sampling.walks.random_walks import LengthChoice
+from graphrf.sampling.walks.random_walks import AdaptiveLengths
 from graphrf.sampling.walks.transitions import transitions
 from tests.statistics.grid import (
     DIRECTIONS,
@@ -59,7 +59,7 @@ def test_every_kernel_law_and_sampler_is_in_the_grid():
     kernels = {type(kernel) for laplacian in LAPLACIANS for kernel in kernels_of(laplacian, 1.0)}
     assert kernels == subclasses(Kernel)
     used = {type(law) for law in laws("normalized")}
-    assert used == subclasses(LengthLaw) | subclasses(LengthChoice)
+    assert used == subclasses(LengthLaw) | subclasses(AdaptiveLengths)
     public = (getattr(grf, name) for name in grf.__all__)
     found = {one for one in public if isinstance(one, type) and hasattr(one, "prepare")} - {grf.Sampler}
     biased = {grf.CutPowers}  # see below
@@ -107,7 +107,7 @@ def _fails(estimates, record, n0=N0):
 
 def _halts(cell):
     survival = (
-        cell.sampler.survival if not isinstance(getattr(cell.sampler, "lengths", None), LengthChoice) else None
+        cell.sampler.survival if not isinstance(getattr(cell.sampler, "lengths", None), AdaptiveLengths) else None
     )
     return survival is not None and survival.table[-1] < 1
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphrf.kernels.kernel import Kernel
     from graphrf.sampling.contract import Sampler
     from graphrf.sampling.walks.lengths import LengthLaw
-    from graphrf.sampling.walks.random_walks import LengthChoice
+    from graphrf.sampling.walks.random_walks import AdaptiveLengths
 
 PANEL = "Sampler"
 _TAKES = {
@@ -114,7 +114,7 @@ class Sampling:
             laplacian=laplacian,
         )
 
-    def _law(self, graph: Graph, kernel: Kernel | None) -> LengthLaw | LengthChoice:
+    def _law(self, graph: Graph, kernel: Kernel | None) -> LengthLaw | AdaptiveLengths:
         from graphrf.sampling.walks import lengths
 
         law = self.lengths or "stratified"
@@ -141,7 +141,7 @@ class Sampling:
         refuse_unused(given, ("--p-halt",), f"`--lengths {law}`")
         return lengths.SigmaCoupled(coupling)
 
-    def _auto(self, kernel: Kernel | None) -> LengthChoice:
+    def _auto(self, kernel: Kernel | None) -> AdaptiveLengths:
         from graphrf.sampling.walks.auto_lengths import AutoLengths
 
         if self.lengths != "auto":

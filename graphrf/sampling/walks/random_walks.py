@@ -37,9 +37,6 @@ class AdaptiveLengths(ABC):
         """The law for a sampler's walks on a graph: a deterministic function of both."""
 
 
-LengthChoice = AdaptiveLengths  # its former name
-
-
 @dataclass(frozen=True)
 class RandomWalks:
     r"""Random walks from every node: the sampler of graph random features.

@@ -12,10 +12,10 @@ import graphrf
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
-ROOMS = ("datasets", "distributed", "euclidean", "gp", "pagerank", "plot")
-# Modules, constants, and names that the reference shows in another room.
+PACKAGES = ("datasets", "distributed", "euclidean", "gp", "pagerank", "plot")
+# Modules, constants, and names that the reference shows elsewhere.
 ELSEWHERE = {
-    "__version__", *ROOMS, "gp.metrics", "euclidean.theory", "plot.COLOURS", "plot.DEVIATIONS", "plot.VALUES",
+    "__version__", *PACKAGES, "gp.metrics", "euclidean.theory", "plot.COLOURS", "plot.DEVIATIONS", "plot.VALUES",
     "datasets.KINDS", "datasets.PAPER_GRAPHS",
     # In the reference of their own packages.
     "gp.GraphGPClassifier", "gp.GraphGPRegressor", "GraphGPClassifier", "GraphGPRegressor",
@@ -31,20 +31,20 @@ def shown() -> list[str]:
 def public() -> set[str]:
     """The dotted names of all that the packages of users list in `__all__`, where their extras are installed."""
     names = set(graphrf.__all__)
-    for room in (*ROOMS, "gp.metrics", "gp.geometric", "transforms"):
+    for package in (*PACKAGES, "gp.metrics", "gp.geometric", "transforms"):
         try:
-            module = importlib.import_module(f"graphrf.{room}")
+            module = importlib.import_module(f"graphrf.{package}")
         except ImportError:  # an extra that is not installed
             continue
         own = [name for name in vars(module) if getattr(vars(module)[name], "__module__", "") == module.__name__]
         listed = getattr(module, "__all__", [name for name in own if not name.startswith("_")])
-        names |= {f"{room}.{name}" for name in listed}
+        names |= {f"{package}.{name}" for name in listed}
     return names
 
 
 def test_what_is_public_stands_in_the_reference():
     missing = public() - set(shown()) - ELSEWHERE
-    # "gp.GraphGPRegressor" is shown as such; the name without its room is the same class.
+    # "gp.GraphGPRegressor" is shown as such; the name without its package is the same class.
     assert missing == set()
     assert {"gp.GraphGPRegressor", "gp.GraphGPClassifier"} <= set(shown())
 

@@ -136,7 +136,7 @@ def _store(key: str, target: Path, content: bytes) -> None:
         ) from None
 
 
-def whereabouts(keys: list[str]) -> str:
+def location(keys: list[str]) -> str:
     """Where all of some files are, without reading them: "built in" (there are none), "data folder", "cache",
     or "to fetch"."""
     if not keys:

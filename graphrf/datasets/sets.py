@@ -181,7 +181,7 @@ def catalog(kind: str | None = None) -> list[Entry]:
             n_nodes=entry.get("nodes"),
             n_edges=entry.get("edges"),
             n_rows=entry.get("rows"),
-            found=data_files.whereabouts(entry["files"]),
+            found=data_files.location(entry["files"]),
         )
         for name in names(kind)
         for entry in [_entry(name)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -14,19 +13,14 @@ from scipy.sparse.csgraph import connected_components
 from graphrf._base import checks, html
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
-from graphrf._base.warn import warn
 from graphrf.graph import folder as graph_folder
 from graphrf.graph import folder_writing
-from graphrf.graph.csr import chunks, graph_digest, index_dtype
+from graphrf.graph.csr import chunks, graph_digest
+from graphrf.graph.names import NodeNames, validated_names
+from graphrf.graph.validation import validated_adjacency
 
 LAPLACIANS = ("normalized", "combinatorial")
 
-# Names like an unknown one are looked for among at most so many, which takes up to half a second, and not if it is
-# longer.
-_MOST_COMPARED = 10_000
-_LONGEST_COMPARED = 60
-# Float node ids are exact only below 2**24 (float32's mantissa), so larger ones are refused.
-_LARGEST_FLOAT_ID = 2**24
 # Degrees below this, or above its inverse, lose digits or overflow where they are multiplied.
 _SMALLEST_SCALE = 1e-290
 
@@ -82,8 +76,10 @@ class Graph:
 
     def __init__(self, adjacency: Any, nodes: Iterable[Hashable] | None = None, directed: bool = False) -> None:
         self._directed = checks.flag("directed", directed)
-        self._adjacency = _validated(adjacency, self._directed)
-        self._names = _validated_names(nodes, self._adjacency.shape[0])
+        if isinstance(adjacency, Graph):
+            raise checks.type_error("adjacency", "must be a matrix, got a Graph; it can be used as it is")
+        self._adjacency = validated_adjacency(adjacency, self._directed)
+        self._names = validated_names(nodes, self._adjacency.shape[0])
 
     # What `pickle` calls to make the graph again, if not the constructor.
     _remade_by: tuple[Callable[..., Graph], tuple[Any, ...]] | None = None
@@ -167,14 +163,14 @@ class Graph:
         """Whether names were given to the nodes."""
         return self._names is not None
 
-    @cached_property
-    def _has_integer_names(self) -> bool:
-        """Whether some name is an integer; that takes a look at every name."""
-        return self._names is not None and any(is_integer(name) for name in self._names)
+    @property
+    def has_integer_names(self) -> bool:
+        """Whether some node's name is an integer."""
+        return self._lookup.has_integers
 
     @cached_property
-    def _positions_by_name(self) -> dict[Hashable, int]:
-        return {name: position for position, name in enumerate(self.nodes)}
+    def _lookup(self) -> NodeNames:
+        return NodeNames(self._names, self.n_nodes)
 
     def index(self, names: Hashable | Iterable[Hashable]) -> Any:
         """Positions of nodes given by name.
@@ -193,29 +189,7 @@ class Graph:
         ValueError
             If a name is not in the graph.
         """
-        single = isinstance(names, str | bytes | tuple) or not isinstance(names, Iterable)
-        found = self._found([names] if single else list(names), "names")  # type: ignore[arg-type]
-        return _Position(found[0]) if single else found
-
-    def _found(self, names: Sequence[Any], argument: str) -> np.ndarray:
-        """Positions of `names`, shape (n,), int64."""
-        table = self._positions_by_name
-        try:
-            return np.fromiter((table[name] for name in names), dtype=np.int64, count=len(names))
-        except KeyError as error:
-            raise checks.value_error(
-                argument, f"must be nodes of the graph, got {error.args[0]!r}; {self._hint(error.args[0])}"
-            ) from None
-        except TypeError as error:
-            raise checks.type_error(argument, f"must be hashable names of nodes: {error}") from None
-
-    def _hint(self, unknown: Hashable) -> str:
-        """Names like the unknown one, or the first names of the graph."""
-        if isinstance(unknown, str) and len(unknown) <= _LONGEST_COMPARED and self.n_nodes <= _MOST_COMPARED:
-            words = [name for name in self.nodes if isinstance(name, str)]
-            if like := checks.did_you_mean(unknown, words):
-                return like
-        return f"names here look like {', '.join(repr(name) for name in self.nodes[:3])}"
+        return self._lookup.index(names)
 
     def positions(self, nodes: Any = None, *, argument: str = "nodes") -> np.ndarray:
         """Positions of nodes given by position or by string name: what every `nodes=` argument goes through.
@@ -241,60 +215,7 @@ class Graph:
             torch, are taken as positions without a word: so come the results of `np.flatnonzero`, `argmax` and
             `rng.permutation`.
         """
-        if nodes is None:
-            return np.arange(self.n_nodes, dtype=np.int64)
-        if isinstance(nodes, str):
-            return self._found([nodes], argument)
-        if isinstance(nodes, Sequence) and len(nodes) and all(isinstance(node, str) for node in nodes):
-            return self._found(nodes, argument)
-        array = np.asarray(nodes)
-        if array.ndim == 0:
-            array = array[None]
-        if array.ndim == 2 and array.shape[1] == 1:
-            array = array[:, 0]
-        if array.ndim != 1:
-            raise checks.value_error(argument, f"must have shape (n,) or (n, 1), got {array.shape}")
-        if array.size == 0:
-            return np.zeros(0, dtype=np.int64)
-        if array.dtype.kind in "UO" and all(isinstance(node, str) for node in array):
-            return self._found(array.tolist(), argument)
-        if array.dtype.kind == "f":
-            with np.errstate(invalid="ignore"):
-                good = (array == np.floor(array)) & (np.abs(array) < _LARGEST_FLOAT_ID)
-            if not good.all():
-                raise checks.type_error(
-                    argument,
-                    f"must be integer positions or string names, got the float "
-                    f"{array[~good][0]} (integral floats are accepted below 2^24)",
-                )
-        elif array.dtype.kind not in "iu":
-            raise checks.type_error(
-                argument,
-                f"must be integer positions or string names, got {checks.describe(array)}; "
-                f"{_other_nodes(array)}use graph.index(...) for other names, np.flatnonzero(mask) for a mask",
-            )
-        bad = (array < 0) | (array >= self.n_nodes)
-        if bad.any():
-            way_out = "; graph.index(...) turns names of nodes into positions" if self.has_names else ""
-            raise checks.value_error(
-                argument, f"must be positions in [0, {self.n_nodes - 1}], got {int(array[bad][0])}{way_out}"
-            )
-        if self._ambiguous(nodes, array):
-            warn(
-                f"`{argument}`: integers are positions, though this graph has integer names too: "
-                "graph.index([...]) turns names into positions; positions in a numpy array are taken without this "
-                "warning",
-            )
-        return array.astype(np.int64)
-
-    def _ambiguous(self, nodes: Any, array: np.ndarray) -> bool:
-        """Whether the integers in `array`, made from `nodes`, are names as well, and of other nodes."""
-        given = nodes if isinstance(nodes, list | tuple) else [nodes]
-        computed = all(isinstance(node, _Position | np.integer | np.ndarray) for node in given)
-        if computed or hasattr(nodes, "numpy") or not self._has_integer_names:
-            return False
-        named = [self._positions_by_name.get(position) for position in array.tolist()]
-        return None not in named and named != array.tolist()
+        return self._lookup.positions(nodes, argument)
 
     # -- matrices --------------------------------------------------------------------------------
 
@@ -524,15 +445,6 @@ class Graph:
         return self._remade_by or (Graph, (self._adjacency, self._names, self._directed))
 
 
-class _Position(int):
-    """What `Graph.index` found: an integer that is known to be a position."""
-
-
-def is_integer(node: Any) -> bool:
-    """Whether a node's name is an integer."""
-    return isinstance(node, numbers.Integral) and not isinstance(node, bool)
-
-
 def require_graph(graph: Any) -> Graph:
     """`graph`, once it is known to be a `Graph`: the check at the door of all that takes one."""
     if not isinstance(graph, Graph):
@@ -540,128 +452,3 @@ def require_graph(graph: Any) -> Graph:
             "graph", f"must be a graphrf.Graph, got {checks.describe(graph)}; graphrf.load_graph(...) makes one"
         )
     return graph
-
-
-def _other_nodes(array: np.ndarray) -> str:
-    """The first entry of an array of objects that is no string, or what to do with integers among them."""
-    if array.dtype.kind != "O":
-        return ""
-    position, entry = next((i, node) for i, node in enumerate(array) if not isinstance(node, str))
-    if isinstance(entry, int | np.integer):
-        return "pass integers as an array of dtype int; "
-    return f"entry {position} is {checks.describe(entry)}; "
-
-
-def _validated(adjacency: Any, directed: bool) -> sp.csr_array:
-    """A private, read-only, canonical CSR copy of a legal adjacency matrix."""
-    if isinstance(adjacency, Graph):
-        raise checks.type_error("adjacency", "must be a matrix, got a Graph; it can be used as it is")
-    if sp.issparse(adjacency):
-        matrix = adjacency
-    else:
-        try:
-            matrix = np.asarray(adjacency)
-        except ValueError as error:  # ragged lists
-            raise checks.value_error("adjacency", f"must be a square matrix: {error}") from None
-    if matrix.dtype.kind not in "biuf":
-        raise checks.type_error(
-            "adjacency",
-            f"must be a numeric matrix, got {checks.describe(matrix)}; "
-            "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists",
-        )
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise checks.value_error(
-            "adjacency",
-            f"must be a square matrix, got {checks.describe(matrix)}; "
-            "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists",
-        )
-    n_nodes = matrix.shape[0]
-    if n_nodes == 0:
-        raise checks.value_error("adjacency", "must have at least one node, got shape (0, 0)")
-    if n_nodes >= 2**32:
-        raise checks.value_error("adjacency", f"must have fewer than 2^32 nodes, got {n_nodes}")
-    stored = matrix.nnz if sp.issparse(matrix) else np.count_nonzero(matrix)
-    require_memory(
-        24.0 * stored + 16.0 * n_nodes, f"a graph of {n_nodes} nodes and {stored} entries", "pass fewer nodes"
-    )
-    # Converted first: duplicates are added on the way to CSR, where small integers would overflow.
-    csr = sp.csr_array(matrix.astype(np.float64, copy=False), copy=True)
-    if not csr.has_canonical_format:
-        csr.sum_duplicates()
-    for problem, bad in (
-        ("NaN", np.isnan(csr.data)),
-        ("infinite", np.isinf(csr.data)),
-        ("negative", csr.data < 0),
-    ):
-        if bad.any():
-            row, column = _place(csr, int(np.flatnonzero(bad)[0]))
-            way_out = (
-                "weights are similarities, at least 0" if problem == "negative" else "drop or fill them first"
-            )
-            raise checks.value_error(
-                "adjacency",
-                f"must hold finite weights of at least 0, got {int(bad.sum())} {problem} "
-                f"entries, the first at [{row}, {column}]; {way_out}",
-            )
-    csr.eliminate_zeros()
-    if not directed:
-        csr = _symmetric(csr)
-    narrow = index_dtype(n_nodes, csr.nnz)
-    if narrow == np.int32 and csr.indices.dtype != narrow:
-        csr = sp.csr_array((csr.data, csr.indices.astype(narrow), csr.indptr.astype(narrow)), shape=csr.shape)
-    for array in (csr.data, csr.indices, csr.indptr):
-        array.setflags(write=False)
-    return csr
-
-
-def _symmetric(csr: sp.csr_array) -> sp.csr_array:
-    """The matrix itself if symmetric; its symmetric part if it differs from it by rounding only."""
-    transposed = sp.csr_array(csr.T)
-    if not transposed.has_sorted_indices:
-        transposed.sort_indices()
-    same_pattern = np.array_equal(csr.indptr, transposed.indptr) and np.array_equal(
-        csr.indices, transposed.indices
-    )
-    if same_pattern and np.array_equal(csr.data, transposed.data):
-        return csr
-    if same_pattern:
-        off = np.abs(csr.data - transposed.data) > 1e-10 * np.maximum(csr.data, transposed.data)
-        if not off.any():
-            return sp.csr_array((0.5 * (csr.data + transposed.data), csr.indices, csr.indptr), shape=csr.shape)
-        row, column = _place(csr, int(np.flatnonzero(off)[0]))
-    else:
-        difference = sp.coo_array(csr - transposed)
-        worst = int(np.abs(difference.data).argmax())
-        row, column = int(difference.row[worst]), int(difference.col[worst])
-    raise checks.value_error(
-        "adjacency",
-        f"must be symmetric, got {csr[row, column]:g} at [{row}, {column}] but "
-        f"{csr[column, row]:g} at [{column}, {row}]; pass directed=True to keep directions, "
-        "or A + A.T to drop them",
-    )
-
-
-def _place(csr: sp.csr_array, entry: int) -> tuple[int, int]:
-    """Row and column of a stored entry."""
-    return int(np.searchsorted(csr.indptr, entry, side="right")) - 1, int(csr.indices[entry])
-
-
-def _validated_names(nodes: Iterable[Hashable] | None, n_nodes: int) -> tuple[Hashable, ...] | None:
-    if nodes is None:
-        return None
-    if isinstance(nodes, str | bytes) or not isinstance(nodes, Iterable):
-        raise checks.type_error("nodes", f"must be a sequence of {n_nodes} names, got {checks.describe(nodes)}")
-    names = tuple(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
-    if len(names) != n_nodes:
-        raise checks.value_error("nodes", f"must hold {n_nodes} names, one for each row, got {len(names)}")
-    try:
-        distinct = len(set(names))
-    except TypeError as error:
-        raise checks.type_error("nodes", f"must hold hashable names: {error}") from None
-    if distinct != n_nodes:
-        seen: set[Hashable] = set()
-        repeated = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise checks.value_error("nodes", f"must hold distinct names, got {repeated!r} more than once")
-    if all(isinstance(name, int) for name in names) and names == tuple(range(n_nodes)):
-        return None
-    return names

@@ -18,7 +18,8 @@ from graphrf.graph import folder as graph_folder
 from graphrf.graph import folder_writing
 from graphrf.graph.csr import chunks
 from graphrf.graph.edges import checked_positions, checked_weights, host_array
-from graphrf.graph.graph import Graph, _validated_names
+from graphrf.graph.graph import Graph
+from graphrf.graph.names import validated_names
 
 # Entries that are sorted together: at most 200 MB of memory.
 _BLOCK = 1 << 21
@@ -189,7 +190,7 @@ def _opened(folder: str, verify: bool) -> Graph:
     record, place, arrays, names = graph_folder.read_folder(folder, verify)
     if names is not None:
         try:
-            names = _validated_names(names, record["n_nodes"])
+            names = validated_names(names, record["n_nodes"])
         except (TypeError, ValueError) as error:
             raise graph_folder.fault(place / graph_folder.NAMES, f"holds wrong names ({error})") from None
     # Set one by one: the constructor would look for the smallest type of all indices.

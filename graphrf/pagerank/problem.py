@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
-from graphrf.graph.graph import Graph, is_integer, require_graph
+from graphrf.graph.graph import Graph, require_graph
+from graphrf.graph.names import is_integer
 
 # Below this a round or a push moves so little that queries would take hours.
 SMALLEST_HALT = 1e-6
@@ -200,7 +201,7 @@ def _entries(graph: Graph, given: Mapping[Any, Any], name: str) -> tuple[np.ndar
 def _positions(graph: Graph, keys: list[Any], argument: str) -> np.ndarray:
     """Keys are names; integers are positions where no name of the graph is an integer."""
     integers = all(is_integer(key) for key in keys)
-    if graph.has_names and not (integers and not graph._has_integer_names):
+    if graph.has_names and not (integers and not graph.has_integer_names):
         try:
             return np.asarray(graph.index(keys), dtype=np.int64)
         except ValueError as error:

@@ -439,7 +439,7 @@ def test_a_cache_that_can_be_none_is_said_so_before_anything_is_fetched(files, p
     )  # as without HOME and an account
     with pytest.raises(ValueError, match="there is no home folder for the cache; set GRAPHRF_CACHE_DIR"):
         data_files.find("plain")
-    assert data_files.whereabouts(["plain"]) == "to fetch"
+    assert data_files.location(["plain"]) == "to fetch"
     assert not publisher.asked
 
 

@@ -39,7 +39,7 @@ def atomic_write(path: str | os.PathLike[str], argument: str = "path") -> Iterat
     """
     target = file_path(path, argument)
     try:
-        temporary, handle = _begun(target)
+        temporary, handle = _new_temporary(target)
     except OSError as error:
         raise cannot_write(error, target, argument) from error
     try:
@@ -67,7 +67,7 @@ def exclusive_write(path: str | os.PathLike[str], content: bytes, argument: str 
     """
     target = file_path(path, argument)
     try:
-        temporary, handle = _begun(target)
+        temporary, handle = _new_temporary(target)
         try:
             with os.fdopen(handle, "wb") as file:
                 _write_through(file, content)
@@ -182,7 +182,7 @@ def require_writable(folder: Path, argument: str) -> None:
 # -- temporary files -----------------------------------------------------------------------------------------
 
 
-def _begun(target: Path) -> tuple[Path, int]:
+def _new_temporary(target: Path) -> tuple[Path, int]:
     """A new temporary file beside `target`, and its handle, locked as long as its writer lives."""
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(target)

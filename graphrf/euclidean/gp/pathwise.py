@@ -69,7 +69,7 @@ class FunctionDraws:
         x = query_points("x", x, self.dimension)
         if len(x) == 0:  # which scikit-learn's transformers refuse
             return np.empty((self.draws.coefficients.shape[1], 0))
-        return np.ascontiguousarray(self.draws.at(_Rows(self.basis.values(x)))[:, :, 0].T)
+        return np.ascontiguousarray(self.draws.at(_DenseFactor(self.basis.values(x)))[:, :, 0].T)
 
 
 def decoupled_draws(
@@ -165,7 +165,7 @@ def decoupled_draws(
     weights, errors = draw_normals(width, size, noise, n_samples=n_samples, outputs=1, rng=rng)
     # The prior draw has no part in the functions k(., x_i) yet.
     prior = np.concatenate([weights[:, :, 0], np.zeros((size, n_samples))])
-    rows = _ObservedRows(np.hstack([phi, process.gram]))
+    rows = _ObservedFactor(np.hstack([phi, process.gram]))
     coefficients, solution = condition(rows, process.solver.solve, prior, y.T - errors[:, :, 0])
     coefficients = coefficients[:, :, None]
     coefficients.setflags(write=False)
@@ -230,13 +230,13 @@ def weight_space_draws(
     phi = basis.values(x)
     solve = cholesky_solver(phi @ phi.T, noise, "the features' products").solve
     draws = posterior_draws(
-        _Rows(phi), noise, y[:, None], solve, n_samples=n_samples, rng=np.random.default_rng(seed)
+        _DenseFactor(phi), noise, y[:, None], solve, n_samples=n_samples, rng=np.random.default_rng(seed)
     )
     return FunctionDraws(draws, basis, x.shape[1], seed)
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _DenseFactor:
     """Values of a basis at some points, as rows of features."""
 
     matrix: np.ndarray
@@ -252,7 +252,7 @@ class _Rows:
         return self.matrix.T @ y
 
 
-class _ObservedRows(_Rows):
+class _ObservedFactor(_DenseFactor):
     """Rows [Phi, K] of the n observed points, whose transpose is taken among the functions k(., x_i).
 
     Where K = F F^T, the function with coefficients F_u^T y is the sum of y_i k(., x_i). Here these functions are

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphrf._base import checks
 from graphrf.euclidean.frequencies.norms import NormCoupling
-from graphrf.euclidean.gp.ascent import Point, Summit, ascend
+from graphrf.euclidean.gp.ascent import Maximum, Point, ascend
 from graphrf.euclidean.gp.weight_regressor import Observed, Posterior, WeightSpaceRegressor, tensors
 from graphrf.euclidean.gp.weight_space import DualPosterior, PrimalPosterior, block_sums, total_sums
 from graphrf.euclidean.kernels import StationaryKernel
@@ -129,7 +129,7 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     def _check_settings(self) -> bool:
         return checks.choice("frequencies", self.frequencies, FREQUENCIES) == "trained"
 
-    def _refined(self, found: Summit, data: Observed, rng: np.random.Generator, steps: int) -> Summit:
+    def _refined(self, found: Maximum, data: Observed, rng: np.random.Generator, steps: int) -> Maximum:
         if self.frequencies == "fixed":
             return found
         return ascend(self.evidence(data), found.point, self._bounds(data), steps)

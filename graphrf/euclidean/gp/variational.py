@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphrf.euclidean.frequencies.norms import NormCoupling
-from graphrf.euclidean.gp.ascent import Objective, Point, Summit, ascend, value_at
+from graphrf.euclidean.gp.ascent import Maximum, Objective, Point, ascend, value_at
 from graphrf.euclidean.gp.weight_regressor import Observed, Posterior, WeightSpaceRegressor, tensors
 from graphrf.euclidean.gp.weight_space import PrimalPosterior, backward_evidence, total_sums
 
@@ -130,7 +130,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     def _check_settings(self) -> bool:
         return True
 
-    def _refined(self, found: Summit, data: Observed, rng: np.random.Generator, steps: int) -> Summit:
+    def _refined(self, found: Maximum, data: Observed, rng: np.random.Generator, steps: int) -> Maximum:
         """From the drawn frequencies, with anchors at observations."""
         bound, n = self.bound(data), data.x.shape[0]
         anchors = data.x.numpy()[rng.choice(n, self._m, replace=self._m > n)]

@@ -16,7 +16,7 @@ from torch import Tensor
 from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.euclidean.frequencies.draw import draw_frequencies
-from graphrf.euclidean.gp.ascent import Objective, Point, Summit, ascend, value_at
+from graphrf.euclidean.gp.ascent import Maximum, Objective, Point, ascend, value_at
 from graphrf.euclidean.gp.weight_space import backward_evidence, block_sums, evidence_by_gram, row_blocks
 from graphrf.euclidean.kernels import lengthscales
 from graphrf.euclidean.paired import paired
@@ -112,7 +112,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
     _objective_name: str
 
     @abstractmethod
-    def _refined(self, found: Summit, data: Observed, rng: np.random.Generator, steps: int) -> Summit:
+    def _refined(self, found: Maximum, data: Observed, rng: np.random.Generator, steps: int) -> Maximum:
         """From an ascent with fixed frequencies, in its point, to what the model trains beyond them."""
 
     @abstractmethod
@@ -320,7 +320,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             points.append({name: np.asarray(value, dtype=np.float64) for name, value in point.items()})
         return points
 
-    def _search(self, data: Observed, seed: int, fresh: bool, n_starts: int, steps: int) -> Summit:
+    def _search(self, data: Observed, seed: int, fresh: bool, n_starts: int, steps: int) -> Maximum:
         """The best of several ascents of so many steps each, with its frequencies in the point."""
         rng = np.random.default_rng(seed)
         seeds = [seed, *rng.integers(2**62, size=n_starts - 1).tolist()]

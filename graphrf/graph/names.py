@@ -1,0 +1,162 @@
+"""Nodes by name and by position: what every `nodes=` argument goes through."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.cached import cached_property
+from graphrf._base.warn import warn
+
+# Names like an unknown one are looked for among at most so many, which takes up to half a second, and not if it is
+# longer.
+_MOST_COMPARED = 10_000
+_LONGEST_COMPARED = 60
+# Float node ids are exact only below 2**24 (float32's mantissa), so larger ones are refused.
+_LARGEST_FLOAT_ID = 2**24
+
+
+class NodeNames:
+    """The names of N nodes, by which their positions are found; None stands for the positions themselves."""
+
+    def __init__(self, names: tuple[Hashable, ...] | None, n_nodes: int) -> None:
+        self._named = names is not None
+        self._nodes: Sequence[Hashable] = range(n_nodes) if names is None else names
+        self._n_nodes = n_nodes
+
+    @cached_property
+    def has_integers(self) -> bool:
+        """Whether some name is an integer; that takes a look at every name."""
+        return self._named and any(is_integer(name) for name in self._nodes)
+
+    @cached_property
+    def _table(self) -> dict[Hashable, int]:
+        return {name: position for position, name in enumerate(self._nodes)}
+
+    def index(self, names: Hashable | Iterable[Hashable]) -> Any:
+        """See `Graph.index`."""
+        single = isinstance(names, str | bytes | tuple) or not isinstance(names, Iterable)
+        found = self._found([names] if single else list(names), "names")  # type: ignore[arg-type]
+        return _Position(found[0]) if single else found
+
+    def _found(self, names: Sequence[Any], argument: str) -> np.ndarray:
+        """Positions of `names`, shape (n,), int64."""
+        table = self._table
+        try:
+            return np.fromiter((table[name] for name in names), dtype=np.int64, count=len(names))
+        except KeyError as error:
+            raise checks.value_error(
+                argument, f"must be nodes of the graph, got {error.args[0]!r}; {self._hint(error.args[0])}"
+            ) from None
+        except TypeError as error:
+            raise checks.type_error(argument, f"must be hashable names of nodes: {error}") from None
+
+    def _hint(self, unknown: Hashable) -> str:
+        """Names like the unknown one, or the first names of the graph."""
+        if isinstance(unknown, str) and len(unknown) <= _LONGEST_COMPARED and self._n_nodes <= _MOST_COMPARED:
+            words = [name for name in self._nodes if isinstance(name, str)]
+            if like := checks.did_you_mean(unknown, words):
+                return like
+        return f"names here look like {', '.join(repr(name) for name in self._nodes[:3])}"
+
+    def positions(self, nodes: Any, argument: str) -> np.ndarray:
+        """See `Graph.positions`."""
+        if nodes is None:
+            return np.arange(self._n_nodes, dtype=np.int64)
+        if isinstance(nodes, str):
+            return self._found([nodes], argument)
+        if isinstance(nodes, Sequence) and len(nodes) and all(isinstance(node, str) for node in nodes):
+            return self._found(nodes, argument)
+        array = np.asarray(nodes)
+        if array.ndim == 0:
+            array = array[None]
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim != 1:
+            raise checks.value_error(argument, f"must have shape (n,) or (n, 1), got {array.shape}")
+        if array.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        if array.dtype.kind in "UO" and all(isinstance(node, str) for node in array):
+            return self._found(array.tolist(), argument)
+        if array.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):
+                good = (array == np.floor(array)) & (np.abs(array) < _LARGEST_FLOAT_ID)
+            if not good.all():
+                raise checks.type_error(
+                    argument,
+                    f"must be integer positions or string names, got the float "
+                    f"{array[~good][0]} (integral floats are accepted below 2^24)",
+                )
+        elif array.dtype.kind not in "iu":
+            raise checks.type_error(
+                argument,
+                f"must be integer positions or string names, got {checks.describe(array)}; "
+                f"{_other_nodes(array)}use graph.index(...) for other names, np.flatnonzero(mask) for a mask",
+            )
+        bad = (array < 0) | (array >= self._n_nodes)
+        if bad.any():
+            way_out = "; graph.index(...) turns names of nodes into positions" if self._named else ""
+            raise checks.value_error(
+                argument, f"must be positions in [0, {self._n_nodes - 1}], got {int(array[bad][0])}{way_out}"
+            )
+        if self._ambiguous(nodes, array):
+            warn(
+                f"`{argument}`: integers are positions, though this graph has integer names too: "
+                "graph.index([...]) turns names into positions; positions in a numpy array are taken without this "
+                "warning",
+            )
+        return array.astype(np.int64)
+
+    def _ambiguous(self, nodes: Any, array: np.ndarray) -> bool:
+        """Whether the integers in `array`, made from `nodes`, are names as well, and of other nodes."""
+        given = nodes if isinstance(nodes, list | tuple) else [nodes]
+        computed = all(isinstance(node, _Position | np.integer | np.ndarray) for node in given)
+        if computed or hasattr(nodes, "numpy") or not self.has_integers:
+            return False
+        named = [self._table.get(position) for position in array.tolist()]
+        return None not in named and named != array.tolist()
+
+
+class _Position(int):
+    """What `Graph.index` found: an integer that is known to be a position."""
+
+
+def is_integer(node: Any) -> bool:
+    """Whether a node's name is an integer."""
+    return isinstance(node, numbers.Integral) and not isinstance(node, bool)
+
+
+def _other_nodes(array: np.ndarray) -> str:
+    """The first entry of an array of objects that is no string, or what to do with integers among them."""
+    if array.dtype.kind != "O":
+        return ""
+    position, entry = next((i, node) for i, node in enumerate(array) if not isinstance(node, str))
+    if isinstance(entry, int | np.integer):
+        return "pass integers as an array of dtype int; "
+    return f"entry {position} is {checks.describe(entry)}; "
+
+
+def validated_names(nodes: Iterable[Hashable] | None, n_nodes: int) -> tuple[Hashable, ...] | None:
+    """Distinct names of all nodes as a tuple; None for none, and for the positions themselves."""
+    if nodes is None:
+        return None
+    if isinstance(nodes, str | bytes) or not isinstance(nodes, Iterable):
+        raise checks.type_error("nodes", f"must be a sequence of {n_nodes} names, got {checks.describe(nodes)}")
+    names = tuple(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
+    if len(names) != n_nodes:
+        raise checks.value_error("nodes", f"must hold {n_nodes} names, one for each row, got {len(names)}")
+    try:
+        distinct = len(set(names))
+    except TypeError as error:
+        raise checks.type_error("nodes", f"must hold hashable names: {error}") from None
+    if distinct != n_nodes:
+        seen: set[Hashable] = set()
+        repeated = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise checks.value_error("nodes", f"must hold distinct names, got {repeated!r} more than once")
+    if all(isinstance(name, int) for name in names) and names == tuple(range(n_nodes)):
+        return None
+    return names

@@ -15,7 +15,7 @@ from graphrf.distributed.client import arrays_folder, require_client, warn_of_ma
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import Blocks
 from graphrf.graph.graph import Graph
-from graphrf.pagerank.local import LocalPageRankResult, Rows, assembled, rows_of, seed_tasks, what_is_asked
+from graphrf.pagerank.local import LocalPageRankResult, QueryRows, assembled, checked_queries, rows_of, seed_tasks
 from graphrf.sampling.walks.transitions import graph_transitions
 
 # Seeds in a task, times those of a thread: Dask takes about a millisecond for a task, and pushes from a seed a
@@ -105,7 +105,7 @@ def local_pagerank(
     0
     """
     client = require_client(client)
-    asked = what_is_asked(
+    asked = checked_queries(
         graph, seeds, k=k, p_halt=p_halt, epsilon=epsilon, delta=delta, failure=failure, max_residual=max_residual,
         seed=seed,
     )  # fmt: skip
@@ -123,7 +123,7 @@ def local_pagerank(
         raise
 
 
-def seed_rows(seeds: np.ndarray, queries: Parcel) -> Rows:
+def seed_rows(seeds: np.ndarray, queries: Parcel) -> QueryRows:
     """The rows of a task, on a worker."""
     walk_arrays, query, key = queries.content()
     # A copy: arrays that have travelled may be read-only, for which the loops would be compiled once more.
@@ -154,7 +154,7 @@ class _Answers(Blocks):
         """Those of the tasks whose rows are not here."""
         return list(self._under_way.values())
 
-    def arriving(self) -> Iterator[tuple[int, Rows]]:
+    def arriving(self) -> Iterator[tuple[int, QueryRows]]:
         """The number and the rows of each task, as they are done."""
         while self._under_way:
             yield from self.repeated(self._next)
@@ -163,7 +163,7 @@ class _Answers(Blocks):
         """Submit anew what Dask cannot make again."""
         self._submit([n for n, future in self._under_way.items() if future.status in ("cancelled", "lost")])
 
-    def _next(self) -> list[tuple[int, Rows]]:
+    def _next(self) -> list[tuple[int, QueryRows]]:
         """The tasks that are done, one at least."""
         done = self._done.next_batch()
         rows = self.client.gather(done)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,15 +16,12 @@ from graphrf._base.progress import progress_bar
 from graphrf.graph import folder as graph_folder
 from graphrf.graph import folder_writing
 from graphrf.graph.csr import chunks
-from graphrf.graph.edges import checked_positions, checked_weights, host_array
+from graphrf.graph.edge_chunks import COLUMN, SHIFT, Tally, checked_chunks, entries_of, rows_of
 from graphrf.graph.graph import Graph
 from graphrf.graph.names import validated_names
 
 # Entries that are sorted together: at most 200 MB of memory.
 _BLOCK = 1 << 21
-# An entry is one number, row * 2^32 + column, so that sorting numbers sorts entries.
-_SHIFT = np.uint64(32)
-_COLUMN = np.uint64(2**32 - 1)
 # Files of entries before they are merged.
 _KEYS, _WEIGHTS = "entries.keys", "entries.weights"
 
@@ -84,7 +80,7 @@ def open_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Graph:
     >>> graph.degrees
     array([1., 2., 1.])
     """
-    return _opened(graph_folder.folder_path(folder), checks.flag("verify", verify))
+    return _opened(graph_folder.folder_path(folder), checks.flag("verify", verify))[0]
 
 
 def write_graph(
@@ -185,7 +181,8 @@ def write_graph(
         return _reopened(path, written, "that was just written")
 
 
-def _opened(folder: str, verify: bool) -> Graph:
+def _opened(folder: str, verify: bool) -> tuple[Graph, str]:
+    """The graph of a folder, and its identity."""
     folder = os.path.abspath(folder)
     record, place, arrays, names = graph_folder.read_folder(folder, verify)
     if names is not None:
@@ -205,15 +202,15 @@ def _opened(folder: str, verify: bool) -> Graph:
         "is_weighted": record["weighted"],
         "_digest": record["digests"]["weights"],
     }
-    again = _reopened, (folder, graph_folder.identity(record))
-    return Graph._of_valid(adjacency, names, record["directed"], known, again)
+    identity = graph_folder.identity(record)
+    again = _reopened, (folder, identity)
+    return Graph._of_valid(adjacency, names, record["directed"], known, again), identity
 
 
 def _reopened(folder: str, identity: str, which: str = "that was pickled") -> Graph:
     """The graph of a folder, known by its identity; ValueError if another one is there by now."""
-    graph = _opened(folder, verify=False)
-    assert graph._remade_by is not None
-    if graph._remade_by[1][1] != identity:
+    graph, found = _opened(folder, verify=False)
+    if found != identity:
         raise ValueError(
             f"the graph in {folder} must be the one {which}, got another one; write different graphs to different "
             "folders"
@@ -221,130 +218,26 @@ def _reopened(folder: str, identity: str, which: str = "that was pickled") -> Gr
     return graph
 
 
-# -- edges in chunks -----------------------------------------------------------------------------------------
-
-
-class _Tally(NamedTuple):
-    """What both passes over the edges must agree on."""
-
-    n_edges: int = 0
-    weighted: bool | None = None
-    keys_checksum: int = 0
-    weights_checksum: int = 0
-
-    def with_chunk(self, keys: np.ndarray, weights: np.ndarray | None) -> _Tally:
-        return _Tally(
-            self.n_edges + keys.size,
-            weights is not None,
-            zlib.crc32(keys.data, self.keys_checksum),
-            self.weights_checksum if weights is None else zlib.crc32(weights.data, self.weights_checksum),
-        )
-
-
-def _checked_chunks(
-    pass_once: Callable[[], Iterable[Any]], n_nodes: int | None
-) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """Every chunk as keys source * 2^32 + target, uint64, and float64 weights or None."""
-    chunks = pass_once()
-    if not isinstance(chunks, Iterable):
-        raise checks.type_error(
-            "edges", f"must return an iterable of chunks of edges, got {checks.describe(chunks)}"
-        )
-    width = None
-    for number, chunk in enumerate(chunks):
-        if not isinstance(chunk, tuple | list) or len(chunk) not in (2, 3):
-            raise checks.type_error(
-                "edges",
-                "must give chunks (sources, targets) or (sources, targets, weights), got for chunk "
-                f"{number} {checks.describe(chunk)}; edges in one piece are a list of one chunk",
-            )
-        if width not in (None, len(chunk)):
-            raise checks.value_error(
-                "edges", f"must give weights in all chunks or in none, but chunk {number} is different"
-            )
-        width = len(chunk)
-        sources, targets = (
-            _chunk_positions(f"{name} of chunk {number}", values, n_nodes)
-            for name, values in zip(("sources", "targets"), chunk[:2], strict=True)
-        )
-        if sources.size != targets.size:
-            raise checks.value_error(
-                "edges",
-                f"must give as many sources as targets, got {sources.size} and {targets.size} in chunk {number}",
-            )
-        weights = None
-        if width == 3:
-            weights = _chunk_weights(number, chunk[2], sources.size)
-        yield (sources << _SHIFT) | targets, weights
-
-
-def _chunk_positions(name: str, values: Any, n_nodes: int | None) -> np.ndarray:
-    array = _chunk_array(name, values)
-    if array.ndim != 1:
-        hint = "; edges in one piece are a list of one chunk" if array.ndim == 0 else ""
-        raise checks.value_error(name, f"must have shape (E,), got {array.shape}{hint}")
-    if array.dtype.kind not in "iu" and array.size:
-        numeric = array.dtype.kind in "fbc"
-        way_out = "convert whole numbers with .astype(int)" if numeric else "graphrf.from_edges takes names"
-        raise checks.type_error(name, f"must hold integer positions, got dtype {array.dtype}; {way_out}")
-    return checked_positions(name, array, n_nodes).astype(np.uint64)
-
-
-def _chunk_weights(number: int, values: Any, n_edges: int) -> np.ndarray:
-    name = f"weights of chunk {number}"
-    array = _chunk_array(name, values)
-    if array.dtype.kind not in "biuf":
-        raise checks.type_error(name, f"must hold numbers, got {checks.describe(values)}")
-    if array.shape != (n_edges,):
-        raise checks.value_error(name, f"must have shape ({n_edges},), one for each edge, got {array.shape}")
-    return checked_weights(array, n_edges, "similarity", f"chunk {number}, edge {{}}".format)
-
-
-def _chunk_array(name: str, values: Any) -> np.ndarray:
-    try:
-        return host_array(values)
-    except ValueError as error:  # ragged lists
-        raise checks.value_error(name, f"must be an array: {error}") from None
-
-
-def _entries_of(
-    keys: np.ndarray, weights: np.ndarray | None, directed: bool
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Keys and weights of the matrix entries of a chunk, without zeros; mirrored ones have negative weights."""
-    if weights is not None and not weights.all():
-        keys, weights = keys[weights > 0], weights[weights > 0]
-    if directed:
-        return keys, weights
-    mirrored = (keys << _SHIFT) | (keys >> _SHIFT)
-    apart = mirrored != keys
-    keys = np.concatenate([keys, mirrored[apart]])
-    return keys, None if weights is None else np.concatenate([weights, -weights[apart]])
-
-
-def _rows(keys: np.ndarray) -> np.ndarray:
-    return (keys >> _SHIFT).view(np.int64)
+# -- entries on disk -----------------------------------------------------------------------------------------
 
 
 def _count(
     pass_once: Callable[[], Iterable[Any]], n_nodes: int | None, directed: bool, progress: bool
-) -> tuple[_Tally, np.ndarray]:
+) -> tuple[Tally, np.ndarray]:
     """The first pass: what it met, and the number of entries in every row, duplicates included."""
-    tally, counts, largest = _Tally(), np.zeros(n_nodes or 0, dtype=np.int64), -1
+    tally, counts, largest = Tally(), np.zeros(n_nodes or 0, dtype=np.int64), -1
     with progress_bar("counting edges", progress, total=None) as bar:
-        for keys, weights in _checked_chunks(pass_once, n_nodes):
+        for keys, weights in checked_chunks(pass_once, n_nodes):
             tally = tally.with_chunk(keys, weights)
             if n_nodes is None and keys.size:
-                largest = max(largest, int(keys.max() >> _SHIFT), int((keys & _COLUMN).max()))
+                largest = max(largest, int(keys.max() >> SHIFT), int((keys & COLUMN).max()))
                 if largest >= counts.size:
                     counts = np.concatenate([counts, np.zeros(largest + 1, dtype=np.int64)])
-            np.add.at(counts, _rows(_entries_of(keys, weights, directed)[0]), 1)
+            np.add.at(counts, rows_of(entries_of(keys, weights, directed)[0]), 1)
             bar.update(keys.size)
     if not counts.size:
         raise checks.value_error("edges", "must hold at least one edge, got none; or give n_nodes")
     return tally, counts if n_nodes is not None else counts[: largest + 1]
-
-
-# -- entries on disk -----------------------------------------------------------------------------------------
 
 
 class _Entries(NamedTuple):
@@ -401,22 +294,22 @@ def _place(
     directed: bool,
     first_rows: np.ndarray,
     offsets: np.ndarray,
-    expected: _Tally,
+    expected: Tally,
     progress: bool,
 ) -> None:
     """The second pass: append every entry to those of its block, in the order of the edges."""
-    changed = ValueError(
-        "`edges` must give the same edges in both passes, got others in the second; fix the seed that makes them"
+    changed = checks.value_error(
+        "edges", "must give the same edges in both passes, got others in the second; fix the seed that makes them"
     )
-    free, ends, tally = offsets[:-1].copy(), offsets[1:], _Tally()
+    free, ends, tally = offsets[:-1].copy(), offsets[1:], Tally()
     n_blocks = free.size
     with progress_bar("placing edges", progress, total=expected.n_edges) as bar:
-        for all_keys, all_weights in _checked_chunks(pass_once, None):
+        for all_keys, all_weights in checked_chunks(pass_once, None):
             tally = tally.with_chunk(all_keys, all_weights)
-            keys, weights = _entries_of(all_keys, all_weights, directed)
+            keys, weights = entries_of(all_keys, all_weights, directed)
             if (weights is None) != (entries.weights is None):
                 raise changed
-            block = np.searchsorted(first_rows[1:-1], _rows(keys), side="right")
+            block = np.searchsorted(first_rows[1:-1], rows_of(keys), side="right")
             per_block = np.bincount(block, minlength=n_blocks)
             if (free + per_block > ends).any():
                 raise changed
@@ -447,7 +340,7 @@ def _merge(
             keys, weights = _merged(
                 entries.keys[part], None if entries.weights is None else entries.weights[part], directed
             )
-            rows = _rows(keys)
+            rows = rows_of(keys)
             pointer = np.concatenate([[0], np.cumsum(np.bincount(rows - first, minlength=last - first))])
             indptr[first + 1 : last + 1] = size + pointer[1:]
             # The sums are scipy's, as in Graph.degrees, so that their bits are.
@@ -455,7 +348,7 @@ def _merge(
             block_rows = sp.csr_array((values, np.zeros(keys.size, np.int64), pointer), shape=(last - first, 1))
             with np.errstate(over="ignore"):
                 degrees[first:last] = block_rows.sum(axis=1)
-            n_loops += int(np.count_nonzero(rows == (keys & _COLUMN).view(np.int64)))
+            n_loops += int(np.count_nonzero(rows == (keys & COLUMN).view(np.int64)))
             end = size + keys.size
             entries.keys[size:end] = keys
             if entries.weights is not None and weights is not None and keys.size:
@@ -500,7 +393,7 @@ def _write(place: folder_writing.Writing, entries: _Entries, rows: _MergedRows, 
         weights = chunks(entries.weights[:size])
     columns = {
         "indptr": folder_writing.Column.of(rows.indptr),
-        "indices": folder_writing.Column(size, (chunk & _COLUMN for chunk in chunks(keys))),
+        "indices": folder_writing.Column(size, (chunk & COLUMN for chunk in chunks(keys))),
         "weights": folder_writing.Column(size, weights),
         "degrees": folder_writing.Column.of(rows.degrees),
     }

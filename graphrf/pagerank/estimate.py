@@ -14,7 +14,7 @@ from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
-from graphrf.pagerank.problem import each, pose, walks_halt
+from graphrf.pagerank.problem import make_problem, vectors_of, walks_halt
 from graphrf.pagerank.result import PageRankResult, expected_l1_error
 from graphrf.pagerank.walks.batches import BatchMean
 from graphrf.pagerank.walks.runs import Walks
@@ -184,7 +184,7 @@ def pagerank(
     checks.flag("progress", progress)
     on = _on_device(graph, coupling, engine, device)
 
-    several = each(graph, personalization)
+    several = vectors_of(graph, personalization)
     vectors = [personalization] if several is None else several
     # Several vectors are shared among the threads, whole ones; the threads share the walks of a single one, and
     # the exact steps of one whose pools are on a device.
@@ -192,7 +192,7 @@ def pagerank(
     inner = threads if outer == 1 else 1
 
     def run(vector: int) -> Estimate:
-        problem = pose(graph, p_halt, vectors[vector])
+        problem = make_problem(graph, p_halt, vectors[vector])
         walks = Walks(problem, law, estimator, seed, inner, vector, exact_steps, on)
         if tol is not None:
             return _until(walks, n_walks, tol, progress and several is None)
@@ -267,14 +267,14 @@ def refine(
     n_walks = checks.integer("n_walks", n_walks, low=1, high=_MAX_WALKS // 4)
     p_halt = walks_halt(p_halt)
     law = _law(coupling, p_halt, estimator, n_walks)
-    if each(graph, personalization) is not None:
+    if vectors_of(graph, personalization) is not None:
         raise checks.value_error(
             "personalization", "must be a single vector here, got several; use pagerank(tol=...) for them"
         )
     seed = checks.seed(seed)
     threads = thread_count(n_threads)
     on = _on_device(graph, coupling, engine, device)
-    walks = Walks(pose(graph, p_halt, personalization), law, estimator, seed, threads, on=on)
+    walks = Walks(make_problem(graph, p_halt, personalization), law, estimator, seed, threads, on=on)
     for estimate in refinements(walks, n_walks, 0.0, _MAX_WALKS):
         yield _result(graph, p_halt, [estimate], False, seed, estimator, coupling, 0)
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from graphrf._base import checks, html
 from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map, thread_count
-from graphrf.graph import folder
+from graphrf.graph.csr import row_pieces
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.problem import walks_halt
 from graphrf.pagerank.push import Query, local_rows
@@ -249,7 +249,7 @@ def local_pagerank(
     >>> batch.scores.shape
     (2, 3)
     """
-    asked = what_is_asked(
+    asked = checked_queries(
         graph, seeds, k=k, p_halt=p_halt, epsilon=epsilon, delta=delta, failure=failure, max_residual=max_residual,
         seed=seed,
     )  # fmt: skip
@@ -261,7 +261,7 @@ def local_pagerank(
     return assembled(asked, tasks, enumerate(blocks), progress=progress)
 
 
-class Asked(NamedTuple):
+class LocalQueries(NamedTuple):
     """What `local_pagerank` is asked for, checked.
 
     Attributes
@@ -285,7 +285,7 @@ class Asked(NamedTuple):
         return np.uint64(self.seed or 0)
 
 
-def what_is_asked(
+def checked_queries(
     graph: Graph,
     seeds: Any,
     *,
@@ -296,7 +296,7 @@ def what_is_asked(
     failure: float | None,
     max_residual: float | None,
     seed: int | None,
-) -> Asked:
+) -> LocalQueries:
     """The arguments of `local_pagerank`, checked, with their defaults."""
     require_graph(graph)
     p_halt = walks_halt(p_halt)
@@ -311,7 +311,7 @@ def what_is_asked(
                     f"must be None with `max_residual`, which asks for pushes only, got {value!r}; "
                     "leave one of the two out",
                 )
-        return Asked(graph, positions, single, Query(p_halt, best, limit, 1.0, 1.0, 1.0, 1.0), None)
+        return LocalQueries(graph, positions, single, Query(p_halt, best, limit, 1.0, 1.0, 1.0, 1.0), None)
     seed = checks.seed(seed)
     epsilon = _EPSILON if epsilon is None else epsilon
     epsilon = checks.number("epsilon", epsilon, low=0, high=0.5, include_low=False)
@@ -320,7 +320,7 @@ def what_is_asked(
     failure = _FAILURE if failure is None else failure
     failure = checks.number("failure", failure, low=0, high=0.25, include_low=False)
     query = Query(p_halt, best, 0.0, epsilon, delta, failure, visit_spread(p_halt, _largest_loop(graph)))
-    return Asked(graph, positions, single, query, seed)
+    return LocalQueries(graph, positions, single, query, seed)
 
 
 def visit_spread(p_halt: float, loop: float) -> float:
@@ -358,7 +358,7 @@ def _largest_loop(graph: Graph) -> float:
         return 0.0
     if graph not in _known_loops:
         largest = 0.0
-        for first, counts, piece in folder.row_pieces(adjacency.indptr):
+        for first, counts, piece in row_pieces(adjacency.indptr):
             rows = np.repeat(np.arange(first, first + counts.size), counts)
             at = np.flatnonzero(adjacency.indices[piece] == rows)
             largest = max(largest, float((adjacency.data[piece][at] / graph.degrees[rows[at]]).max(initial=0.0)))
@@ -366,11 +366,11 @@ def _largest_loop(graph: Graph) -> float:
     return _known_loops[graph]
 
 
-Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+QueryRows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """What `local_rows` returns for a task, a block of seeds."""
 
 
-def seed_tasks(asked: Asked, n_threads: int, *, times: int = 1) -> list[np.ndarray]:
+def seed_tasks(asked: LocalQueries, n_threads: int, *, times: int = 1) -> list[np.ndarray]:
     """The seed nodes in blocks: enough to feed all threads; `times` as large where starting a task costs more."""
     most = times * (_TASK_SEEDS if asked.query.limit > 0 else _TASK_SEEDS_WALKED)
     n = asked.positions.size
@@ -378,17 +378,17 @@ def seed_tasks(asked: Asked, n_threads: int, *, times: int = 1) -> list[np.ndarr
     return [asked.positions[first : first + size] for first in range(0, n, size)]
 
 
-def rows_of(walk_arrays: Transitions, task: np.ndarray, query: Query, key: np.uint64) -> Rows:
+def rows_of(walk_arrays: Transitions, task: np.ndarray, query: Query, key: np.uint64) -> QueryRows:
     """The rows of a task; other threads run meanwhile."""
-    rows: Rows = local_rows(*walk_arrays, task, query, key)
+    rows: QueryRows = local_rows(*walk_arrays, task, query, key)
     return rows
 
 
 def assembled(
-    asked: Asked, tasks: Sequence[np.ndarray], blocks: Iterable[tuple[int, Rows]], *, progress: bool
+    asked: LocalQueries, tasks: Sequence[np.ndarray], blocks: Iterable[tuple[int, QueryRows]], *, progress: bool
 ) -> LocalPageRankResult:
     """The result, from the number and the rows of each task, which may come in any order; with a bar."""
-    rows: dict[int, Rows] = {}
+    rows: dict[int, QueryRows] = {}
     with progress_bar("local PageRank", progress, total=asked.positions.size, unit="seeds") as bar:
         for number, block in blocks:
             rows[number] = block
@@ -420,7 +420,7 @@ def assembled(
     )
 
 
-def _as_sparse(rows: list[Rows], shape: tuple[int, int]) -> tuple[sp.csr_array, sp.csr_array, np.ndarray]:
+def _as_sparse(rows: list[QueryRows], shape: tuple[int, int]) -> tuple[sp.csr_array, sp.csr_array, np.ndarray]:
     """Scores and errors as canonical CSR arrays of one pattern, and the record of each seed."""
     counts = np.concatenate([np.diff(ends) for ends, *_ in rows])
     nodes, scores, errors, record = (np.concatenate([block[i] for block in rows]) for i in range(1, 5))

@@ -18,7 +18,7 @@ from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.pace import Pace
-from graphrf.pagerank.problem import Problem, distribution, each, pose
+from graphrf.pagerank.problem import Problem, distribution, make_problem, vectors_of
 from graphrf.pagerank.result import ITERATION_ROUNDING, PowerIterationResult, iteration_bound
 from graphrf.pagerank.sweep import BLOCK_ROWS, sweep
 
@@ -158,9 +158,9 @@ def iterate(
 ) -> PowerIterationResult:
     """`power_iteration` without its warning; `plain` forbids steps beyond the image of the last vector."""
     require_graph(graph)
-    vectors = each(graph, personalization)
+    vectors = vectors_of(graph, personalization)
     count = 1 if vectors is None else len(vectors)
-    problems = [pose(graph, p_halt, personalization if vectors is None else vectors[0], dangling)]
+    problems = [make_problem(graph, p_halt, personalization if vectors is None else vectors[0], dangling)]
     guesses = _guesses(graph, start, count)
     tol = checks.number("tol", tol, low=0, include_low=False)
     p = problems[0].p_halt
@@ -184,7 +184,7 @@ def iterate(
         for first in range(0, count, _WIDTH):
             rows = range(first, min(first + _WIDTH, count))
             if vectors is not None:
-                problems = [pose(graph, p, vectors[row], dangling) for row in rows]
+                problems = [make_problem(graph, p, vectors[row], dangling) for row in rows]
             guess = None if guesses is None else [guesses(row) for row in rows]
             panel = _panel(problems, guess, matrix)
             # Plain steps, which are known to suffice, must be left at the end.
@@ -216,7 +216,7 @@ def _guesses(graph: Graph, start: Any, count: int) -> Callable[[int], np.ndarray
     """The first guess for every vector, None if it is the vector itself."""
     if start is None:
         return None
-    given = each(graph, start, argument="start")
+    given = vectors_of(graph, start, argument="start")
     if given is None:
         single = distribution(graph, start, "start")
         return lambda row: single

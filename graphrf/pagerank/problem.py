@@ -65,8 +65,8 @@ def walks_halt(p_halt: float) -> float:
     return p_halt
 
 
-def pose(graph: Graph, p_halt: float, personalization: Any, dangling: Any = None) -> Problem:
-    """The checked question of one vector; `personalization` may be an element of what `each` returns."""
+def make_problem(graph: Graph, p_halt: float, personalization: Any, dangling: Any = None) -> Problem:
+    """The checked question of one vector; `personalization` may be an element of what `vectors_of` returns."""
     require_graph(graph)
     p_halt = checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
     if personalization is None:
@@ -77,8 +77,8 @@ def pose(graph: Graph, p_halt: float, personalization: Any, dangling: Any = None
     return Problem(graph, p_halt, start, personalization is not None, jump)
 
 
-def each(graph: Graph, personalization: Any, *, argument: str = "personalization") -> Sequence[Any] | None:
-    """The vectors in `personalization`, checked one by one, for `pose`; None if it is a single vector.
+def vectors_of(graph: Graph, personalization: Any, *, argument: str = "personalization") -> Sequence[Any] | None:
+    """The vectors in `personalization`, checked one by one, for `make_problem`; None if it is a single vector.
 
     Several are a matrix of shape (n, N), dense or sparse, or a sequence of mappings; errors name the row.
     Nothing is made dense that was not. `argument` is the name that errors give to it.
@@ -146,7 +146,7 @@ def _check_rows(graph: Graph, shape: tuple[int, ...], name: str) -> None:
 
 
 def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
-    """A vector given up to a factor (a mapping, an array, an element of `each`), as a probability vector (N,)."""
+    """A probability vector (N,) from what is given up to a factor: a mapping, an array, one of `vectors_of`."""
     if isinstance(given, Mapping):
         given = _Entries(*_entries(graph, given, name), name)
     if isinstance(given, _Entries):

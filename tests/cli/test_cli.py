@@ -30,12 +30,12 @@ def invoke(*arguments: str):
 @pytest.fixture(scope="module")
 def demo_run(tmp_path_factory):
     """One run of the demo at tiny settings: the folder, and what was printed."""
-    from graphrf.cli.demo import run
+    from graphrf.cli.demo import data
 
     folder = tmp_path_factory.mktemp("demo") / "made" / "out"
     with pytest.MonkeyPatch.context() as patch:
-        torus = run._twisted_torus(32, 16)
-        patch.setattr(run, "_twisted_torus", lambda: torus)
+        torus = data.twisted_torus(32, 16)
+        patch.setattr(data, "twisted_torus", lambda: torus)
         result = invoke("demo", *TINY, "--out", str(folder))
     assert result.exit_code == 0, result.output
     return folder, result

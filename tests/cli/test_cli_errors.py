@@ -201,6 +201,26 @@ def test_the_warning_of_cut_rows_speaks_of_options(place):
     assert "kernel." not in line
 
 
+@pytest.mark.parametrize(
+    ("library", "here"),
+    [
+        ("pass directed=True, or directed=False", "pass --directed, or --undirected"),
+        ("e.g. weight='length', or kernel='diffusion'", "e.g. --weight length, or --kernel diffusion"),
+        ("optimize=False for Diffusion(lengthscale=2.0)", "--no-optimize for Diffusion(lengthscale=2.0)"),
+        ("`path` was written by Coupling.save", "`-o` was written by `graphrf couple`"),
+        ("got 9; graph.index(...) turns names of nodes into positions", "got 9"),
+        (
+            "`n_walks` or n_walks, not `unknown` or graph.unknown()",
+            "`--walks` or --walks, not `unknown` or graph.unknown()",
+        ),
+    ],
+)
+def test_names_of_the_library_are_told_as_those_of_the_command_line(library, here):
+    with plain_messages():
+        line = warnings.formatwarning(library, UserWarning, "file.py", 3)
+    assert line == f"graphrf: warning: {here}\n"
+
+
 def test_options_that_nothing_uses_are_refused_without_an_empty_list(place):
     stderr = CliRunner().invoke(app, ["pagerank", "karate", "--directed"]).stderr
     assert stderr == "graphrf: `--directed` has no use with 'karate', which is no file\n"

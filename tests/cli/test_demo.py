@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from graphrf import datasets
+from graphrf.cli.demo import data as demo_data
 from graphrf.cli.demo import report, run
 from graphrf.cli.demo import words as _demo_words
 from graphrf.cli.demo.parts import GramPart, GramRow, InterpolationPart, PageRankPart, Settings
@@ -150,7 +151,7 @@ def test_training_is_warmed_and_what_it_warns_of_is_told_without_options(monkeyp
             return np.zeros(self.n_nodes), np.full(self.n_nodes, 0.1)
 
     monkeypatch.setattr(regression, "GraphGPRegressor", Regressor)
-    part = run.interpolate_mesh(run._twisted_torus(12, 6), SETTINGS)
+    part = run.interpolate_mesh(demo_data.twisted_torus(12, 6), SETTINGS)
     assert made == [("features", "normalized"), ("series", "normalized")]
     assert [row.seconds for row in part.rows] == [None, 1, 1]
     assert [row.fitted_noise for row in part.rows] == [None, 0.2, 0.2]
@@ -178,7 +179,7 @@ def test_pagerank_is_exact_up_to_the_stated_error(ranks):
 
 
 def test_twisted_torus_is_a_closed_surface_whose_normals_point_outwards():
-    data = run._twisted_torus()
+    data = demo_data.twisted_torus()
     vertices, faces, normals = (data.extra[key] for key in ("vertices", "faces", "normals"))
     assert (data.graph.degrees == 3).all()
     assert data.graph.components().max() == 0

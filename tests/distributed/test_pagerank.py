@@ -112,7 +112,7 @@ def test_rows_leave_the_workers(cluster_client):
 @pytest.mark.parametrize("n_nodes", [10, 50_000], ids=["small", "mapped"])
 def test_a_worker_compiles_nothing_anew(tmp_path, n_nodes):
     graph = large_graph(n_nodes)
-    asked = on_cluster.what_is_asked(
+    asked = on_cluster.checked_queries(
         graph, [0, 1], k=2, p_halt=0.5, epsilon=None, delta=None, failure=None, max_residual=0.1, seed=None
     )
     local_pagerank(graph, [0, 1], k=2, p_halt=0.5, max_residual=0.1)
@@ -132,7 +132,7 @@ def test_a_worker_compiles_nothing_anew(tmp_path, n_nodes):
 def test_a_hundred_thousand_seeds_are_hundreds_of_tasks(monkeypatch):
     graph = large_graph(10)
     for settings, most in (({"max_residual": 1e-3, "seed": None}, 512), ({"max_residual": None, "seed": 0}, 64)):
-        asked = on_cluster.what_is_asked(
+        asked = on_cluster.checked_queries(
             graph, np.zeros(100_000, int), k=1, p_halt=0.5, epsilon=None, delta=None, failure=None, **settings
         )
         tasks = on_cluster.seed_tasks(asked, 4, times=on_cluster._TIMES_OF_BEST)

@@ -17,8 +17,8 @@ import pytest
 
 import graphrf as grf
 from graphrf.graph import csr as graph_csr
+from graphrf.graph import edge_chunks, folder_writing, mapped
 from graphrf.graph import folder as graph_folder
-from graphrf.graph import folder_writing, mapped
 from graphrf.sampling.walks import transitions as walk_arrays
 from graphrf.sampling.walks.transitions import row_cumsum
 
@@ -680,9 +680,9 @@ def test_a_folder_with_wide_indices_opens_as_it_is_and_is_walked_alike(tmp_path,
 def test_keys_of_the_last_possible_nodes_keep_row_and_column_apart():
     last = np.uint64(2**32 - 2)
     keys = np.array([(last << np.uint64(32)) | np.uint64(3), (last << np.uint64(32)) | last, np.uint64(5)])
-    entries, weights = mapped._entries_of(keys, np.array([1.0, 2.0, 4.0]), directed=False)
+    entries, weights = edge_chunks.entries_of(keys, np.array([1.0, 2.0, 4.0]), directed=False)
     merged, sums = mapped._merged(entries, weights, directed=False)
-    rows, columns = mapped._rows(merged), merged & np.uint64(2**32 - 1)
+    rows, columns = edge_chunks.rows_of(merged), merged & np.uint64(2**32 - 1)
     assert rows.tolist() == [0, 3, 5, int(last), int(last)]
     assert columns.tolist() == [5, int(last), 0, 3, int(last)]
     assert sums.tolist() == [4.0, 1.0, 4.0, 1.0, 2.0]

@@ -10,7 +10,7 @@ from graphrf.matching import pagerank_cost as module
 from graphrf.matching.linear import solve_linear
 from graphrf.matching.pagerank_cost import pagerank_cost
 from graphrf.pagerank.estimate import length_law
-from graphrf.pagerank.problem import pose
+from graphrf.pagerank.problem import make_problem
 from graphrf.pagerank.walks.runs import batch_measures
 from graphrf.sampling.walks.lengths import Survival
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix
@@ -98,7 +98,7 @@ def test_the_learned_permutation_lowers_the_error_on_the_karate_club(karate):
 def test_the_estimator_has_the_predicted_mean_squared_error(make_graph, coupled):
     graph, survival = make_graph(), Survival.geometric(0.3)
     permutation = solve_linear(pagerank_cost(graph, survival, 10, rng=rng()))
-    problem = pose(graph, 0.3, None)
+    problem = make_problem(graph, 0.3, None)
     law = length_law(grf.Coupling(permutation) if coupled else "iid", 0.3, "endpoints")
     truth = lossy_measure(graph, 0.3)
 

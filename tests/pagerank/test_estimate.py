@@ -17,7 +17,7 @@ import graphrf.pagerank
 from graphrf.matching import shipped_coupling
 from graphrf.pagerank import PageRankResult, pagerank, power_iteration, refine
 from graphrf.pagerank.estimate import length_law
-from graphrf.pagerank.problem import pose
+from graphrf.pagerank.problem import make_problem
 from graphrf.pagerank.result import expected_l1_error
 from graphrf.pagerank.walks.runs import batch_measures
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph, transition_matrix
@@ -201,7 +201,7 @@ def test_end_points_have_the_variance_that_the_transport_cost_predicts(karate: g
     both = (ends * ends[::-1]).mean(axis=0) if coupled else mean**2
     predicted = (mean - mean**2 + both - mean**2).sum() / (34**2 * n_walks)
     truth = dense_pagerank(karate, p_halt)
-    problem = pose(karate, p_halt, None)
+    problem = make_problem(karate, p_halt, None)
     used = law if coupled else length_law("iid", p_halt, "endpoints")
 
     def draw(index: int, n: int) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.pagerank.problem import each, pose
+from graphrf.pagerank.problem import make_problem, vectors_of
 from tests.pagerank.oracles import directed_graph
 
 ROWS = np.array([[0.0, 2.0, 0.0, 1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0, 5.0, 0.0, 0.0]])
@@ -23,7 +23,7 @@ def doubled_entries() -> sp.coo_array:
 
 @pytest.mark.parametrize("single", [None, {"a": 1.0}, {}, ROWS[0], list(ROWS[0]), tuple(ROWS[0])])
 def test_one_vector_is_not_several(single: Any) -> None:
-    assert each(directed_graph(), single) is None
+    assert vectors_of(directed_graph(), single) is None
 
 
 @pytest.mark.parametrize(
@@ -45,24 +45,24 @@ def test_one_vector_is_not_several(single: Any) -> None:
 )
 def test_several_vectors_are_posed_one_by_one(several: Any) -> None:
     graph = directed_graph()
-    vectors = each(graph, several)
+    vectors = vectors_of(graph, several)
     assert vectors is not None
-    starts = [pose(graph, 0.15, vector).start for vector in vectors]
+    starts = [make_problem(graph, 0.15, vector).start for vector in vectors]
     assert np.array_equal(starts, ROWS / ROWS.sum(axis=1, keepdims=True))
 
 
 def test_a_sparse_matrix_is_left_as_it_was() -> None:
     given = sp.csr_array((np.ones(4), np.array([3, 3, 1, 2]), np.array([0, 3, 4])), shape=(2, 7))
     before = given.data.copy(), given.indices.copy(), given.indptr.copy()
-    vectors = each(directed_graph(), given)
+    vectors = vectors_of(directed_graph(), given)
     assert vectors is not None
-    assert pose(directed_graph(), 0.15, vectors[0]).start[3] == pytest.approx(2 / 3)
+    assert make_problem(directed_graph(), 0.15, vectors[0]).start[3] == pytest.approx(2 / 3)
     for array, old in zip((given.data, given.indices, given.indptr), before, strict=True):
         assert np.array_equal(array, old)
 
 
 def test_a_single_row_is_several_vectors_too() -> None:
-    vectors = each(directed_graph(), ROWS[:1])
+    vectors = vectors_of(directed_graph(), ROWS[:1])
     assert vectors is not None
     assert len(vectors) == 1
 
@@ -91,38 +91,38 @@ def test_a_single_row_is_several_vectors_too() -> None:
 )  # fmt: skip
 def test_errors_name_the_row(bad: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        each(directed_graph(), bad)
+        vectors_of(directed_graph(), bad)
 
 
 def test_three_dimensions_are_refused_when_posed() -> None:
     graph = directed_graph()
-    assert each(graph, np.ones((1, 2, 7))) is None
+    assert vectors_of(graph, np.ones((1, 2, 7))) is None
     with pytest.raises(ValueError, match=r"must have shape \(7,\), got \(1, 2, 7\)"):
-        pose(graph, 0.15, np.ones((1, 2, 7)))
+        make_problem(graph, 0.15, np.ones((1, 2, 7)))
 
 
 def test_integer_keys_are_names_where_a_name_is_an_integer() -> None:
     graph = grf.Graph(np.ones((3, 3)), nodes=[2, 0, "x"])
-    assert np.array_equal(pose(graph, 0.15, {2: 1.0}).start, [1.0, 0.0, 0.0])
-    assert np.array_equal(pose(graph, 0.15, [0.0, 0.0, 1.0]).start, [0.0, 0.0, 1.0])
+    assert np.array_equal(make_problem(graph, 0.15, {2: 1.0}).start, [1.0, 0.0, 0.0])
+    assert np.array_equal(make_problem(graph, 0.15, [0.0, 0.0, 1.0]).start, [0.0, 0.0, 1.0])
     with pytest.raises(ValueError, match="keys of `personalization` must be nodes of the graph, got 1"):
-        pose(graph, 0.15, {1: 1.0})
+        make_problem(graph, 0.15, {1: 1.0})
     numpys = grf.Graph(np.ones((3, 3)), nodes=list(np.array([2, 0, 1])))
-    assert np.array_equal(pose(numpys, 0.15, {2: 1.0}).start, [1.0, 0.0, 0.0])
+    assert np.array_equal(make_problem(numpys, 0.15, {2: 1.0}).start, [1.0, 0.0, 0.0])
 
 
 def test_dangling_nodes_jump_to_the_personalisation_unless_told_otherwise() -> None:
     graph = directed_graph()
-    assert pose(graph, 0.15, None).jump is None
-    assert np.array_equal(pose(graph, 0.15, None, {"b": 2.0, "c": 6.0}).jump, [0, 0.25, 0.75, 0, 0, 0, 0])
+    assert make_problem(graph, 0.15, None).jump is None
+    assert np.array_equal(make_problem(graph, 0.15, None, {"b": 2.0, "c": 6.0}).jump, [0, 0.25, 0.75, 0, 0, 0, 0])
     with pytest.raises(ValueError, match=r"`dangling` must have shape \(7,\), got \(3,\)"):
-        pose(graph, 0.15, None, [1.0, 2.0, 3.0])
+        make_problem(graph, 0.15, None, [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="`dangling` must have a positive value"):
-        pose(graph, 0.15, None, {"a": 0.0})
+        make_problem(graph, 0.15, None, {"a": 0.0})
 
 
 def test_huge_and_tiny_values_keep_their_proportions() -> None:
     graph = directed_graph()
     for scale in (1e308, 1e-320):
-        start = pose(graph, 0.15, scale * np.array([1.0, 1, 0, 0, 0, 0, 0])).start
+        start = make_problem(graph, 0.15, scale * np.array([1.0, 1, 0, 0, 0, 0, 0])).start
         assert np.array_equal(start, [0.5, 0.5, 0, 0, 0, 0, 0])

@@ -16,7 +16,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.pagerank.estimate import length_law
-from graphrf.pagerank.problem import Problem, pose
+from graphrf.pagerank.problem import Problem, make_problem
 from graphrf.pagerank.walks.runs import Walks, batch_measures
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix
 from tests.support.sequential import assert_unbiased
@@ -67,7 +67,7 @@ def expected(problem: Problem) -> np.ndarray:
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
 def test_undirected_weighted_graph(estimator: str, coupling: str | grf.Coupling) -> None:
-    problem = pose(lopsided_graph(), P_HALT, None)
+    problem = make_problem(lopsided_graph(), P_HALT, None)
     assert_unbiased(measures(problem, estimator, coupling), expected(problem), n0=500)
 
 
@@ -75,19 +75,19 @@ def test_undirected_weighted_graph(estimator: str, coupling: str | grf.Coupling)
 def test_directed_graph_with_dangling_nodes_and_personalisation(
     estimator: str, coupling: str | grf.Coupling
 ) -> None:
-    problem = pose(directed_graph(), P_HALT, START)
+    problem = make_problem(directed_graph(), P_HALT, START)
     assert_unbiased(measures(problem, estimator, coupling), expected(problem), n0=500)
 
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
 def test_unweighted_graph(estimator: str, coupling: str | grf.Coupling, plain_graph: grf.Graph) -> None:
-    problem = pose(plain_graph, 0.4, None)
+    problem = make_problem(plain_graph, 0.4, None)
     assert_unbiased(measures(problem, estimator, coupling), expected(problem), n0=500)
 
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
 def test_a_halting_probability_five_percent_off_fails(estimator: str, coupling: str | grf.Coupling) -> None:
-    problem = pose(directed_graph(), P_HALT, START)
+    problem = make_problem(directed_graph(), P_HALT, START)
     wrong = dataclasses.replace(problem, p_halt=1.05 * P_HALT)
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(measures(wrong, estimator, coupling), expected(problem), n0=500)
@@ -95,8 +95,8 @@ def test_a_halting_probability_five_percent_off_fails(estimator: str, coupling: 
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
 def test_ignored_weights_fail(estimator: str, coupling: str | grf.Coupling) -> None:
-    problem = pose(lopsided_graph(), P_HALT, None)
-    wrong = pose(grf.Graph(problem.graph.adjacency != 0), P_HALT, None)
+    problem = make_problem(lopsided_graph(), P_HALT, None)
+    wrong = make_problem(grf.Graph(problem.graph.adjacency != 0), P_HALT, None)
     draw = measures(wrong, estimator, coupling)
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(draw, lossy_measure(problem.graph, P_HALT) @ projections(wrong.graph), n0=500)
@@ -104,7 +104,7 @@ def test_ignored_weights_fail(estimator: str, coupling: str | grf.Coupling) -> N
 
 @pytest.mark.parametrize(("estimator", "coupling"), [("endpoints", "iid"), ("visits", "pooled")])
 def test_after_exact_steps_too(estimator: str, coupling: str) -> None:
-    problem = pose(directed_graph(), P_HALT, START)
+    problem = make_problem(directed_graph(), P_HALT, START)
     law = length_law(coupling, P_HALT, estimator)
     onto = projections(problem.graph)
 
@@ -120,7 +120,7 @@ def test_after_exact_steps_too(estimator: str, coupling: str) -> None:
 
 @pytest.mark.parametrize("estimator", ["endpoints", "visits"])
 def test_the_self_loop_of_the_kernel_convention_fails(estimator: str) -> None:
-    problem = pose(directed_graph(), P_HALT, START)
+    problem = make_problem(directed_graph(), P_HALT, START)
     looped = problem.graph.adjacency.toarray()
     looped[3, 3] = looped[6, 6] = 1.0
     wrong = dataclasses.replace(problem, graph=grf.Graph(looped, directed=True))

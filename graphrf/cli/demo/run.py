@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf import datasets
-from graphrf._base import checks
 from graphrf._base.progress import progress_bar
+from graphrf.cli.demo.data import graph_data, graph_of, mesh_data, source_of
 from graphrf.cli.demo.parts import (
     COMPRESSED,
     GramPart,
@@ -27,13 +27,11 @@ from graphrf.cli.demo.parts import (
     PageRankRow,
     Part,
     Settings,
-    Source,
 )
 from graphrf.datasets.sets import Dataset
 from graphrf.features.bounds import HeavyTailWarning
 from graphrf.features.features import Features
 from graphrf.gp.metrics import coverage, rmse
-from graphrf.graph.builders import from_mesh
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, RegularizedLaplacian
@@ -48,7 +46,6 @@ from graphrf.sampling.walks.random_walks import DIRECTIONS, RandomWalks
 if TYPE_CHECKING:
     from graphrf.gp.regression import GraphGPRegressor
 
-TWISTED_TORUS = Settings().mesh
 PAGERANK_P_HALT = 0.15
 # Up to here the whole kernel matrix is compared; above, this many of its rows.
 _LARGEST_DENSE = 1_000
@@ -76,8 +73,8 @@ def run(settings: Settings, *, progress: bool = False) -> Iterator[Part]:
     ValueError, ConnectionError, ImportError
         For unknown data sets, data that is not at hand, and data without what a part needs.
     """
-    graph = _graph_data(settings.dataset)
-    mesh = _mesh_data(settings.mesh)
+    graph = graph_data(settings.dataset)
+    mesh = mesh_data(settings.mesh)
     traffic = datasets.load("san-jose") if settings.traffic else None
     return _parts(settings, graph, mesh, traffic, progress)
 
@@ -90,75 +87,6 @@ def _parts(
     if traffic is not None:
         yield interpolate_traffic(traffic, settings, progress=progress)
     yield estimate_pagerank(graph, settings, progress=progress)
-
-
-# -- data --------------------------------------------------------------------------------------------------
-
-
-def _graph_data(name: str) -> Dataset:
-    data = datasets.load(name)
-    if data.graph is None:
-        raise checks.value_error("dataset", f"must have a graph, got {name!r}, which is a table")
-    if data.graph.directed:
-        raise checks.value_error(
-            "dataset", f"must be undirected for the kernel, got {name!r}, whose edges have directions"
-        )
-    return data
-
-
-def _mesh_data(name: str) -> Dataset:
-    if name == TWISTED_TORUS:
-        return _twisted_torus()
-    known = datasets.names()
-    data = datasets.load(f"mesh-{name}" if name not in known and f"mesh-{name}" in known else name)
-    if "faces" not in data.extra:
-        raise checks.value_error("mesh", f"must be a triangle mesh, got {name!r}; see graphrf datasets")
-    return data
-
-
-def _twisted_torus(around: int = 48, across: int = 24) -> Dataset:
-    """A torus whose tube is wavy along a spiral, with the height components of its normals as the signal.
-
-    A plain torus or ball has normals so smooth that the best lengthscale is far longer than walks are good for;
-    the waves give the signal the detail of a real surface. No library and no file is needed to make it.
-    """
-    u, v = np.meshgrid(np.arange(around), np.arange(across), indexing="ij")
-    along, about = 2 * np.pi * u / around, 2 * np.pi * v / across
-    tube = 0.9 * (1 + 0.25 * np.sin(5 * along + 3 * about))
-    reach = 2 + tube * np.cos(about)
-    vertices = np.stack([reach * np.cos(along), reach * np.sin(along), tube * np.sin(about)], axis=-1).reshape(
-        -1, 3
-    )
-
-    def number(i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        return ((i % around) * across + j % across).ravel()
-
-    here, right, up, beyond = number(u, v), number(u + 1, v), number(u, v + 1), number(u + 1, v + 1)
-    # The diagonal runs along the waves; across them it would crumple the surface.
-    faces = np.concatenate([np.column_stack([here, right, up]), np.column_stack([right, beyond, up])])
-    corners = vertices[faces]
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-    return Dataset(
-        name=TWISTED_TORUS,
-        kind="generated",
-        description="A torus with a wavy, twisted tube, from a formula. Targets: z component of the face normals.",
-        licence="none needed (generated)",
-        graph=from_mesh((vertices, faces)),
-        targets=normals[:, 2].copy(),
-        coordinates=corners.mean(axis=1),
-        extra={"vertices": vertices, "faces": faces, "normals": normals},
-    )
-
-
-def _source(data: Dataset) -> Source:
-    graph = _graph_of(data)
-    return Source(data.name, data.description, data.licence, graph.n_nodes, graph.n_edges)
-
-
-def _graph_of(data: Dataset) -> Graph:
-    assert data.graph is not None
-    return data.graph
 
 
 # -- the kernel --------------------------------------------------------------------------------------------
@@ -188,7 +116,7 @@ class _Truth:
 
 def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False) -> GramPart:
     """Every law of lengths and kind of directions, and compressed powers, against one exact kernel."""
-    graph = _graph_of(data)
+    graph = graph_of(data)
     kernel = RegularizedLaplacian(1.0, 2)
     laws: dict[str, LengthLaw] = {
         "independent": IID(settings.p_halt),
@@ -228,7 +156,7 @@ def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False
         for task in tasks:
             done[task] = _gram_row(task, graph, truth, sampler_of(*task), settings, bar.update)
     return GramPart(
-        source=_source(data),
+        source=source_of(data),
         kernel=repr(kernel),
         p_halt=settings.p_halt,
         n_walks=m,
@@ -291,7 +219,7 @@ def _gram_row(
 
 def interpolate_mesh(data: Dataset, settings: Settings, *, progress: bool = False) -> InterpolationPart:
     """The height component of a mesh's normals from noisy values on a fifth of its faces."""
-    graph, truth = _graph_of(data), data.targets
+    graph, truth = graph_of(data), data.targets
     assert truth is not None
     rng = np.random.default_rng(settings.seed)
     order = rng.permutation(graph.n_nodes)
@@ -306,7 +234,7 @@ def interpolate_mesh(data: Dataset, settings: Settings, *, progress: bool = Fals
 
 def interpolate_traffic(data: Dataset, settings: Settings, *, progress: bool = False) -> InterpolationPart:
     """Speeds on the highways of San Jose from 250 of the 325 sensors."""
-    graph = _graph_of(data)
+    graph = graph_of(data)
     assert data.targets is not None
     assert data.target_nodes is not None
     truth = np.full(graph.n_nodes, np.nan)
@@ -339,7 +267,7 @@ def _interpolated(
     """
     from graphrf.gp.regression import GraphGPRegressor  # imports scikit-learn, which takes a second
 
-    graph = _graph_of(data)
+    graph = graph_of(data)
     seen = np.flatnonzero(np.isfinite(observed))
     hidden = np.flatnonzero(np.isfinite(truth) & np.isnan(observed))
     # Without noise of our own the truth is a measurement too, and deviations have to cover its noise.
@@ -369,7 +297,7 @@ def _interpolated(
     sampler = model.sampler_
     assert sampler is not None
     return InterpolationPart(
-        source=_source(data),
+        source=source_of(data),
         signal=signal,
         unit=unit,
         n_observed=seen.size,
@@ -442,7 +370,7 @@ def _interpolation_row(
 
 def estimate_pagerank(data: Dataset, settings: Settings, *, progress: bool = False) -> PageRankPart:
     """End points and visits of walks with every coupling, against power iteration."""
-    graph = _graph_of(data)
+    graph = graph_of(data)
     cases = [("endpoints", coupling) for coupling in ("iid", "antithetic", "sigma", "stratified")]
     cases += [("visits", coupling) for coupling in ("iid", "antithetic", "sigma", "stratified", "pooled")]
     in_figure = {
@@ -485,7 +413,7 @@ def estimate_pagerank(data: Dataset, settings: Settings, *, progress: bool = Fal
                 )
             )
     return PageRankPart(
-        source=_source(data),
+        source=source_of(data),
         p_halt=PAGERANK_P_HALT,
         n_walks=settings.n_walks,
         repeats=settings.repeats,

@@ -116,6 +116,7 @@ class Sampling:
 
     def _law(self, graph: Graph, kernel: Kernel | None) -> LengthLaw | AdaptiveLengths:
         from graphrf.sampling.walks import lengths
+        from graphrf.sampling.walks.coupling import Coupling
 
         law = self.lengths or "stratified"
         given = {"--p-halt": self.p_halt, "--max-length": self.max_length}
@@ -132,7 +133,7 @@ class Sampling:
         if not Path(law).is_file():
             require_known("--lengths", law, _LENGTHS, also=" or a file of `graphrf couple`")
         try:
-            coupling = lengths.Coupling.load(law)
+            coupling = Coupling.load(law)
         except ValueError as error:
             raise ValueError(str(error).replace("`path`", "`--lengths`")) from None
         if self.p_halt is not None or coupling.p_halt is None:

@@ -87,7 +87,7 @@ def count_pool(
     return n_steps + int(_run(*walk_arrays, population, following, p_halt, k, key, counts))
 
 
-class _Desk(NamedTuple):
+class _Workspace(NamedTuple):
     """Room for a round's work: nodes, walkers that they keep, and the random bits of their stops and dealings.
 
     Taken once for many blocks: threads that allocate for every block wait for each other.
@@ -100,8 +100,8 @@ class _Desk(NamedTuple):
 
 
 @njit(nogil=True)
-def _new_desk(size):  # type: ignore[no-untyped-def]
-    return _Desk(
+def _new_workspace(size):  # type: ignore[no-untyped-def]
+    return _Workspace(
         np.empty(size, np.int64),
         np.empty(size + 1, np.int64),
         np.empty(size, np.float64),
@@ -121,20 +121,20 @@ def _run(indptr, indices, cumulative, population, following, p_halt, k, key, cou
         total = _add_up(following, counts)
         n_steps += total
         population, following = following, population
-    desk = _new_desk(total)
+    work = _new_workspace(total)
     reached = np.empty(total, np.int64)
     n = 0
     if total > 0:
         for u in range(n_nodes):
             if population[u] > 0:
-                desk.nodes[n] = u
+                work.nodes[n] = u
                 n += 1
     while n > 0:
         k += 1
-        n = _round(indptr, indices, cumulative, population, p_halt, k, key, n, desk, following, reached)
+        n = _round(indptr, indices, cumulative, population, p_halt, k, key, n, work, following, reached)
         for i in range(n):
             v = reached[i]
-            desk.nodes[i] = v
+            work.nodes[i] = v
             counts[v] += following[v]
             n_steps += following[v]
         population, following = following, population
@@ -146,13 +146,13 @@ def _sweep(  # type: ignore[no-untyped-def]
     indptr, indices, cumulative, population, p_halt, k, key, first, stride, following
 ):
     """One round of every `stride`-th block of nodes, from block `first` on; leaves their populations empty."""
-    desk = _new_desk(BLOCK)
+    work = _new_workspace(BLOCK)
     for low in range(first * BLOCK, population.size, stride * BLOCK):
         n = 0
         for u in range(low, min(low + BLOCK, population.size)):
-            desk.nodes[n] = u
+            work.nodes[n] = u
             n += np.int64(population[u] > 0)
-        _round(indptr, indices, cumulative, population, p_halt, k, key, n, desk, following, None)
+        _round(indptr, indices, cumulative, population, p_halt, k, key, n, work, following, None)
 
 
 @njit(nogil=True, cache=True)
@@ -175,9 +175,9 @@ def _add_up(following, counts):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _round(  # type: ignore[no-untyped-def]
-    indptr, indices, cumulative, population, p_halt, k, key, n, desk, following, reached
+    indptr, indices, cumulative, population, p_halt, k, key, n, work, following, reached
 ):
-    """One round of the first n nodes on the desk; empties their populations.
+    """One round of the first n nodes in the workspace; empties their populations.
 
     Nodes that get walkers are listed in `reached` unless it is None (then the loop is compiled without it);
     returns their number. One kind of work a loop, so that the generator's is vectorised.
@@ -186,7 +186,7 @@ def _round(  # type: ignore[no-untyped-def]
     """
     if n == 0:
         return 0
-    nodes, left, stop, deal = desk
+    nodes, left, stop, deal = work
     for i in range(n):
         w0, w1, w2, _ = philox(uint64(nodes[i]), uint64(k), _U0, _USE_POOL, key)
         stop[i] = float(w0) * 2.0**-32

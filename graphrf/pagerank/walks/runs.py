@@ -14,7 +14,7 @@ from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map
 from graphrf.pagerank.problem import Problem
 from graphrf.pagerank.walks import batches
-from graphrf.pagerank.walks.beginning import exact_beginning
+from graphrf.pagerank.walks.exact_steps import take_exact_steps
 from graphrf.pagerank.walks.pooled import count_pool
 from graphrf.pagerank.walks.visits import control_vector, end_point_measure, visit_measure
 from graphrf.pagerank.walks.walker_loops import count_walks
@@ -30,7 +30,7 @@ _TASK_WALKS = 100_000
 
 @dataclass(frozen=True)
 class Walks:
-    """How a problem's walks are made and scored: the measures of `batch_measures`, after an exact beginning.
+    """How a problem's walks are made and scored: the measures of `batch_measures`, after some exact steps.
 
     `on` holds the transitions of the problem's graph where torch runs the pools; None: numba makes the walks.
     """
@@ -50,20 +50,20 @@ class Walks:
         return 1 if self.law is None else self.law.group
 
     @cached_property
-    def _beginning(self) -> tuple[np.ndarray, Problem | None, float]:
-        return exact_beginning(self.problem, self.exact_steps, self.n_threads)
+    def _exact_part(self) -> tuple[np.ndarray, Problem | None, float]:
+        return take_exact_steps(self.problem, self.exact_steps, self.n_threads)
 
     @property
     def n_sources(self) -> int:
         """Nodes that walks start from, after the exact steps."""
-        _, problem, _ = self._beginning
+        _, problem, _ = self._exact_part
         return 0 if problem is None else problem.sources.size
 
     def measures(
         self, groups: int, n_batches: int, *, first_batch: int = 0, progress: bool = False
     ) -> Iterator[tuple[np.ndarray, float, int]]:
         """As `batch_measures`, of the problem's x."""
-        exact, problem, mass = self._beginning
+        exact, problem, mass = self._exact_part
         if problem is None:
             for part in batches.split(groups, n_batches):
                 yield part / groups * exact, part / groups, 0

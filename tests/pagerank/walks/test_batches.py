@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from graphrf.pagerank.problem import pose
+from graphrf.pagerank.problem import make_problem
 from graphrf.pagerank.walks import batches
 from tests.pagerank.oracles import directed_graph
 
@@ -16,7 +16,7 @@ START = np.array([0.0, 0.3, 0.05, 0.0, 0.05, 0.4, 0.2])
 
 @pytest.mark.parametrize("group", [1, 3])
 def test_starts_are_shares_rounded_with_the_right_mean(group: int) -> None:
-    problem = pose(directed_graph(), 0.15, START)
+    problem = make_problem(directed_graph(), 0.15, START)
     # Cumulative shares of 3 * 5 groups are multiples of 1/4, so four offsets are exact.
     dealt = np.array([batches.starts(problem, 3, group, (i + 0.5) / 4) for i in range(4)])
     expected = START[START > 0] * 15 * group
@@ -27,7 +27,7 @@ def test_starts_are_shares_rounded_with_the_right_mean(group: int) -> None:
 
 
 def test_equal_shares_get_equally_many_walks() -> None:
-    problem = pose(directed_graph(), 0.15, START > 0)
+    problem = make_problem(directed_graph(), 0.15, START > 0)
     assert batches.starts(problem, 3, 2, 0.99).tolist() == [6] * 5
 
 

@@ -16,7 +16,7 @@ from graphrf.pagerank.power import walked
 from graphrf.pagerank.problem import Problem
 
 
-def exact_beginning(problem: Problem, n_steps: int, n_threads: int) -> tuple[np.ndarray, Problem | None, float]:
+def take_exact_steps(problem: Problem, n_steps: int, n_threads: int) -> tuple[np.ndarray, Problem | None, float]:
     """The part of x from the first `n_steps` steps, shape (N,); the problem of the rest, and its mass |y_n|.
 
     No problem is left if all walks were lost at dangling nodes.

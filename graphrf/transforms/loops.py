@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from graphrf.sampling.powers.selection import kth_largest
+
+
+class Visits(NamedTuple):
+    """What loops read of a record, and the factors that make probabilities of its counts at each step."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    visit_ptr: np.ndarray
+    visits_per_entry: np.ndarray
+    steps: np.ndarray
+    counts: np.ndarray
+    load: np.ndarray
 
 
 @njit(nogil=True, cache=True)
@@ -39,15 +53,17 @@ def largest_entries(indptr, indices, data, k):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def meeting_products(  # type: ignore[no-untyped-def]
-    indptr, indices, visit_ptr, visits_per_entry, steps, counts, load,
-    other_indptr, other_indices, other_visit_ptr, other_visits_per_entry, other_steps, other_counts, other_load,
-    sources, degrees, products,
-):  # fmt: skip
+    first, second, sources, degrees, products
+):
     r"""Add sum_v c_iva c'_ivb d_i / d_v to products[i, a + b] for the steps a, b that differ by at most 1.
 
-    c_iva and c'_ivb are the counts of two records of the same rows, times load[a] and other_load[b]; pairs (a, b)
-    and (b, a), which estimate the same, are averaged. `products` has shape (n, 2 max_length + 1).
+    c_iva and c'_ivb are the counts of two records of the same rows, `Visits`, times the loads of a and b; pairs
+    (a, b) and (b, a), which estimate the same, are averaged. `products` has shape (n, 2 max_length + 1).
     """
+    indptr, indices, visit_ptr, visits_per_entry, steps, counts, load = first
+    other_indptr, other_indices, other_visit_ptr = second.indptr, second.indices, second.visit_ptr
+    other_visits_per_entry, other_steps = second.visits_per_entry, second.steps
+    other_counts, other_load = second.counts, second.load
     for row in range(indptr.size - 1):
         own = degrees[sources[row]]
         entry = indptr[row]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from graphrf._base.threads import ordered_map, thread_count
@@ -11,7 +9,7 @@ from graphrf.features.features import Features
 from graphrf.graph.graph import Graph
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.sample import sample_features
-from graphrf.transforms.loops import meeting_products
+from graphrf.transforms.loops import Visits, meeting_products
 
 # Nodes whose records are held at once by a thread: some hundred MB at most.
 _BLOCK = 16_384
@@ -47,12 +45,13 @@ def return_probabilities(graph: Graph, walk_length: int, sampler: Sampler, seeds
 def meetings(first: Features, second: Features, degrees: np.ndarray) -> np.ndarray:
     """Products of two records of the same rows: estimates of P^k_ii, k = 0 .. 2 max_length, float64."""
     products = np.zeros((first.nodes.size, 2 * first.max_length + 1))
-    meeting_products(*_arrays(first), *_arrays(second), first.nodes, degrees, products)
+    meeting_products(_visits(first), _visits(second), first.nodes, degrees, products)
     return products
 
 
-def _arrays(features: Features) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
-    """What the loop reads of a record; the last are the factors that make probabilities of its counts."""
-    record, load = features.record, 1.0 / features.frame.walkers
-    per_entry = record.visits_per_entry
-    return record.indptr, record.indices, record.visit_ptr, per_entry, record.steps, record.counts, load
+def _visits(features: Features) -> Visits:
+    record = features.record
+    return Visits(
+        record.indptr, record.indices, record.visit_ptr, record.visits_per_entry, record.steps, record.counts,
+        load=1.0 / features.frame.walkers,
+    )  # fmt: skip

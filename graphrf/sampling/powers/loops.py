@@ -25,15 +25,16 @@ _UP = 1.0 + 2.0**-23
 
 @njit(nogil=True)
 def _powers(  # type: ignore[no-untyped-def]
-    indptr, indices, weights, cumulative, start, source, budgets, picks, key,
-    dense, low, middle, top, ends, nodes, values,
-):  # fmt: skip
+    matrix, start, source, budgets, picks, key, scratch, ends, nodes, values
+):
     """The powers x_k of e_start, compressed to budgets[k] entries after every product.
 
     A product reads about `picks` budgets[k] edges where its rows have more, and all of them where `picks` is 0.
     x_k is nodes[ends[k] : ends[k + 1]] with their values; `ends` has room for one more than the powers. Returns
     the buffers, which may have grown, and the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
     """
+    indptr, indices, weights, cumulative = matrix.indptr, matrix.indices, matrix.weights, matrix.cumulative
+    dense, _, low, middle, top = scratch
     nodes[0] = start
     values[0] = 1.0
     ends[0] = 0
@@ -111,15 +112,14 @@ def _drop_smallest(found, n, keep, dense, tally):  # type: ignore[no-untyped-def
 
 @njit(nogil=True, cache=True)
 def power_block(  # type: ignore[no-untyped-def]
-    indptr, indices, weights, cumulative, level, load, order, rank, dense, tally, low, middle, top,
-    sources, budgets, picks, keep, key, capacity,
-):  # fmt: skip
+    matrix, scratch, sources, budgets, picks, keep, key, capacity
+):
     """The powers W^k e_i of every source, as a record by (node, step).
 
     Parameters
     ----------
-    indptr, indices, weights, cumulative, level, load, order, rank : what `relabelled` makes of the walk matrix
-    dense, tally, low, middle, top : scratch memory, all zeros, and zeros again at the end
+    matrix : Matrix, what `relabelled` makes of the walk matrix
+    scratch : Scratch, all zeros, and zeros again at the end
     sources : int64, shape (n,)
     budgets : int64, shape (max_length + 1,), entries that each x_k is compressed to
     picks : int, edges that a product reads for every place of the budget; 0 for all
@@ -139,6 +139,8 @@ def power_block(  # type: ignore[no-untyped-def]
         probability of a walk
     n_entries, n_values : int, how much of these buffers is used
     """
+    level, load, order, rank = matrix.level, matrix.load, matrix.order, matrix.rank
+    dense, tally, low, middle, top = scratch
     max_length = budgets.size - 1
     n_rows = sources.size
     entries_per_row = np.empty(n_rows, np.int64)
@@ -157,9 +159,8 @@ def power_block(  # type: ignore[no-untyped-def]
     n_values = 0
     for row in range(n_rows):
         nodes, values, work[row] = _powers(
-            indptr, indices, weights, cumulative, rank[sources[row]], uint64(sources[row]), budgets, picks, key,
-            dense, low, middle, top, ends, nodes, values,
-        )  # fmt: skip
+            matrix, rank[sources[row]], uint64(sources[row]), budgets, picks, key, scratch, ends, nodes, values
+        )
         own = level[sources[row]]
         n = ends[max_length + 1]
         if n_values + n > steps.size:

@@ -44,7 +44,7 @@ class Matrix(NamedTuple):
     rank: np.ndarray
 
 
-class _Scratch(NamedTuple):
+class Scratch(NamedTuple):
     """An accumulator and a counter for every node, and an ordered set of nodes; memory not touched until used."""
 
     dense: np.ndarray
@@ -163,16 +163,16 @@ class PreparedPowers(PreparedSampler):
         # About the most that can be; what stays untouched takes no memory.
         return int(n_rows * self.merged_per_row[1]) + 1024
 
-    def _scratch(self) -> _Scratch:
+    def _scratch(self) -> Scratch:
         n_nodes = self._matrix.order.size
         low, middle, top = (np.zeros(-(-n_nodes // 64**level), np.uint64) for level in (1, 2, 3))
-        return _Scratch(np.zeros(n_nodes), np.zeros(n_nodes, np.int64), low, middle, top)
+        return Scratch(np.zeros(n_nodes), np.zeros(n_nodes, np.int64), low, middle, top)
 
     def sample(self, sources: np.ndarray) -> Block:
         """The powers of `sources`; runs without the interpreter lock."""
         rows, per_row, work, dropped, nodes, per_entry, steps, values, n_entries, n_values = power_block(
-            *self._matrix,
-            *self._scratch(),
+            self._matrix,
+            self._scratch(),
             sources,
             self._budgets,
             self._picks,

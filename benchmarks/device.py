@@ -89,8 +89,8 @@ def check(graph: grf.Graph, n_walks: int, device: torch.device) -> None:
         here = grf.sample_features(graph, sampler, nodes=nodes, seed=0)
         there = grf.sample_features(graph, sampler, nodes=nodes, seed=0, engine="torch", device=device).to("cpu")
         same = all(
-            np.array_equal(getattr(here, part), getattr(there, part))
-            for part in ("_indptr", "_indices", "_steps", "_counts")
+            np.array_equal(getattr(here.record, part), getattr(there.record, part))
+            for part in ("indptr", "indices", "steps", "counts")
         )
         print(f"500 rows of {name}: {'the same bits as on the CPU' if same else 'NOT the bits of the CPU'}")
 

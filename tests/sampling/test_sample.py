@@ -29,8 +29,8 @@ DIRECTIONS = ["independent", "stratified"]
 
 def _same(one, other):
     return all(
-        np.array_equal(getattr(one, name), getattr(other, name))
-        for name in ("_indptr", "_indices", "_visit_ptr", "_visits_per_entry", "_steps", "_counts")
+        np.array_equal(getattr(one.record, name), getattr(other.record, name))
+        for name in ("indptr", "indices", "visit_ptr", "visits_per_entry", "steps", "counts")
     )
 
 

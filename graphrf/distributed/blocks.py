@@ -13,7 +13,6 @@ from graphrf._base.threads import ordered_map
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.sums import Node, Sums
 from graphrf.features.factor import FeatureFactor
-from graphrf.features.features import Features
 from graphrf.features.folder import BlockNodes, node_array, read_rows, write_rows
 from graphrf.features.frame import Frame
 from graphrf.features.record import Record
@@ -135,8 +134,8 @@ def rows_of(block: RowBlock, rows: np.ndarray | None = None) -> tuple[np.ndarray
 
 def facts(block: RowBlock) -> Facts:
     """The sizes of a block."""
-    features = Features(block.frame, block.nodes, block.record)
-    return Facts(features.nnz, features.n_steps, features.nbytes)
+    record = block.record
+    return Facts(record.n_entries, block.frame.n_steps(record), record.nbytes + block.nodes.nbytes)
 
 
 def mapped_allowance() -> int:

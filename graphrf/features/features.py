@@ -76,6 +76,10 @@ class Features:
         Whose walk matrix was used: "normalized" or "combinatorial".
     description : dict
         What made these features (the sampler's settings), for the record.
+    frame : graphrf.features.frame.Frame
+        These settings, and what the rows need of the graph.
+    record : graphrf.features.record.Record
+        The arrays of c, on the host.
     """
 
     def __init__(self, frame: Frame, nodes: np.ndarray, record: Record | DeviceRecord) -> None:
@@ -210,11 +214,8 @@ class Features:
 
     @cached_property
     def n_steps(self) -> int:
-        """Steps of these rows' walks, where every step and every start left one visit; multiply-adds of powers."""
-        work = self._record.work
-        if work is not None:
-            return int(work.sum())
-        return self._record.total_count() - self.n_walks * self.nodes.size
+        """Steps of these rows' walks; multiply-adds of powers."""
+        return self.frame.n_steps(self._record)
 
     @property
     def nbytes(self) -> int:

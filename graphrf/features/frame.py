@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from graphrf._base import checks
+
+if TYPE_CHECKING:
+    from graphrf.features.device_record import DeviceRecord
+    from graphrf.features.record import Record
 
 # Samplers that draw nothing, by the name in a description: independent of any other features.
 _DETERMINISTIC = ("CutPowers", "ExactPowers")
@@ -84,6 +88,12 @@ class Frame:
     def walkers(self) -> np.ndarray:
         """m S(k), the walks that are expected to reach step k, shape (L + 1,)."""
         return self.survival * self.n_walks
+
+    def n_steps(self, record: Record | DeviceRecord) -> int:
+        """Steps of rows' walks, where every step and every start left one visit; multiply-adds of powers."""
+        if record.work is not None:
+            return int(record.work.sum())
+        return record.total_count() - self.n_walks * record.n_rows
 
     def load(self, f: np.ndarray) -> np.ndarray:
         """f_k / (m S(k)) of every step, float64, shape (L + 1,); what f lacks at its end counts as zero."""

@@ -19,10 +19,8 @@ from graphrf.gp.inference.posterior import SolverWarning
 from graphrf.gp.inference.rows import slices
 from graphrf.gp.method_choice import SERIES_BUDGET, affordable_training, choose_method, choose_solver
 from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior
-from graphrf.gp.training import likelihood_search
-from graphrf.gp.training.evidence_search import Found, search
-from graphrf.gp.training.fitting import Place, search_by_samples, search_by_series
-from graphrf.gp.training.gram import Gram
+from graphrf.gp.training.candidates import TrainingSet, candidates
+from graphrf.gp.training.evidence_search import EvidenceResult, search
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.sampling.contract import Sampler
@@ -229,7 +227,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         self.class_bias_ = known.bias
         self.seed_ = checks.seed(self.seed)
-        self._scale = kernel.check_graph(self.graph)
+        kernel.check_graph(self.graph)
         self.n_observations_ = positions.size
         self.n_observed_nodes_ = n_observed
         self.method_ = self._choose_method(n_observed)
@@ -237,16 +235,17 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         n_train = min(affordable_training(self.graph, self.method_, self.max_train), n_observed)
         chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
         seen = known.subset(np.sort(chosen))
-        place = Place(self.graph, kernel, names, [seen.nodes], 1.0, self.seed_, self.n_threads)
-
-        def seek(grams: Sequence[Any], kernel: Kernel, longest: float, start: np.ndarray | None) -> Found:
-            return self._search(grams[0], kernel, names, seen, longest, start)
-
-        self.sampler_: Any = None
-        if self.method_ == "series":
-            found = search_by_series(place, seek)
-        else:
-            found, self.sampler_ = search_by_samples(place, self.sampler, seek)
+        training = TrainingSet(self.graph, kernel, names, [seen.nodes], 1.0, self.seed_, self.n_threads)
+        searches = candidates(training, self.method_, self.sampler)
+        for candidate in searches:
+            with linear_algebra(n_train, self.n_threads):
+                searches.result = search(
+                    candidate.grams[0], seen, kernel,
+                    names=names, bounds=training.ranges(names, candidate.longest),
+                    output_scale=self.output_scale, normalize=self.normalize, start=candidate.start,
+                )  # fmt: skip
+        found: EvidenceResult = searches.result
+        self.sampler_: Any = searches.sampler
         self.kernel_ = found.kernel
         self.output_scale_ = found.output_scale
         self.log_marginal_likelihood_ = found.value
@@ -273,26 +272,6 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         if self.normalize and variances > SERIES_BUDGET:
             return "features"
         return choose_method(self.graph, n_observed, min(n_observed, self.max_train))
-
-    def _search(
-        self,
-        gram: Gram,
-        kernel: Kernel,
-        names: Sequence[str],
-        labels: Labels,
-        longest: float,
-        start: np.ndarray | None = None,
-    ) -> Found:
-        unit = likelihood_search.lengthscale_unit(self.graph, kernel.laplacian)
-        bounds = {
-            name: likelihood_search.hyperparameter_range(kernel, name, self._scale, longest, unit)
-            for name in names
-        }
-        with linear_algebra(labels.nodes.size, self.n_threads):
-            return search(
-                gram, labels, kernel,
-                names=names, bounds=bounds, output_scale=self.output_scale, normalize=self.normalize, start=start,
-            )  # fmt: skip
 
     def _condition(self, labels: Labels) -> None:
         """The posterior mode, and what predictions take from it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -12,16 +12,13 @@ from graphrf._base import checks, html
 from graphrf._base.memory import require_memory
 from graphrf.gp.inference.rounding import positive_semidefinite
 from graphrf.gp.settings import KERNELS, checked_targets
-from graphrf.gp.training.likelihood_search import lengthscale_unit
+from graphrf.gp.training.ranges import LENGTHSCALES, NOISES, OUTPUT_SCALES, hyperparameter_range, lengthscale_unit
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
 
 LARGEST_EXACT = 12_000
 
-# Ranges of the search: lengthscales in the graph's unit of them, scale and noise in multiples of y's variance.
-_LENGTHSCALES = (0.1, 100.0)
-_SCALES = (1e-3, 1e3)
-_NOISES = (1e-6, 10.0)
+# The grid that the search begins with: lengthscales in the graph's unit, noises in multiples of y's variance.
 _GRID_LENGTHSCALES = np.geomspace(0.5, 50.0, 9)
 _GRID_NOISES = (1e-3, 0.03, 0.3)
 # Smoothness is a choice, not trained: data hardly tell it apart from the lengthscale.
@@ -277,74 +274,70 @@ class ExactGraphGP:
         return float(value), constant
 
     def _search(self) -> None:
-        assert self._eigen is not None
-        names = [name for name in self.kernel.hyperparameters if name in _TRAINED] if self.optimize else []
-        low: list[float] = []
-        high: list[float] = []
-        starts: list[list[float]] = []
-        for name in names:
-            bound = self.kernel.hyperparameter_bounds(self._scale)[name]
-            unit = lengthscale_unit(self.graph, self.kernel.laplacian)
-            ends = (
-                (_LENGTHSCALES[0] * unit, _LENGTHSCALES[1] * unit)
-                if name == "lengthscale"
-                else (bound, 100.0 * bound)
-            )
-            low.append(ends[0])
-            high.append(ends[1])
-            own = float(np.clip(self.kernel.hyperparameters[name], *ends))
-            starts.append([own, *(unit * _GRID_LENGTHSCALES if name == "lengthscale" else ())])
-        for given, ends, grid in ((self.output_scale, _SCALES, (1.0,)), (self.noise, _NOISES, _GRID_NOISES)):
-            if given is None:
-                low.append(ends[0] * self._unit)
-                high.append(ends[1] * self._unit)
-                starts.append([factor * self._unit for factor in grid])
-        if starts and not self._unit > 1e-20 * float(np.abs(self._y).max()) ** 2:
+        """Find the hyperparameters, and condition by them."""
+        space = self._space()
+        if space.starts and not self._unit > 1e-20 * float(np.abs(self._y).max()) ** 2:
             raise ValueError(
                 "`y` must vary about its mean for hyperparameters to be learned; pass optimize=False, "
                 "`output_scale` and `noise`"
             )
-
-        def model(logarithms: np.ndarray) -> tuple[Kernel, float, float]:
-            numbers = list(np.clip(np.exp(logarithms), low, high)) if starts else []
-            kernel = self.kernel.replace(**{name: float(numbers.pop(0)) for name in names})
-            scale = float(numbers.pop(0)) if self.output_scale is None else self.output_scale
-            return kernel, scale, float(numbers.pop(0)) if self.noise is None else self.noise
-
-        def objective(logarithms: np.ndarray) -> float:
-            try:
-                return -self._log_likelihood(*model(logarithms))[0]
-            except np.linalg.LinAlgError:
-                return np.inf
-
-        best = np.zeros(0)
-        if starts:
-            points = [np.log(point) for point in itertools.product(*starts)]
-            best = min(points, key=objective)
-            least, most = np.log(low), np.log(high)
-            # scipy's own first simplex is a share of the coordinates: another one for every unit of y
-            inward = np.where(best + _FIRST_STEP <= most, _FIRST_STEP, -_FIRST_STEP)
-            best = minimize(
-                objective, best, method="Nelder-Mead", bounds=list(zip(least, most, strict=True)),
-                options={
-                    "initial_simplex": np.vstack([best, best + np.diag(inward)]),
-                    "xatol": 1e-4, "fatol": 1e-6, "maxfev": _MAX_EVALUATIONS,
-                },
-            ).x  # fmt: skip
-        self.kernel_, self.output_scale_, self.noise_ = model(best)
+        best = self._best(space) if space.starts else np.zeros(0)
+        self.kernel_, self.output_scale_, self.noise_ = space.model(best)
         try:
-            self.log_marginal_likelihood_, self._constant = self._log_likelihood(*model(best))
+            self.log_marginal_likelihood_, self._constant = self._log_likelihood(*space.model(best))
         except np.linalg.LinAlgError:
             raise ValueError(
                 "the covariance of the observations is singular to rounding with these hyperparameters: raise "
                 "`noise`"
             ) from None
         self._values, self.mean_variance_ = self._spectrum(self.kernel_, self.output_scale_)
+        assert self._eigen is not None
         eigenvalues = self._eigen[0]
         unscaled = self.kernel_.spectrum(eigenvalues, self._scale)
         self.kernel_.warn_of_rounding(self.graph, eigenvalues, unscaled)
         self._given = self._conditioned(self._values, self.noise_)
         self.mean_ = float(self._constant[0]) if self._single else self._constant
+
+    def _space(self) -> _Space:
+        """What is trained: the kernel's lengthscale or alpha, and the variances that are not given."""
+        kernel, unit = self.kernel, lengthscale_unit(self.graph, self.kernel.laplacian)
+        names = [name for name in kernel.hyperparameters if name in _TRAINED] if self.optimize else []
+        ranges: list[tuple[float, float]] = []
+        starts: list[list[float]] = []
+        for name in names:
+            ranges.append(hyperparameter_range(kernel, name, self._scale, LENGTHSCALES[1] * unit, unit))
+            own = float(np.clip(kernel.hyperparameters[name], *ranges[-1]))
+            starts.append([own, *(unit * _GRID_LENGTHSCALES if name == "lengthscale" else ())])
+        for given, (low, high), grid in (
+            (self.output_scale, OUTPUT_SCALES, (1.0,)),
+            (self.noise, NOISES, _GRID_NOISES),
+        ):
+            if given is None:
+                ranges.append((low * self._unit, high * self._unit))
+                starts.append([factor * self._unit for factor in grid])
+        return _Space(kernel, names, self.output_scale, self.noise, ranges, starts)
+
+    def _best(self, space: _Space) -> np.ndarray:
+        """The logarithms of the best hyperparameters: of a grid, and from there by the simplex method."""
+
+        def objective(logarithms: np.ndarray) -> float:
+            try:
+                return -self._log_likelihood(*space.model(logarithms))[0]
+            except np.linalg.LinAlgError:
+                return np.inf
+
+        best = min((np.log(point) for point in itertools.product(*space.starts)), key=objective)
+        least, most = np.log(space.ranges).T
+        # scipy's own first simplex is a share of the coordinates: another one for every unit of y
+        inward = np.where(best + _FIRST_STEP <= most, _FIRST_STEP, -_FIRST_STEP)
+        found = minimize(
+            objective, best, method="Nelder-Mead", bounds=list(zip(least, most, strict=True)),
+            options={
+                "initial_simplex": np.vstack([best, best + np.diag(inward)]),
+                "xatol": 1e-4, "fatol": 1e-6, "maxfev": _MAX_EVALUATIONS,
+            },
+        )  # fmt: skip
+        return np.asarray(found.x)
 
     def _vectors(self) -> np.ndarray:
         if not hasattr(self, "_given") or self._eigen is None:
@@ -353,6 +346,24 @@ class ExactGraphGP:
 
     def _shaped(self, array: np.ndarray) -> np.ndarray:
         return array[:, 0] if self._single else array
+
+
+class _Space(NamedTuple):
+    """Hyperparameters that are trained, within ranges, from a grid of starts; the others as they are."""
+
+    kernel: Kernel
+    names: list[str]
+    output_scale: float | None
+    noise: float | None
+    ranges: list[tuple[float, float]]
+    starts: list[list[float]]
+
+    def model(self, logarithms: np.ndarray) -> tuple[Kernel, float, float]:
+        """Kernel, output scale and noise of the logarithms of what is trained."""
+        numbers = list(np.clip(np.exp(logarithms), *np.transpose(self.ranges))) if self.starts else []
+        kernel = self.kernel.replace(**{name: float(numbers.pop(0)) for name in self.names})
+        output_scale = float(numbers.pop(0)) if self.output_scale is None else self.output_scale
+        return kernel, output_scale, float(numbers.pop(0)) if self.noise is None else self.noise
 
 
 # numpy alone does the linear algebra: where scipy's functions alternate with it, two pools of BLAS threads wait

@@ -19,7 +19,8 @@ from graphrf.gp.progress import node_bar, step_bar
 from graphrf.gp.saved import Saved
 from graphrf.gp.settings import checked_method, checked_settings, checked_targets, drawing
 from graphrf.gp.training.blocks import training_blocks
-from graphrf.gp.training.fitting import Place, Task, train_by_samples, train_by_series
+from graphrf.gp.training.candidates import TrainingSet, candidates
+from graphrf.gp.training.fitting import Targets, train
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series import kernel_block
@@ -284,17 +285,14 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         n_train = affordable_training(self.graph, method, self.max_train, share)
         blocks = training_blocks(self.graph, distinct, n_train, np.random.default_rng(seed))
         parts = [np.isin(positions, block) for block in blocks]
-        sampler: Any = None
         with step_bar("training", self.progress) as bar:
-            place = Place(self.graph, kernel, names, blocks, share, seed, self.n_threads)
-            task = Task(
+            training = TrainingSet(self.graph, kernel, names, blocks, share, seed, self.n_threads)
+            targets = Targets(
                 [Observations.of(positions[part], values[part], mean.basis) for part in parts],
                 self.output_scale, self.noise, self.normalize, bar.update,
             )  # fmt: skip
-            if method == "series":
-                trained = train_by_series(place, task)
-            else:
-                trained, sampler = train_by_samples(place, task, self.sampler)
+            searches = candidates(training, method, self.sampler)
+            trained = train(training, targets, searches)
         mean_variance = normaliser(self.graph, trained.kernel, seed) if self.normalize else 1.0
         return self._condition(
             Conditions(
@@ -307,7 +305,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
                 ),
                 noise=trained.noise,
                 mean_variance=mean_variance,
-                sampler=sampler,
+                sampler=searches.sampler,
                 seed=seed,
                 log_marginal_likelihood=trained.value,
                 trained=trained.converged,

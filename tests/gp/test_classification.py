@@ -12,7 +12,7 @@ from graphrf.gp import metrics
 from graphrf.gp.classification import integrated_softmax
 from graphrf.gp.inference.labels import Labels
 from graphrf.gp.inference.laplace import Curvature, find_mode
-from graphrf.gp.training.evidence_search import _Search
+from graphrf.gp.training.evidence_search import EvidenceSearch
 from graphrf.gp.training.gram import FactorGram, SeriesGram
 from graphrf.gp.training.parameters import Parameters
 
@@ -85,7 +85,7 @@ def test_the_search_has_the_gradient_of_finite_differences(thirds, method, norma
         gram = FactorGram(features.factor(), 1.0)
     known = Labels.of(nodes, np.unique(labels[nodes], return_inverse=True)[1], 3)
     bounds = {"lengthscale": (0.1, 10.0)}
-    search = _Search(gram, known, Parameters(grf.Diffusion(), ("lengthscale",), bounds), None, normalize)
+    search = EvidenceSearch(gram, known, Parameters(grf.Diffusion(), ("lengthscale",), bounds), None, normalize)
     point = np.log([1.5, 4.0])
     gradient = search.negative(point)[1]
     h = 1e-3

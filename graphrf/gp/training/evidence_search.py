@@ -14,18 +14,16 @@ from graphrf.gp.inference.labels import Labels
 from graphrf.gp.inference.laplace import evidence
 from graphrf.gp.training.gram import Gram
 from graphrf.gp.training.parameters import Parameters
+from graphrf.gp.training.ranges import LATENT_SCALES
 from graphrf.kernels.kernel import Kernel
 
-# Latent variances: at the lower end all classes are nearly as likely everywhere, at the upper end labels are
-# nearly certain everywhere.
-_SCALE_RANGE = (1e-2, 1e4)
 _GRID_SCALES = (3.0, 30.0)
 _MAX_STEPS = 40
 # What the optimiser is told where the covariance cannot be factored.
 _IMPOSSIBLE = 1e25
 
 
-class Found(NamedTuple):
+class EvidenceResult(NamedTuple):
     """The best hyperparameters found.
 
     Attributes
@@ -57,7 +55,7 @@ def search(
     output_scale: float | None,
     normalize: bool,
     start: np.ndarray | None = None,
-) -> Found:
+) -> EvidenceResult:
     r"""Maximise Laplace's evidence over the named hyperparameters and the output scale.
 
     Parameters
@@ -78,11 +76,11 @@ def search(
     start : ndarray, optional
         The `point` of an earlier search with the same settings: only there this one begins.
     """
-    return _Search(gram, labels, Parameters(kernel, names, bounds), output_scale, normalize).run(start)
+    return EvidenceSearch(gram, labels, Parameters(kernel, names, bounds), output_scale, normalize).run(start)
 
 
 @dataclass
-class _Search:
+class EvidenceSearch:
     """The search of `search`."""
 
     gram: Gram
@@ -93,10 +91,10 @@ class _Search:
     # weights of the last mode: the next one is near
     _last: np.ndarray | None = field(default=None, init=False)
 
-    def run(self, start: np.ndarray | None) -> Found:
+    def run(self, start: np.ndarray | None) -> EvidenceResult:
         box = self.parameters.box
         if self.output_scale is None:
-            box.append((math.log(_SCALE_RANGE[0]), math.log(_SCALE_RANGE[1])))
+            box.append((math.log(LATENT_SCALES[0]), math.log(LATENT_SCALES[1])))
         if start is None:
             start = min(self._grid(), key=lambda point: self.negative(point, gradient=False)[0])
         converged = True
@@ -114,9 +112,11 @@ class _Search:
                 "the covariance of the labelled nodes cannot be factored with these hyperparameters: lower "
                 "`output_scale`, or leave it to training"
             ) from None
-        return Found(*self._model(start), result.value, converged, start)
+        return EvidenceResult(*self._model(start), result.value, converged, start)
 
-    def _prior(self, kernel: Kernel, scale: float, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+    def _prior(
+        self, kernel: Kernel, output_scale: float, names: Sequence[str]
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
         """The prior covariance of the training nodes, and its derivatives; LinAlgError where there is none."""
         matrix, changes = self.gram(kernel, names)
         if self.normalize:
@@ -126,12 +126,12 @@ class _Search:
             roots = np.sqrt(diagonal)
             matrix = matrix / np.outer(roots, roots)
             changes = [_correlated(change / np.outer(roots, roots), matrix) for change in changes]
-        return scale * matrix, [scale * change for change in changes]
+        return output_scale * matrix, [output_scale * change for change in changes]
 
     def _model(self, vector: np.ndarray) -> tuple[Kernel, float]:
         """Kernel and output scale of a vector of parameters."""
-        scale = math.exp(vector[-1]) if self.output_scale is None else float(self.output_scale)
-        return self.parameters.kernel(vector), scale
+        output_scale = math.exp(vector[-1]) if self.output_scale is None else float(self.output_scale)
+        return self.parameters.kernel(vector), output_scale
 
     def _grid(self) -> list[np.ndarray]:
         """The kernel as given, and a few lengthscales; each with a few output scales."""
@@ -142,9 +142,9 @@ class _Search:
 
     def negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
         """Minus the log evidence, and its gradient (zeros unless asked for)."""
-        kernel, scale = self._model(vector)
+        kernel, output_scale = self._model(vector)
         try:
-            matrix, changes = self._prior(kernel, scale, self.parameters.names if gradient else ())
+            matrix, changes = self._prior(kernel, output_scale, self.parameters.names if gradient else ())
             result = evidence(matrix, self.labels.counts, self.labels.bias, start=self._last, gradient=gradient)
         except np.linalg.LinAlgError:
             return _IMPOSSIBLE, np.zeros(vector.size)

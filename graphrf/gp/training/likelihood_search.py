@@ -15,18 +15,10 @@ from graphrf.gp.inference.likelihood import least_squares_mean, log_marginal_lik
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.training.gram import Gram
 from graphrf.gp.training.parameters import Parameters
-from graphrf.graph.graph import Graph
+from graphrf.gp.training.ranges import NOISES, OUTPUT_SCALES
 from graphrf.kernels.derivatives import spectral_derivatives
 from graphrf.kernels.kernel import Kernel
 
-# Scale and noise are sought within these multiples of the observations' variance.
-_SCALE_RANGE = (1e-3, 1e3)
-_NOISE_RANGE = (1e-6, 10.0)
-# Lengthscales are sought between these, in the graph's unit of them.
-_SMALLEST_LENGTHSCALE = 0.1
-LARGEST_LENGTHSCALE = 100.0
-# Smoothness and power are trained only when asked for; outside this range they say little.
-_SHAPE_RANGE = (0.25, 8.0)
 _GRID_NOISE = (0.01, 0.1, 0.5, 0.9)
 _MAX_STEPS = 40
 # Where the optimiser stops: at so small a share of the likelihood gained by a step, or so few nats a unit of the
@@ -51,7 +43,7 @@ class Block(NamedTuple):
     observations: Observations
 
 
-class Trained(NamedTuple):
+class LikelihoodResult(NamedTuple):
     """The best hyperparameters found.
 
     Attributes
@@ -91,7 +83,7 @@ def train(
     divisor: Divisor,
     scouts: Sequence[Block] | None = None,
     start: np.ndarray | None = None,
-) -> Trained:
+) -> LikelihoodResult:
     """Maximise the log marginal likelihood over the named hyperparameters, output scale and noise.
 
     `scouts`, a part of the blocks, are searched from a grid of starts, and all blocks from where that ends.
@@ -115,14 +107,14 @@ def train(
         The `point` of an earlier search with the same settings: only there this one begins.
     """
     unit = spread([block.observations for block in blocks])
-    search = _Search(blocks, Parameters(kernel, names, bounds), output_scale, noise, divisor, unit)
+    search = LikelihoodSearch(blocks, Parameters(kernel, names, bounds), output_scale, noise, divisor, unit)
     if start is None and scouts is not None and list(scouts) != list(blocks):
         start = replace(search, blocks=scouts).run().point
     return search.run(start)
 
 
 @dataclass
-class _Search:
+class LikelihoodSearch:
     """The search of `train`."""
 
     blocks: Sequence[Block]
@@ -132,7 +124,7 @@ class _Search:
     divisor: Divisor
     unit: float
 
-    def run(self, start: np.ndarray | None = None) -> Trained:
+    def run(self, start: np.ndarray | None = None) -> LikelihoodResult:
         box = self._box()
         starts = (
             self._starts() if start is None else [self._from(np.clip(start, *np.transpose(box)) if box else start)]
@@ -146,16 +138,18 @@ class _Search:
                 )  # fmt: skip
                 if -result.fun > best_value:
                     best, best_value, converged = result.x, -float(result.fun), bool(result.success)
-        value = -self._negative(best)[0]
+        value = -self.negative(best)[0]
         if value <= -_IMPOSSIBLE:
             raise ValueError(
                 "the covariance of the observations cannot be factored with these hyperparameters: it is "
                 "singular to rounding (raise `noise`), or vanishes because walks or series are too short for the "
                 "kernel (shorten its lengthscale)"
             )
-        kernel, scale, noise = self._model(best)
+        kernel, output_scale, noise = self._model(best)
         divisor, _ = self.divisor(kernel, (), [block.gram(kernel, ()) for block in self.blocks])
-        return Trained(kernel, scale / divisor, noise, value, converged, best, self._ends(best, box))
+        return LikelihoodResult(
+            kernel, output_scale / divisor, noise, value, converged, best, self._ends(best, box)
+        )
 
     def _from(self, start: np.ndarray) -> np.ndarray:
         """A start of another search, with its noise or a larger one: near none the likelihood is flat in it."""
@@ -163,20 +157,20 @@ class _Search:
             return start
         larger = [math.log(ratio * self.unit) for ratio in _GRID_NOISE]
         points = [start, *(np.append(start[:-1], noise) for noise in larger if noise > start[-1])]
-        values = [self._negative(point, gradient=False)[0] for point in points]
+        values = [self.negative(point, gradient=False)[0] for point in points]
         return points[int(np.argmin(values))]
 
     # -- vectors of parameters ---------------------------------------------------------------------
 
     def _box(self) -> list[tuple[float, float]]:
         box = self.parameters.box
-        for fixed, (low, high) in ((self.output_scale, _SCALE_RANGE), (self.noise, _NOISE_RANGE)):
+        for fixed, (low, high) in ((self.output_scale, OUTPUT_SCALES), (self.noise, NOISES)):
             if fixed is None:
                 box.append((math.log(low * self.unit), math.log(high * self.unit)))
         return box
 
     def _ends(self, best: np.ndarray, box: list[tuple[float, float]]) -> dict[str, str]:
-        """See `Trained`."""
+        """See `LikelihoodResult`."""
         names = [*self.parameters.names]
         names += ["output_scale"] if self.output_scale is None else []
         names += ["noise"] if self.noise is None else []
@@ -189,9 +183,9 @@ class _Search:
     def _model(self, vector: np.ndarray) -> tuple[Kernel, float, float]:
         """Kernel, output scale and noise of a vector of parameters."""
         rest = list(vector[len(self.parameters.names) :])
-        scale = math.exp(rest.pop(0)) if self.output_scale is None else self.output_scale
+        output_scale = math.exp(rest.pop(0)) if self.output_scale is None else self.output_scale
         noise = math.exp(rest.pop(0)) if self.noise is None else self.noise
-        return self.parameters.kernel(vector), scale, noise
+        return self.parameters.kernel(vector), output_scale, noise
 
     def _starts(self) -> list[np.ndarray]:
         """The best few points of a coarse grid over lengthscale and noise; the kernel as given is one of them."""
@@ -206,7 +200,7 @@ class _Search:
             points.append(np.array(vector))
         if len(points) == 1:
             return points
-        values_there = [self._negative(point, gradient=False)[0] for point in points]
+        values_there = [self.negative(point, gradient=False)[0] for point in points]
         # The best point, the best with another lengthscale and the best with another share of noise: two starts
         # that have both in common end in one place, and mostly noise and mostly signal are maxima of their own.
         order = np.argsort(values_there, kind="stable")
@@ -222,12 +216,13 @@ class _Search:
 
     def _unitless(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """The negative log density of y in units of its deviation: the optimiser stops alike in all units."""
-        value, slope = self._negative(vector)
+        value, slope = self.negative(vector)
         count = sum(block.observations.n_total * block.observations.n_outputs for block in self.blocks)
         return value - 0.5 * count * math.log(self.unit), slope
 
-    def _negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
-        kernel, scale, noise = self._model(vector)
+    def negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
+        """Minus the log marginal likelihood, and its gradient (zeros unless asked for)."""
+        kernel, output_scale, noise = self._model(vector)
         names = self.parameters.names if gradient else ()
         given = [block.gram(kernel, names) for block in self.blocks]
         divisor, slopes = self.divisor(kernel, names, given)
@@ -240,7 +235,7 @@ class _Search:
         ]
         try:
             result = log_marginal_likelihood(
-                matrices, [block.observations for block in self.blocks], scale=scale, noise=noise,
+                matrices, [block.observations for block in self.blocks], scale=output_scale, noise=noise,
                 derivatives=derivatives if gradient else (),
             )  # fmt: skip
         except np.linalg.LinAlgError:
@@ -263,44 +258,6 @@ def spread(blocks: Sequence[Observations]) -> float:
     residual = means - basis @ least_squares_mean(basis.T @ weighted, weighted.T @ means)
     squares = float((counts * np.square(residual)).sum()) + sum(b.within for b in blocks)
     return squares / (float(counts.sum()) * means.shape[1])
-
-
-def lengthscale_unit(graph: Graph, laplacian: str) -> float:
-    """What lengthscales are measured in: 1, or for the combinatorial Laplacian, which has the weights' units,
-    one over the root of their geometric mean.
-    """
-    weights = graph.adjacency.data
-    if laplacian == "normalized" or not weights.size:
-        return 1.0
-    return math.exp(-0.5 * float(np.log(weights).mean()))
-
-
-def hyperparameter_range(
-    kernel: Kernel, name: str, scale: float, longest: float, unit: float = 1.0
-) -> tuple[float, float]:
-    """Where a hyperparameter is sought; `longest` bounds lengthscales, whose unit is `unit`."""
-    low = kernel.hyperparameter_bounds(scale)[name]
-    if name == "lengthscale":
-        return min(_SMALLEST_LENGTHSCALE * unit, longest), longest
-    if name in ("nu", "power"):
-        return _SHAPE_RANGE
-    if low == -math.inf:
-        return -math.inf, math.inf
-    return (low, 100.0 * low) if low > 0 else (1e-3, 1e3)
-
-
-def longest_lengthscale(kernel: Kernel, fits: Callable[[Kernel], bool], unit: float = 1.0) -> float:
-    """The largest lengthscale up to 100 units for which the kernel still fits, by bisection; 0.1 at least."""
-    low, high = _SMALLEST_LENGTHSCALE * unit, LARGEST_LENGTHSCALE * unit
-    if fits(kernel.replace(lengthscale=high)):
-        return high
-    while high > 1.02 * low:
-        middle = math.sqrt(low * high)
-        if fits(kernel.replace(lengthscale=middle)):
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def subset_divisor() -> Divisor:

@@ -14,9 +14,7 @@ from graphrf.gp.training.blocks import training_blocks
 from graphrf.gp.training.gram import FactorGram, SeriesGram
 from graphrf.gp.training.likelihood_search import (
     Block,
-    _Search,
-    hyperparameter_range,
-    longest_lengthscale,
+    LikelihoodSearch,
     spectral_divisor,
     spread,
     subset_divisor,
@@ -24,6 +22,7 @@ from graphrf.gp.training.likelihood_search import (
     unit_divisor,
 )
 from graphrf.gp.training.parameters import Parameters
+from graphrf.gp.training.ranges import hyperparameter_range, longest_lengthscale
 from graphrf.kernels.spectrum import density_of_states
 
 NODES = np.repeat(np.arange(0, 34, 2), 2)[:-5]
@@ -61,7 +60,7 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
         features = grf.sample_features(karate, sampler, nodes=observations.nodes, seed=0, dtype="float64")
         gram = FactorGram(features.factor(), karate.laplacian_scale(kernel.laplacian))
     by = _divisors(karate, kernel.laplacian)[divisor]
-    search = _Search(
+    search = LikelihoodSearch(
         [Block(gram, observations)] * 2, Parameters(kernel, tuple(bounds), bounds), None, None, by, 1.0
     )
     own = [
@@ -70,9 +69,9 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
         if key in bounds
     ]
     at = np.array([*own, 0.3, -1.2])
-    _, gradient = search._negative(at)
+    _, gradient = search.negative(at)
     steps = 1e-5 * np.eye(at.size)
-    expected = [(search._negative(at + h)[0] - search._negative(at - h)[0]) / 2e-5 for h in steps]
+    expected = [(search.negative(at + h)[0] - search.negative(at - h)[0]) / 2e-5 for h in steps]
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=2e-5)
 
 

@@ -1,0 +1,236 @@
+"""What hyperparameters are sought on: the exact series, or sampled rows of one length and budget after another."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from graphrf._base.warn import warn
+from graphrf.gp.training import sampler_choice
+from graphrf.gp.training.gram import FactorGram, SeriesGram
+from graphrf.gp.training.ranges import LENGTHSCALES, hyperparameter_range, lengthscale_unit, longest_lengthscale
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.truncation import steps_needed
+from graphrf.sampling.sample import sample_features
+
+# Of the tables of the series: the numbers that they may hold, the multiply-adds that they may cost, and the fewest
+# and the most degrees.
+_TABLE_NUMBERS = 64_000_000
+_TABLE_PRODUCTS = 2e10
+_FEWEST_DEGREES = 64
+_LARGEST_DEGREE = 1_000
+# Of one block of sampled rows, whose products are slow, so many are searched first.
+_SCOUTS = 250
+# Nats that rows of twice the length, or of twice the entries, must gain.
+_WORTH_MORE = 1.0
+
+
+class SearchResult(Protocol):
+    """The end of a search: the kernel, its likelihood, and the point from which another search may go on."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+
+    @property
+    def point(self) -> np.ndarray: ...
+
+    @property
+    def value(self) -> float: ...
+
+
+Result = TypeVar("Result", bound=SearchResult)
+
+
+class TrainingSet(NamedTuple):
+    """What hyperparameters are sought for, and by which nodes.
+
+    Attributes
+    ----------
+    graph : Graph
+    kernel : Kernel
+        The first guess.
+    names : sequence of str
+        Its hyperparameters to train.
+    blocks : sequence of ndarray of int
+        The nodes that training sees.
+    share : float
+        Of the graph that products for training reach.
+    seed : int
+    n_threads : int or None
+    """
+
+    graph: Graph
+    kernel: Kernel
+    names: Sequence[str]
+    blocks: Sequence[np.ndarray]
+    share: float
+    seed: int
+    n_threads: int | None
+
+    @property
+    def scale(self) -> float:
+        """Of the kernel's Laplacian."""
+        return self.graph.laplacian_scale(self.kernel.laplacian)
+
+    @property
+    def unit(self) -> float:
+        """Of lengthscales."""
+        return lengthscale_unit(self.graph, self.kernel.laplacian)
+
+    @property
+    def largest_lengthscale(self) -> float:
+        """The largest that is looked at, whatever series or rows can serve."""
+        return LENGTHSCALES[1] * self.unit
+
+    def ranges(self, names: Sequence[str], longest: float) -> dict[str, tuple[float, float]]:
+        """Where each of the named hyperparameters is sought, lengthscales up to the longest."""
+        scale, unit = self.scale, self.unit
+        return {name: hyperparameter_range(self.kernel, name, scale, longest, unit) for name in names}
+
+
+class Candidate(NamedTuple):
+    """A search that is to be made.
+
+    Attributes
+    ----------
+    grams : sequence of Gram
+        Of each block.
+    longest : float
+        The longest lengthscale that they serve.
+    start : ndarray or None
+        The point where an earlier search ended.
+    scouts : ndarray of int or None
+        Rows of the one block that are better searched first, if there are such.
+    sampler : Sampler or None
+        Of sampled rows.
+    features : Features or None
+        Of the first block's.
+    """
+
+    grams: Sequence[Any]
+    longest: float
+    start: np.ndarray | None = None
+    scouts: np.ndarray | None = None
+    sampler: Any = None
+    features: Any = None
+
+
+class SeriesCandidates(Generic[Result]):
+    """One search, with the exact K: `result` is what the caller found for it."""
+
+    result: Result
+    sampler = None
+
+    def __init__(self, training: TrainingSet) -> None:
+        self._training = training
+
+    def __iter__(self) -> Iterator[Candidate]:
+        graph, kernel, names, blocks, share, _, n_threads = self._training
+        pairs = sum(block.size * (block.size + 1) // 2 for block in blocks)
+        columns = sum(block.size for block in blocks) * share
+        affordable = min(_TABLE_NUMBERS / pairs, _TABLE_PRODUCTS / (columns * max(graph.adjacency.nnz, 1)))
+        most = int(np.clip(affordable, _FEWEST_DEGREES, _LARGEST_DEGREE))
+        grams = [
+            SeriesGram(graph, kernel.laplacian, block, max_degree=most, n_threads=n_threads) for block in blocks
+        ]
+        longest = self._training.largest_lengthscale
+        if "lengthscale" in names:
+            longest = longest_lengthscale(kernel, lambda k: grams[0].degree(k) <= most, self._training.unit)
+        yield Candidate(grams, longest)
+
+
+class SampledCandidates(Generic[Result]):
+    """Searches with sampled rows; `result` is what the caller found for the last, and in the end the best.
+
+    In the end `sampler` is that of the posterior's rows: the given one, or if it is None compressed powers: what
+    training learns rests on the sampling error of its rows, which those of the posterior must share. Rows that end
+    where the lengthscale does are doubled, up to 128 steps, and then their budget, up to 512 entries, each as long
+    as the likelihood gains a nat by it: data that say nothing of the lengthscale do not pay for long rows.
+    """
+
+    result: Result
+
+    def __init__(self, training: TrainingSet, sampler: Any) -> None:
+        if hasattr(sampler, "resolved"):
+            # once: the kernel that is trained does not change its lengths
+            sampler = sampler.resolved(training.graph)
+        self._training = training
+        self.sampler = sampler
+
+    def __iter__(self) -> Iterator[Candidate]:
+        given = self.sampler is not None
+        if given:
+            best = self._candidate(self.sampler)
+            yield best
+            at_end = self._ended(best)
+        else:
+            best, at_end = yield from self._growing()
+        kernel = self.result.kernel
+        best.features.matrix(kernel, n_threads=self._training.n_threads)  # warns where rows and kernel do not fit
+        if at_end:
+            warn(
+                f"the lengthscale stopped at {kernel.hyperparameters['lengthscale']:.3g}, the longest that "
+                f"{best.sampler!r} can serve: the data ask for more; pass a longer `sampler` or method='series'",
+            )
+        if not given:  # steps that the kernel does not need; the others stay as they are
+            needed = steps_needed(kernel, self._training.scale)
+            self.sampler = replace(best.sampler, max_length=min(needed, best.sampler.survival.max_length))
+
+    def _growing(self) -> Generator[Candidate, None, tuple[Candidate, bool]]:
+        """Searches with compressed powers, ever longer and wider: the best, and whether it should be longer."""
+        kernel, names = self._training.kernel, self._training.names
+        n_trained = sum(block.size for block in self._training.blocks)
+        length = sampler_choice.FIRST_LENGTH if names else steps_needed(kernel, self._training.scale)
+        length = min(length, sampler_choice.LONGEST)
+        best = self._candidate(sampler_choice.default_sampler(kernel.laplacian, length, n_trained))
+        yield best
+        found, at_end = self.result, self._ended(best)
+        while at_end and length < sampler_choice.LONGEST:
+            length *= 2
+            sampler = sampler_choice.default_sampler(kernel.laplacian, length, n_trained)
+            longer = self._candidate(sampler, found.point)
+            yield longer
+            if self.result.value < found.value + _WORTH_MORE:
+                at_end = False
+                break
+            best, found, at_end = longer, self.result, self._ended(longer)
+        while names and best.sampler.budget < sampler_choice.LARGEST_BUDGET:
+            budget = min(2 * best.sampler.budget, sampler_choice.LARGEST_BUDGET)
+            larger = self._candidate(replace(best.sampler, budget=budget), found.point)
+            yield larger
+            if self.result.value < found.value + _WORTH_MORE:
+                break
+            best, found, at_end = larger, self.result, self._ended(larger)
+        self.result = found
+        return best, at_end
+
+    def _candidate(self, sampler: Any, start: np.ndarray | None = None) -> Candidate:
+        graph, kernel, names, blocks, _, seed, n_threads = self._training
+        scale, longest = self._training.scale, self._training.largest_lengthscale
+        if "lengthscale" in names:
+            longest = longest_lengthscale(kernel, sampler_choice.serves(sampler, scale), self._training.unit)
+        sampled = [
+            sample_features(graph, sampler, nodes=block, seed=seed, n_threads=n_threads, dtype="float64")
+            for block in blocks
+        ]
+        grams = [FactorGram(features.factor(n_threads=n_threads), scale) for features in sampled]
+        scouts, size = None, blocks[0].size
+        if len(blocks) == 1 and size > _SCOUTS:
+            scouts = np.sort(np.random.default_rng(seed).choice(size, _SCOUTS, replace=False))
+        return Candidate(grams, longest, start, scouts, sampler, sampled[0])
+
+    def _ended(self, candidate: Candidate) -> bool:
+        """Whether the lengthscale found is the longest that the rows serve, and not the longest of all."""
+        if "lengthscale" not in self._training.names:
+            return False
+        reached = self.result.kernel.hyperparameters["lengthscale"] > 0.98 * candidate.longest
+        return reached and candidate.longest < self._training.largest_lengthscale
+
+
+def candidates(training: TrainingSet, method: str, sampler: Any) -> SeriesCandidates[Any] | SampledCandidates[Any]:
+    """The searches of a method, one after another: set `result` for each, before the next is asked for."""
+    return SeriesCandidates(training) if method == "series" else SampledCandidates(training, sampler)

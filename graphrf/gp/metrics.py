@@ -59,7 +59,7 @@ def coverage(y: Any, mean: Any, std: Any, *, level: float = 0.95) -> float:
     return float(np.mean(np.abs(y - mean) <= ndtri(0.5 + 0.5 * level) * std))
 
 
-def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
+def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float = 0.0) -> float:
     r"""The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)), in nats, not divided by the size.
 
     .. math:: \mathrm{KL}(N_0 \| N_1) = \tfrac12 \Big( \mathrm{tr}(\Sigma_1^{-1} \Sigma_0)
@@ -72,7 +72,9 @@ def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
     ----------
     mean0, mean1 : array_like, shape (k,)
     cov0, cov1 : array_like, shape (k, k), symmetric positive definite
-        No jitter is added: where a covariance is singular to rounding, the divergence is infinite or unknown.
+        Where a covariance is singular to rounding, the divergence is infinite or unknown.
+    jitter : float
+        A variance >= 0 added to both diagonals: with that of the noise, noisy values are compared.
 
     Returns
     -------
@@ -103,7 +105,10 @@ def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
     for name, array in zip(("mean0", "mean1"), means, strict=True):
         if array.ndim != 1 or array.size != size or size == 0:
             raise ValueError(f"`{name}` must be a vector, both of one size, got shape {array.shape}")
-    covariances = [_covariance(name, c, size) for name, c in (("cov0", cov0), ("cov1", cov1))]
+    jitter = checks.number("jitter", jitter, low=0)
+    covariances = [
+        _covariance(name, c, size) + jitter * np.eye(size) for name, c in (("cov0", cov0), ("cov1", cov1))
+    ]
     root0, root1 = _root("cov0", covariances[0]), _root("cov1", covariances[1])
     stretches = svdvals(solve_triangular(root1, root0, lower=True))
     if stretches[-1] == 0:

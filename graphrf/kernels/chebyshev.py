@@ -24,28 +24,62 @@ def chebyshev_coefficients(
     floor max |function| count as 0; with tol = 0 only these are dropped. The second result is the tail beyond
     `max_degree`, relative to max |function|; where that is too large the first is None.
     """
+
+    def size(c: np.ndarray, largest: np.ndarray) -> int:
+        c[np.abs(c) <= floor * largest] = 0.0
+        return max(int(np.argmax(_dropped(c) <= tol * largest)), 1)
+
+    c, largest, kept = _resolved(function, low, size, max_degree)
+    if largest == 0:
+        return np.zeros(1), 0.0
+    if kept - 1 <= min((c.size - 1) // 2, max_degree):
+        return c[:kept].copy(), float(_dropped(c)[kept]) / float(largest)
+    return None, float(_dropped(c)[min(max_degree + 1, c.size - 1)]) / float(largest)
+
+
+def _dropped(c: np.ndarray) -> np.ndarray:
+    """sum_{k >= d} |c_k| for d = 0 .. len(c)."""
+    return np.append(np.cumsum(np.abs(c[::-1]))[::-1], 0.0)
+
+
+def chebyshev_columns(
+    function: Function, low: float, *, tol: float, max_degree: int, columns: slice = slice(0, 1)
+) -> np.ndarray:
+    """Chebyshev coefficients on low <= x <= 1 of every column of function(1 - x), shape (degree + 1, columns).
+
+    They end with the last that is above tol max |column| in one of the named columns. Where that is beyond
+    `max_degree`, there are more of them, not all of which need be right: only a degree that is large.
+    """
+
+    def size(c: np.ndarray, largest: np.ndarray) -> int:
+        above = np.abs(c[:, columns]) > tol * largest[columns]
+        return int(np.flatnonzero(above.any(axis=1))[-1]) + 1 if above.any() else 1
+
+    # at one resolution more than the largest degree needs
+    c, _, kept = _resolved(function, low, size, max_degree + 1)
+    return c[:kept].copy()
+
+
+def _resolved(
+    function: Function, low: float, size: Callable[[np.ndarray, np.ndarray], int], max_degree: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Coefficients of a polynomial through so many values that it tells its size, the largest values, the size."""
     n = 64
     while True:
         c, largest = _interpolated(function, low, n)
-        if largest == 0:
-            return np.zeros(1), 0.0
-        c[np.abs(c) <= floor * largest] = 0.0
-        dropped = np.append(np.cumsum(np.abs(c[::-1]))[::-1], 0.0)  # dropped[d] = sum_{k >= d} |c_k|
-        size = max(int(np.argmax(dropped <= tol * largest)), 1)
+        kept = size(c, largest)
         # only the lower half is trusted: the function's higher terms are folded back onto the upper one
-        if size - 1 <= min(n // 2, max_degree):
-            return c[:size].copy(), float(dropped[size]) / largest
-        if n // 2 >= max_degree:
-            return None, float(dropped[min(max_degree + 1, n)]) / largest
+        if kept - 1 <= n // 2 or n // 2 >= max_degree:
+            return c, largest, kept
         n *= 2
 
 
-def _interpolated(function: Function, low: float, n: int) -> tuple[np.ndarray, float]:
-    """Coefficients of the polynomial of degree n through the values at n + 1 points, and the largest value."""
+def _interpolated(function: Function, low: float, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients of the polynomial of degree n through the values at n + 1 points, and the largest values."""
     values = function((1 - low) * np.sin(0.5 * np.pi * np.arange(n + 1) / n) ** 2)
-    c = scipy.fft.dct(values, type=1) / n
+    c = scipy.fft.dct(values, type=1, axis=0) / n
     c[[0, -1]] *= 0.5
-    return c, float(np.abs(values).max())
+    return c, np.abs(values).max(axis=0)
 
 
 def polynomial(f: np.ndarray) -> Function:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.fft
 import torch
 from torch import Tensor
 
@@ -24,6 +23,7 @@ from graphrf.features.step_squares import step_squares
 from graphrf.gp.torch.device_factors import DeviceFeatures, DeviceSeries
 from graphrf.gp.torch.factor import HostFactor, RemoteFactor, TorchFactor
 from graphrf.graph.graph import Graph
+from graphrf.kernels.chebyshev import INTERVALS, chebyshev_columns
 from graphrf.kernels.derivatives import jacobian_columns, root_derivatives
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
@@ -223,7 +223,7 @@ class SeriesSource:
     def __init__(self, graph: Graph, kernel: Kernel) -> None:
         self.laplacian: str = kernel.laplacian
         self.scale: float = kernel.check_graph(graph)
-        self._low = -1.0 if self.laplacian == "normalized" else 0.0
+        self._low = INTERVALS[self.laplacian][0]
         self._graph = graph
         self._series = SeriesFactor(graph, self.laplacian, max_length=0)
         self._spectrum: tuple[np.ndarray, np.ndarray] | None = None
@@ -239,30 +239,27 @@ class SeriesSource:
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Chebyshev coefficients of F and its derivatives, by values at Chebyshev points; cut below 1e-12."""
-        n = 64
-        while True:
-            gap = (1 - self._low) * np.sin(0.5 * np.pi * np.arange(n + 1) / n) ** 2  # 1 - x, exact near x = 1
-            root = kernel.root_spectrum(self.scale * gap, self.scale)[:, None]
-            values = np.hstack([root, root_derivatives(kernel, names, gap, self.scale)])
-            c = scipy.fft.dct(values, type=1, axis=0) / n
-            c[[0, -1]] *= 0.5
-            needed = (np.abs(c) > _CHEBYSHEV_TOL * np.abs(values).max(axis=0)).any(axis=1)
-            size = int(np.flatnonzero(needed)[-1]) + 1 if needed.any() else 1
-            # only the lower half is trusted: the function's higher terms are folded back onto the upper one
-            if size <= n // 2 or n // 2 > _LARGEST_DEGREE:
-                break
-            n *= 2
-        if size > _LARGEST_DEGREE + 1:
-            lost = float(np.abs(c[_LARGEST_DEGREE + 1 :, 0]).sum()) / float(np.abs(values[:, 0]).max())
-            if lost > _MUCH and not self._warned:
+        scale = self.scale
+
+        def values(gap: np.ndarray) -> np.ndarray:
+            slopes = root_derivatives(kernel, names, gap, scale)
+            return np.column_stack([kernel.root_spectrum(scale * gap, scale), slopes])
+
+        c = chebyshev_columns(
+            values, self._low, tol=_CHEBYSHEV_TOL, max_degree=_LARGEST_DEGREE, columns=slice(None)
+        )
+        kept, dropped = c[: _LARGEST_DEGREE + 1], c[_LARGEST_DEGREE + 1 :, 0]
+        if dropped.size and not self._warned:
+            gap = np.linspace(0, 1 - self._low, _LARGEST_DEGREE)
+            lost = float(np.abs(dropped).sum() / np.abs(kernel.root_spectrum(scale * gap, scale)).max())
+            if lost > _MUCH:
                 self._warned = True
                 warn(
                     f"the series of {kernel!r} is cut after {_LARGEST_DEGREE} Chebyshev terms: F is off by up to "
                     f"{lost:.1g} of its norm",
                     TruncationWarning,
                 )
-            size = _LARGEST_DEGREE + 1
-        return c[:size, 0].copy(), c[:size, 1:].copy()
+        return kept[:, 0].copy(), kept[:, 1:].copy()
 
     def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         """The rows of some nodes."""

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-import scipy.fft
 import scipy.sparse as sp
 
 from graphrf._base.threads import ordered_map, thread_count
@@ -18,7 +17,7 @@ from graphrf.features.loops import add_pairs
 from graphrf.features.rows import DENSE_NUMBERS
 from graphrf.gp.training.blocks import neighbourhood
 from graphrf.graph.graph import Graph
-from graphrf.kernels.chebyshev import INTERVALS
+from graphrf.kernels.chebyshev import INTERVALS, chebyshev_columns
 from graphrf.kernels.chebyshev_sums import chebyshev_step, doubled_matrix
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
 from graphrf.kernels.factor import Factor
@@ -98,21 +97,14 @@ class SeriesGram:
 
     def _coefficients(self, kernel: Kernel, names: Sequence[str]) -> np.ndarray:
         """Chebyshev coefficients of g and of its derivatives, shape (degree + 1, 1 + len(names))."""
-        n = 64
-        while True:
-            angles = np.pi * np.arange(n + 1) / n
-            gap = (1 - self._low) * np.sin(0.5 * angles) ** 2  # 1 - x, exact near x = 1
-            values = kernel.spectrum(self._scale * gap, self._scale)[:, None]
-            c = _cosine_coefficients(values)
-            small = np.abs(c[:, 0]) <= _TOLERANCE * np.abs(values).max()
-            size = int(np.flatnonzero(~small)[-1]) + 1 if not small.all() else 1
-            if size <= n // 2 or n // 2 > self._max_degree:
-                break
-            n *= 2
-        if names:  # once: derivatives do not decide the degree
-            slopes = spectral_derivatives(kernel, names, 1 - gap, self._scale)
-            c = np.hstack([c, _cosine_coefficients(slopes)])
-        return c[:size]
+        scale = self._scale
+
+        def values(gap: np.ndarray) -> np.ndarray:
+            slopes = spectral_derivatives(kernel, names, 1 - gap, scale)
+            return np.column_stack([kernel.spectrum(scale * gap, scale), slopes])
+
+        # derivatives do not decide the degree
+        return chebyshev_columns(values, self._low, tol=_TOLERANCE, max_degree=self._max_degree)
 
     def _start(self, n_degrees: int) -> None:
         """Begin the table anew, on the part of the graph that so many degrees reach.
@@ -163,13 +155,6 @@ class SeriesGram:
         matrix[self._triangle] = values
         matrix.T[self._triangle] = values
         return matrix
-
-
-def _cosine_coefficients(values: np.ndarray) -> np.ndarray:
-    """Chebyshev coefficients of the functions whose values at Chebyshev points are the columns."""
-    c = scipy.fft.dct(values, type=1, axis=0) / (values.shape[0] - 1)
-    c[[0, -1]] *= 0.5
-    return np.asarray(c)
 
 
 class FactorGram:

@@ -56,7 +56,7 @@ def classify(
 
     import numpy as np
 
-    from graphrf.gp.classification import GraphGPClassifier
+    from graphrf.gp import GraphGPClassifier  # which says what it needs, where that is missing
 
     gp = GraphGPClassifier(
         loaded.graph,

@@ -65,7 +65,7 @@ def fit(
     positions, targets = observed.read(observations, names)
     seed = seeding.settled(talking)
 
-    from graphrf.gp.regression import GraphGPRegressor
+    from graphrf.gp import GraphGPRegressor
 
     options: dict[str, Any] = {} if max_train is None else {"max_train": max_train}
     gp = GraphGPRegressor(
@@ -126,7 +126,7 @@ def predict(
         raise ValueError("`--seed` has no use without `--samples`: means and deviations are those of the model")
     if samples is not None and samples < 1:
         raise ValueError(f"`--samples` must be at least 1, got {samples}")
-    from graphrf.gp.regression import GraphGPRegressor
+    from graphrf.gp import GraphGPRegressor
 
     gp: GraphGPRegressor = GraphGPRegressor.load(model)
     gp.set_params(n_threads=threads.threads, progress=talking.progress)

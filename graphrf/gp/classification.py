@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, softmax
 from scipy.stats import qmc
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
@@ -24,14 +26,6 @@ from graphrf.gp.training.evidence_search import EvidenceResult, search
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.sampling.contract import Sampler
-
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.exceptions import NotFittedError
-except ImportError as _error:
-    raise ImportError(
-        "GraphGPClassifier needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
-    ) from _error
 
 PREDICTIVES = ("mode", "integrated")
 # Sparse products that the prior variance of one node takes with the series.

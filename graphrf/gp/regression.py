@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
@@ -25,14 +27,6 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series import kernel_block
 from graphrf.sampling.contract import Sampler
-
-try:
-    from sklearn.base import BaseEstimator, RegressorMixin
-except ImportError as _error:
-    raise ImportError(
-        "GraphGPRegressor needs scikit-learn, which is not installed: pip install 'graphrf[gp]'"
-    ) from _error
-
 
 # Deviations at so many nodes take about as many solves by conjugate gradients as draws would.
 _FEW = 64
@@ -513,8 +507,6 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_posterior"):
-            from sklearn.exceptions import NotFittedError
-
             raise NotFittedError("this GraphGPRegressor is not fitted yet: call fit(nodes, y) first")
 
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:

@@ -78,7 +78,7 @@ class Steps:
             list(self._pool.map(share, row_shares(self._arrays[0], self._n, whole)))
 
 
-class Expansion:
+class ChebyshevSum:
     r"""sum_k c_k T_k(M) for a symmetric sparse matrix M, as a function of blocks of vectors.
 
     Parameters

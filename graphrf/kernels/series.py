@@ -21,7 +21,7 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import INTERVALS, chebyshev_coefficients
-from graphrf.kernels.chebyshev_sums import Expansion, doubled_matrix
+from graphrf.kernels.chebyshev_sums import ChebyshevSum, doubled_matrix
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
 
 _PROBES_AT_ONCE = 32
@@ -236,7 +236,7 @@ def _apply(
 
 def _expansion(
     graph: Graph, kernel: Kernel, tol: float, max_degree: int, n_threads: int | None, root: bool
-) -> Expansion:
+) -> ChebyshevSum:
     """The Chebyshev series of K, or of F, on a graph."""
     tol = checks.number("tol", tol, low=1e-14, high=1, include_high=False)
     max_degree = checks.integer("max_degree", max_degree, low=1)
@@ -253,4 +253,4 @@ def _expansion(
             f"reach {reached:.1g}: raise `tol` or `max_degree`"
             + (" (apply_kernel may need far fewer)" if root else "")
         )
-    return Expansion(doubled_matrix(graph.walk_matrix(kernel.laplacian), low, high), coefficients, n_threads)
+    return ChebyshevSum(doubled_matrix(graph.walk_matrix(kernel.laplacian), low, high), coefficients, n_threads)

@@ -11,7 +11,7 @@ from graphrf._base import checks
 from graphrf._base.threads import thread_count
 from graphrf.graph.graph import LAPLACIANS, Graph
 from graphrf.kernels.chebyshev import INTERVALS, polynomial_coefficients
-from graphrf.kernels.chebyshev_sums import Expansion, Steps, doubled_matrix
+from graphrf.kernels.chebyshev_sums import ChebyshevSum, Steps, doubled_matrix
 from graphrf.kernels.factor import Factor, FactorBase
 
 
@@ -57,7 +57,7 @@ class SeriesFactor(FactorBase):
         self._doubled = doubled_matrix(graph.walk_matrix(laplacian), *INTERVALS[laplacian])
         self._nodes = graph.positions(nodes)
         self._all = self._nodes.size == graph.n_nodes and bool((np.diff(self._nodes) == 1).all())
-        self._last: tuple[bytes, Expansion] | None = None
+        self._last: tuple[bytes, ChebyshevSum] | None = None
 
     @property
     def laplacian(self) -> str:
@@ -138,7 +138,7 @@ class SeriesFactor(FactorBase):
         c = self._expansion(f).coefficients
         square = np.polynomial.chebyshev.chebmul(c, c)
         kept = np.flatnonzero(np.abs(square) > np.finfo(np.float64).eps * np.abs(square).max())
-        expansion = Expansion(self._doubled, square[: int(kept[-1]) + 1 if kept.size else 1], self._threads)
+        expansion = ChebyshevSum(self._doubled, square[: int(kept[-1]) + 1 if kept.size else 1], self._threads)
         wanted = np.concatenate([self._nodes, nodes])
         order = np.argsort(nodes, kind="stable")
         block = np.empty((self._nodes.size, nodes.size))
@@ -196,12 +196,12 @@ class SeriesFactor(FactorBase):
         """The coefficients of the polynomial in the Chebyshev basis: for devices."""
         return self._expansion(f).coefficients
 
-    def _expansion(self, f: np.ndarray) -> Expansion:
+    def _expansion(self, f: np.ndarray) -> ChebyshevSum:
         """The polynomial in the Chebyshev basis."""
         f = self._modulation(f)
         key = f.tobytes()
         last = self._last  # read once and replaced whole: another thread may be doing the same
         if last is None or last[0] != key:  # solvers apply one modulation many times
             coefficients = polynomial_coefficients(f, INTERVALS[self._laplacian][0])
-            last = self._last = (key, Expansion(self._doubled, coefficients, self._threads))
+            last = self._last = (key, ChebyshevSum(self._doubled, coefficients, self._threads))
         return last[1]

@@ -9,7 +9,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.graph.graph import LAPLACIANS, Graph
 from graphrf.kernels.chebyshev import INTERVALS, Function, chebyshev_coefficients
-from graphrf.kernels.chebyshev_sums import Expansion, doubled_matrix
+from graphrf.kernels.chebyshev_sums import ChebyshevSum, doubled_matrix
 
 
 class SpectralFilter:
@@ -75,7 +75,7 @@ class SpectralFilter:
                 f"`tol` = {tol:g} needs more than max_degree = {max_degree} products, which reach {reached:.1g}: "
                 "raise `tol` or `max_degree`"
             )
-        self._expansion = Expansion(
+        self._expansion = ChebyshevSum(
             doubled_matrix(graph.walk_matrix(laplacian), low, high), coefficients, n_threads
         )
         self._graph = graph

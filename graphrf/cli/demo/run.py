@@ -265,7 +265,7 @@ def _interpolated(
     `combinatorial` adds the series of the combinatorial Laplacian, which suits weights that are inverse lengths;
     its walks are slow.
     """
-    from graphrf.gp.regression import GraphGPRegressor  # imports scikit-learn, which takes a second
+    from graphrf.gp import GraphGPRegressor  # imports scikit-learn, which takes a second
 
     graph = graph_of(data)
     seen = np.flatnonzero(np.isfinite(observed))

@@ -13,13 +13,12 @@ from graphrf.gp.inference.posterior import LARGEST_JOINT
 from graphrf.gp.regression import GraphGPRegressor
 from graphrf.gp.torch.kernel import node_ids
 
-try:
-    from botorch.models.model import Model
-    from botorch.posteriors.gpytorch import GPyTorchPosterior
-    from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
-    from linear_operator import to_linear_operator
-except ImportError as _error:
-    raise ImportError("GraphGPModel needs botorch, which is not installed: pip install 'graphrf[bo]'") from _error
+# isort: split
+# After operator.py, which imports linear_operator without a warning of torch's.
+from botorch.models.model import Model
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
+from linear_operator import to_linear_operator
 
 
 class GraphGPModel(Model):

@@ -29,7 +29,7 @@ _GATHERED = 2**27
 _UNIT_NUMBERS = 2**22
 
 
-class DeviceFeatures(TorchFactor):
+class TorchFeatureFactor(TorchFactor):
     r"""The factor of sampled features on a torch device; a `graphrf.gp.torch.factor.TorchFactor`.
 
     One pattern serves all modulations: the value of an entry is sqrt(d_i / d_v) times the sum of f_k c / (m S(k))
@@ -96,11 +96,11 @@ class DeviceFeatures(TorchFactor):
         row = torch.repeat_interleave(self._record.indptr.diff(), output_size=squares.numel())
         return squares.new_zeros(self.shape[0]).index_add_(0, row, squares)
 
-    def take(self, rows: Tensor | np.ndarray) -> DeviceFeatures:
+    def take(self, rows: Tensor | np.ndarray) -> TorchFeatureFactor:
         """The factor of some of the rows, gathered on the device."""
         at = row_index(rows, self.shape[0], self._record.device)
         roots = None if self._roots is None else self._roots._replace(rows=self._roots.rows[at])
-        taken = object.__new__(DeviceFeatures)
+        taken = object.__new__(TorchFeatureFactor)
         taken._set(self._record.take(at), roots, self._walkers, self.shape[1], self._dtype)
         return taken
 
@@ -147,7 +147,7 @@ class _Made:
     transpose: Tensor | None = None
 
 
-class DeviceSeries(TorchFactor):
+class TorchSeriesFactor(TorchFactor):
     r"""Exact rows F = sum_k c_k T_k(M) on a torch device; a `graphrf.gp.torch.factor.TorchFactor`.
 
     Its P_k are Chebyshev polynomials of the walk matrix moved to [-1, 1], not powers: M = W for the normalized
@@ -202,9 +202,9 @@ class DeviceSeries(TorchFactor):
             parts.append(self._whole(f, units).square().sum(0))
         return torch.cat(parts)
 
-    def take(self, rows: Tensor | np.ndarray) -> DeviceSeries:
+    def take(self, rows: Tensor | np.ndarray) -> TorchSeriesFactor:
         """The factor of some of the rows."""
-        other = object.__new__(DeviceSeries)
+        other = object.__new__(TorchSeriesFactor)
         other.__dict__.update(self.__dict__)
         other._nodes = self._nodes[row_index(rows, self.shape[0], self._device)]
         other.shape = (other._nodes.numel(), self.shape[1])

@@ -16,15 +16,12 @@ from graphrf.gp.inference.posterior import SolverWarning
 from graphrf.gp.torch.kernel import GRFKernel
 from graphrf.gp.torch.operator import FactorOperator
 
-try:
-    import gpytorch
-    from linear_operator import settings
-    from linear_operator.operators import DiagLinearOperator
-    from linear_operator.utils.warnings import NumericalWarning
-except ImportError as _error:
-    raise ImportError(
-        "pathwise_draws needs gpytorch, which is not installed: pip install 'graphrf[gp]'"
-    ) from _error
+# isort: split
+# After operator.py, which imports linear_operator without a warning of torch's.
+import gpytorch
+from linear_operator import settings
+from linear_operator.operators import DiagLinearOperator
+from linear_operator.utils.warnings import NumericalWarning
 
 # Settings of linear_operator and filters of warnings are the process's: threads take turns.
 _one_solve = threading.Lock()

@@ -14,17 +14,22 @@ from graphrf.features.features import Features
 from graphrf.gp.settings import trained_names
 from graphrf.gp.torch.factor import TorchFactor, paired
 from graphrf.gp.torch.operator import FactorOperator
-from graphrf.gp.torch.sources import FeatureSource, RemoteFeatures, RemoteSource, SeriesSource, Source
+from graphrf.gp.torch.sources import (
+    RemoteFeatures,
+    TorchFeatureSource,
+    TorchRemoteSource,
+    TorchSeriesSource,
+    TorchSource,
+)
 from graphrf.graph.graph import Graph
 from graphrf.kernels.given import LearnedModulation
 from graphrf.kernels.kernel import Kernel, require_kernel
 
-try:
-    import gpytorch
-    from gpytorch.constraints import GreaterThan, Interval, Positive
-    from gpytorch.priors import Prior
-except ImportError as _error:
-    raise ImportError("GRFKernel needs gpytorch, which is not installed: pip install 'graphrf[gp]'") from _error
+# isort: split
+# After operator.py, which imports linear_operator without a warning of torch's.
+import gpytorch
+from gpytorch.constraints import GreaterThan, Interval, Positive
+from gpytorch.priors import Prior
 
 # How far above an open lower bound a trained hyperparameter starts, as a share of the bound.
 _ABOVE_BOUND = 1e-3
@@ -263,7 +268,7 @@ class _Modulation(torch.autograd.Function):
 
 class _MeanVariance(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, f: Tensor, source: Source) -> Tensor:
+    def forward(ctx: Any, f: Tensor, source: TorchSource) -> Tensor:
         value, gradient = source.mean_variance(f.numpy())
         if not value > 0:
             raise ValueError(
@@ -308,13 +313,13 @@ def node_tensor(name: str, x: Tensor) -> Tensor:
     return (x[..., 0] if x.ndim > 1 else x).long()
 
 
-def _source(source: Any, kernel: Kernel) -> Source:
+def _source(source: Any, kernel: Kernel) -> TorchSource:
     if isinstance(source, Features):
-        return FeatureSource(source, kernel)
+        return TorchFeatureSource(source, kernel)
     if hasattr(source, "step_squares"):
-        return RemoteSource(source, kernel)
+        return TorchRemoteSource(source, kernel)
     if isinstance(source, Graph):
-        return SeriesSource(source, kernel)
+        return TorchSeriesSource(source, kernel)
     raise TypeError(
         "`source` must be Features (Phi Phi^T of their nodes) or a Graph (the exact series), got "
         f"{checks.describe(source)}; graphrf.load_graph(...) makes a Graph"

@@ -20,7 +20,7 @@ from graphrf.features.features import Features
 from graphrf.features.frame import Frame
 from graphrf.features.rows import row_numbers
 from graphrf.features.step_squares import step_squares
-from graphrf.gp.torch.device_factors import DeviceFeatures, DeviceSeries
+from graphrf.gp.torch.device_factors import TorchFeatureFactor, TorchSeriesFactor
 from graphrf.gp.torch.factor import HostFactor, RemoteFactor, TorchFactor
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import INTERVALS, chebyshev_columns
@@ -39,7 +39,7 @@ _MUCH = 1e-4
 _KEPT = 4
 
 
-class Source(Protocol):
+class TorchSource(Protocol):
     """Rows of F for any nodes, and the mean prior variance that belongs to a modulation."""
 
     laplacian: str
@@ -78,7 +78,7 @@ class RemoteFeatures(Protocol):
         ...
 
 
-class _SampledSource(ABC):
+class _TorchSampledSource(ABC):
     """What sources of sampled rows share; the mean variance is that of F F^T over the nodes that they hold.
 
     What was cut from their rows is warned about at the start: later on the ends of walks or powers alone matter.
@@ -93,7 +93,7 @@ class _SampledSource(ABC):
         self._squares: np.ndarray | None = None
         self._rows = _Kept(self._make)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _SampledSource:
+    def __deepcopy__(self, memo: dict[int, Any]) -> _TorchSampledSource:
         return self  # the record is never changed, and large
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -126,7 +126,7 @@ class _SampledSource(ABC):
         """M, float64, shape (L + 1, L + 1)."""
 
 
-class FeatureSource(_SampledSource):
+class TorchFeatureSource(_TorchSampledSource):
     """Rows of sampled features.
 
     Parameters
@@ -160,13 +160,13 @@ class FeatureSource(_SampledSource):
         if features.on_device:
             own = features.device_rows(torch.device(features.device)).nodes
             if torch.equal(nodes, own):
-                return DeviceFeatures(features, device, dtype)
-            return DeviceFeatures(features, device, dtype).take(device_row_numbers("nodes", nodes, own))
+                return TorchFeatureFactor(features, device, dtype)
+            return TorchFeatureFactor(features, device, dtype).take(device_row_numbers("nodes", nodes, own))
         rows = row_numbers("nodes", nodes.cpu().numpy(), features.nodes)
         if not np.array_equal(rows, np.arange(features.shape[0])):
             features = Features(features.frame, features.nodes[rows], features.record.take(rows))
         if device.type != "cpu":
-            return DeviceFeatures(features, device, dtype)
+            return TorchFeatureFactor(features, device, dtype)
         # values of the model's type: products of mixed types would convert them each time
         plain = np.dtype(np.float32 if dtype == torch.float32 else np.float64)
         return HostFactor(FeatureFactor(replace(features.frame, dtype=plain), features.nodes, features.record))
@@ -176,11 +176,11 @@ class FeatureSource(_SampledSource):
         features = self._features
         if not features.on_device:
             return step_squares(features.frame, features.nodes, features.record)
-        whole = DeviceFeatures(features, torch.device(features.device), torch.float64)
+        whole = TorchFeatureFactor(features, torch.device(features.device), torch.float64)
         return np.asarray(whole.mean_squares().cpu().numpy())
 
 
-class RemoteSource(_SampledSource):
+class TorchRemoteSource(_TorchSampledSource):
     """Rows of sampled features that live elsewhere: their products travel to the host, and on to a model's device.
 
     Parameters
@@ -208,10 +208,10 @@ class RemoteSource(_SampledSource):
         return self._features.step_squares()
 
 
-class SeriesSource:
+class TorchSeriesSource:
     """Exact rows by sparse products with a graph's walk matrix; the mean variance is trace(K) / N.
 
-    Its modulation are the Chebyshev coefficients of F as a function of the walk matrix (`DeviceSeries`).
+    Its modulation are the Chebyshev coefficients of F as a function of the walk matrix (`TorchSeriesFactor`).
 
     Parameters
     ----------
@@ -228,10 +228,10 @@ class SeriesSource:
         self._series = SeriesFactor(graph, self.laplacian, max_length=0)
         self._spectrum: tuple[np.ndarray, np.ndarray] | None = None
         self._warned = False
-        self._every: dict[tuple[torch.device, torch.dtype], DeviceSeries] = {}
+        self._every: dict[tuple[torch.device, torch.dtype], TorchSeriesFactor] = {}
         self._rows = _Kept(self._make)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> SeriesSource:
+    def __deepcopy__(self, memo: dict[int, Any]) -> TorchSeriesSource:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -267,7 +267,7 @@ class SeriesSource:
 
     def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         if (device, dtype) not in self._every:
-            self._every[device, dtype] = DeviceSeries(self._series, device, dtype)
+            self._every[device, dtype] = TorchSeriesFactor(self._series, device, dtype)
         outside = (nodes < 0) | (nodes >= self._graph.n_nodes)
         if bool(outside.any()):
             self._graph.positions(nodes[outside][:1].cpu().numpy())  # raises, as for every node out of range

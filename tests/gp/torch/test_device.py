@@ -17,7 +17,7 @@ linear_operator = pytest.importorskip("linear_operator", reason="GRFKernel needs
 
 from graphrf.features.bounds import TruncationWarning  # noqa: E402
 from graphrf.gp import GRFKernel  # noqa: E402
-from graphrf.gp.torch.device_factors import DeviceFeatures  # noqa: E402
+from graphrf.gp.torch.device_factors import TorchFeatureFactor  # noqa: E402
 from graphrf.gp.torch.draws import pathwise_draws  # noqa: E402
 from graphrf.gp.torch.factor import HostFactor  # noqa: E402
 from graphrf.gp.torch.operator import FactorOperator  # noqa: E402
@@ -64,8 +64,8 @@ def modules(features):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_factor_of_a_devices_record_is_that_of_the_hosts(name, dtype, weighted_graph):
     features = sampled(weighted_graph, name)
-    host = DeviceFeatures(features, CPU, dtype)
-    device = DeviceFeatures(with_tensors(features), CPU, dtype)
+    host = TorchFeatureFactor(features, CPU, dtype)
+    device = TorchFeatureFactor(with_tensors(features), CPU, dtype)
     f = torch.tensor(grf.Diffusion(0.8).modulation(features.max_length + 1)).to(dtype)
     x, y = torch.ones(8, 2, dtype=dtype), torch.ones(3, 2, dtype=dtype)
     for rows in (torch.tensor([5, 0, 5]), np.array([5, 0, 5]), torch.tensor([-3, 0, -3])):
@@ -81,11 +81,11 @@ def test_the_factor_of_a_devices_record_is_that_of_the_hosts(name, dtype, weight
 
 @pytest.mark.parametrize("method", ["_made", "_transpose"])
 def test_threads_that_share_a_factor_get_their_own_modulation(method, karate):
-    factor = DeviceFeatures(sampled(karate), CPU, torch.float64)
+    factor = TorchFeatureFactor(sampled(karate), CPU, torch.float64)
     mine, other = (torch.tensor(grf.Diffusion(t).modulation(LENGTH + 1)) for t in (0.5, 2.0))
     y = torch.ones(34, 1)
-    expected = DeviceFeatures(sampled(karate), CPU, torch.float64).apply_t(mine, y)
-    code = getattr(DeviceFeatures, method).__code__
+    expected = TorchFeatureFactor(sampled(karate), CPU, torch.float64).apply_t(mine, y)
+    code = getattr(TorchFeatureFactor, method).__code__
     for intrude in (factor.apply, factor.apply_t):
         for first in (mine, other):  # what the factor remembers at the start
 
@@ -102,7 +102,7 @@ def test_threads_that_share_a_factor_get_their_own_modulation(method, karate):
 
 def test_a_factor_takes_the_memory_that_it_states(grid):
     features = sampled(grid)
-    factor = DeviceFeatures(with_tensors(features), CPU, torch.float32)
+    factor = TorchFeatureFactor(with_tensors(features), CPU, torch.float32)
     f = torch.tensor(grf.Diffusion(0.8).modulation(LENGTH + 1), dtype=torch.float32)
     factor.apply_t(f, torch.ones(144, 1, dtype=torch.float32))
     pointer, *patterns = factor._pattern_t
@@ -142,8 +142,8 @@ def test_nodes_that_are_changed_in_place_are_noticed(karate):
 def test_equal_nodes_share_their_rows_whatever_tensor_holds_them(karate, monkeypatch):
     device = modules(sampled(karate))[1]
     made = []
-    plain = DeviceFeatures.take
-    monkeypatch.setattr(DeviceFeatures, "take", lambda self, rows: (made.append(1), plain(self, rows))[1])
+    plain = TorchFeatureFactor.take
+    monkeypatch.setattr(TorchFeatureFactor, "take", lambda self, rows: (made.append(1), plain(self, rows))[1])
     first = device.root_rows(torch.arange(5))
     for x in (torch.arange(5), torch.arange(5.0)[:, None], torch.arange(5, dtype=torch.int32)):
         assert device.root_rows(x) is first

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="operators need the extra `gp`")
 linear_operator = pytest.importorskip("linear_operator", reason="operators need the extra `gp`")
 
 from graphrf.gp.torch import factor as torch_factor  # noqa: E402
-from graphrf.gp.torch.device_factors import DeviceFeatures, DeviceSeries  # noqa: E402
+from graphrf.gp.torch.device_factors import TorchFeatureFactor, TorchSeriesFactor  # noqa: E402
 from graphrf.gp.torch.factor import HostFactor, paired, product  # noqa: E402
 from graphrf.gp.torch.operator import FactorOperator  # noqa: E402
 from graphrf.kernels.series_factor import SeriesFactor  # noqa: E402
@@ -40,12 +40,12 @@ def series(graph, laplacian="normalized"):
 FACTORS = {
     "host features": lambda graph, device, dtype: HostFactor(walks(graph).factor()),
     "host series": lambda graph, device, dtype: HostFactor(series(graph)),
-    "device features": lambda graph, device, dtype: DeviceFeatures(walks(graph), device, dtype),
-    "device combinatorial": lambda graph, device, dtype: DeviceFeatures(
+    "device features": lambda graph, device, dtype: TorchFeatureFactor(walks(graph), device, dtype),
+    "device combinatorial": lambda graph, device, dtype: TorchFeatureFactor(
         walks(graph, "combinatorial"), device, dtype
     ),
-    "device powers": lambda graph, device, dtype: DeviceFeatures(powers(graph), device, dtype),
-    "device series": lambda graph, device, dtype: DeviceSeries(series(graph), device, dtype),
+    "device powers": lambda graph, device, dtype: TorchFeatureFactor(powers(graph), device, dtype),
+    "device series": lambda graph, device, dtype: TorchSeriesFactor(series(graph), device, dtype),
 }
 REFERENCE = {
     "host features": lambda graph: walks(graph).factor(),
@@ -233,11 +233,11 @@ def test_blocks_of_right_hand_sides_are_as_large_as_stated(symmetric, weighted_g
 
 def test_small_chunks_of_entries_and_visits_change_nothing(weighted_graph, monkeypatch):
     x = torch.randn(8, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    whole = DeviceFeatures(walks(weighted_graph), CPU, torch.float64)
+    whole = TorchFeatureFactor(walks(weighted_graph), CPU, torch.float64)
     products, gradient = whole.apply(modulation(), x), whole.grad_f(x, x, LENGTH + 1)
     monkeypatch.setattr("graphrf.gp.torch.device_factors.VISITS_AT_ONCE", 3)
     monkeypatch.setattr("graphrf.gp.torch.device_factors._GATHERED", 14)
-    chunked = DeviceFeatures(walks(weighted_graph), CPU, torch.float64)
+    chunked = TorchFeatureFactor(walks(weighted_graph), CPU, torch.float64)
     torch.testing.assert_close(chunked.apply(modulation(), x), products)
     torch.testing.assert_close(chunked.grad_f(x, x, LENGTH + 1), gradient)
 

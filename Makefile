@@ -1,45 +1,92 @@
-# `make demo` and `make test` set everything up by themselves: a virtual environment in .venv with the
-# versions of constraints.txt, rebuilt when pyproject.toml or constraints.txt change.
+# `make demo` and `make test` set up by themselves what they need: a virtual environment in .venv with the versions of
+# constraints.txt, renewed when pyproject.toml or constraints.txt change.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+# What the demo needs, and what tests and documentation need besides.
+DEMO := gp,mesh,plot
+TEST := bo,distributed,euclidean,pyg,test,docs
+READY_DEMO := $(VENV)/.ready-demo
+READY := $(VENV)/.ready-test
 # Data beside a checkout is found by itself; elsewhere set GRAPHRF_DATA_DIR or let graphrf download it.
 ifneq ($(wildcard ../shared/data),)
 GRAPHRF_DATA_DIR ?= $(abspath ../shared/data)
 export GRAPHRF_DATA_DIR
 endif
 
-.PHONY: demo test test-full lint docs test-browser test-package clean
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# uv is quicker where it is there. It knows nothing of pip's settings, by which a machine may find torch without CUDA
+# (200 MB for 3 GB), so pip installs torch, first, and the rest where uv cannot.
+UV := $(shell command -v uv 2>/dev/null)
+install = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt $(1) || )$(PIP) $(1)
 
-$(READY): pyproject.toml constraints.txt
-	@echo "Setting up $(VENV): some minutes the first time, for torch is large"
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gp,bo,distributed,mesh,plot,pyg,test,docs]'
-	touch $@
+# A worker for each core, of one thread each: threads of torch that wait for a core take it from the others.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+EXAMPLES := --doctest-modules graphrf --doctest-glob='*.md' README.md docs
+NUMERICAL := tests/euclidean tests/gp tests/kernels tests/matching tests/numerics --doctest-glob='*.md' docs/theory
 
-demo: $(READY)
+.PHONY: help demo test test-more test-full lint style types docs tests test-browser test-package clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo       a report of what graphrf does, in out/report.html"
+	@echo "make test       what a change must pass, in 4 minutes: lint, types, documentation, examples, quick tests"
+	@echo "make test-more  the other tests, with more inputs and another BLAS kernel too"
+	@echo "make test-full  all tests, those of hours too"
+	@echo "make docs       the documentation, in out/site"
+	@echo "make clean      remove what these have made"
+
+$(READY_DEMO): pyproject.toml constraints.txt
+	@echo "Setting up 1: a virtual environment in $(VENV) (some seconds)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Setting up 2: torch and what it needs (1 to 3 minutes)"
+	@$(PIP) torch
+	@echo "Setting up 3: graphrf[$(DEMO)] and about 40 packages (1 to 2 minutes)"
+	@$(call install,-e '.[$(DEMO)]')
+	@touch $@
+
+$(READY): $(READY_DEMO)
+	@echo "Setting up 4: about 60 packages for tests and documentation, [$(TEST)] (1 to 2 minutes)"
+	@$(call install,-e '.[$(DEMO),$(TEST)]')
+	@touch $@
+
+demo: $(READY_DEMO)
 	$(BIN)/graphrf demo --out out $(ARGS)
 
-lint: $(READY)
+style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(READY)
+	$(BIN)/mypy
+
+lint: style types
 
 # The site, into out/site; warnings, and links that lead nowhere, are errors.
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-test: lint docs
-	$(BIN)/python -m pytest -n auto -m "not full" tests --doctest-modules graphrf --doctest-glob='*.md' README.md docs
+tests: $(READY)
+	$(PYTEST) -m "not more and not full" --durations=10 tests $(EXAMPLES)
+
+# Types and documentation are looked at while the tests begin.
+test: style
+	@$(MAKE) --no-print-directory -j3 types docs tests
+
+# What `make test` leaves out (tests/support/quick.py says what, and why), and those that are given inputs with more of
+# these; before, all that computes with another BLAS kernel, on two threads.
+test-more: $(READY)
+	@other="$$($(BIN)/python -m tests.support.other_blas)"; test -z "$$other" || \
+		env $$other OPENBLAS_NUM_THREADS=2 $(PYTEST) -m "not full" $(NUMERICAL)
+	$(PYTEST) -m "(more or hypothesis) and not full" --hypothesis-profile=more --durations=10 tests
 
 test-full: lint docs
-	$(BIN)/python -m pytest -n auto --hypothesis-profile=full tests --doctest-modules graphrf --doctest-glob='*.md' README.md docs
+	$(PYTEST) --hypothesis-profile=full tests $(EXAMPLES)
 
 # The site and the demo's report in a real browser: Chromium, on the PATH or in CHROMIUM.
 test-browser: docs demo
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	$(PIP) -e '.[browser]'
 	$(BIN)/python -m pytest tests/package/test_browser_check.py
 	$(BIN)/python checks/browser.py --site out/site --report out/report.html --screenshots out/screenshots
 

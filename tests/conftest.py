@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 import graphrf as grf
+from tests.support.by_file import pytest_xdist_make_scheduler  # noqa: F401
 from tests.support.false_alarms import (  # noqa: F401 (the hooks act from here)
     night,
     pytest_configure,
@@ -18,11 +19,13 @@ from tests.support.false_alarms import (  # noqa: F401 (the hooks act from here)
     pytest_terminal_summary,
     pytest_testnodedown,
 )
+from tests.support.quick import pytest_collection_modifyitems  # noqa: F401
 from tests.support.small_graphs import two_components
 
-# `make test` looks at the same few hundred inputs each time, a night at those of its seed; `make test-full` at
-# 100,000 new ones.
-settings.register_profile("few", max_examples=300, derandomize=not night(), deadline=None)
+# `make test` looks at the same few inputs each time, `make test-more` at the same few hundred, a night at those of
+# its seed; `make test-full` at 100,000 new ones.
+settings.register_profile("few", max_examples=30, derandomize=not night(), deadline=None)
+settings.register_profile("more", max_examples=300, derandomize=not night(), deadline=None)
 settings.register_profile("full", max_examples=100_000, deadline=None)
 settings.load_profile("few")
 

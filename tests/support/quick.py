@@ -1,0 +1,121 @@
+"""Which tests `make test` leaves to `make test-more`: what takes long, and what says the same again.
+
+Three rules mark a test as `more`, beside the mark itself where it stands at a test:
+
+1. It is listed in `SLOW`.
+2. Its function has several parameters, and their values in this case stand in others that `make test` runs.
+3. Its function is listed in `GRIDS`, and the case is not one of the first so many of those that are left.
+
+Tests with the mark `full` are in neither. Hypothesis tests run in both, in `make test-more` with more inputs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+# The beginning of an id -> what guards in `make test` meanwhile.
+SLOW = {
+    "tests/examples/": "the examples of README and docs, which make the same calls",
+    "tests/cli/test_demo.py::test_speeds_are_predicted": "the demo with a mesh, tests/cli/test_cli.py",
+    "tests/distributed/test_faults.py::test_workers_killed_in": "workers killed between products",
+    "tests/distributed/test_faults.py::test_workers_killed_while": "workers killed between products",
+    "tests/faults/test_killed.py": "writers killed at any moment, tests/graph/test_mapped.py",
+    "tests/faults/test_resume.py::test_a_killed_process": "blocks that are missing or damaged",
+    "tests/gp/test_classification.py::test_citations": "probabilities of dense algebra",
+    "tests/gp/test_regression.py::test_hyperparameters_of_a_draw": "little and much noise, tests/gp/training",
+    "tests/gp/torch/test_device.py::test_training_prediction_and_draws_send": "the series stays on the device",
+    "tests/load/test_concurrency.py::test_children_of_a_process": "children forked from a busy parent",
+    "tests/load/test_concurrency.py::test_loader_workers": "children forked from a busy parent",
+    "tests/load/test_concurrency.py::test_one_client": "threads that share all objects",
+    "tests/load/test_concurrency.py::test_two_clients": "threads that share all objects",
+    "tests/load/test_index_width.py::test_walks_along_edges_behind": "the other tests of 64-bit indices there",
+    "tests/load/test_memory_estimates.py": "what does not fit is refused, tests/load/test_memory_doors.py",
+    "tests/matching/test_matching.py::test_lanczos_gives_the_cost": "the density of states on large graphs",
+    "tests/numerics/test_extreme_pagerank.py::test_iteration_that_might_need": "bounds of power iteration",
+    "tests/pagerank/test_networkx_backend.py::test_the_tests_of_networkx": "scores beside those of networkx",
+    "tests/pagerank/walks/test_torch_pooled.py::test_pools_on_another_device": "counts of the compiled loops",
+    "tests/sampling/test_device.py::test_records_that_grow": "features on another device are the same",
+    "tests/support/test_sequential.py::test_far_tails": "p-values of skewed draws are as rare as they say",
+}
+
+# The beginning of a function's id -> how many of its cases, which are of one kind, `make test` runs.
+GRIDS = {
+    "tests/datasets/test_datasets.py::test_graphs_load_with_their_published_counts": 12,
+    "tests/distributed/test_files.py::test_any_changed_byte_is_noticed_or": 1,
+    "tests/features/test_device_features.py::test_what_is_sampled_on_a_device": 2,
+    "tests/gp/test_bad_input.py::test_y_of_any_kind_of_number": 2,
+    "tests/gp/test_calibration.py::test_deviations_a_fifth_too_small_are": 1,
+    "tests/gp/test_calibration.py::test_draws_that_forget_the_noise_are": 1,
+    "tests/gp/test_calibration.py::test_truths_rank_uniformly_among_draws_and": 1,
+    "tests/gp/test_classification.py::test_probabilities_are_those_of_dense_algebra": 2,
+    "tests/gp/test_defaults.py::test_held_out_nodes_are_predicted_better": 1,
+    "tests/gp/test_regression.py::test_inexact_solves_never_make_variances_too": 1,
+    "tests/gp/test_saved.py::test_predictions_after_loading_are_those_before": 4,
+    "tests/gp/torch/test_kernel.py::test_adam_takes_the_same_path_as": 1,
+    "tests/gp/torch/test_torch_draws.py::test_rounds_that_lead_away_are_not": 1,
+    "tests/gp/training/test_training.py::test_little_and_much_noise_are_both": 1,
+    "tests/matching/test_matching.py::test_the_density_of_states_integrates_functions": 1,
+    "tests/matching/test_multiway.py::test_a_tile_that_one_of_four": 1,
+    "tests/matching/test_multiway.py::test_features_and_gram_of_four_coupled": 1,
+    "tests/matching/test_pagerank_cost.py::test_the_estimator_has_the_predicted_mean": 1,
+    "tests/pagerank/test_estimate.py::test_intervals_cover_at_their_rate": 4,
+    "tests/pagerank/walks/test_torch_pooled.py::test_blocks_in_chunks_of_nodes_do": 1,
+    "tests/sampling/powers/test_powers.py::test_features_and_gram_of_compressed_powers": 2,
+    "tests/sampling/test_products.py::test_a_product_and_the_gram_matrix": 1,
+    "tests/sampling/test_device.py::test_one_odd_source": 1,
+    "tests/sampling/test_device.py::test_what_exceeds_the_memory_limit": 1,
+    "tests/sampling/walks/test_auto_lengths.py::test_features_are_unbiased": 1,
+    "tests/sampling/walks/test_auto_lengths.py::test_the_variance_of_features_is_what": 1,
+    "tests/sampling/walks/test_torch_walks.py::test_the_memory_foreseen_is_what_is": 4,
+    "tests/statistics/test_pagerank_errors.py::test_intervals_hold_the_truth_as_often": 3,
+    "tests/statistics/test_pagerank_errors.py::test_standard_errors_that_are_half_or": 2,
+    "tests/support/test_sequential.py::test_a_session_fails": 1,
+    "tests/transforms/test_transforms.py::test_return_probabilities_are_unbiased_and_one": 1,
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make test` leaves out."""
+    mark = pytest.mark.more
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("full") or item.get_closest_marker("more"):
+            continue
+        if any(item.nodeid.startswith(beginning) for beginning in SLOW):
+            item.add_marker(mark)
+        else:
+            cases[item.nodeid.split("[")[0]].append(item)
+    for name, group in cases.items():
+        again = said_again(group)
+        left = [item for item in group if item not in again]
+        most = next((most for beginning, most in GRIDS.items() if name.startswith(beginning)), len(left))
+        for item in (*again, *left[most:]):
+            item.add_marker(mark)
+
+
+def said_again(cases: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The cases of one function that are not needed to have each value of each of its parameters once."""
+    values = {case: set(map(_value, _parameters(case).items())) for case in cases}
+    seen: set[tuple[Any, ...]] = set()
+    rest = list(values)
+    for most in range(max(map(len, values.values()), default=0), 0, -1):  # those with the most new values first
+        for case in rest:
+            if len(values[case] - seen) >= most:
+                seen |= values[case]
+                rest = [other for other in rest if other is not case]
+    return [case for case in rest if values[case]]
+
+
+def _parameters(case: pytest.Item) -> Mapping[str, Any]:
+    return case.callspec.params if hasattr(case, "callspec") else {}
+
+
+def _value(parameter: tuple[str, Any]) -> tuple[Any, ...]:
+    """Equal where a parameter has the same plain value, or is the same object."""
+    name, value = parameter
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return (name, type(value), value if plain else id(value))

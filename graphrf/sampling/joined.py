@@ -61,7 +61,7 @@ class Block(NamedTuple):
         >>> block.indices.tolist(), block.counts.tolist()
         ([2, 3, 5], [1, 2, 1])
         """
-        rows, nodes, steps = (np.asarray(column) for column in (rows, nodes, steps))
+        rows, nodes, steps = (np.asarray(column, dtype=np.int64) for column in (rows, nodes, steps))
         order = np.lexsort((steps, nodes, rows))
         rows, nodes, steps = rows[order], nodes[order], steps[order]
         of_entry = _changes(rows, nodes)

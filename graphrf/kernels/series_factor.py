@@ -80,6 +80,11 @@ class SeriesFactor(FactorBase):
         return np.dtype(np.float64)
 
     @property
+    def doubled(self) -> sp.csr_array:
+        """2 M, with the walk matrix moved to [-1, 1]: what Chebyshev polynomials are made with."""
+        return self._doubled
+
+    @property
     def max_length(self) -> int:
         """The largest power of W."""
         return self._max_length
@@ -184,17 +189,6 @@ class SeriesFactor(FactorBase):
         whole = np.zeros((self.shape[1], *y.shape[1:]))
         np.add.at(whole, self._nodes, y)
         return whole
-
-    @property
-    def _walk(self) -> sp.csr_array:
-        """W itself, made anew: for devices, which multiply by it."""
-        low, high = INTERVALS[self._laplacian]
-        walk = self._doubled * (0.25 * (high - low))
-        return sp.csr_array(walk + 0.5 * (low + high) * sp.eye_array(self.shape[1]) if low + high else walk)
-
-    def _chebyshev(self, f: np.ndarray) -> np.ndarray:
-        """The coefficients of the polynomial in the Chebyshev basis: for devices."""
-        return self._expansion(f).coefficients
 
     def _expansion(self, f: np.ndarray) -> ChebyshevSum:
         """The polynomial in the Chebyshev basis."""

@@ -172,10 +172,10 @@ class TorchSeriesFactor(TorchFactor):
         self._device = device
         self._dtype = dtype
         # 2 M. On the CPU scipy's product is quicker, and immune to threads that wait for each other.
-        self._doubled = _from_scipy(series._doubled, device, dtype)
+        self._doubled = _from_scipy(series.doubled, device, dtype)
         self._host = None
         if device.type == "cpu":
-            self._host = series._doubled.astype(np.float32 if dtype == torch.float32 else np.float64)
+            self._host = series.doubled.astype(np.float32 if dtype == torch.float32 else np.float64)
         self._nodes = torch.from_numpy(np.array(series.nodes)).to(device)
 
     def apply(self, f: Tensor, x: Tensor) -> Tensor:

@@ -52,15 +52,17 @@ def require_client(client: Any) -> Client:
         try:
             client = default_client()
         except ValueError:
-            raise ValueError(
-                f"`client` must be given, because there is no current Dask client; {_WAY_OUT}"
+            raise checks.value_error(
+                "client", f"must be given, because there is no current Dask client; {_WAY_OUT}"
             ) from None
     if not isinstance(client, Client):
-        raise TypeError(f"`client` must be a dask.distributed.Client, got {checks.describe(client)}; {_WAY_OUT}")
+        raise checks.type_error(
+            "client", f"must be a dask.distributed.Client, got {checks.describe(client)}; {_WAY_OUT}"
+        )
     if client.asynchronous:
-        raise ValueError("`client` must be synchronous, got one made with asynchronous=True")
+        raise checks.value_error("client", "must be synchronous, got one made with asynchronous=True")
     if client.status != "running":
-        raise ValueError(f"`client` must be connected, got one that is {client.status}; {_WAY_OUT}")
+        raise checks.value_error("client", f"must be connected, got one that is {client.status}; {_WAY_OUT}")
     return client
 
 
@@ -229,8 +231,9 @@ def arrays_folder(client: Client, folder: str | os.PathLike[str] | None) -> str 
         return usual if seen_by_all(client, usual) else None
     path = checks.path("shared_folder", folder)
     if not seen_by_all(client, path):
-        raise ValueError(
-            f"`shared_folder` must be a folder that this process can write to and all workers see, got {path!r}; "
-            "without one the graph is sent to each worker"
+        raise checks.value_error(
+            "shared_folder",
+            f"must be a folder that this process can write to and all workers see, got {path!r}; "
+            "without one the graph is sent to each worker",
         )
     return path

@@ -115,7 +115,9 @@ class DistributedFactor(FactorBase):
         left = checked_columns("x", x, self.shape[1], dtype)
         right = checked_columns("y", y, self.shape[0], dtype)
         if left.shape[1] != right.shape[1]:
-            raise ValueError(f"`y` must have as many columns as `x`, got {right.shape[1]} for {left.shape[1]}")
+            raise checks.value_error(
+                "y", f"must have as many columns as `x`, got {right.shape[1]} for {left.shape[1]}"
+            )
         result = np.zeros(self.max_length + 1)
         for part in self._panels(left):
 
@@ -136,7 +138,9 @@ class DistributedFactor(FactorBase):
         rows = np.asarray(rows)
         n = self.shape[0]
         if rows.size and (rows.dtype.kind not in "iu" or int(rows.min()) < 0 or int(rows.max()) >= n):
-            raise ValueError(f"`rows` must be numbers of rows in [0, {n - 1}], got {checks.describe(rows)}")
+            raise checks.value_error(
+                "rows", f"must be numbers of rows in [0, {n - 1}], got {checks.describe(rows)}"
+            )
         rows = rows.astype(np.int64)
         if rows.size * self._row_bytes <= _FEW_BYTES:
             return self._fetched(rows).factor()

@@ -309,9 +309,9 @@ class DistributedFeatures:
         rows = int(self._sizes[0])
         known, key = begin_folder(self._held.client, folder, self.frame, self._chosen, rows, self._identity())
         if known != rows:
-            raise ValueError(
-                f"`path` must be a new folder, or one whose blocks have {rows} rows as these, got "
-                f"{str(folder.path)!r}"
+            raise checks.value_error(
+                "path",
+                f"must be a new folder, or one whose blocks have {rows} rows as these, got {str(folder.path)!r}",
             )
         missing = folder.missing(self.n_blocks)
         self._held.some(missing).gathered(blocks.write, [File(folder.file(number), key) for number in missing])
@@ -392,8 +392,9 @@ def begin_folder(
     """`FeatureFolder.begin`; ValueError, too, if not all workers see the folder."""
     folder.make()
     if not seen_by_all(client, folder.path):
-        raise ValueError(
-            f"`path` must be a folder that this process can write to and all workers see, got {str(folder.path)!r}"
+        raise checks.value_error(
+            "path",
+            f"must be a folder that this process can write to and all workers see, got {str(folder.path)!r}",
         )
     return folder.begin(frame, nodes, rows, identity)
 

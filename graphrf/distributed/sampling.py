@@ -132,7 +132,7 @@ def sample_features(
     chosen = None if nodes is None else graph.positions(nodes)
     sources = np.arange(graph.n_nodes) if chosen is None else chosen
     if not sources.size:
-        raise ValueError("`nodes` must hold at least one node, got none")
+        raise checks.value_error("nodes", "must hold at least one node, got none")
     if block_size is not None:
         block_size = checks.integer("block_size", block_size, low=1)
     if memory_limit is not None:
@@ -213,7 +213,9 @@ def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
     """
     unknown = set(options) - set(_OPTIONS)
     if unknown:
-        raise TypeError(f"`options` must be among {', '.join(_OPTIONS)}, got {', '.join(sorted(unknown))}")
+        raise checks.type_error(
+            "options", f"must be among {', '.join(_OPTIONS)}, got {', '.join(sorted(unknown))}"
+        )
     for name in ("block_size", "memory_limit"):
         if options.get(name) is not None:
             checks.integer(name, options[name], low=1)

@@ -201,9 +201,10 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         if not (
             isinstance(self.kernel, str) and self.kernel == "gaussian" and np.array_equal(self.lengthscale, 1.0)
         ):
-            raise ValueError(
-                "`kernel` and `lengthscale` belong to the exact kernel and must be left out where `features` is "
-                f"given, got kernel={self.kernel!r} and lengthscale={self.lengthscale!r}; set those of the map"
+            raise checks.value_error(
+                "kernel",
+                "and `lengthscale` belong to the exact kernel and must be left out where `features` is "
+                f"given, got kernel={self.kernel!r} and lengthscale={self.lengthscale!r}; set those of the map",
             )
 
     def _keep(self, x: np.ndarray, codes: np.ndarray) -> None:

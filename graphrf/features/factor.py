@@ -182,7 +182,7 @@ class FeatureFactor:
         x = checked_columns("x", x, self.shape[1], dtype)
         y = checked_columns("y", y, self.shape[0], dtype)
         if x.shape[1] != y.shape[1]:
-            raise ValueError(f"`y` must have as many columns as `x`, got {y.shape[1]} for {x.shape[1]}")
+            raise checks.value_error("y", f"must have as many columns as `x`, got {y.shape[1]} for {x.shape[1]}")
         load = 1.0 / frame.walkers
         root = frame.degree_roots()
 

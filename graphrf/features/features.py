@@ -463,13 +463,14 @@ class Features:
 
     def _check_other(self, other: Features) -> None:
         if not isinstance(other, Features):
-            raise TypeError(f"`other` must be Features, got {checks.describe(other)}")
+            raise checks.type_error("other", f"must be Features, got {checks.describe(other)}")
         if not self.frame.is_of_same_matrix(other.frame):
-            raise ValueError("`other` must be features of the same graph and Laplacian")
+            raise checks.value_error("other", "must be features of the same graph and Laplacian")
         if other.seed == self.seed and self.frame.is_random and other.frame.is_random:
-            raise ValueError(
-                f"`other` must be drawn with another seed, both have {self.seed}: equal seeds give dependent "
-                "samples and a biased estimate"
+            raise checks.value_error(
+                "other",
+                f"must be drawn with another seed, both have {self.seed}: equal seeds give dependent "
+                "samples and a biased estimate",
             )
 
     def _take_rows(self, rows: np.ndarray) -> Features:

@@ -53,10 +53,10 @@ class FeatureFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         text = checks.path("path", path)
         if not text or "\0" in text:
-            raise ValueError(f"`path` must be a folder, got {repr(text) if text else 'an empty path'}")
+            raise checks.value_error("path", f"must be a folder, got {repr(text) if text else 'an empty path'}")
         self.path: Path = Path(text).absolute()
         if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"`path` must be a folder, got {text!r}, which is a file")
+            raise checks.value_error("path", f"must be a folder, got {text!r}, which is a file")
         self._record = self.path / "features.json"
 
     # -- blocks ------------------------------------------------------------------------------------
@@ -76,9 +76,10 @@ class FeatureFolder:
         # Counted, not listed: a record that was made up may ask for more blocks than there can be.
         n_missing = n_blocks - sum(number < n_blocks for number in self._present())
         if n_missing:
-            raise ValueError(
-                f"`path` must be a folder with all blocks, got {str(self.path)!r}, where {n_missing} of "
-                f"{n_blocks} are missing; sample_features with the same arguments makes them"
+            raise checks.value_error(
+                "path",
+                f"must be a folder with all blocks, got {str(self.path)!r}, where {n_missing} of "
+                f"{n_blocks} are missing; sample_features with the same arguments makes them",
             )
         return cut(nodes, n_rows, rows)
 
@@ -106,10 +107,11 @@ class FeatureFolder:
             if not columns:
                 columns = {name: np.empty((0, *values.shape[1:]), values.dtype) for name, values in found.items()}
             if found.keys() != columns.keys():
-                raise ValueError(
-                    f"`path` must be a folder of one set of features, got {self.file(number)!r}, which has other "
+                raise checks.value_error(
+                    "path",
+                    f"must be a folder of one set of features, got {self.file(number)!r}, which has other "
                     "arrays than the blocks before; remove it, or them, and sample_features with the same "
-                    "arguments makes them anew"
+                    "arguments makes them anew",
                 )
             for name, column in columns.items():
                 size = len(column)
@@ -154,9 +156,10 @@ class FeatureFolder:
         known, key = self._read()
         differing = [name for name, value in identity.items() if known["identity"].get(name) != value]
         if differing:
-            raise ValueError(
-                f"`path` must be a folder of these features, or a new one, got {str(self.path)!r}, whose features "
-                f"differ in {' and '.join(differing)}; pass another `path`"
+            raise checks.value_error(
+                "path",
+                f"must be a folder of these features, or a new one, got {str(self.path)!r}, whose features "
+                f"differ in {' and '.join(differing)}; pass another `path`",
             )
         return known["block_rows"], key
 
@@ -164,9 +167,10 @@ class FeatureFolder:
         # What begins with a dot, or is shared without a record, a process has left that was killed.
         others = [name for name in os.listdir(self.path) if not name.startswith((".", "shared-"))]
         if others and not self.is_known:
-            raise ValueError(
-                f"`path` must be a folder of these features, or a new or empty one, got {str(self.path)!r}, which "
-                f"holds {others[0]!r}"
+            raise checks.value_error(
+                "path",
+                f"must be a folder of these features, or a new or empty one, got {str(self.path)!r}, which "
+                f"holds {others[0]!r}",
             )
         settings = settings_of(frame)
         record = {"format": _FORMAT, "settings": settings, "block_rows": rows, "identity": dict(identity)}

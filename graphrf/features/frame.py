@@ -113,10 +113,11 @@ class Frame:
             if not hasattr(kernel, needed):
                 raise checks.not_a_kernel(kernel)
         if kernel.laplacian != self.laplacian:
-            raise ValueError(
-                f"`kernel` must be of the {self.laplacian} Laplacian, whose "
+            raise checks.value_error(
+                "kernel",
+                f"must be of the {self.laplacian} Laplacian, whose "
                 f"{'powers' if self.of_powers else 'walks'} these are, got one of the {kernel.laplacian} "
-                f"Laplacian; sample with laplacian={kernel.laplacian!r}"
+                f"Laplacian; sample with laplacian={kernel.laplacian!r}",
             )
         if self.dtype == np.float32:
             total = kernel.modulation_tail(-1, scale=self.scale)

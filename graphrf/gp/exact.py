@@ -106,10 +106,11 @@ class ExactGraphGP:
     ) -> None:
         require_graph(graph).require_undirected("a Gaussian process on its nodes")
         if graph.n_nodes > LARGEST_EXACT:
-            raise ValueError(
-                f"`graph` must have at most {LARGEST_EXACT} nodes for dense matrices, got {graph.n_nodes} (the "
+            raise checks.value_error(
+                "graph",
+                f"must have at most {LARGEST_EXACT} nodes for dense matrices, got {graph.n_nodes} (the "
                 f"decomposition would need {32 * graph.n_nodes**2 / 2**30:.0f} GiB); GraphGPRegressor has no such "
-                "limit"
+                "limit",
             )
         if isinstance(kernel, str):
             kernel = KERNELS[checks.choice("kernel", kernel, KERNELS)]()
@@ -175,8 +176,8 @@ class ExactGraphGP:
         """
         vectors = self._vectors()
         if return_std and return_cov:
-            raise ValueError(
-                "`return_std` and `return_cov` exclude each other; the covariance's diagonal has both"
+            raise checks.value_error(
+                "return_std", "and `return_cov` exclude each other; the covariance's diagonal has both"
             )
         rows = vectors[self.graph.positions(nodes)]
         mean = self._constant + self._given.mean(rows, self._constant)
@@ -277,9 +278,10 @@ class ExactGraphGP:
         """Find the hyperparameters, and condition by them."""
         space = self._space()
         if space.starts and not self._unit > 1e-20 * float(np.abs(self._y).max()) ** 2:
-            raise ValueError(
-                "`y` must vary about its mean for hyperparameters to be learned; pass optimize=False, "
-                "`output_scale` and `noise`"
+            raise checks.value_error(
+                "y",
+                "must vary about its mean for hyperparameters to be learned; pass optimize=False, "
+                "`output_scale` and `noise`",
             )
         best = self._best(space) if space.starts else np.zeros(0)
         self.kernel_, self.output_scale_, self.noise_ = space.model(best)

@@ -192,7 +192,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
         values = {}
         for name in ("nu", "lengthscale"):
             if name not in params:
-                raise ValueError(f"`params` must hold 'nu' and 'lengthscale', got {sorted(params)}")
+                raise checks.value_error("params", f"must hold 'nu' and 'lengthscale', got {sorted(params)}")
             value = params[name]
             if not (_is_torch(value) or isinstance(value, np.ndarray)):
                 raise TypeError(
@@ -202,7 +202,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
                 raise ValueError(f"`params[{name!r}]` must have shape (1,), got {tuple(value.shape)}")
             values[name] = value
         if _is_torch(values["nu"]) != _is_torch(values["lengthscale"]):
-            raise TypeError("`params` must hold two NumPy arrays or two torch tensors, got one of each")
+            raise checks.type_error("params", "must hold two NumPy arrays or two torch tensors, got one of each")
         nu, lengthscale = (float(x.detach() if _is_torch(x) else x.reshape(())) for x in values.values())
         if nu == math.inf:
             return Diffusion(lengthscale, laplacian=self.laplacian), values

@@ -146,7 +146,7 @@ def _singular(name: str) -> str:
 def _arrays(y: Any, **others: Any) -> list[np.ndarray]:
     truth = checks.finite("y", np.asarray(y, dtype=np.float64))
     if truth.size == 0:
-        raise ValueError("`y` must hold at least one value, got none")
+        raise checks.value_error("y", "must hold at least one value, got none")
     result = [truth]
     for name, value in others.items():
         array = checks.finite(name, np.asarray(value, dtype=np.float64))
@@ -158,9 +158,10 @@ def _arrays(y: Any, **others: Any) -> list[np.ndarray]:
 
 def _positive(std: np.ndarray) -> None:
     if (std <= 0).any():
-        raise ValueError(
-            f"`std` must be greater than 0, got {float(std.min()):g}; of noisy values it includes the noise "
-            '(predict(..., return_std="observation"))'
+        raise checks.value_error(
+            "std",
+            f"must be greater than 0, got {float(std.min()):g}; of noisy values it includes the noise "
+            '(predict(..., return_std="observation"))',
         )
 
 
@@ -247,18 +248,19 @@ def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray
     p = checks.finite("probabilities", np.asarray(probabilities, dtype=np.float64))
     codes = np.asarray(labels)
     if codes.dtype.kind not in "biu":
-        raise TypeError(
-            f"`labels` must be columns of `probabilities`, integers, got {checks.describe(codes)}; "
-            "np.searchsorted(gp.classes_, labels) gives those of a classifier's labels"
+        raise checks.type_error(
+            "labels",
+            f"must be columns of `probabilities`, integers, got {checks.describe(codes)}; "
+            "np.searchsorted(gp.classes_, labels) gives those of a classifier's labels",
         )
     if codes.ndim != 1 or not codes.size or p.ndim != 2 or p.shape[0] != codes.size:
-        raise ValueError(
-            f"`probabilities` must have shape (n, C) for the n > 0 `labels`, got {p.shape} and {codes.shape}"
+        raise checks.value_error(
+            "probabilities", f"must have shape (n, C) for the n > 0 `labels`, got {p.shape} and {codes.shape}"
         )
     if codes.min() < 0 or codes.max() >= p.shape[1]:
-        raise ValueError(
-            f"`labels` must be in [0, {p.shape[1] - 1}], got {int(codes.min())} to {int(codes.max())}"
+        raise checks.value_error(
+            "labels", f"must be in [0, {p.shape[1] - 1}], got {int(codes.min())} to {int(codes.max())}"
         )
     if (p < 0).any() or not np.allclose(p.sum(axis=1), 1.0, atol=1e-6):
-        raise ValueError("`probabilities` must be at least 0 with rows that sum to 1")
+        raise checks.value_error("probabilities", "must be at least 0 with rows that sum to 1")
     return codes.astype(np.int64), p

@@ -385,12 +385,12 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         """
         self._check_fitted()
         if return_std and return_cov:
-            raise ValueError(
-                "`return_std` and `return_cov` exclude each other; the covariance's diagonal has both"
+            raise checks.value_error(
+                "return_std", "and `return_cov` exclude each other; the covariance's diagonal has both"
             )
         if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
-            raise ValueError(
-                f"`return_std` must be True, False or 'observation', got {checks.describe(return_std)}"
+            raise checks.value_error(
+                "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
             )
         checks.flag("return_cov", return_cov)
         positions = self.graph.positions(nodes)
@@ -493,9 +493,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     def _check_joint(self, n: int) -> None:
         if n > LARGEST_JOINT:
-            raise ValueError(
-                f"`nodes` must hold at most {LARGEST_JOINT} distinct nodes for a joint covariance, got {n}: ask "
-                "for fewer, or for deviations only (predict(..., return_std=True)), which have no such limit"
+            raise checks.value_error(
+                "nodes",
+                f"must hold at most {LARGEST_JOINT} distinct nodes for a joint covariance, got {n}: ask "
+                "for fewer, or for deviations only (predict(..., return_std=True)), which have no such limit",
             )
 
     def _check_draws(self, n_samples: int) -> None:

@@ -161,9 +161,11 @@ def _read(
         kernel, sampler = require_kernel(_decoded(record["kernel"])), _decoded(record["sampler"])
         offset, digest = _real("offset", arrays["offset"], 1), str(record["graph"])
     if graph is None:
-        raise ValueError(f"`graph` must be given, because {path!r} was saved without it")
+        raise checks.value_error("graph", f"must be given, because {path!r} was saved without it")
     if graph._digest != digest:
-        raise ValueError(f"`graph` must be the graph that {path!r} was fitted on, got another one, {graph!r}")
+        raise checks.value_error(
+            "graph", f"must be the graph that {path!r} was fitted on, got another one, {graph!r}"
+        )
     with whole_file(path, _WRITER):
         if settings.get("seed") is not None:
             checks.seed(settings["seed"])
@@ -221,9 +223,9 @@ def _observed(
     if not nodes.shape == counts.shape == means.shape[:1]:
         raise ValueError("its arrays contradict each other")
     if nodes[0] < 0 or nodes[-1] >= n_nodes or (nodes[1:] <= nodes[:-1]).any():
-        raise ValueError(f"`nodes` must increase from 0 to {n_nodes - 1} at most")
+        raise checks.value_error("nodes", f"must increase from 0 to {n_nodes - 1} at most")
     if (counts < 1).any() or (counts != np.floor(counts)).any():
-        raise ValueError("`counts` must be whole numbers from 1 on")
+        raise checks.value_error("counts", "must be whole numbers from 1 on")
     return nodes, counts, means, checks.number("within", within, low=0)
 
 
@@ -236,7 +238,7 @@ def _check_fitted(regressor: Any, given: Conditions) -> None:
     checks.seed(checks.integer("seed", given.seed))
     checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
     if given.single and given.observations.n_outputs != 1:
-        raise ValueError("`single` must not be said of several outputs")
+        raise checks.value_error("single", "must not be said of several outputs")
     if given.sampler is None:
         return
     if require_sampler(given.sampler).laplacian != given.kernel.laplacian:

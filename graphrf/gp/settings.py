@@ -57,9 +57,9 @@ def checked_prior(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
     if isinstance(kernel, str):
         kernel = KERNELS[checks.choice("kernel", kernel, KERNELS)]()
     elif not isinstance(kernel, Kernel):
-        raise TypeError(
-            f"`kernel` must be a graphrf kernel or one of {', '.join(map(repr, KERNELS))}, got "
-            f"{checks.describe(kernel)}"
+        raise checks.type_error(
+            "kernel",
+            f"must be a graphrf kernel or one of {', '.join(map(repr, KERNELS))}, got {checks.describe(kernel)}",
         )
     method = checked_method(gp.method)
     if gp.sampler is not None:
@@ -90,19 +90,20 @@ def _check_variance(name: str, value: Any) -> None:
 def check_latent_scale(value: float | None) -> None:
     """Refuse an output scale of latent functions whose fourth power leaves float64; it is a checked variance."""
     if value is not None and not 1 / _LATENT <= value <= _LATENT:
-        raise ValueError(
-            f"`output_scale` must be in [{1 / _LATENT:g}, {_LATENT:g}], got {value:g}: latent functions have "
-            "variances of 1 to 1000"
+        raise checks.value_error(
+            "output_scale",
+            f"must be in [{1 / _LATENT:g}, {_LATENT:g}], got {value:g}: latent functions have "
+            "variances of 1 to 1000",
         )
 
 
 def _check_sampler(sampler: Any, method: str, kernel: Kernel) -> None:
     require_sampler(sampler)
     if method == "series":
-        raise ValueError("`sampler` is for method='features'; the series draws nothing")
+        raise checks.value_error("sampler", "is for method='features'; the series draws nothing")
     if sampler.laplacian != kernel.laplacian:
-        raise ValueError(
-            f"`sampler` must walk the {kernel.laplacian} Laplacian, as the kernel, got {sampler.laplacian!r}"
+        raise checks.value_error(
+            "sampler", f"must walk the {kernel.laplacian} Laplacian, as the kernel, got {sampler.laplacian!r}"
         )
 
 
@@ -114,18 +115,19 @@ def drawing(gp: Any) -> Any:
 def _check_drawing(gp: Any) -> None:
     if gp.sample_features is not None:
         if gp.draw is not None:
-            raise ValueError("`sample_features` must be None where `draw`, its new name, is given")
+            raise checks.value_error("sample_features", "must be None where `draw`, its new name, is given")
         warn("`sample_features` of GraphGPRegressor is now called `draw`: pass draw=...", FutureWarning)
     draw = drawing(gp)
     if draw is None:
         return
     if not callable(draw):
-        raise TypeError(
-            "`draw` must be a callable with the arguments of graphrf.sample_features, or None, got "
-            f"{checks.describe(draw)}"
+        raise checks.type_error(
+            "draw",
+            "must be a callable with the arguments of graphrf.sample_features, or None, got "
+            f"{checks.describe(draw)}",
         )
     if gp.method == "series":
-        raise ValueError("`draw` is for method='features'; the series draws nothing")
+        raise checks.value_error("draw", "is for method='features'; the series draws nothing")
 
 
 def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
@@ -133,14 +135,14 @@ def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
     if isinstance(optimize, bool | np.bool_):
         return tuple(name for name in own if name not in _CHOSEN) if optimize else ()
     if isinstance(optimize, str) or not isinstance(optimize, Sequence):
-        raise TypeError(
-            "`optimize` must be True, False or a sequence of hyperparameter names, got "
-            f"{checks.describe(optimize)}"
+        raise checks.type_error(
+            "optimize",
+            f"must be True, False or a sequence of hyperparameter names, got {checks.describe(optimize)}",
         )
     for name in optimize:
         if name not in own:
-            raise ValueError(
-                f"`optimize` must name hyperparameters of {kernel!r} ({', '.join(own)}), got {name!r}"
+            raise checks.value_error(
+                "optimize", f"must name hyperparameters of {kernel!r} ({', '.join(own)}), got {name!r}"
             )
     return tuple(name for name in own if name in optimize)
 
@@ -150,21 +152,22 @@ def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
     try:
         array = np.asarray(y)
     except ValueError as error:  # rows of different lengths
-        raise ValueError(f"`y` must have shape ({n},) or ({n}, p): {error}") from None
+        raise checks.value_error("y", f"must have shape ({n},) or ({n}, p): {error}") from None
     if array.dtype.kind not in "biuf":
         way_out = "; numpy.asarray(y, float) makes numbers of those that are" if array.dtype.kind == "O" else ""
-        raise TypeError(f"`y` must be real numbers, got {checks.describe(array)}{way_out}")
+        raise checks.type_error("y", f"must be real numbers, got {checks.describe(array)}{way_out}")
     if n == 0:
-        raise ValueError("`nodes` must hold at least one node, got none")
+        raise checks.value_error("nodes", "must hold at least one node, got none")
     if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
-        raise ValueError(
-            f"`y` must have shape ({n},) or ({n}, p), one value for each node of `nodes`, got {array.shape}"
+        raise checks.value_error(
+            "y", f"must have shape ({n},) or ({n}, p), one value for each node of `nodes`, got {array.shape}"
         )
     values = checks.finite("y", array.astype(np.float64))
     largest = float(np.abs(values).max())
     if largest and not _SMALLEST <= largest <= _LARGEST:
-        raise ValueError(
-            f"`y` must be at most {_LARGEST:g} and not all below {_SMALLEST:g}, whose squares leave float64, got "
-            f"{largest:g} as the largest absolute value; multiply it by a constant"
+        raise checks.value_error(
+            "y",
+            f"must be at most {_LARGEST:g} and not all below {_SMALLEST:g}, whose squares leave float64, got "
+            f"{largest:g} as the largest absolute value; multiply it by a constant",
         )
     return (values[:, None], True) if values.ndim == 1 else (values, False)

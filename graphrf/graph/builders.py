@@ -92,7 +92,7 @@ def from_edges(
             raise checks.value_error("nodes", f"must hold n_nodes={n_nodes} names, got {len(names)}")
     ends = [ends_of_edges("src", src), ends_of_edges("dst", dst)]
     if len(ends[0]) != len(ends[1]):
-        raise ValueError(f"`src` and `dst` must have one length, got {len(ends[0])} and {len(ends[1])}")
+        raise checks.value_error("src", f"and `dst` must have one length, got {len(ends[0])} and {len(ends[1])}")
     numeric = all(isinstance(end, np.ndarray) for end in ends)
     if numeric and (names is None or not any(isinstance(name, int | np.integer) for name in names)):
         size = n_nodes if names is None else len(names)
@@ -248,7 +248,7 @@ def from_mesh(
     checks.choice("on", on, ("faces", "vertices"))
     checks.choice("weights", weights, MESH_WEIGHTS)
     if weights == "cotangent" and on == "faces":
-        raise ValueError("`weights` = 'cotangent' needs on='vertices', got on='faces'")
+        raise checks.value_error("weights", "= 'cotangent' needs on='vertices', got on='faces'")
     if memory_limit is not None:
         memory_limit = checks.integer("memory_limit", memory_limit, low=1)
     if isinstance(mesh, str | bytes | os.PathLike):

@@ -84,7 +84,7 @@ def positions_of_ends(
             table = {name: position for position, name in enumerate(names)}
             positions = np.fromiter((table[name] for name in flat), dtype=np.int64, count=len(flat))
     except TypeError as error:
-        raise TypeError(f"`src` and `dst` must hold integers or hashable names: {error}") from None
+        raise checks.type_error("src", f"and `dst` must hold integers or hashable names: {error}") from None
     except KeyError as error:
         edge, end = divmod(flat.index(error.args[0]), 2)
         raise ValueError(

@@ -147,7 +147,9 @@ def load_graph(
         with named(path):
             return _from_file(path, weight, weight_is, directed, columns, header, memory_limit)
     if header is not None or tuple(columns) != (0, 1):
-        raise ValueError(f"`columns` and `header` belong to files of edges, got a {type(source).__name__}")
+        raise checks.value_error(
+            "columns", f"and `header` belong to files of edges, got a {type(source).__name__}"
+        )
     networkx = sys.modules.get("networkx")
     if networkx is not None and isinstance(source, networkx.Graph):
         return _from_networkx(source, weight, weight_is, directed)
@@ -200,7 +202,7 @@ def _from_file(
         )
         return _from_edge_list(path, edges, weight_is, bool(directed))
     if header is not None or tuple(columns) != (0, 1):
-        raise ValueError(f"`columns` and `header` belong to edge lists, {path} is none")
+        raise checks.value_error("columns", f"and `header` belong to edge lists, {path} is none")
     if kind in meshes.MESH_SUFFIXES:
         return _from_plain_mesh(path, weight, weight_is, directed, memory_limit)
     if kind in (".gml", ".graphml"):
@@ -343,7 +345,9 @@ def _refuse_weights(weight: str | int | None, weight_is: str, what: str) -> None
     """Options of weights are refused, not ignored, where they mean nothing."""
     if weight is not None or weight_is != "similarity":
         given = f"weight_is={weight_is!r}" if weight is None else f"weight={weight!r}"
-        raise ValueError(f"`weight` and `weight_is` belong to edges with attributes, got {given} for {what}")
+        raise checks.value_error(
+            "weight", f"and `weight_is` belong to edges with attributes, got {given} for {what}"
+        )
 
 
 def _need_weight(weight: str | int | None, weight_is: str) -> None:

@@ -288,9 +288,11 @@ def chebyshev_step(
                 f"`{name}` must be C-contiguous float64, (N,) or (N, p), got {checks.describe(array)}"
             )
     if now.shape != before.shape or now.shape[0] != n:
-        raise ValueError(f"`now` and `before` must have one shape and {n} rows, got {now.shape}, {before.shape}")
+        raise checks.value_error(
+            "now", f"and `before` must have one shape and {n} rows, got {now.shape}, {before.shape}"
+        )
     if np.may_share_memory(now, before):
-        raise ValueError("`now` and `before` must not share memory")
+        raise checks.value_error("now", "and `before` must not share memory")
     width = now[:1].size
     with Steps(doubled, width, thread_count(n_threads)) as steps:
         steps.step(1.0, now.reshape(n, width), -1.0, before.reshape(n, width))

@@ -89,25 +89,27 @@ class PowerSeries(Kernel):
     def _check_taylor(self) -> None:
         alpha = self._values
         if alpha[0] <= 0:
-            raise ValueError(f"`taylor` must begin with a positive number, got {alpha[0]:g}")
+            raise checks.value_error("taylor", f"must begin with a positive number, got {alpha[0]:g}")
         low = -1.0 if self.laplacian == "normalized" else 0.0
         angles = np.linspace(0, np.pi, 16 * alpha.size + 2001)
         x = low + (1 - low) * (1 + np.cos(angles)) / 2
         g = np.polynomial.polynomial.polyval(x, alpha)
         worst = int(g.argmin())
         if g[worst] < -1e-13 * np.abs(alpha).sum():
-            raise ValueError(
-                f"`taylor` must be a series that is at least 0 on [{low:g}, 1], where W has its eigenvalues; "
-                f"got {g[worst]:g} at {x[worst]:.4g}: K would be indefinite"
+            raise checks.value_error(
+                "taylor",
+                f"must be a series that is at least 0 on [{low:g}, 1], where W has its eigenvalues; "
+                f"got {g[worst]:g} at {x[worst]:.4g}: K would be indefinite",
             )
         f = self._root
         ratio = dyadic_remainder(f)[1] if np.abs(f).max() < 1e100 * f[0] else math.inf
         if ratio > 0.9:  # a zero on the unit circle gives 0.71, anything inside it more than 1
-            raise ValueError(
-                "`taylor` must have a root series that converges, but its coefficients do not decay (after "
+            raise checks.value_error(
+                "taylor",
+                "must have a root series that converges, but its coefficients do not decay (after "
                 f"{f.size} terms they reach {np.abs(f[f.size // 2 :]).max():.2g}): the series has a zero of "
                 "odd order inside the complex unit disc. Coefficients that are truncated or rounded while "
-                "alpha_0 is tiny do this too: use the named kernel, more digits (Decimal), or `modulation=`"
+                "alpha_0 is tiny do this too: use the named kernel, more digits (Decimal), or `modulation=`",
             )
 
     @cached_property
@@ -181,7 +183,9 @@ class LearnedModulation(Kernel):
         else:
             values = tuple(float(value) for value in _coefficients("values", self.values))
         if len(values) != length + 1:
-            raise ValueError(f"`values` must hold max_length + 1 = {length + 1} numbers, got {len(values)}")
+            raise checks.value_error(
+                "values", f"must hold max_length + 1 = {length + 1} numbers, got {len(values)}"
+            )
         object.__setattr__(self, "values", values)
 
     def __repr__(self) -> str:

@@ -132,9 +132,10 @@ class Kernel:
 
     def nth_root(self, n: int) -> Kernel:
         """R with R^n = K, n > 1."""
-        raise ValueError(
-            f"`kernel` must have a root R with R^{n} = K in closed form, which {self!r} has not; Diffusion, "
-            "RegularizedLaplacian and Matern have one for every n, PStepRandomWalk where n divides its steps"
+        raise checks.value_error(
+            "kernel",
+            f"must have a root R with R^{n} = K in closed form, which {self!r} has not; Diffusion, "
+            "RegularizedLaplacian and Matern have one for every n, PStepRandomWalk where n divides its steps",
         )
 
     def check_scale(self, scale: float) -> None:
@@ -178,7 +179,7 @@ class Kernel:
         while tail(high) > bound:
             low, high = high, 2 * high
             if high > 2**53:
-                raise ValueError(f"`tol` must be larger for {self!r}: more than 2^53 steps are needed")
+                raise checks.value_error("tol", f"must be larger for {self!r}: more than 2^53 steps are needed")
         while high - low > 1:
             middle = (low + high) // 2
             if tail(middle) > bound:
@@ -329,12 +330,13 @@ class Kernel:
         """The scale of the Laplacian, once it is known to suit the kernel."""
         if self.laplacian == "normalized":
             if scale is not None and scale != 1:
-                raise ValueError(f"`scale` must be 1 for the normalized Laplacian, got {scale}")
+                raise checks.value_error("scale", f"must be 1 for the normalized Laplacian, got {scale}")
             checked = 1.0
         elif scale is None:
-            raise ValueError(
-                "`scale` must be given for the combinatorial Laplacian, whose coefficients depend on the "
-                'graph: pass scale=graph.laplacian_scale("combinatorial")'
+            raise checks.value_error(
+                "scale",
+                "must be given for the combinatorial Laplacian, whose coefficients depend on the "
+                'graph: pass scale=graph.laplacian_scale("combinatorial")',
             )
         else:
             checked = checks.number("scale", scale, low=0, include_low=False)

@@ -298,11 +298,14 @@ class PStepRandomWalk(Kernel):
     def check_scale(self, scale: float) -> None:
         self.check_size(self.steps * math.log(self.alpha))
         if self.laplacian == "normalized" and self.alpha < 2:
-            raise ValueError(f"`alpha` must be at least 2 for the normalized Laplacian, got {self.alpha:g}")
+            raise checks.value_error(
+                "alpha", f"must be at least 2 for the normalized Laplacian, got {self.alpha:g}"
+            )
         if self.steps % 2 and self.alpha < 2 * scale:
-            raise ValueError(
-                f"`alpha` must be at least 2 c = {2 * scale:g} on this graph for an odd number of steps (the "
-                f"series of the root diverges below), got {self.alpha:g}; raise alpha or take even `steps`"
+            raise checks.value_error(
+                "alpha",
+                f"must be at least 2 c = {2 * scale:g} on this graph for an odd number of steps (the "
+                f"series of the root diverges below), got {self.alpha:g}; raise alpha or take even `steps`",
             )
 
     def check_graph(self, graph: Graph) -> float:
@@ -310,9 +313,10 @@ class PStepRandomWalk(Kernel):
         if self.alpha < scale:  # c bounds the eigenvalues, so only a smaller alpha needs the largest of them
             largest = _largest_eigenvalue(graph)
             if self.alpha < largest * (1 - 1e-10):
-                raise ValueError(
-                    f"`alpha` must be at least {largest:g}, the largest eigenvalue of this graph's "
-                    f"combinatorial Laplacian, got {self.alpha:g}"
+                raise checks.value_error(
+                    "alpha",
+                    f"must be at least {largest:g}, the largest eigenvalue of this graph's "
+                    f"combinatorial Laplacian, got {self.alpha:g}",
                 )
         return scale
 
@@ -350,7 +354,7 @@ class PStepRandomWalk(Kernel):
 
     def nth_root(self, n: int) -> PStepRandomWalk:
         if self.steps % n:
-            raise ValueError(f"`n` must divide the {self.steps} steps of {self!r}, got {n}")
+            raise checks.value_error("n", f"must divide the {self.steps} steps of {self!r}, got {n}")
         return self.replace(steps=self.steps // n)
 
 
@@ -390,9 +394,10 @@ class InverseCosine(Kernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.laplacian != "normalized":
-            raise ValueError(
-                "`laplacian` must be 'normalized' for InverseCosine, got 'combinatorial': cos(pi L / 4) is "
-                "indefinite as soon as an eigenvalue of L exceeds 2"
+            raise checks.value_error(
+                "laplacian",
+                "must be 'normalized' for InverseCosine, got 'combinatorial': cos(pi L / 4) is "
+                "indefinite as soon as an eigenvalue of L exceeds 2",
             )
 
     def taylor_coefficients(self, n: int, scale: float) -> np.ndarray:

@@ -222,7 +222,7 @@ def _apply(
     array = np.asarray(v)
     if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or array.shape[0] != graph.n_nodes:
         n = graph.n_nodes
-        raise ValueError(f"`v` must be numbers of shape ({n},) or ({n}, p), got {checks.describe(array)}")
+        raise checks.value_error("v", f"must be numbers of shape ({n},) or ({n}, p), got {checks.describe(array)}")
     require_memory(
         24.0 * array.size,
         f"a product with {array.size // graph.n_nodes} vectors of {graph.n_nodes} nodes",
@@ -248,9 +248,10 @@ def _expansion(
     )
     if coefficients is None:
         what = "the root of " if root else ""
-        raise ValueError(
-            f"`tol` = {tol:g} needs more than max_degree = {max_degree} products for {what}{kernel!r}, which "
+        raise checks.value_error(
+            "tol",
+            f"= {tol:g} needs more than max_degree = {max_degree} products for {what}{kernel!r}, which "
             f"reach {reached:.1g}: raise `tol` or `max_degree`"
-            + (" (apply_kernel may need far fewer)" if root else "")
+            + (" (apply_kernel may need far fewer)" if root else ""),
         )
     return ChebyshevSum(doubled_matrix(graph.walk_matrix(kernel.laplacian), low, high), coefficients, n_threads)

@@ -106,7 +106,7 @@ class SeriesFactor(FactorBase):
         x = self._operand("x", x, self.shape[1])
         y = self._operand("y", y, self.shape[0])
         if x.shape[1:] != y.shape[1:]:
-            raise ValueError(f"`x` and `y` must have as many columns, got {x.shape} and {y.shape}")
+            raise checks.value_error("x", f"and `y` must have as many columns, got {x.shape} and {y.shape}")
         low, high = INTERVALS[self._laplacian]
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
         power = x.reshape(self.shape[1], x[:1].size).copy()
@@ -173,7 +173,7 @@ class SeriesFactor(FactorBase):
     def _modulation(self, f: np.ndarray) -> np.ndarray:
         f = np.asarray(f, dtype=np.float64)
         if f.ndim != 1 or f.size == 0:
-            raise ValueError(f"`f` must be a vector of coefficients, got {checks.describe(f)}")
+            raise checks.value_error("f", f"must be a vector of coefficients, got {checks.describe(f)}")
         return f[: self._max_length + 1]
 
     def _operand(self, name: str, array: np.ndarray, n: int) -> np.ndarray:

@@ -64,16 +64,17 @@ class SpectralFilter:
         def of_gap(gap: np.ndarray) -> np.ndarray:
             values = np.asarray(function(scale * gap), dtype=np.float64)
             if values.shape != gap.shape:
-                raise ValueError(
-                    f"`function` must give values of shape {gap.shape}, got {checks.describe(values)}"
+                raise checks.value_error(
+                    "function", f"must give values of shape {gap.shape}, got {checks.describe(values)}"
                 )
             return checks.finite("function", values)
 
         coefficients, reached = chebyshev_coefficients(of_gap, low, tol=tol, max_degree=max_degree)
         if coefficients is None:
-            raise ValueError(
-                f"`tol` = {tol:g} needs more than max_degree = {max_degree} products, which reach {reached:.1g}: "
-                "raise `tol` or `max_degree`"
+            raise checks.value_error(
+                "tol",
+                f"= {tol:g} needs more than max_degree = {max_degree} products, which reach {reached:.1g}: "
+                "raise `tol` or `max_degree`",
             )
         self._expansion = ChebyshevSum(
             doubled_matrix(graph.walk_matrix(laplacian), low, high), coefficients, n_threads
@@ -90,7 +91,7 @@ class SpectralFilter:
         v = np.asarray(v, dtype=np.float64)
         n = self._graph.n_nodes
         if v.ndim not in (1, 2) or v.shape[0] != n:
-            raise ValueError(f"`v` must have shape ({n},) or ({n}, p), got {v.shape}")
+            raise checks.value_error("v", f"must have shape ({n},) or ({n}, p), got {v.shape}")
         return self._expansion(v)
 
     def block(self, rows: Any = None, cols: Any = None) -> np.ndarray:

@@ -58,9 +58,10 @@ class OnDevice:
         elif isinstance(prepared, PreparedPowers):
             self._maker = DevicePowers(prepared, device)
         else:
-            raise TypeError(
-                "`sampler` must be RandomWalks, CompressedPowers, CutPowers or ExactPowers for engine='torch', "
-                f"got {checks.describe(prepared.sampler)}; others are sampled with engine='numba', device='cpu'"
+            raise checks.type_error(
+                "sampler",
+                "must be RandomWalks, CompressedPowers, CutPowers or ExactPowers for engine='torch', "
+                f"got {checks.describe(prepared.sampler)}; others are sampled with engine='numba', device='cpu'",
             )
 
     def __getattr__(self, name: str) -> Any:

@@ -291,7 +291,7 @@ class ProductFeatures:
 
     def _checked_other(self, other: Any) -> ProductFeatures:
         if not isinstance(other, ProductFeatures):
-            raise TypeError(f"`other` must be ProductFeatures, got {checks.describe(other)}")
+            raise checks.type_error("other", f"must be ProductFeatures, got {checks.describe(other)}")
         _check_same_graph("other", self.factors[0], other.factors[0])
         _check_seeds("other", [*self.factors, *other.factors])
         return other
@@ -392,9 +392,9 @@ def sample_product(
 def _checked_factors(factors: Any) -> tuple[Features, ...]:
     """The factors as a tuple, once they are known to form a product."""
     if isinstance(factors, Features) or not isinstance(factors, Sequence):
-        raise TypeError(f"`factors` must be a sequence of Features, got {checks.describe(factors)}")
+        raise checks.type_error("factors", f"must be a sequence of Features, got {checks.describe(factors)}")
     if not factors:
-        raise ValueError("`factors` must hold at least one factor, got none")
+        raise checks.value_error("factors", "must hold at least one factor, got none")
     for i, factor in enumerate(factors):
         if not isinstance(factor, Features):
             raise TypeError(f"`factors[{i}]` must be Features, got {checks.describe(factor)}")

@@ -183,12 +183,13 @@ def _checked(
     checks.flag("progress", progress)
     sources = graph.positions(nodes)
     if sources.size == 0:
-        raise ValueError("`nodes` must hold at least one node, got none")
+        raise checks.value_error("nodes", "must hold at least one node, got none")
     folder = None if path is None else FeatureFolder(path)
     if folder is not None and place is not None and place.type != "cpu":
-        raise ValueError(
-            f"`path` must be None for samples on a device, got {str(path)!r} and device={str(device)!r}; leave "
-            "`device` out, and move the features there (Features.to)"
+        raise checks.value_error(
+            "path",
+            f"must be None for samples on a device, got {str(path)!r} and device={str(device)!r}; leave "
+            "`device` out, and move the features there (Features.to)",
         )
     seed = folder.seed() if seed is None and folder is not None and folder.is_known else checks.seed(seed)
     threads = thread_count(n_threads)
@@ -200,9 +201,9 @@ def _checked(
 def require_sampler(sampler: Any) -> Sampler:
     """`sampler` itself, if it is one and not the class of one."""
     if isinstance(sampler, type) or not hasattr(sampler, "prepare"):
-        raise TypeError(
-            "`sampler` must be a sampler such as CompressedPowers(32) or RandomWalks(32), got "
-            f"{checks.describe(sampler)}"
+        raise checks.type_error(
+            "sampler",
+            f"must be a sampler such as CompressedPowers(32) or RandomWalks(32), got {checks.describe(sampler)}",
         )
     found: Sampler = sampler
     return found
@@ -213,5 +214,5 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     try:
         name = str(dtype) if dtype is None else np.dtype(dtype).name  # numpy takes None for float64
     except TypeError:
-        raise TypeError(f"`dtype` must be 'float32' or 'float64', got {checks.describe(dtype)}") from None
+        raise checks.type_error("dtype", f"must be 'float32' or 'float64', got {checks.describe(dtype)}") from None
     return np.dtype(checks.choice("dtype", name, ("float32", "float64")))

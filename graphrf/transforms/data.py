@@ -29,19 +29,19 @@ def check_names(transform: Any) -> None:
 def graph_of(data: Any, weight: str | None) -> Graph | None:
     """The graph of `data` with the directions of its edges, or None where it has no node."""
     if isinstance(data, HeteroData):
-        raise TypeError("`data` must be homogeneous, got HeteroData; data.to_homogeneous() makes it so")
+        raise checks.type_error("data", "must be homogeneous, got HeteroData; data.to_homogeneous() makes it so")
     if not isinstance(data, Data):
-        raise TypeError(f"`data` must be a torch_geometric.data.Data, got {checks.describe(data)}")
+        raise checks.type_error("data", f"must be a torch_geometric.data.Data, got {checks.describe(data)}")
     if data.num_nodes is None:
-        raise ValueError("`data` must say how many nodes it has, by `num_nodes`, `x` or `edge_index`")
+        raise checks.value_error("data", "must say how many nodes it has, by `num_nodes`, `x` or `edge_index`")
     if data.num_nodes == 0:
         return None
     if data.edge_index is None:
-        raise ValueError("`data` must have an `edge_index`; transforms to `adj_t` come after this one")
+        raise checks.value_error("data", "must have an `edge_index`; transforms to `adj_t` come after this one")
     given = weight
     if weight is not None and getattr(data, weight, None) is None:
         if weight != EDGE_WEIGHT:
-            raise ValueError(f"`weight` must be an attribute of the data, which have no {weight!r}")
+            raise checks.value_error("weight", f"must be an attribute of the data, which have no {weight!r}")
         given = None
     return load_graph(data, weight=given, directed=True)
 
@@ -53,9 +53,10 @@ def undirected(graph: Graph | None) -> Graph | None:
     adjacency = graph.adjacency
     larger = adjacency.maximum(adjacency.T)
     if (abs(adjacency - adjacency.T) - _ROUNDING * larger).max() > 0:
-        raise ValueError(
-            "`data` must list every edge in both directions with one weight, but some are not; "
-            "torch_geometric.transforms.ToUndirected() adds the reverses"
+        raise checks.value_error(
+            "data",
+            "must list every edge in both directions with one weight, but some are not; "
+            "torch_geometric.transforms.ToUndirected() adds the reverses",
         )
     return Graph(larger)
 
@@ -74,9 +75,10 @@ def with_edges(data: Data, operator: sp.csr_array, weight: str | None, attr_name
     weight = EDGE_WEIGHT if weight is None else weight
     stale = sorted(set(data.edge_attrs()) - {"edge_index", weight})
     if stale:
-        raise ValueError(
-            f"`data` must have no attributes of the edges that are to be replaced, got {', '.join(stale)}; delete "
-            "them, or keep the edges: attr_name='diffusion'"
+        raise checks.value_error(
+            "data",
+            f"must have no attributes of the edges that are to be replaced, got {', '.join(stale)}; delete "
+            "them, or keep the edges: attr_name='diffusion'",
         )
     data.edge_index, data[weight] = edge_index, values
     return data

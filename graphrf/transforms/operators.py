@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf._base import checks
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf._base.warn import warn
 from graphrf.features.bounds import HEAVY, HeavyTailWarning, TruncationWarning, termination_variance
@@ -45,18 +46,18 @@ def kernel_diffusion(
     scale = kernel.check_graph(graph)
     alpha = kernel.taylor(_TERMS, scale=scale)
     if normalization != "none" and alpha.min() < 0:
-        raise ValueError(
-            f"`normalization` must be 'none' for {kernel!r}, whose series has negative terms, got "
-            f"{normalization!r}"
+        raise checks.value_error(
+            "normalization",
+            f"must be 'none' for {kernel!r}, whose series has negative terms, got {normalization!r}",
         )
     tails = np.abs(alpha)[::-1].cumsum()[::-1]
     tails = tails / tails[0]
     if sampler is None:
         sampler = _suited(tails, k, kernel.laplacian)
     if kernel.laplacian != sampler.laplacian:
-        raise ValueError(
-            f"`sampler` must walk for the {kernel.laplacian} Laplacian of `kernel`, got one for the "
-            f"{sampler.laplacian} one"
+        raise checks.value_error(
+            "sampler",
+            f"must walk for the {kernel.laplacian} Laplacian of `kernel`, got one for the {sampler.laplacian} one",
         )
     blocks = [np.arange(start, min(start + _BLOCK, graph.n_nodes)) for start in range(0, graph.n_nodes, _BLOCK)]
     root = np.sqrt(graph.walk_degrees)

@@ -46,34 +46,38 @@ def checked_labels(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     if array.ndim and array.dtype.kind in "US" and any(isinstance(label, float) for label in labels):
         array = np.array(labels, dtype=object)  # among words numpy makes the word "nan" of what is missing
     if n == 0:
-        raise ValueError("`nodes` must hold at least one node, got none")
+        raise checks.value_error("nodes", "must hold at least one node, got none")
     if array.shape == (n, 1):
         array = array[:, 0]
     if array.shape != (n,):
-        raise ValueError(f"`labels` must have shape ({n},), one label for each node of `nodes`, got {array.shape}")
+        raise checks.value_error(
+            "labels", f"must have shape ({n},), one label for each node of `nodes`, got {array.shape}"
+        )
     if array.dtype.kind == "O":
         kinds = sorted({type(label).__name__ for label in array if not isinstance(label, str)})
         if kinds:
             way_out = "; leave nodes without a label out" if {"float", "NoneType"} & set(kinds) else ""
-            raise TypeError(
-                f"`labels` must be strings or integers, got objects of type {', '.join(kinds)}{way_out}"
+            raise checks.type_error(
+                "labels", f"must be strings or integers, got objects of type {', '.join(kinds)}{way_out}"
             )
         array = array.astype(str)
     elif array.dtype.kind == "f":
         if not np.isfinite(array).all():
-            raise ValueError(
-                f"`labels` must be finite, got {array[~np.isfinite(array)][0]} at position "
-                f"{int(np.argmin(np.isfinite(array)))}; leave nodes without a label out"
+            raise checks.value_error(
+                "labels",
+                f"must be finite, got {array[~np.isfinite(array)][0]} at position "
+                f"{int(np.argmin(np.isfinite(array)))}; leave nodes without a label out",
             )
         if not np.array_equal(array, np.floor(array)):
-            raise ValueError(
-                "`labels` must be strings or integers, got fractions: GraphGPRegressor is for real values"
+            raise checks.value_error(
+                "labels", "must be strings or integers, got fractions: GraphGPRegressor is for real values"
             )
     elif array.dtype.kind not in "biuUS":
-        raise TypeError(f"`labels` must be strings or integers, got {checks.describe(array)}")
+        raise checks.type_error("labels", f"must be strings or integers, got {checks.describe(array)}")
     classes, codes = np.unique(array, return_inverse=True)
     if classes.size < 2:
-        raise ValueError(
-            f"`labels` must hold at least two classes, got {classes.tolist()[0]!r} only: there is nothing to learn"
+        raise checks.value_error(
+            "labels",
+            f"must hold at least two classes, got {classes.tolist()[0]!r} only: there is nothing to learn",
         )
     return classes, codes

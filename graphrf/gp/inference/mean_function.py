@@ -45,25 +45,28 @@ class MeanFunction(NamedTuple):
         width = np.sqrt(np.square(there - centre).mean(axis=0))
         fixed = np.flatnonzero(width <= 1e-12 * np.maximum(np.abs(there).max(axis=0), 1e-200))
         if fixed.size:
-            raise ValueError(
-                f"`mean` must hold covariates that vary over the observed nodes, and column {fixed[0]} does not; "
-                "drop it: the mean has a constant anyway"
+            raise checks.value_error(
+                "mean",
+                f"must hold covariates that vary over the observed nodes, and column {fixed[0]} does not; "
+                "drop it: the mean has a constant anyway",
             )
         with np.errstate(over="ignore"):
             basis = np.column_stack([np.ones(n_nodes), (covariates - centre) / width])
         far = np.flatnonzero(np.abs(basis).max(axis=0) > _LARGEST)
         if far.size:
-            raise ValueError(
-                f"`mean` must hold covariates that elsewhere are within {_LARGEST:g} times their spread at the "
-                f"observed nodes, and column {far[0] - 1} is not; rescale or drop it"
+            raise checks.value_error(
+                "mean",
+                f"must hold covariates that elsewhere are within {_LARGEST:g} times their spread at the "
+                f"observed nodes, and column {far[0] - 1} is not; rescale or drop it",
             )
         singular = np.linalg.svd(basis[observed], compute_uv=False)
         rank = int((singular > _COLLINEAR * singular[0]).sum())
         if rank < basis.shape[1]:
-            raise ValueError(
-                f"`mean` must hold covariates that are not collinear at the observed nodes, but with the constant "
+            raise checks.value_error(
+                "mean",
+                f"must hold covariates that are not collinear at the observed nodes, but with the constant "
                 f"its {basis.shape[1]} columns have rank {rank} at {observed.size} nodes; drop columns, or "
-                "observe more nodes"
+                "observe more nodes",
             )
         return cls(basis, centre, width)
 
@@ -89,8 +92,8 @@ def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
     """Covariates as float64 of shape (N, b); of shape (N, 0) for a name."""
     if isinstance(mean, str):
         if mean not in _NAMED:
-            raise ValueError(
-                f"`mean` must be one of 'constant', 'zero', or an array of covariates at all nodes, got {mean!r}"
+            raise checks.value_error(
+                "mean", f"must be one of 'constant', 'zero', or an array of covariates at all nodes, got {mean!r}"
             )
         return np.zeros((n_nodes, 0))
     try:
@@ -98,20 +101,22 @@ def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
     except ValueError:
         array = np.asarray(None)
     if array.dtype.kind not in "biuf":
-        raise TypeError(
-            "`mean` must be 'constant', 'zero', or an array of covariates at all nodes, got "
-            f"{checks.describe(mean)}"
+        raise checks.type_error(
+            "mean",
+            f"must be 'constant', 'zero', or an array of covariates at all nodes, got {checks.describe(mean)}",
         )
     if array.ndim not in (1, 2) or array.shape[0] != n_nodes or array.size == 0:
-        raise ValueError(
-            f"`mean` must hold covariates of shape ({n_nodes},) or ({n_nodes}, b), a row for each node of the "
-            f"graph, got {array.shape}"
+        raise checks.value_error(
+            "mean",
+            f"must hold covariates of shape ({n_nodes},) or ({n_nodes}, b), a row for each node of the "
+            f"graph, got {array.shape}",
         )
     values = checks.finite("mean", array.astype(np.float64))
     largest = float(np.abs(values).max())
     if largest > _LARGEST:
-        raise ValueError(
-            f"`mean` must hold covariates of at most {_LARGEST:g} in size, whose squares float64 can hold, "
-            f"got {largest:g}; multiply them by a constant"
+        raise checks.value_error(
+            "mean",
+            f"must hold covariates of at most {_LARGEST:g} in size, whose squares float64 can hold, "
+            f"got {largest:g}; multiply them by a constant",
         )
     return values[:, None] if values.ndim == 1 else values

@@ -185,7 +185,7 @@ def posterior_draws(
     size, features = rows.shape
     residual = np.asarray(residual, dtype=np.float64)
     if residual.ndim != 2 or residual.shape[0] != size:
-        raise ValueError(f"`residual` must have shape ({size}, p), got {checks.describe(residual)}")
+        raise checks.value_error("residual", f"must have shape ({size}, p), got {checks.describe(residual)}")
     prior, errors = draw_normals(features, size, noise, n_samples=n_samples, outputs=residual.shape[1], rng=rng)
     columns = prior[0].size
     observed = np.subtract(residual[:, None, :], errors, out=errors)
@@ -231,8 +231,8 @@ def draw_normals(
     n_samples = checks.integer("n_samples", n_samples, low=1)
     noise = np.asarray(noise, dtype=np.float64)
     if noise.shape != (size,) or not (np.isfinite(noise).all() and (noise >= 0).all()):
-        raise ValueError(
-            f"`noise` must be {size} finite variances >= 0, one for each row, got {checks.describe(noise)}"
+        raise checks.value_error(
+            "noise", f"must be {size} finite variances >= 0, one for each row, got {checks.describe(noise)}"
         )
     prior = np.empty((features, n_samples, outputs))
     errors = np.empty((size, n_samples, outputs))

@@ -57,7 +57,7 @@ class GraphGPModel(Model):
     def __init__(self, regressor: GraphGPRegressor) -> None:
         super().__init__()
         if not isinstance(regressor, GraphGPRegressor):
-            raise TypeError(f"`regressor` must be a GraphGPRegressor, got {checks.describe(regressor)}")
+            raise checks.type_error("regressor", f"must be a GraphGPRegressor, got {checks.describe(regressor)}")
         self._gp = regressor
         # one prediction says how many outputs there are, and that the regressor is fitted
         mean = np.asarray(regressor.predict(np.zeros(1, dtype=np.int64)))
@@ -108,7 +108,7 @@ class GraphGPModel(Model):
         singular, and linear_operator warns when it adds jitter to sample from it.
         """
         if not isinstance(X, Tensor) or X.ndim < 2:
-            raise ValueError(f"`X` must be a tensor of shape (..., q, 1), got {checks.describe(X)}")
+            raise checks.value_error("X", f"must be a tensor of shape (..., q, 1), got {checks.describe(X)}")
         nodes = node_ids("X", X)
         flat = nodes.reshape(-1, nodes.shape[-1])
         mean, covariance = self._moments(flat)

@@ -232,14 +232,16 @@ def _scaled(kernel: gpytorch.kernels.Kernel) -> tuple[GRFKernel, Tensor]:
         return kernel, torch.ones(())
     if isinstance(kernel, gpytorch.kernels.ScaleKernel) and isinstance(kernel.base_kernel, GRFKernel):
         if kernel.outputscale.numel() != 1:
-            raise ValueError(
-                f"`kernel` must have one outputscale, got {kernel.outputscale.numel()}: draw from each kernel of "
-                "a batch apart"
+            raise checks.value_error(
+                "kernel",
+                f"must have one outputscale, got {kernel.outputscale.numel()}: draw from each kernel of "
+                "a batch apart",
             )
         return kernel.base_kernel, kernel.outputscale.detach().reshape(())
-    raise TypeError(
-        f"`kernel` must be a GRFKernel or a ScaleKernel of one, got {type(kernel).__name__}: sums and products "
-        "have no single factor to draw from"
+    raise checks.type_error(
+        "kernel",
+        f"must be a GRFKernel or a ScaleKernel of one, got {type(kernel).__name__}: sums and products "
+        "have no single factor to draw from",
     )
 
 
@@ -262,8 +264,8 @@ def _variances(noise: Tensor | float, f: Tensor, size: int) -> Tensor:
             checks.number("noise", noise, low=0, include_low=False), dtype=f.dtype, device=f.device
         )
     if noise.numel() != 1 and noise.shape != (size,):
-        raise ValueError(f"`noise` must be one variance or {size}, got {checks.describe(noise)}")
+        raise checks.value_error("noise", f"must be one variance or {size}, got {checks.describe(noise)}")
     variances = noise.detach().to(f).reshape(-1).expand(size)
     if not bool((torch.isfinite(variances) & (variances > 0)).all()):
-        raise ValueError("`noise` must be finite and greater than 0")
+        raise checks.value_error("noise", "must be finite and greater than 0")
     return variances

@@ -117,14 +117,15 @@ class GRFKernel(gpytorch.kernels.Kernel):
         require_kernel(kernel)
         names = trained_names(optimize, kernel)
         if isinstance(kernel, LearnedModulation) and len(names) not in (0, len(kernel.values)):
-            raise ValueError(
-                "`optimize` must be True or False for LearnedModulation, whose values are one parameter"
+            raise checks.value_error(
+                "optimize", "must be True or False for LearnedModulation, whose values are one parameter"
             )
         self.has_lengthscale: bool = "lengthscale" in names
         if not self.has_lengthscale and (lengthscale_prior is not None or lengthscale_constraint is not None):
-            raise ValueError(
-                "`lengthscale_prior` and `lengthscale_constraint` need a trained lengthscale, which "
-                f"{kernel!r} with optimize={optimize!r} has not"
+            raise checks.value_error(
+                "lengthscale_prior",
+                "and `lengthscale_constraint` need a trained lengthscale, which "
+                f"{kernel!r} with optimize={optimize!r} has not",
             )
         super().__init__(lengthscale_prior=lengthscale_prior, lengthscale_constraint=lengthscale_constraint)
         self._source = _source(source, kernel)
@@ -157,7 +158,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
     def hyperparameter(self, name: str) -> Tensor:
         """The present value of a trained hyperparameter, differentiable; shape () but (1, 1) for a lengthscale."""
         if name not in self._names or not hasattr(self, f"raw_{name}"):
-            raise ValueError(f"`name` must be among the trained hyperparameters {self._names}, got {name!r}")
+            raise checks.value_error(
+                "name", f"must be among the trained hyperparameters {self._names}, got {name!r}"
+            )
         constraint = getattr(self, f"raw_{name}_constraint")
         value: Tensor = constraint.transform(getattr(self, f"raw_{name}"))
         return value
@@ -198,7 +201,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         """The rows of F at nodes of shape (n,) or (n, 1): K among them is F F^T with `root_modulation`."""
         nodes = node_tensor("x", x)
         if nodes.ndim > 1:
-            raise ValueError(f"`x` must have shape (n,) or (n, 1), got {tuple(x.shape)}")
+            raise checks.value_error("x", f"must have shape (n,) or (n, 1), got {tuple(x.shape)}")
         return self._rows(nodes)
 
     def forward(
@@ -206,7 +209,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
     ) -> Tensor | FactorOperator:
         """K[x1, x2] as an operator, or its diagonal as a tensor; called by GPyTorch."""
         if last_dim_is_batch:
-            raise ValueError("`last_dim_is_batch` must be False: nodes have one dimension")
+            raise checks.value_error("last_dim_is_batch", "must be False: nodes have one dimension")
         left = node_tensor("x1", x1)
         right = left if x2 is x1 else node_tensor("x2", x2)
         f = self.root_modulation()
@@ -320,7 +323,8 @@ def _source(source: Any, kernel: Kernel) -> TorchSource:
         return TorchRemoteSource(source, kernel)
     if isinstance(source, Graph):
         return TorchSeriesSource(source, kernel)
-    raise TypeError(
-        "`source` must be Features (Phi Phi^T of their nodes) or a Graph (the exact series), got "
-        f"{checks.describe(source)}; graphrf.load_graph(...) makes a Graph"
+    raise checks.type_error(
+        "source",
+        "must be Features (Phi Phi^T of their nodes) or a Graph (the exact series), got "
+        f"{checks.describe(source)}; graphrf.load_graph(...) makes a Graph",
     )

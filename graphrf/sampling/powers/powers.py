@@ -218,20 +218,22 @@ class CompressedPowers:
         if self.max_length is not None:
             object.__setattr__(self, "max_length", _checked_length(self.max_length))
             if self.lengths is not None:
-                raise ValueError(
-                    "`max_length` and `lengths` must not both be given: the table of `lengths` has an end"
+                raise checks.value_error(
+                    "max_length", "and `lengths` must not both be given: the table of `lengths` has an end"
                 )
         if isinstance(self.lengths, AdaptiveLengths):
             if self.lengths.laplacian != self.laplacian:
-                raise ValueError(
-                    f"`lengths` must be chosen for the {self.laplacian} Laplacian, got {self.lengths!r}; pass "
-                    f"laplacian={self.lengths.laplacian!r}"
+                raise checks.value_error(
+                    "lengths",
+                    f"must be chosen for the {self.laplacian} Laplacian, got {self.lengths!r}; pass "
+                    f"laplacian={self.lengths.laplacian!r}",
                 )
         elif not isinstance(self.lengths, Survival | None):
             way_out = "; pass its table, law.survival" if isinstance(self.lengths, LengthLaw) else ""
-            raise TypeError(
-                "`lengths` must be a Survival table or a choice of one such as AutoLengths(kernel), got "
-                f"{checks.describe(self.lengths)}{way_out}"
+            raise checks.type_error(
+                "lengths",
+                "must be a Survival table or a choice of one such as AutoLengths(kernel), got "
+                f"{checks.describe(self.lengths)}{way_out}",
             )
 
     def __repr__(self) -> str:

@@ -201,10 +201,11 @@ class AutoLengths(AdaptiveLengths):
         if tail <= self.tol * total:
             return self.kernel.truncation_length(self.tol, scale)
         if tail * (2 * total - tail) > 0.1 * total**2:
-            raise ValueError(
-                f"`max_length` must be larger for {self.kernel!r}, got {self.max_length}: {tail / total:.0%} of "
+            raise checks.value_error(
+                "max_length",
+                f"must be larger for {self.kernel!r}, got {self.max_length}: {tail / total:.0%} of "
                 "sum |f_k| lies beyond; raise it, or use the exact series (graphrf.apply_kernel, or "
-                "method='series' of GraphGPRegressor)"
+                "method='series' of GraphGPRegressor)",
             )
         return self.max_length
 

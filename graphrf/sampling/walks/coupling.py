@@ -73,17 +73,20 @@ class Coupling:
         try:
             permutations = np.atleast_2d(np.array(self.permutations))
         except ValueError as error:  # rows of different lengths
-            raise ValueError(f"`permutations` must have shape (n_walkers - 1, order): {error}") from None
+            raise checks.value_error("permutations", f"must have shape (n_walkers - 1, order): {error}") from None
         if permutations.dtype.kind not in "iu":
-            raise TypeError(f"`permutations` must be integers, got {checks.describe(permutations)}")
+            raise checks.type_error("permutations", f"must be integers, got {checks.describe(permutations)}")
         if permutations.ndim != 2 or permutations.size == 0:
-            raise ValueError(f"`permutations` must have shape (n_walkers - 1, order), got {permutations.shape}")
+            raise checks.value_error(
+                "permutations", f"must have shape (n_walkers - 1, order), got {permutations.shape}"
+            )
         expected = np.arange(permutations.shape[1])
         for row in permutations:
             if not np.array_equal(np.sort(row), expected):
-                raise ValueError(
-                    f"`permutations` must hold each of 0 .. {expected[-1]} once in every row, got "
-                    f"{np.array2string(row, threshold=20)}"
+                raise checks.value_error(
+                    "permutations",
+                    f"must hold each of 0 .. {expected[-1]} once in every row, got "
+                    f"{np.array2string(row, threshold=20)}",
                 )
         permutations = permutations.astype(np.int64, order="C")  # the loop is compiled for one order
         permutations.setflags(write=False)
@@ -147,11 +150,11 @@ class Coupling:
     def from_json(cls, text: str) -> Coupling:
         """The coupling that `to_json` wrote; `TypeError` for what is no text, `ValueError` if it is not one."""
         if not isinstance(text, str):
-            raise TypeError(f"`text` must be a coupling as JSON, got {checks.describe(text)}")
+            raise checks.type_error("text", f"must be a coupling as JSON, got {checks.describe(text)}")
         try:
             return cls(**_arguments(parsed(text)))
         except (TypeError, ValueError) as error:
-            raise ValueError(f"`text` must be a coupling as JSON: {error}") from None
+            raise checks.value_error("text", f"must be a coupling as JSON: {error}") from None
 
     def save(self, path: str | Path) -> None:
         """Write the record as a JSON file; the file appears whole or not at all.
@@ -209,10 +212,10 @@ def _arguments(record: Any) -> dict[str, Any]:
         raise ValueError(f"a coupling must have the keys {sorted(known)}, got {str(sorted(arguments))[:200]}")
     rows = arguments["permutations"]
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise ValueError("`permutations` must be a list of lists of integers")
+        raise checks.value_error("permutations", "must be a list of lists of integers")
     # numpy would take true for 1 beside integers.
     if any(type(number) is not int for row in rows for number in row):
-        raise ValueError("`permutations` must be a list of lists of integers")
+        raise checks.value_error("permutations", "must be a list of lists of integers")
     for name in ("cost_before", "cost_after"):
         if arguments.get(name) is None:
             arguments[name] = math.nan
@@ -296,8 +299,9 @@ def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
     nearest = nearest_shipped(p_halt, objective)
     if nearest is None:
         low, *_, high = (value for value in shipped if value is not None)
-        raise ValueError(
-            f"`p_halt` must be in [{low - _NEAR:g}, {high + _NEAR:g}] for a shipped permutation, got {p_halt:g}; "
-            f"learn one with graphrf.learn_coupling(p_halt={p_halt:g}, objective={objective!r})"
+        raise checks.value_error(
+            "p_halt",
+            f"must be in [{low - _NEAR:g}, {high + _NEAR:g}] for a shipped permutation, got {p_halt:g}; "
+            f"learn one with graphrf.learn_coupling(p_halt={p_halt:g}, objective={objective!r})",
         )
     return shipped[nearest]

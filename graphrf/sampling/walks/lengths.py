@@ -66,25 +66,25 @@ class Survival:
         try:
             table = np.array(self.table, dtype=np.float64, copy=True)
         except (TypeError, ValueError):
-            raise TypeError(
-                f"`table` must be numbers of shape (K + 1,), got {checks.describe(self.table)}"
+            raise checks.type_error(
+                "table", f"must be numbers of shape (K + 1,), got {checks.describe(self.table)}"
             ) from None
         if table.ndim != 1 or table.size == 0:
-            raise ValueError(f"`table` must have shape (K + 1,), got {table.shape}")
+            raise checks.value_error("table", f"must have shape (K + 1,), got {table.shape}")
         checks.finite("table", table)
         if table[0] != 1.0:
-            raise ValueError(f"`table` must begin with S(0) = 1, got {table[0]:g}")
+            raise checks.value_error("table", f"must begin with S(0) = 1, got {table[0]:g}")
         rises = np.flatnonzero(np.diff(table) > 0)
         if rises.size or table[-1] < 0:
             k = int(rises[0]) + 1 if rises.size else table.size - 1
             after = f" after {table[k - 1]:g}" if rises.size else ""
-            raise ValueError(
-                f"`table` must not increase and must stay at least 0, got S({k}) = {table[k]:g}{after}"
+            raise checks.value_error(
+                "table", f"must not increase and must stay at least 0, got S({k}) = {table[k]:g}{after}"
             )
         table = np.round(table / _RESOLUTION) * _RESOLUTION
         table = table[: int(np.count_nonzero(table))]
         if table.size - 1 > LONGEST_WALK:
-            raise ValueError(f"`table` must allow at most {LONGEST_WALK} steps, got {table.size - 1}")
+            raise checks.value_error("table", f"must allow at most {LONGEST_WALK} steps, got {table.size - 1}")
         table.setflags(write=False)
         object.__setattr__(self, "table", table)
 
@@ -94,10 +94,11 @@ class Survival:
         p_halt = checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
         last = _last_step(p_halt)
         if last > LONGEST_WALK:
-            raise ValueError(
-                f"`p_halt` must be at least 0.0006, got {p_halt:g}: walks would be longer than "
+            raise checks.value_error(
+                "p_halt",
+                f"must be at least 0.0006, got {p_halt:g}: walks would be longer than "
                 f"{LONGEST_WALK} steps; use Truncated(max_length) or the exact series, "
-                "for PageRank coupling='pooled'"
+                "for PageRank coupling='pooled'",
             )
         return cls((1.0 - p_halt) ** np.arange(last + 1))
 
@@ -179,9 +180,10 @@ class LengthLaw(ABC):
     def check_walks(self, n_walks: int) -> None:
         """Raise `ValueError` unless `n_walks` is a multiple of `group`."""
         if n_walks % self.group:
-            raise ValueError(
-                f"`n_walks` must be a multiple of {self.group} for {self!r}, whose walks are coupled in groups "
-                f"of {self.group}, got {n_walks}"
+            raise checks.value_error(
+                "n_walks",
+                f"must be a multiple of {self.group} for {self!r}, whose walks are coupled in groups "
+                f"of {self.group}, got {n_walks}",
             )
 
 
@@ -310,20 +312,20 @@ class SigmaCoupled(_Halting):
     def __init__(self, p_halt: float | Survival | Coupling, coupling: Coupling | None = None) -> None:
         if isinstance(p_halt, Coupling):
             if coupling is not None:
-                raise ValueError("`coupling` was given twice")
+                raise checks.value_error("coupling", "was given twice")
             coupling = p_halt
             if coupling.p_halt is None:
-                raise ValueError(
-                    "`coupling` does not say its p_halt; pass SigmaCoupled(p_halt, coupling) with both"
+                raise checks.value_error(
+                    "coupling", "does not say its p_halt; pass SigmaCoupled(p_halt, coupling) with both"
                 )
             p_halt = coupling.p_halt
         if coupling is not None and not isinstance(coupling, Coupling):
-            raise TypeError(f"`coupling` must be a Coupling, got {checks.describe(coupling)}")
+            raise checks.type_error("coupling", f"must be a Coupling, got {checks.describe(coupling)}")
         object.__setattr__(self, "p_halt", p_halt)
         super().__post_init__()
         if coupling is None:
             if isinstance(self.p_halt, Survival):
-                raise ValueError("`coupling` is needed with a Survival table; see graphrf.learn_coupling")
+                raise checks.value_error("coupling", "is needed with a Survival table; see graphrf.learn_coupling")
             coupling = shipped_coupling(self.p_halt)
         object.__setattr__(self, "_coupling", coupling)
 

@@ -81,18 +81,20 @@ class RandomWalks:
         object.__setattr__(self, "n_walks", n_walks)  # numpy's integers become Python's, which JSON knows
         if not isinstance(self.lengths, LengthLaw | AdaptiveLengths):
             way_out = "; pass Stratified(table)" if isinstance(self.lengths, Survival) else ""
-            raise TypeError(
-                "`lengths` must be a law such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1), Truncated(8) or "
-                f"AutoLengths(kernel), got {checks.describe(self.lengths)}{way_out}"
+            raise checks.type_error(
+                "lengths",
+                "must be a law such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1), Truncated(8) or "
+                f"AutoLengths(kernel), got {checks.describe(self.lengths)}{way_out}",
             )
         checks.choice("directions", self.directions, DIRECTIONS)
         checks.choice("laplacian", self.laplacian, LAPLACIANS)
         if isinstance(self.lengths, LengthLaw):
             self.lengths.check_walks(self.n_walks)
         elif self.lengths.laplacian != self.laplacian:
-            raise ValueError(
-                f"`lengths` must be chosen for walks of the {self.laplacian} Laplacian, got {self.lengths!r} for "
-                f"those of the {self.lengths.laplacian} one; pass laplacian={self.lengths.laplacian!r}"
+            raise checks.value_error(
+                "lengths",
+                f"must be chosen for walks of the {self.laplacian} Laplacian, got {self.lengths!r} for "
+                f"those of the {self.lengths.laplacian} one; pass laplacian={self.lengths.laplacian!r}",
             )
 
     @property

@@ -149,7 +149,7 @@ def sample_features(
     pilot = few_rows(prepared, sources, graph.n_nodes)
 
     def identity() -> dict[str, str]:
-        return identity_of(graph._digest, chosen, frame, pilot)
+        return identity_of(graph.digest, chosen, frame, pilot)
 
     key = ""
     if folder is not None:

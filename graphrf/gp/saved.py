@@ -125,7 +125,7 @@ def _write(
         "kernel": _encoded("kernel", given.kernel),
         "sampler": _encoded("sampler", given.sampler),
         "within": float(given.observations.within),
-        "graph": graph._digest,
+        "graph": graph.digest,
         "names": [encoded_name(name, _NAMELESS) for name in graph.nodes]
         if with_graph and graph.has_names
         else None,
@@ -152,7 +152,7 @@ def _read(
             raise ValueError("it holds other things than a regressor has")
         if graph is None and "weights" in arrays:
             graph = _graph(arrays, record["names"])
-            if graph._digest != record["graph"]:
+            if graph.digest != record["graph"]:
                 raise ValueError("its graph is damaged")
         settings = {name: _decoded(value) for name, value in record["settings"].items()}
         if "covariates" in arrays:
@@ -162,7 +162,7 @@ def _read(
         offset, digest = _real("offset", arrays["offset"], 1), str(record["graph"])
     if graph is None:
         raise checks.value_error("graph", f"must be given, because {path!r} was saved without it")
-    if graph._digest != digest:
+    if graph.digest != digest:
         raise checks.value_error(
             "graph", f"must be the graph that {path!r} was fitted on, got another one, {graph!r}"
         )

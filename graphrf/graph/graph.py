@@ -147,7 +147,7 @@ class Graph:
         return None if self.is_weighted or not self._adjacency.nnz else float(self._adjacency.data[0])
 
     @cached_property
-    def _digest(self) -> str:
+    def digest(self) -> str:
         """SHA-256 of the adjacency matrix, by which files know a graph again."""
         return graph_digest(self._adjacency)
 

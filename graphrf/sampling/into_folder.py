@@ -38,7 +38,7 @@ def begin_folder(job: Job, folder: FeatureFolder) -> tuple[list[BlockNodes], str
     """Have a folder for the features of a job, which a few rows tell: the nodes of each block, and the key."""
     nodes, n_rows = None if job.all_nodes else job.sources, job.sources.size
     pilot = few_rows(job.prepared, job.sources, job.graph.n_nodes)
-    identity = identity_of(job.graph._digest, nodes, job.frame, pilot)
+    identity = identity_of(job.graph.digest, nodes, job.frame, pilot)
     folder.make()
     rows, key = folder.begin(job.frame, nodes, file_rows(n_rows, job.expected_bytes, job.graph.n_nodes), identity)
     return cut(nodes, n_rows, rows), key

@@ -46,11 +46,11 @@ def _require_same(one, other):
         assert left.dtype == right.dtype
         np.testing.assert_array_equal(left.view(np.uint8), right.view(np.uint8))
     assert list(one.nodes) == list(other.nodes)
-    assert (one.directed, one.n_edges, one.is_weighted, one._digest) == (
+    assert (one.directed, one.n_edges, one.is_weighted, one.digest) == (
         other.directed,
         other.n_edges,
         other.is_weighted,
-        other._digest,
+        other.digest,
     )
     assert repr(one) == repr(other)
 
@@ -670,7 +670,7 @@ def test_a_folder_with_wide_indices_opens_as_it_is_and_is_walked_alike(tmp_path,
     narrow = grf.from_edges(src, dst)
     assert wide.adjacency.indptr.dtype == wide.adjacency.indices.dtype == np.int64
     assert _is_mapped(wide.adjacency.indices)
-    assert wide._digest == narrow._digest
+    assert wide.digest == narrow.digest
     one, other = (
         grf.sample_features(g, grf.RandomWalks(8), seed=0).matrix(grf.Diffusion(1.0)) for g in (wide, narrow)
     )

@@ -200,7 +200,7 @@ def _opened(folder: str, verify: bool) -> tuple[Graph, str]:
         "degrees": arrays["degrees"],
         "n_edges": record["n_edges"],
         "is_weighted": record["weighted"],
-        "_digest": record["digests"]["weights"],
+        "digest": record["digests"]["weights"],
     }
     identity = graph_folder.identity(record)
     again = _reopened, (folder, identity)

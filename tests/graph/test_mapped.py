@@ -595,7 +595,7 @@ def test_memory_is_bounded_by_nodes_chunks_and_blocks(tmp_path, monkeypatch):
     assert _peak(lambda: grf.open_graph(tmp_path)) < 1_200_000
     adjacency = graph.adjacency
     again = grf.Graph(adjacency)
-    for name in ("n_edges", "is_weighted", "_digest"):
+    for name in ("n_edges", "is_weighted", "digest"):
         assert _peak(lambda name=name: getattr(again, name)) < 1_000_000
         assert getattr(again, name) == getattr(graph, name)
     assert _peak(lambda: graph.save(tmp_path / "again")) < 1_000_000

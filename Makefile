@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 # What the demo needs, and what tests and documentation need besides.
 DEMO := gp,mesh,plot
 TEST := bo,distributed,euclidean,pyg,test,docs
+ALL := $(DEMO),$(TEST)
 READY_DEMO := $(VENV)/.ready-demo
 READY := $(VENV)/.ready-test
 # Data beside a checkout is found by itself; elsewhere set GRAPHRF_DATA_DIR or let graphrf download it.
@@ -47,7 +48,7 @@ $(READY_DEMO): pyproject.toml constraints.txt
 
 $(READY): $(READY_DEMO)
 	@echo "Setting up 4: about 60 packages for tests and documentation, [$(TEST)] (1 to 2 minutes)"
-	@$(call install,-e '.[$(DEMO),$(TEST)]')
+	@$(call install,-e '.[$(ALL)]')
 	@touch $@
 
 demo: $(READY_DEMO)

@@ -123,7 +123,7 @@ def test_compilation_is_no_part_of_the_exact_methods_times(karate, monkeypatch):
 
 
 def test_training_is_warmed_and_what_it_warns_of_is_told_without_options(monkeypatch):
-    from graphrf.gp import regression
+    from graphrf import gp
 
     clock = _Clock(monkeypatch)
     made = []
@@ -150,7 +150,7 @@ def test_training_is_warmed_and_what_it_warns_of_is_told_without_options(monkeyp
         def predict(self, nodes, return_std):
             return np.zeros(self.n_nodes), np.full(self.n_nodes, 0.1)
 
-    monkeypatch.setattr(regression, "GraphGPRegressor", Regressor)
+    monkeypatch.setattr(gp, "GraphGPRegressor", Regressor)
     part = run.interpolate_mesh(demo_data.twisted_torus(12, 6), SETTINGS)
     assert made == [("features", "normalized"), ("series", "normalized")]
     assert [row.seconds for row in part.rows] == [None, 1, 1]

@@ -3,10 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# What the demo needs, and what tests and documentation need besides.
+# The extras that the demo needs, and those that tests and documentation do.
 DEMO := gp,mesh,plot
-TEST := bo,distributed,euclidean,pyg,test,docs
-ALL := $(DEMO),$(TEST)
+TEST := $(DEMO),bo,distributed,euclidean,pyg,test,docs
 READY_DEMO := $(VENV)/.ready-demo
 READY := $(VENV)/.ready-test
 # Data beside a checkout is found by itself; elsewhere set GRAPHRF_DATA_DIR or let graphrf download it.
@@ -15,14 +14,14 @@ GRAPHRF_DATA_DIR ?= $(abspath ../shared/data)
 export GRAPHRF_DATA_DIR
 endif
 
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 # uv is quicker where it is there. It knows nothing of pip's settings, by which a machine may find torch without CUDA
 # (200 MB for 3 GB), so pip installs torch, first, and the rest where uv cannot.
 UV := $(shell command -v uv 2>/dev/null)
 install = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt $(1) || )$(PIP) $(1)
 
 # A worker for each core, of one thread each: threads of torch that wait for a core take it from the others.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical
 EXAMPLES := --doctest-modules graphrf --doctest-glob='*.md' README.md docs
 NUMERICAL := tests/euclidean tests/gp tests/kernels tests/matching tests/numerics --doctest-glob='*.md' docs/theory
 
@@ -47,8 +46,8 @@ $(READY_DEMO): pyproject.toml constraints.txt
 	@touch $@
 
 $(READY): $(READY_DEMO)
-	@echo "Setting up 4: about 60 packages for tests and documentation, [$(TEST)] (1 to 2 minutes)"
-	@$(call install,-e '.[$(ALL)]')
+	@echo "Setting up 4: graphrf[$(TEST)], about 60 packages more (1 to 2 minutes)"
+	@$(call install,-e '.[$(TEST)]')
 	@touch $@
 
 demo: $(READY_DEMO)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf._base import threads
+from graphrf._base import blas, threads
 from graphrf._base.files.foreign import foreign
 from graphrf.pagerank import local_pagerank, power_iteration
 from tests.support.interleaving import interleaved_results
@@ -125,7 +125,7 @@ with ThreadPoolExecutor(4) as pool:
     assert found[0] == found[1] == found[2]
 
 
-def blas():
+def blas_numbers():
     from threadpoolctl import threadpool_info
 
     return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
@@ -136,15 +136,15 @@ def test_contexts_of_blas_threads_that_overlap_leave_blas_as_it_was():
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(2, user_api="blas"):
-        before = blas()
-        one, other = threads.blas_threads(1), threads.blas_threads(2)
+        before = blas_numbers()
+        one, other = blas.blas_threads(1), blas.blas_threads(2)
         one.__enter__()
         other.__enter__()
-        assert set(blas()) == {1}  # the least that was asked for
+        assert set(blas_numbers()) == {1}  # the least that was asked for
         one.__exit__(None, None, None)
-        assert blas() == before
+        assert blas_numbers() == before
         other.__exit__(None, None, None)
-        assert blas() == before
+        assert blas_numbers() == before
 
 
 def test_joint_covariances_are_made_with_the_threads_of_blas_that_were_chosen(monkeypatch):
@@ -158,7 +158,7 @@ def test_joint_covariances_are_made_with_the_threads_of_blas_that_were_chosen(mo
     gp = grf.GraphGPRegressor(graph, **options).fit([0, 5], [0.0, 1.0])
     seen, original = [], Posterior.covariances
     monkeypatch.setattr(
-        Posterior, "covariances", lambda self, nodes: seen.append(set(blas())) or original(self, nodes)
+        Posterior, "covariances", lambda self, nodes: seen.append(set(blas_numbers())) or original(self, nodes)
     )
     with threadpool_limits(2, user_api="blas"):
         gp.predict(return_cov=True)
@@ -172,20 +172,20 @@ def test_the_last_thread_to_leave_restores_blas_whichever_lowered_it():
     inside, leave = threading.Barrier(2, timeout=120), threading.Event()
 
     def stay():
-        with threads.blas_threads(1):
+        with blas.blas_threads(1):
             inside.wait()
             leave.wait(30)
 
     with threadpool_limits(2, user_api="blas"):
-        before = blas()
+        before = blas_numbers()
         with ThreadPoolExecutor(1) as pool:
-            with threads.blas_threads(1):
+            with blas.blas_threads(1):
                 stayed = pool.submit(stay)
                 inside.wait()
-            assert set(blas()) == {1}
+            assert set(blas_numbers()) == {1}
             leave.set()
             stayed.result()
-        assert blas() == before
+        assert blas_numbers() == before
 
 
 def test_libraries_with_a_number_for_each_thread_are_lowered_in_every_thread(monkeypatch):
@@ -203,11 +203,11 @@ def test_libraries_with_a_number_for_each_thread_are_lowered_in_every_thread(mon
             self._own.number = number
 
     library = Library()
-    monkeypatch.setattr(threads, "_blas_libraries", lambda: [library])
+    monkeypatch.setattr(blas, "_blas_libraries", lambda: [library])
     barrier = threading.Barrier(3, timeout=120)
 
     def number(_):
-        with threads.blas_threads(1):
+        with blas.blas_threads(1):
             barrier.wait()
             inside = library.num_threads
         return inside, library.num_threads
@@ -370,7 +370,7 @@ import json, os, threading, time
 import numba
 from numba.core.compiler_lock import global_compiler_lock
 import graphrf as grf
-from graphrf._base import threads as _threads
+import graphrf._base.forks
 inside, leave = threading.Event(), threading.Event()
 def compile_long():
     with global_compiler_lock:
@@ -378,7 +378,7 @@ def compile_long():
         leave.wait(30)
 thread = threading.Thread(target=compile_long)
 thread.start()
-inside.wait()
+assert inside.wait(60)
 threading.Timer(0.5, leave.set).start()
 child = os.fork()
 if child == 0:
@@ -405,7 +405,7 @@ class Holder:
         return 7
 thread = threading.Thread(target=lambda: Holder(True).value)
 thread.start()
-inside.wait()
+assert inside.wait(60)
 child = os.fork()
 if child == 0:
     os._exit(0 if Holder(False).value == 7 else 1)
@@ -423,23 +423,23 @@ def test_a_child_forked_while_other_threads_have_lowered_blas_has_what_was_there
     code = """
 import json, os, threading
 from threadpoolctl import threadpool_limits, threadpool_info
-from graphrf._base import threads as _threads
+from graphrf._base.blas import blas_threads
 def blas(): return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
 import scipy.linalg
 inside, leave = threading.Event(), threading.Event()
 def stay():
-    with _threads.blas_threads(1):
+    with blas_threads(1):
         inside.set()
         leave.wait(30)
 with threadpool_limits(2, user_api="blas"):
     before = blas()
     thread = threading.Thread(target=stay)
     thread.start()
-    inside.wait()
+    assert inside.wait(60)
     child = os.fork()
     if child == 0:
         good = blas() == before
-        with _threads.blas_threads(1):
+        with blas_threads(1):
             good = good and set(blas()) == {1}
         os._exit(0 if good and blas() == before else 1)
     status = os.waitpid(child, 0)[1]

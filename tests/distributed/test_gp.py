@@ -43,7 +43,7 @@ def test_predictions_are_those_of_rows_at_hand(cluster_client, solver):
 def test_a_copy_of_the_regressor_has_the_same_client(cluster_client):
     gp = grf.GraphGPRegressor(GRAPH, **SETTINGS, draw=on_cluster(cluster_client))
     copied = clone(gp)
-    assert copied.sample_features.client is cluster_client
+    assert copied.draw.client is cluster_client
     assert not hasattr(copied, "kernel_")
 
 

@@ -295,6 +295,7 @@ def test_importing_the_room_is_light():
 
 def test_without_scikit_learn_the_message_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "graphrf.gp.regression", raising=False)
+    monkeypatch.delitem(vars(grf.gp), "GraphGPRegressor", raising=False)
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     with pytest.raises(ImportError, match=r"pip install 'graphrf\[gp\]'"):
         grf.gp.GraphGPRegressor  # noqa: B018

@@ -17,9 +17,10 @@ from graphrf.features.folder import BlockNodes, node_array, read_rows, write_row
 from graphrf.features.frame import Frame
 from graphrf.features.record import Record
 from graphrf.features.step_squares import step_squares
+from graphrf.sampling.block import Block
 from graphrf.sampling.block_sizes import block_rows
 from graphrf.sampling.contract import PreparedSampler
-from graphrf.sampling.joined import Block, drawn
+from graphrf.sampling.joined import drawn
 
 # Mapped pages of the graph are let go of beyond this share of a worker's memory, which they count against.
 _MAPPED_SHARE = 0.25

@@ -17,7 +17,8 @@ from graphrf.features.factor import FeatureFactor, checked_columns
 from graphrf.features.features import Features
 from graphrf.features.frame import Frame
 from graphrf.kernels.factor import FactorBase
-from graphrf.sampling.joined import Block, Joined
+from graphrf.sampling.block import Block
+from graphrf.sampling.joined import Joined
 
 # Bytes of N x p numbers that pass at once; every block makes as many of F^T y.
 _PANEL_BYTES = 2**26

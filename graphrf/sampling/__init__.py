@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from graphrf._base import lazy
 
 if TYPE_CHECKING:
+    from graphrf.sampling.block import Block as Block
     from graphrf.sampling.contract import PreparedSampler as PreparedSampler
     from graphrf.sampling.contract import Sampler as Sampler
-    from graphrf.sampling.joined import Block as Block
     from graphrf.sampling.powers.powers import CompressedPowers as CompressedPowers
     from graphrf.sampling.powers.powers import CutPowers as CutPowers
     from graphrf.sampling.powers.powers import ExactPowers as ExactPowers
@@ -22,7 +22,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
     {
         "contract": "PreparedSampler Sampler",
-        "joined": "Block",
+        "block": "Block",
         "powers.powers": "CompressedPowers CutPowers ExactPowers",
         "products": "ProductFeatures sample_product",
         "sample": "sample_features",

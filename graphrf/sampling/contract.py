@@ -9,7 +9,7 @@ import numpy as np
 
 from graphrf._base.cached import cached_property
 from graphrf.graph.graph import Graph
-from graphrf.sampling.joined import Block
+from graphrf.sampling.block import Block
 
 if TYPE_CHECKING:
     from graphrf.sampling.walks.lengths import Survival

@@ -11,9 +11,10 @@ from torch import Tensor
 from graphrf._base import checks
 from graphrf._base.memory import available_memory
 from graphrf.features.device_record import DeviceRecord
+from graphrf.sampling.block import Block
 from graphrf.sampling.contract import PreparedSampler
 from graphrf.sampling.device_blocks import DeviceBlock, host_block
-from graphrf.sampling.joined import SLACK, SPARE, Block
+from graphrf.sampling.joined import SLACK, SPARE
 from graphrf.sampling.powers.powers_torch import DevicePowers
 from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.walks.random_walks import PreparedWalks

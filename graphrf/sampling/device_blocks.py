@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from graphrf.features.device_record import host_array
-from graphrf.sampling.joined import Block
+from graphrf.sampling.block import Block
 
 
 class DeviceBlock(NamedTuple):
-    """`graphrf.sampling.joined.Block` as tensors of one device.
+    """`graphrf.sampling.block.Block` as tensors of one device.
 
     Torch computes little with uint16: such values are kept as the same 16 bits in int16
     (`graphrf.features.device_record.unsigned16` reads them).

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.sampling.joined import Block, Joined
+from graphrf.sampling.block import Block
+from graphrf.sampling.joined import Joined
 
 linux = pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="peaks of memory are read from /proc"

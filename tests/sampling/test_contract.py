@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.sampling import Block, PreparedSampler
+from graphrf.sampling.block import Block
+from graphrf.sampling.contract import PreparedSampler
 from tests.distributed.helpers import require_same
 
 KERNEL = grf.Diffusion(1.0)

@@ -12,8 +12,8 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf.graph.graph import Graph
+from graphrf.sampling.block import Block
 from graphrf.sampling.contract import PreparedSampler, Sampler
-from graphrf.sampling.joined import Block
 from graphrf.sampling.powers.loops import exact_size, power_block
 from graphrf.sampling.walks.transitions import row_cumsum
 

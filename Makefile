@@ -20,9 +20,10 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constrain
 UV := $(shell command -v uv 2>/dev/null)
 install = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt $(1) || )$(PIP) $(1)
 
-# A worker for each core, of one thread each: threads of torch that wait for a core take it from the others.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical
-EXAMPLES := --doctest-modules graphrf --doctest-glob='*.md' README.md docs
+# A worker for each core, of one thread each: threads of torch that wait for a core take it from the others. Files in
+# their order, the long ones of examples first.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --no-loadscope-reorder
+EVERYTHING := --doctest-modules --doctest-glob='*.md' README.md docs tests graphrf
 NUMERICAL := tests/euclidean tests/gp tests/kernels tests/matching tests/numerics --doctest-glob='*.md' docs/theory
 
 .PHONY: help demo test test-more test-full lint style types docs tests test-browser test-package clean
@@ -68,7 +69,7 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 tests: $(READY)
-	$(PYTEST) -m "not more and not full" --durations=10 tests $(EXAMPLES)
+	$(PYTEST) -m "not more and not full" --durations=10 $(EVERYTHING)
 
 # Types and documentation are looked at while the tests begin.
 test: style
@@ -82,7 +83,7 @@ test-more: $(READY)
 	$(PYTEST) -m "(more or hypothesis) and not full" --hypothesis-profile=more --durations=10 tests
 
 test-full: lint docs
-	$(PYTEST) --hypothesis-profile=full tests $(EXAMPLES)
+	$(PYTEST) --hypothesis-profile=full $(EVERYTHING)
 
 # The site and the demo's report in a real browser: Chromium, on the PATH or in CHROMIUM.
 test-browser: docs demo

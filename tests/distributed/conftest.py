@@ -4,17 +4,40 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterator
 
 import dask
+import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
+import graphrf as grf
 from graphrf.distributed import parcel, sampling
+from graphrf.pagerank import local_pagerank
+from tests.distributed.helpers import weighted
 
 
 @pytest.fixture(scope="session")
-def cluster_client() -> Iterator[Client]:
+def _compiled() -> None:
+    """What workers run is compiled once, here: they find it in numba's cache, and would each compile it else."""
+    graph, y = weighted(), np.ones(90)
+    f = grf.Diffusion(1.0).modulation(5)
+    for sampler in (grf.RandomWalks(4), grf.CutPowers(4, 4), grf.CompressedPowers(4, 4)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", grf.TruncationWarning)
+            features = grf.sample_features(graph, sampler, seed=0)
+            features.matrix(grf.Diffusion(1.0))
+        factor = features.factor()
+        factor.gram_apply(f, y)
+        factor.grad_f(y, y)
+        factor.diagonal(f)
+    for settings in ({"seed": 0}, {"seed": 0, "k": 2}, {"max_residual": 1e-3}, {"max_residual": 1e-3, "k": 2}):
+        local_pagerank(graph, [0, 1], **settings)
+
+
+@pytest.fixture(scope="session")
+def cluster_client(_compiled: None) -> Iterator[Client]:
     """A client of two workers of one thread each, in processes of their own; not the current client."""
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
@@ -25,7 +48,7 @@ def cluster_client() -> Iterator[Client]:
 
 
 @pytest.fixture(scope="session")
-def _mortal() -> Iterator[Client]:
+def _mortal(_compiled: None) -> Iterator[Client]:
     # Some time after a death a cluster looks whether a worker of that name is there, and else gives the name up,
     # though its next one may have been killed this moment.
     with (

@@ -25,7 +25,9 @@ def test_what_is_listed_is_there(beginning: str) -> None:
 def test_each_test_that_is_not_full_runs_in_make_test_or_in_make_test_more() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     # The target of each call of pytest, and the marks that it selects.
-    calls = re.findall(r'^(\S+):.*\n(?:\t.*\n)*?\t\$\(PYTEST\) -m "(.*?)" .*\btests\b', makefile, re.MULTILINE)
+    calls = re.findall(
+        r'^(\S+):.*\n(?:\t.*\n)*?\t\$\(PYTEST\) -m "(.*?)" .* (?:tests|\$\(EVERYTHING\))$', makefile, re.MULTILINE
+    )
     selected = dict(calls)
     assert list(selected) == ["tests", "test-more"]
     for more, full, hypothesis in itertools.product((False, True), repeat=3):

@@ -31,7 +31,7 @@ NUMERICAL := tests/euclidean tests/gp tests/kernels tests/matching tests/numeric
 
 help:
 	@echo "make demo       a report of what graphrf does, in out/report.html"
-	@echo "make test       what a change must pass, in 4 minutes: lint, types, documentation, examples, quick tests"
+	@echo "make test       what a change must pass: lint, types, documentation, examples, quick tests (some minutes)"
 	@echo "make test-more  the other tests, with more inputs and another BLAS kernel too"
 	@echo "make test-full  all tests, those of hours too"
 	@echo "make docs       the documentation, in out/site"

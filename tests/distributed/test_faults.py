@@ -128,11 +128,11 @@ def test_workers_killed_in_the_middle_of_a_solve_change_no_bit(mortal_client, n_
         def __getattr__(self, name):
             return getattr(self._factor, name)
 
-        def gram_apply(self, f, x):
+        def gram_apply(self, f, x, weight=1.0):
             products.append(x.shape)
             if len(products) == 4:
                 _kill(processes)
-            return self._factor.gram_apply(f, x)
+            return self._factor.gram_apply(f, x, weight)
 
     def draw(graph, sampler, **options):
         features = grf.distributed.on_cluster(mortal_client, block_size=40)(graph, sampler, **options)

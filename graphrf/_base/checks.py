@@ -145,9 +145,9 @@ def columns(name: str, value: Any, n: int) -> np.ndarray:
     """`value` as an array of real numbers, shape (n,) or (n, p)."""
     array = np.asarray(value)
     if array.ndim not in (1, 2) or array.shape[0] != n:
-        raise ValueError(f"`{name}` must have shape ({n},) or ({n}, p), got {describe(array)}")
+        raise value_error(name, f"must have shape ({n},) or ({n}, p), got {describe(array)}")
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"`{name}` must hold real numbers, got {describe(array)}")
+        raise type_error(name, f"must hold real numbers, got {describe(array)}")
     return array
 
 

@@ -285,7 +285,7 @@ def test_joint_covariances_of_too_many_nodes_are_refused(grid, signal, monkeypat
 # -- imports -------------------------------------------------------------------------------------
 
 
-def test_importing_the_room_is_light():
+def test_importing_the_package_is_light():
     code = (
         "import sys, graphrf.gp; bad = {'torch', 'gpytorch', 'sklearn'} & set(sys.modules); assert not bad, bad\n"
         "graphrf.gp.GraphGPRegressor; assert 'torch' not in sys.modules and 'gpytorch' not in sys.modules"

@@ -104,7 +104,7 @@ def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float
     size = means[0].size
     for name, array in zip(("mean0", "mean1"), means, strict=True):
         if array.ndim != 1 or array.size != size or size == 0:
-            raise ValueError(f"`{name}` must be a vector, both of one size, got shape {array.shape}")
+            raise checks.value_error(name, f"must be a vector, both of one size, got shape {array.shape}")
     jitter = checks.number("jitter", jitter, low=0)
     covariances = [
         _covariance(name, c, size) + jitter * np.eye(size) for name, c in (("cov0", cov0), ("cov1", cov1))
@@ -123,9 +123,9 @@ def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float
 def _covariance(name: str, value: Any, size: int) -> np.ndarray:
     array = checks.finite(name, np.asarray(value, dtype=np.float64))
     if array.shape != (size, size):
-        raise ValueError(f"`{name}` must have shape {(size, size)}, as the means, got {array.shape}")
+        raise checks.value_error(name, f"must have shape {(size, size)}, as the means, got {array.shape}")
     if np.abs(array - array.T).max() > 1e-8 * np.abs(array).max():
-        raise ValueError(f"`{name}` must be symmetric, got one that differs from its transpose")
+        raise checks.value_error(name, "must be symmetric, got one that differs from its transpose")
     return array
 
 
@@ -151,7 +151,7 @@ def _arrays(y: Any, **others: Any) -> list[np.ndarray]:
     for name, value in others.items():
         array = checks.finite(name, np.asarray(value, dtype=np.float64))
         if array.shape != truth.shape:
-            raise ValueError(f"`{name}` must have the shape of `y`, {truth.shape}, got {array.shape}")
+            raise checks.value_error(name, f"must have the shape of `y`, {truth.shape}, got {array.shape}")
         result.append(array)
     return result
 

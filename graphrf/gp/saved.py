@@ -203,9 +203,9 @@ def _graph(arrays: Mapping[str, np.ndarray], names: Any) -> Graph:
 def _real(name: str, array: np.ndarray, n_axes: int) -> np.ndarray:
     """An array of a file, once it is known to hold finite float64 numbers whose squares do, too."""
     if array.dtype != np.float64 or array.ndim != n_axes:
-        raise ValueError(f"`{name}` must be float64 with {n_axes} axes, got {checks.describe(array)}")
+        raise checks.value_error(name, f"must be float64 with {n_axes} axes, got {checks.describe(array)}")
     if array.size and float(np.abs(checks.finite(name, array)).max()) > _LARGEST:
-        raise ValueError(f"`{name}` must be at most {_LARGEST:g}, whose squares leave float64")
+        raise checks.value_error(name, f"must be at most {_LARGEST:g}, whose squares leave float64")
     return array
 
 

@@ -248,7 +248,7 @@ def _shown(coefficients: tuple[float | Decimal | Fraction, ...]) -> str:
 def _coefficients(name: str, values: Iterable[Any]) -> tuple[float | Decimal | Fraction, ...]:
     """A non-empty tuple of finite numbers, Decimals and Fractions kept as they are."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"`{name}` must be a sequence of numbers, got {checks.describe(values)}")
+        raise checks.type_error(name, f"must be a sequence of numbers, got {checks.describe(values)}")
     kept = tuple(
         value
         if isinstance(value, Decimal | Fraction) and math.isfinite(value)
@@ -256,5 +256,5 @@ def _coefficients(name: str, values: Iterable[Any]) -> tuple[float | Decimal | F
         for k, value in enumerate(values)
     )
     if not kept:
-        raise ValueError(f"`{name}` must hold at least one number, got none")
+        raise checks.value_error(name, "must hold at least one number, got none")
     return kept

@@ -23,7 +23,9 @@ def check_names(transform: Any) -> None:
     for name in ("weight", "attr_name"):
         value = getattr(transform, name)
         if value is not None and (not isinstance(value, str) or not value):
-            raise TypeError(f"`{name}` must be the name of an attribute or None, got {checks.describe(value)}")
+            raise checks.type_error(
+                name, f"must be the name of an attribute or None, got {checks.describe(value)}"
+            )
 
 
 def graph_of(data: Any, weight: str | None) -> Graph | None:

@@ -247,14 +247,14 @@ def _scaled(kernel: gpytorch.kernels.Kernel) -> tuple[GRFKernel, Tensor]:
 
 def _check_like(name: str, tensor: Tensor, f: Tensor, size: int) -> None:
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"`{name}` must be a tensor of shape ({size},), got {checks.describe(tensor)}")
+        raise checks.type_error(name, f"must be a tensor of shape ({size},), got {checks.describe(tensor)}")
     if tensor.shape != (size,) or tensor.dtype != f.dtype or tensor.device != f.device:
         raise ValueError(
             f"`{name}` must be a tensor of shape ({size},), {f.dtype} on {f.device} as the kernel is, got "
             f"{checks.describe(tensor)} on {tensor.device}"
         )
     if not bool(torch.isfinite(tensor).all()):
-        raise ValueError(f"`{name}` must be finite")
+        raise checks.value_error(name, "must be finite")
 
 
 def _variances(noise: Tensor | float, f: Tensor, size: int) -> Tensor:

@@ -295,7 +295,7 @@ def node_ids(name: str, x: Tensor) -> np.ndarray:
 def node_tensor(name: str, x: Tensor) -> Tensor:
     """Nodes given as a tensor of shape (n,), (n, 1) or (batches, n, 1), as int64 without the last axis."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"`{name}` must be a tensor of node positions, got {checks.describe(x)}")
+        raise checks.type_error(name, f"must be a tensor of node positions, got {checks.describe(x)}")
     if x.ndim == 0 or (x.ndim > 1 and x.shape[-1] != 1):
         raise ValueError(
             f"`{name}` must hold one node position a row, shape (n, 1) or (batches, n, 1), got {tuple(x.shape)}"
@@ -303,7 +303,7 @@ def node_tensor(name: str, x: Tensor) -> Tensor:
     x = x.detach()
     if x.is_floating_point():
         if x.dtype not in _LARGEST_ID:
-            raise TypeError(f"`{name}` must be integer, float32 or float64 node positions, got {x.dtype}")
+            raise checks.type_error(name, f"must be integer, float32 or float64 node positions, got {x.dtype}")
         limit = _LARGEST_ID[x.dtype]
         good = (x == x.floor()) & (x.abs() < limit)
         if not bool(good.all()):
@@ -312,7 +312,7 @@ def node_tensor(name: str, x: Tensor) -> Tensor:
                 f"below {limit}, beyond which {x.dtype} skips integers: pass int64)"
             )
     elif x.dtype == torch.bool or x.is_complex():
-        raise TypeError(f"`{name}` must be integer node positions, got {x.dtype}")
+        raise checks.type_error(name, f"must be integer node positions, got {x.dtype}")
     return (x[..., 0] if x.ndim > 1 else x).long()
 
 

@@ -100,7 +100,7 @@ class Coupling:
             object.__setattr__(self, "p_halt", p_halt)
         for name in ("objective", "solver", "kernel", "graph", "law"):
             if not isinstance(getattr(self, name), str):
-                raise TypeError(f"`{name}` must be text, got {checks.describe(getattr(self, name))}")
+                raise checks.type_error(name, f"must be text, got {checks.describe(getattr(self, name))}")
         for name in ("cost_before", "cost_after"):
             cost = getattr(self, name)
             unknown = isinstance(cost, float | np.floating) and math.isnan(cost)

@@ -205,7 +205,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         """
         for name in [name for name in vars(self) if name.endswith("_") or name == "_mode"]:
             delattr(self, name)  # so that a fit that fails leaves nothing of the one before
-        kernel, names = checked_prior(self)
+        kernel, names = checked_prior(self, self.kernel)
         check_latent_scale(self.output_scale)
         checks.choice("predictive", self.predictive, PREDICTIVES)
         positions = self.graph.positions(nodes)

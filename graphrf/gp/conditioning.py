@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.features.bounds import tail_error
 from graphrf.gp.inference.covariance import SERIES_TAIL, Covariance
+from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import Posterior
 from graphrf.gp.inference.rows import RootRows
@@ -24,18 +25,15 @@ from graphrf.gp.inference.solvers import (
 from graphrf.gp.inference.spectral_solver import SpectralCG, evenly_observed
 from graphrf.gp.method_choice import choose_solver
 from graphrf.gp.progress import CountedRows, Step
+from graphrf.gp.training.grid import GridCell
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.series import mean_variance
 from graphrf.kernels.truncation import series_length
 
 _PRECONDITIONER_RANK = 200
 # What the cut of the series may lose of sum |f_k| unsaid, and at all.
 _UNSAID = 0.01
 _AT_ALL = 0.5
-# Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
-_PROBES = 64
-_PROBE_NUMBERS = 4_000_000
 
 
 class Conditions(NamedTuple):
@@ -56,6 +54,8 @@ class Conditions(NamedTuple):
     log_marginal_likelihood : float
     trained : bool
         Whether training converged.
+    points : sequence of GridCell
+        Hyperparameters over which predictions are averaged; none where those above are taken alone.
     """
 
     observations: Observations
@@ -69,22 +69,24 @@ class Conditions(NamedTuple):
     seed: int
     log_marginal_likelihood: float
     trained: bool
+    points: Sequence[GridCell] = ()
 
     @property
     def amplitude(self) -> float:
         """What multiplies the kernel as it is."""
         return self.output_scale / self.mean_variance
 
+    def at(self, point: GridCell) -> Conditions:
+        """The same with the hyperparameters of a point, and these alone."""
+        return self._replace(
+            kernel=point.kernel, output_scale=point.output_scale, noise=point.noise,
+            mean_variance=point.output_scale / point.amplitude, points=(),
+        )  # fmt: skip
+
     @property
     def method(self) -> str:
         """ "series" or "features"."""
         return "series" if self.sampler is None else "features"
-
-
-def normaliser(graph: Graph, kernel: Kernel, seed: int) -> float:
-    """The mean variance of K over the nodes, exact up to 1,000 of them."""
-    probes = int(np.clip(_PROBE_NUMBERS // graph.n_nodes, 2, _PROBES))
-    return mean_variance(graph, kernel, n_probes=probes, seed=seed).value
 
 
 def condition(
@@ -98,7 +100,7 @@ def condition(
     n_threads: int | None,
     draw: Callable[..., Any] | None = None,
     step: Step | None = None,
-) -> tuple[Posterior, float]:
+) -> tuple[Posterior | MixturePosterior, float]:
     """The posterior, and a bound on what a cut of the series costs the prior in units of the output scale.
 
     `basis` is the mean function's at all nodes, whose first column, if there is one, is 1: so that predictions are
@@ -106,6 +108,18 @@ def condition(
     `draw`, and what is called for each iteration of conjugate gradients. The same arguments
     give the same posterior: what is drawn depends on the seed only.
     """
+    if given.points:
+        parts = [given.at(point) for point in given.points]
+        found = [
+            condition(
+                graph, part, basis, solver=solver, tol=tol, max_iterations=max_iterations, n_threads=n_threads,
+                draw=draw, step=step,
+            )
+            for part in parts
+        ]  # fmt: skip
+        probabilities = np.array([point.weight for point in given.points])
+        posteriors = [posterior for posterior, _ in found if isinstance(posterior, Posterior)]
+        return MixturePosterior(posteriors, probabilities), max(error for _, error in found)
     observations, kernel = given.observations, given.kernel
     size = observations.nodes.size
     if solver == "auto":
@@ -130,8 +144,9 @@ def condition(
         else:
             options = {"tol": tol, "max_iterations": max_iterations}
             made = _conjugate_gradients(graph, given, covariance, rows, step, n_threads, options)
-        posterior = Posterior(covariance, rows, made, observations, noise=given.noise, basis=basis)
-    posterior.coefficients[:1] += given.offset
+        posterior = Posterior(
+            covariance, rows, made, observations, noise=given.noise, basis=basis, offset=given.offset
+        )
     return posterior, tail_error(kernel, covariance.max_length, scale) / given.mean_variance
 
 

@@ -12,17 +12,25 @@ from sklearn.exceptions import NotFittedError
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
-from graphrf.gp.conditioning import Conditions, condition, normaliser
+from graphrf.gp.conditioning import Conditions, condition
 from graphrf.gp.inference.mean_function import MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import LARGEST_JOINT
 from graphrf.gp.method_choice import affordable_training, choose_deviations, choose_method, reached_share
-from graphrf.gp.progress import node_bar, step_bar
+from graphrf.gp.progress import Step, node_bar, step_bar
 from graphrf.gp.saved import Saved
-from graphrf.gp.settings import checked_method, checked_settings, checked_targets, drawing
-from graphrf.gp.training.blocks import training_blocks
-from graphrf.gp.training.candidates import TrainingSet, candidates
-from graphrf.gp.training.fitting import Targets, train
+from graphrf.gp.settings import (
+    checked_hyperprior,
+    checked_method,
+    checked_noise,
+    checked_settings,
+    checked_targets,
+    drawing,
+)
+from graphrf.gp.training.blocks import BLOCK, training_blocks
+from graphrf.gp.training.candidates import SeriesTables, TrainingSet
+from graphrf.gp.training.fitting import CandidateKernel, Targets, compare, normaliser, train
+from graphrf.gp.training.prior import HyperparameterPrior
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series import kernel_block
@@ -30,6 +38,8 @@ from graphrf.sampling.contract import Sampler
 
 # Deviations at so many nodes take about as many solves by conjugate gradients as draws would.
 _FEW = 64
+# Up to so many observed nodes predictions are averaged over hyperparameters unless asked otherwise.
+_FEW_OBSERVED = 250
 
 
 class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
@@ -166,8 +176,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     """
 
     kernel_: Kernel
+    candidates_: list[CandidateKernel]
     sampler_: Any
-    noise_: float
+    noise_: Any
     output_scale_: float
     mean_variance_: float
     log_marginal_likelihood_: float
@@ -178,6 +189,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     residual_: float
     converged_: bool
     seed_: int
+    n_points_: int
     n_observations_: int
     n_observed_nodes_: int
 
@@ -185,15 +197,17 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self,
         graph: Graph,
         *,
-        kernel: Kernel | str = "diffusion",
+        kernel: Kernel | str = "auto",
         method: str = "auto",
         sampler: Sampler | None = None,
         draw: Callable[..., Any] | None = None,
         normalize: bool = True,
         mean: Any = "constant",
         output_scale: float | None = None,
-        noise: float | None = None,
+        noise: Any = None,
         optimize: bool | Sequence[str] = True,
+        prior: HyperparameterPrior | str | None = "weak",
+        hyperparameters: str = "auto",
         max_train: int = 1000,
         solver: str = "auto",
         tol: float = 1e-6,
@@ -214,6 +228,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self.output_scale = output_scale
         self.noise = noise
         self.optimize = optimize
+        self.prior = prior
+        self.hyperparameters = hyperparameters
         self.max_train = max_train
         self.solver = solver
         self.tol = tol
@@ -265,10 +281,12 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Cholesky; up to 256 MB for training by the series.
         """
         self._forget()
-        kernel, names = checked_settings(self)
-        kernel.check_graph(self.graph)
+        kernels = checked_settings(self)
+        for kernel, _ in kernels:
+            kernel.check_graph(self.graph)
         positions = self.graph.positions(nodes)
         values, single = checked_targets(y, positions.size)
+        noise, precisions = checked_noise(self.noise, positions.size)
         distinct = np.unique(positions)
         mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct)
         values, offset = mean.centred(values)
@@ -277,35 +295,65 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         method = self._choose_method(distinct.size, share)
 
         n_train = affordable_training(self.graph, method, self.max_train, share)
-        blocks = training_blocks(self.graph, distinct, n_train, np.random.default_rng(seed))
-        parts = [np.isin(positions, block) for block in blocks]
+        rng = np.random.default_rng(seed)
+        blocks = training_blocks(self.graph, distinct, n_train, rng)
+        scouts = blocks
+        if len(blocks) == 1 and distinct.size > BLOCK:  # smaller ones compare kernels at a tenth of the cost
+            scouts = training_blocks(self.graph, distinct, distinct.size - 1, rng)
+        tables = SeriesTables(self.graph, share, self.n_threads)
+
+        def targets(parts: Sequence[np.ndarray], step: Step | None) -> Targets:
+            own = [np.isin(positions, part) for part in parts]
+            observed = [
+                Observations.of(
+                    positions[part], values[part], mean.basis, None if precisions is None else precisions[part]
+                )
+                for part in own
+            ]
+            prior = checked_hyperprior(self.prior)
+            return Targets(observed, self.output_scale, noise, self.normalize, prior, step)
+
         with step_bar("training", self.progress) as bar:
-            training = TrainingSet(self.graph, kernel, names, blocks, share, seed, self.n_threads)
-            targets = Targets(
-                [Observations.of(positions[part], values[part], mean.basis) for part in parts],
-                self.output_scale, self.noise, self.normalize, bar.update,
-            )  # fmt: skip
-            searches = candidates(training, method, self.sampler)
-            trained = train(training, targets, searches)
+            whole, few = targets(blocks, bar.update), targets(scouts, bar.update)
+            if not few.vary:
+                kernels = [(kernels[0][0], ())]
+                whole = whole.fixed()
+                few = few._replace(output_scale=whole.output_scale, noise=whole.noise)
+            sets = [
+                TrainingSet(self.graph, kernel, names, scouts, share, seed, self.n_threads, tables)
+                for kernel, names in kernels
+            ]
+            compared = compare(sets, few, method, self.sampler)
+            best = compared.training[0]._replace(blocks=blocks)
+            trained, sampler = train(best, whole, compared.grids[0], method, self.sampler)
         mean_variance = normaliser(self.graph, trained.kernel, seed) if self.normalize else 1.0
-        return self._condition(
-            Conditions(
-                observations=Observations.of(positions, values, mean.basis),
-                offset=offset,
-                single=single,
-                kernel=trained.kernel,
-                output_scale=(
-                    trained.amplitude * mean_variance if self.output_scale is None else float(self.output_scale)
-                ),
-                noise=trained.noise,
-                mean_variance=mean_variance,
-                sampler=searches.sampler,
-                seed=seed,
-                log_marginal_likelihood=trained.value,
-                trained=trained.converged,
+        given = Conditions(
+            observations=Observations.of(positions, values, mean.basis, precisions),
+            offset=offset,
+            single=single,
+            kernel=trained.kernel,
+            output_scale=(
+                trained.amplitude * mean_variance if self.output_scale is None else float(self.output_scale)
             ),
-            mean,
+            noise=trained.noise,
+            mean_variance=mean_variance,
+            sampler=sampler,
+            seed=seed,
+            log_marginal_likelihood=trained.value,
+            trained=trained.converged,
+            points=compared.points() if self._integrates(distinct.size, method, whole) else [],
         )
+        self._condition(given, mean)
+        self.candidates_ = compared.kernels
+        return self
+
+    def _integrates(self, n_observed: int, method: str, targets: Targets) -> bool:
+        """Whether predictions are averaged over hyperparameters: where these are few and little is known of them."""
+        if not targets.vary:
+            return False
+        if self.hyperparameters != "auto":
+            return bool(self.hyperparameters == "integrate")
+        return method == "series" and n_observed <= _FEW_OBSERVED
 
     def _condition(self, given: Conditions, mean: MeanFunction) -> GraphGPRegressor:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
@@ -319,11 +367,14 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
         self._posterior, self._given = posterior, given
         self.kernel_, self.sampler_ = given.kernel, given.sampler
-        self.output_scale_, self.noise_ = given.output_scale, given.noise
+        self.output_scale_ = given.output_scale
+        self.noise_ = given.noise if np.ndim(self.noise) == 0 else np.asarray(self.noise, dtype=np.float64)
         self.mean_variance_ = given.mean_variance
         self.log_marginal_likelihood_ = given.log_marginal_likelihood
+        constant = constant + given.offset
         self.mean_ = float(constant[0]) if given.single else constant
         self.trend_ = trend[:, 0] if given.single else trend
+        self.n_points_ = max(len(given.points), 1)
         self.method_, self.solver_ = given.method, posterior.solver
         self.residual_ = posterior.solution.residual
         self.converged_ = given.trained and posterior.solution.converged
@@ -416,10 +467,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
                 rng = np.random.default_rng([self.seed_, 2])
                 variance = self._posterior.sampled_variances(rng, bar)[distinct]
         if return_std == "observation":
-            variance = variance + self.noise_
-        std = np.sqrt(variance[inverse])
+            variance = variance + self._posterior.noise
+        std = np.sqrt(variance[inverse]).reshape(inverse.size, -1)
         mean = mean[inverse]
-        return self._shaped(mean), self._shaped(np.broadcast_to(std[:, None], mean.shape).copy())
+        return self._shaped(mean), self._shaped(np.broadcast_to(std, mean.shape).copy())
 
     def sample(self, nodes: Any = None, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
         """Joint draws of the noise-free function from the posterior: three of them by `sample(n_samples=3)`.
@@ -501,7 +552,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     def _check_draws(self, n_samples: int) -> None:
         require_memory(
-            24 * self.graph.n_nodes * n_samples * self._posterior.weights.shape[1],
+            24 * self.graph.n_nodes * n_samples * self._posterior.n_outputs,
             f"`n_samples` = {n_samples}",
             "ask for fewer at a time, with another `seed` each",
         )

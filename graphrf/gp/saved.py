@@ -175,7 +175,7 @@ def _read(
         mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes)
         if means.shape[1:] != offset.shape:
             raise ValueError("its arrays contradict each other")
-        observations = Observations(nodes, counts, means, within, mean.basis[nodes])
+        observations = Observations(nodes, counts, means, within, mean.basis[nodes], int(counts.sum()))
         given = Conditions(observations, offset, kernel=kernel, sampler=sampler, **fitted)
         _check_fitted(regressor, given)
         return regressor, given, mean

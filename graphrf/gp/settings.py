@@ -10,7 +10,8 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
-from graphrf.graph.graph import require_graph
+from graphrf.gp.training.prior import FLAT, HyperparameterPrior
+from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, Matern, RegularizedLaplacian
 from graphrf.sampling.sample import require_sampler
@@ -20,6 +21,8 @@ KERNELS: dict[str, type[Kernel]] = {
     "matern": Matern,
     "regularized_laplacian": RegularizedLaplacian,
 }
+AUTO = "auto"
+HYPERPARAMETERS = ("auto", "mode", "integrate")
 METHODS = ("auto", "series", "features")
 SOLVERS = ("auto", "cholesky", "cg")
 DEVIATIONS = ("auto", "exact", "sampled")
@@ -34,26 +37,80 @@ _LATENT = 1e70
 _CHOSEN = ("nu", "power")
 
 
-def checked_settings(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
-    """The kernel to start from and the names of what is trained, once all of a regressor's settings are legal.
+def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
+    """Each kernel to compare, with the names of what is trained, once all of a regressor's settings are legal.
 
     scikit-learn wants estimators to keep what they are given, so `fit` checks it and not `__init__`.
     """
-    result = checked_prior(gp)
+    if isinstance(gp.kernel, str) and gp.kernel == AUTO:
+        require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
+        if gp.optimize is not True:
+            raise checks.value_error("optimize", "must be True with kernel='auto', whose kernels are trained")
+        kernels = automatic_kernels(gp.graph, getattr(gp.sampler, "laplacian", None))
+    else:
+        kernels = [gp.kernel]
+    result = [checked_prior(gp, kernel) for kernel in kernels]
+    checks.choice("hyperparameters", gp.hyperparameters, HYPERPARAMETERS)
+    checked_hyperprior(gp.prior)
     checks.choice("solver", gp.solver, SOLVERS)
     checks.choice("deviations", gp.deviations, DEVIATIONS)
     _check_drawing(gp)
-    _check_variance("noise", gp.noise)
+    if np.ndim(gp.noise) == 0:
+        _check_variance("noise", gp.noise)
     checks.flag("progress", gp.progress)
     checks.number("tol", gp.tol, low=1e-14, high=1, include_high=False)
     checks.integer("max_iterations", gp.max_iterations, low=1)
     return result
 
 
-def checked_prior(gp: Any) -> tuple[Kernel, tuple[str, ...]]:
-    """What `checked_settings` returns, once the settings that regressor and classifier share are legal."""
+def automatic_kernels(graph: Graph, laplacian: str | None = None) -> list[Kernel]:
+    """What kernel="auto" compares: one very smooth kernel and three of finite smoothness, for each Laplacian.
+
+    Where all degrees are equal both Laplacians make the same kernels, so that one is enough.
+    """
+    laplacians: tuple[str, ...] = ("normalized", "combinatorial") if laplacian is None else (laplacian,)
+    degrees = graph.walk_degrees
+    if laplacian is None and degrees.size and float(np.ptp(degrees)) <= 1e-9 * float(degrees.max()):
+        laplacians = ("normalized",)
+    return [
+        kernel
+        for own in laplacians
+        for kernel in (Diffusion(laplacian=own), *(Matern(nu=nu, laplacian=own) for nu in (0.5, 1.0, 2.0)))
+    ]
+
+
+def checked_hyperprior(prior: Any) -> HyperparameterPrior:
+    """The prior of the hyperparameters that `prior` stands for."""
+    if prior is None:
+        return FLAT
+    if isinstance(prior, str):
+        checks.choice("prior", prior, ("weak",))
+        return HyperparameterPrior()
+    if not isinstance(prior, HyperparameterPrior):
+        raise checks.type_error(
+            "prior", f"must be 'weak', None or a graphrf.gp.HyperparameterPrior, got {checks.describe(prior)}"
+        )
+    return prior
+
+
+def checked_noise(noise: Any, n: int) -> tuple[float | None, np.ndarray | None]:
+    """A noise variance (None to train it), and the relative precisions of n observations where each has its own."""
+    if noise is None or np.ndim(noise) == 0:
+        return noise, None
+    variances = checks.finite("noise", np.asarray(noise, dtype=np.float64))
+    if variances.shape != (n,):
+        raise checks.value_error(
+            "noise", f"must be a number, or have shape ({n},), a variance for each observation, got {variances.shape}"
+        )
+    for value in (float(variances.min()), float(variances.max())):
+        _check_variance("noise", value)
+    typical = float(np.exp(np.log(variances).mean()))
+    return typical, typical / variances
+
+
+def checked_prior(gp: Any, kernel: Any) -> tuple[Kernel, tuple[str, ...]]:
+    """The kernel to start from and the names of what is trained, once what regressor and classifier share is legal."""
     require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
-    kernel = gp.kernel
     if isinstance(kernel, str):
         kernel = KERNELS[checks.choice("kernel", kernel, KERNELS)]()
     elif not isinstance(kernel, Kernel):

@@ -17,65 +17,38 @@ from graphrf.sampling.sample import sample_features
 
 # What the cut of the series may lose of sum |f_k|.
 SERIES_TAIL = 1e-11
-# What turns the seed of observed rows into that of queried ones.
-_OTHER_SEED = 0x5851F42D4C957F2D
 
 
 class FactorSource(Protocol):
     """Where the factor's rows of any nodes come from.
 
-    `height` is how many numbers a dense column of the covariance passes through on its way; `exact` says whether
-    queried and observed rows of a node are the same, the exact ones.
+    `height` is how many numbers a dense column of the covariance passes through on its way.
     """
 
     height: int
-    exact: bool
 
     def __call__(self, nodes: np.ndarray) -> Factor:
-        """The rows of observed nodes; the same rows whenever a node is asked for again."""
-        ...
-
-    def queried(self, nodes: np.ndarray) -> Factor:
-        """The rows of queried nodes, for deviations; the same rows whenever a node is asked for again."""
-        ...
-
-    def values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """F_q x for x of shape (N, p), with exact rows F_q at the nodes, shape (q, p)."""
+        """The rows of nodes; the same rows whenever a node is asked for again."""
         ...
 
 
 class SeriesSource:
     """Exact rows, never formed: they are applied by sparse products over the whole graph, however few they are."""
 
-    exact = True
-
-    def __init__(self, graph: Graph, laplacian: str, modulation: np.ndarray, n_threads: int | None = None) -> None:
-        self._all = SeriesFactor(graph, laplacian, max_length=modulation.size - 1, n_threads=n_threads)
-        self._modulation = modulation
+    def __init__(self, graph: Graph, laplacian: str, max_length: int, n_threads: int | None = None) -> None:
+        self._all = SeriesFactor(graph, laplacian, max_length=max_length, n_threads=n_threads)
         self.height: int = graph.n_nodes
 
     def __call__(self, nodes: np.ndarray) -> SeriesFactor:
         return self._all.take(nodes)
 
-    queried = __call__
-
-    def values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
-        return self(nodes).apply(self._modulation, x)
-
 
 class SampledSource:
-    """Sampled rows at observed nodes and where deviations are asked for; exact rows for values.
+    """Sampled rows. A node's row depends on the seed and the node only, so it can be drawn when needed.
 
-    A node's row depends on the seed and the node only, so it can be drawn when needed. Stacked, sampled rows F_u,
-    exact rows F_q and rows of queried nodes sampled with another seed are the factor of one positive semi-definite
-    covariance, whatever was sampled. Means and draws use exact rows at the queried nodes: that spares them the
-    sampling error of their own rows, and the sampling. Deviations use sampled ones, independent of those observed:
-    the sampling error of an observed row is no part of the function, and must not seem to be known.
-
-    `draw` draws the rows of observed nodes, which may then live elsewhere; queried ones are few, and drawn here.
+    `draw` draws them; they may then live elsewhere.
     """
 
-    exact = False
     height = 0
 
     def __init__(
@@ -83,32 +56,21 @@ class SampledSource:
         graph: Graph,
         sampler: Any,
         seed: int,
-        exact: SeriesSource,
         n_threads: int | None = None,
         draw: Callable[..., Any] | None = None,
     ) -> None:
         self._graph = graph
         self._sampler = sampler
         self._seed = seed
-        self._exact = exact
         self._n_threads = n_threads
         self._draw = sample_features if draw is None else draw
 
     def __call__(self, nodes: np.ndarray) -> Factor:
-        return self._sampled(self._draw, nodes, self._seed)
-
-    def queried(self, nodes: np.ndarray) -> Factor:
-        return self._sampled(sample_features, nodes, self._seed ^ _OTHER_SEED)
-
-    def _sampled(self, draw: Callable[..., Any], nodes: np.ndarray, seed: int) -> Factor:
-        features = draw(
-            self._graph, self._sampler, nodes=nodes, seed=seed, n_threads=self._n_threads, dtype="float64"
+        features = self._draw(
+            self._graph, self._sampler, nodes=nodes, seed=self._seed, n_threads=self._n_threads, dtype="float64"
         )
         factor: Factor = features.factor(n_threads=self._n_threads)
         return factor
-
-    def values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
-        return self._exact.values(nodes, x)
 
 
 class Covariance:
@@ -123,13 +85,24 @@ class Covariance:
         What multiplies F F^T.
     normalize : bool
         Whether variances are divided out.
+    exact : Covariance, optional
+        That of the exact rows, where those of the source are sampled.
     """
 
-    def __init__(self, source: FactorSource, f: np.ndarray, amplitude: float, *, normalize: bool = False) -> None:
+    def __init__(
+        self,
+        source: FactorSource,
+        f: np.ndarray,
+        amplitude: float,
+        *,
+        normalize: bool = False,
+        exact: Covariance | None = None,
+    ) -> None:
         self._source = source
         self._f = f
         self._amplitude = amplitude
         self._normalize = normalize
+        self._exact = self if exact is None else exact
 
     @classmethod
     def of(
@@ -147,12 +120,13 @@ class Covariance:
         """That of a kernel by the series, or where there is a sampler by the rows that it samples."""
         scale = graph.laplacian_scale(kernel.laplacian)
         f = kernel.modulation(series_length(kernel, scale, SERIES_TAIL) + 1, scale)
-        exact = SeriesSource(graph, kernel.laplacian, f, n_threads)
+        source = SeriesSource(graph, kernel.laplacian, f.size - 1, n_threads)
+        exact = cls(source, f, amplitude, normalize=normalize)
         if sampler is None:
-            return cls(exact, f, amplitude, normalize=normalize)
-        source = SampledSource(graph, sampler, seed, exact, n_threads, draw)
+            return exact
         f = kernel.modulation(sampler.survival.max_length + 1, scale)
-        return cls(source, f, amplitude, normalize=normalize)
+        sampled = SampledSource(graph, sampler, seed, n_threads, draw)
+        return cls(sampled, f, amplitude, normalize=normalize, exact=exact)
 
     @property
     def max_length(self) -> int:
@@ -161,20 +135,19 @@ class Covariance:
 
     @property
     def exact(self) -> bool:
-        """Whether queried and observed rows of a node are the same, the exact ones."""
-        return self._source.exact
+        """Whether the rows are the exact ones."""
+        return self._exact is self
 
     def rows(self, nodes: np.ndarray) -> RootRows:
         """The rows of some nodes."""
-        return self._of(self._source(nodes))
+        return RootRows(
+            self._source(nodes), self._f, self._amplitude, normalize=self._normalize, height=self._source.height
+        )
 
-    def queried(self, nodes: np.ndarray) -> RootRows:
-        """The rows of some nodes whose deviations are asked for."""
-        return self._of(self._source.queried(nodes))
+    def exact_rows(self, nodes: np.ndarray) -> RootRows:
+        """The exact rows of some nodes."""
+        return self._exact.rows(nodes)
 
     def root_values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """R_q x at any nodes, with their exact rows."""
-        return np.asarray(np.sqrt(self._amplitude) * self._source.values(nodes, x))
-
-    def _of(self, factor: Factor) -> RootRows:
-        return RootRows(factor, self._f, self._amplitude, normalize=self._normalize, height=self._source.height)
+        """E_q x at any nodes, with their exact rows E_q, for x of shape (N, p)."""
+        return self.exact_rows(nodes).apply(x)

@@ -12,6 +12,12 @@ from scipy.linalg.lapack import dpotri
 from graphrf.gp.inference.observations import Observations
 
 
+# Eigenvalues of the scaled M below this share of the largest count as 0.
+_UNTOLD = 1e-12
+# What is added to the diagonal of a covariance that cannot be factored, in multiples of its mean.
+_JITTERS = (0.0, 1e-9, 1e-8, 1e-7, 1e-6)
+
+
 class Likelihood(NamedTuple):
     """The log marginal likelihood and its gradient.
 
@@ -34,6 +40,18 @@ class Likelihood(NamedTuple):
     parameters: np.ndarray
 
 
+def mean_root(precision: np.ndarray) -> np.ndarray:
+    """A matrix B with B B^T = M^-1, shape (b, b) or less, for M = H^T A^-1 H of a basis H.
+
+    What the observations do not tell of the basis is left out, as in `least_squares_mean`.
+    """
+    scale = 1 / np.sqrt(np.maximum(np.diagonal(precision), np.finfo(np.float64).tiny))
+    scaled = precision * scale * scale[:, None]
+    eigenvalues, vectors = np.linalg.eigh(0.5 * (scaled + scaled.T))
+    told = eigenvalues > _UNTOLD * eigenvalues.max(initial=0.0)
+    return np.asarray(scale[:, None] * vectors[:, told] / np.sqrt(eigenvalues[told]))
+
+
 def least_squares_mean(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
     r"""The generalised least-squares coefficients (H^T A^-1 H)^-1 H^T A^-1 y, from these two products.
 
@@ -41,7 +59,7 @@ def least_squares_mean(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
     is constant at the observed nodes) gets its smallest coefficients.
     """
     scale = 1 / np.sqrt(np.maximum(np.diagonal(inner), np.finfo(np.float64).tiny))
-    solved = np.linalg.lstsq(inner * scale * scale[:, None], outer * scale[:, None], rcond=1e-12)[0]
+    solved = np.linalg.lstsq(inner * scale * scale[:, None], outer * scale[:, None], rcond=_UNTOLD)[0]
     return np.asarray(solved * scale[:, None])
 
 
@@ -79,7 +97,7 @@ def log_marginal_likelihood(
     Raises
     ------
     numpy.linalg.LinAlgError
-        If an A is not positive definite to rounding.
+        If an A is not positive definite, even with a millionth of its mean diagonal added to that.
 
     Notes
     -----
@@ -91,25 +109,23 @@ def log_marginal_likelihood(
     for matrix, block in zip(matrices, blocks, strict=True):
         a = scale * matrix
         a[np.diag_indices(block.nodes.size)] += noise / block.counts
-        factors.append(cholesky(a, lower=True, overwrite_a=True, check_finite=False))
+        factors.append(_factor(a))
         half = solve_triangular(factors[-1], block.basis, lower=True, check_finite=False)
         rest = solve_triangular(factors[-1], block.means, lower=True, check_finite=False)
         inner, outer = inner + half.T @ half, outer + half.T @ rest
     mean = least_squares_mean(inner, outer)
 
+    outputs = blocks[0].n_outputs
     value = log_scale = log_noise = 0.0
     slopes = np.zeros(len(derivatives[0]) if derivatives else 0)
     for k, (matrix, block, factor) in enumerate(zip(matrices, blocks, factors, strict=True)):
-        size, outputs = block.means.shape
-        extra = block.n_total - size
+        extra = block.n_total - block.nodes.size
         residual = block.means - block.basis @ mean
         solved = _solve(factor, residual)
         value += (
             -0.5 * float(np.vdot(residual, solved))
-            - outputs * float(np.log(np.diagonal(factor)).sum())
-            - 0.5 * outputs * (size * np.log(2 * np.pi) + extra * np.log(2 * np.pi * noise))
-            - 0.5 * outputs * float(np.log(block.counts).sum())
-            - 0.5 * block.within / noise
+            - outputs * float(np.log(np.diagonal(factor)).sum() + 0.5 * np.log(block.counts).sum())
+            + float(block.log_constant(noise))
         )
         if not derivatives:
             continue
@@ -122,6 +138,24 @@ def log_marginal_likelihood(
         log_noise += 0.5 * block.within / noise
         slopes += [scale * float(np.vdot(weight, change)) for change in derivatives[k]]
     return Likelihood(value, mean, log_scale, log_noise, slopes)
+
+
+def _factor(a: np.ndarray) -> np.ndarray:
+    """The Cholesky factor of A, or of A with a little more on its diagonal where rounding left it indefinite.
+
+    A search would be ended by points that cannot be factored; the likelihood with the least jitter is a good
+    stand-in for theirs.
+    """
+    diagonal = np.diag_indices_from(a)
+    mean = float(a[diagonal].mean())
+    for jitter in _JITTERS:
+        more = a.copy()
+        more[diagonal] += jitter * mean
+        try:
+            return np.asarray(cholesky(more, lower=True, overwrite_a=True, check_finite=False))
+        except np.linalg.LinAlgError:
+            continue
+    raise np.linalg.LinAlgError("the covariance of the observations is not positive definite")
 
 
 def _solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,21 +10,30 @@ import numpy as np
 class Observations(NamedTuple):
     r"""n observations at m distinct nodes, as the statistics that a Gaussian likelihood needs.
 
-    c observations y_1 .. y_c of f at one node with noise variance s are, up to a factor that does not depend
-    on f, one observation of their mean with noise variance s / c; the factor is
+    Observations y_i of f at one node with noise variances s / a_i, of precisions a_i relative to 1 / s, are, up to a
+    factor that does not depend on f, one observation of their weighted mean with noise variance s / c, where c is
+    the sum of the a_i; the factor is
 
-    .. math:: (2 \pi s)^{-(c-1)/2} \, c^{-1/2} \exp\left(-\tfrac{1}{2s} \sum_i (y_i - \bar y)^2\right).
+    .. math:: (2 \pi s)^{-(k-1)/2} \, c^{-1/2} \prod_i a_i^{1/2}
+              \exp\left(-\tfrac{1}{2s} \sum_i a_i (y_i - \bar y)^2\right)
+
+    for k observations.
 
     Attributes
     ----------
     nodes : ndarray of int64, shape (m,)
         Distinct, increasing.
     counts : ndarray of float64, shape (m,)
+        c: the number of observations where all precisions are 1.
     means : ndarray of float64, shape (m, p)
     within : float
-        Sum of squared deviations from the node means, over all nodes and outputs.
+        Sum of squared deviations from the node means times the precisions, over all nodes and outputs.
     basis : ndarray of float64, shape (m, b)
         The mean function's basis at the nodes: no columns for a zero mean, ones for a constant.
+    n_total : int
+        n, repeats counted.
+    log_precisions : float
+        Sum of log a_i.
     """
 
     nodes: np.ndarray
@@ -32,29 +41,45 @@ class Observations(NamedTuple):
     means: np.ndarray
     within: float
     basis: np.ndarray
+    n_total: int
+    log_precisions: float = 0.0
 
     @property
     def n_outputs(self) -> int:
         """p."""
         return int(self.means.shape[1])
 
-    @property
-    def n_total(self) -> int:
-        """n, repeats counted."""
-        return int(self.counts.sum())
-
     @classmethod
-    def of(cls, nodes: np.ndarray, y: np.ndarray, basis: np.ndarray) -> Observations:
-        """From node positions of shape (n,), values of shape (n, p) and the basis at all nodes, shape (N, b)."""
-        distinct, position, counts = np.unique(nodes, return_inverse=True, return_counts=True)
+    def of(
+        cls, nodes: np.ndarray, y: np.ndarray, basis: np.ndarray, precisions: np.ndarray | None = None
+    ) -> Observations:
+        """From node positions of shape (n,), values of shape (n, p), the basis at all nodes, shape (N, b), and the
+        relative precisions of the observations, shape (n,), 1 by default.
+        """
+        distinct, position = np.unique(nodes, return_inverse=True)
+        a = np.ones(nodes.size) if precisions is None else precisions
+        logs = 0.0 if precisions is None else float(np.log(a).sum())
         if distinct.size == nodes.size:
-            return cls(distinct, np.ones(nodes.size), y[np.argsort(nodes)], 0.0, basis[distinct])
+            order = np.argsort(nodes)
+            return cls(distinct, a[order], y[order], 0.0, basis[distinct], nodes.size, logs)
+        counts = np.bincount(position, weights=a)
         sums = np.zeros((distinct.size, y.shape[1]))
-        np.add.at(sums, position, y)
+        np.add.at(sums, position, a[:, None] * y)
         means = sums / counts[:, None]
-        within = float(np.square(y - means[position]).sum())
-        return cls(distinct, counts.astype(np.float64), means, within, basis[distinct])
+        within = float((a[:, None] * np.square(y - means[position])).sum())
+        return cls(distinct, counts, means, within, basis[distinct], nodes.size, logs)
 
     def take(self, rows: np.ndarray) -> Observations:
         """Those of some of the nodes, without what is known of each node's own spread."""
-        return Observations(self.nodes[rows], self.counts[rows], self.means[rows], 0.0, self.basis[rows])
+        return self._replace(
+            nodes=self.nodes[rows], counts=self.counts[rows], means=self.means[rows], within=0.0,
+            basis=self.basis[rows], n_total=len(rows), log_precisions=float(np.log(self.counts[rows]).sum()),
+        )  # fmt: skip
+
+    def log_constant(self, noise: Any) -> Any:
+        """What the log likelihood holds besides that of the means with covariance A = C^{-1/2} B C^{-1/2}, C the counts,
+        written by B: minus n p log(2 pi) / 2, and all that depends on repeats; for a noise variance or several.
+        """
+        p, extra = self.n_outputs, self.n_total - self.nodes.size
+        constant = -0.5 * p * (self.n_total * np.log(2 * np.pi) - self.log_precisions)
+        return constant - 0.5 * (p * extra * np.log(noise) + self.within / noise)

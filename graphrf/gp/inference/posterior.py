@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from graphrf._base.warn import warn
 from graphrf.gp.inference.covariance import Covariance
-from graphrf.gp.inference.likelihood import least_squares_mean
+from graphrf.gp.inference.generalised_mean import GeneralisedMean
 from graphrf.gp.inference.observations import Observations
-from graphrf.gp.inference.pathwise import posterior_draws
+from graphrf.gp.inference.pathwise import draw_normals
 from graphrf.gp.inference.rounding import positive_semidefinite
 from graphrf.gp.inference.rows import RootRows, slices
 from graphrf.gp.inference.solvers import CholeskySolver, IterativeSolver, Solution
@@ -32,25 +34,39 @@ class SolverWarning(UserWarning):
 
 
 class Posterior:
-    r"""f given y = H b + f + noise at the observed nodes u, with a positive semi-definite covariance K:
+    r"""f + H beta given y = H beta + f + noise at the observed nodes u, with a flat prior on the coefficients beta.
 
-    .. math:: m_q = H_q b + K_{qu} A^{-1} (\bar y - H_u b), \quad
-              \Sigma_{qq} = K_{qq} - K_{qu} A^{-1} K_{uq}, \quad A = K_{uu} + \mathrm{diag}(noise / counts).
+    The predictor is linear in y, with A = F_u F_u^T + D, D = diag(noise / counts), and rows F_u at the observed
+    nodes:
 
-    Source: Rasmussen and Williams 2006, Eqs. 2.25 and 2.26.
+    .. math:: m_q = H_q \hat\beta + F_q F_u^\top A^{-1} (\bar y - H_u \hat\beta) = w_q^\top \bar y, \quad
+              \hat\beta = (H_u^\top A^{-1} H_u)^{-1} H_u^\top A^{-1} \bar y.
+
+    Variances, covariances and draws are those of its error under the exact prior, whose rows are E:
+
+    .. math:: \Sigma_{qq} = |E_q - w_q^\top E_u|^2 + w_q^\top D w_q.
+
+    Where F = E, as with the series, that is the posterior covariance (Rasmussen and Williams 2006, Eqs. 2.26 and
+    2.42; universal kriging)
+
+    .. math:: \Sigma_{qq} = K_{qq} - K_{qu} A^{-1} K_{uq} + R_q (H_u^\top A^{-1} H_u)^{-1} R_q^\top, \quad
+              R_q = H_q - K_{qu} A^{-1} H_u.
+
+    Where F_u are sampled rows, the error that they cause is in it.
 
     Parameters
     ----------
     covariance : Covariance
     rows : RootRows
-        Of the observed nodes.
+        F_u.
     solver : CholeskySolver or IterativeSolver
         Of A.
     observations : Observations
     noise : float
     basis : ndarray, shape (N, b)
-        H, the mean's basis at all nodes, of which `observations` has the rows. b is found by generalised least
-        squares and taken as known afterwards.
+        H, the mean's basis at all nodes, of which `observations` has the rows.
+    offset : ndarray, shape (p,)
+        What was taken off the observed values, and is added to all predictions; 0 if the mean is.
     """
 
     def __init__(
@@ -62,43 +78,50 @@ class Posterior:
         *,
         noise: float,
         basis: np.ndarray,
+        offset: np.ndarray,
     ) -> None:
         self._covariance = covariance
         self._rows = rows
         self._solver = solver
         self._nodes = observations.nodes
         self._diagonal = noise / observations.counts
-        values, own = observations.means, observations.basis
-        outputs = values.shape[1]
+        self._values = observations.means
+        self.noise = noise
+        self.n_outputs = outputs = observations.n_outputs
         # A^-1 of (y, H) at once: the mean's coefficients come out of the two.
-        self.solution: Solution = self._solver.solve(np.column_stack([values, own]))
+        self.solution: Solution = self._solver.solve(np.column_stack([self._values, observations.basis]))
         _report(self.solution, "the fit")
-        solved, basis_solved = self.solution.value[:, :outputs], self.solution.value[:, outputs:]
         self._basis = basis
-        self.coefficients: np.ndarray = least_squares_mean(own.T @ basis_solved, basis_solved.T @ values)
-        self._residual = values - own @ self.coefficients
-        self.weights: np.ndarray = solved - basis_solved @ self.coefficients
+        self._offset = offset
+        self._mean = GeneralisedMean(observations.basis, self.solution.value[:, outputs:])
+        self.coefficients, self.weights = self._mean.fit(self._values, self.solution.value[:, :outputs])
         self._spread = rows.apply_t(self.weights)
         self._sampled: np.ndarray | None = None
+
+    @cached_property
+    def _exact_rows(self) -> RootRows:
+        """E_u: F_u itself where that is exact."""
+        return self._rows if self._covariance.exact else self._covariance.exact_rows(self._nodes)
+
+    @cached_property
+    def _mean_spread(self) -> np.ndarray:
+        """F_u^T A^-1 H_u, shape (N, b)."""
+        return np.asarray(self._rows.apply_t(self._mean.solved))
 
     @property
     def solver(self) -> str:
         """ "cholesky" or "cg"."""
         return self._solver.name
 
-    def mean(self, nodes: np.ndarray) -> np.ndarray:
-        """The mean function H b at nodes, shape (q, p)."""
-        return np.asarray(self._basis[nodes] @ self.coefficients)
-
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
         result = self._covariance.root_values(nodes, self._spread)
         if bar is not None:
             bar.update(nodes.size)
-        return result + self.mean(nodes)
+        return np.asarray(result + self._basis[nodes] @ self.coefficients + self._offset)
 
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
-        """Variances of f, shape (q,), by blocks of distinct nodes, exact but for the solver's tolerance."""
+        """Variances of f + H beta, shape (q,), by blocks of distinct nodes, exact but for the solver's tolerance."""
         result = np.empty(nodes.size)
         if isinstance(self._solver, CholeskySolver) and self._covariance.exact:
             # At an observed node d - d^2 (A^-1)_qq is left of the prior: no column is needed, and little cancels
@@ -112,17 +135,24 @@ class Posterior:
                 bar.update(nodes.size - rest.size)
         else:
             rest = np.arange(nodes.size)
-        for block in self._rows.blocks(rest.size):
+        for block in self._exact_rows.blocks(rest.size):
             part = rest[block]
-            cross, prior = self._rows.columns(self._covariance.queried(nodes[part]))
-            # Exactly at least 0; what rounding leaves below is 0.
-            result[part] = np.maximum(prior - self._reduction(cross), 0.0)
+            if self._covariance.exact:
+                cross, prior = self._rows.columns(self._covariance.rows(nodes[part]))
+                # Exactly at least 0; what rounding leaves below is 0.
+                result[part] = np.maximum(prior - self._reduction(cross), 0.0)
+            else:
+                result[part] = self._error_variances(nodes[part])
             if bar is not None:
                 bar.update(part.size)
+        if self._covariance.exact:
+            result += np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1)
         return result
 
-    def sampled_variances(self, rng: np.random.Generator, bar: Any = None) -> np.ndarray:
-        """Variances of f at all N nodes from draws, shape (N,): unbiased, with relative error sqrt(2 / N_DRAWS).
+    def sampled_variances(
+        self, rng: np.random.Generator, bar: Any = None, n_draws: int = N_DRAWS
+    ) -> np.ndarray:
+        """Variances at all N nodes from draws, shape (N,): unbiased, with relative error sqrt(2 / n_draws).
 
         They are made once; what `rng` yields later does not change them.
         """
@@ -130,61 +160,104 @@ class Posterior:
             return self._sampled
         every = np.arange(self._rows.shape[1])
         squares = np.zeros(every.size)
-        nothing = np.zeros((self._nodes.size, 1))  # given that only noise was seen, draws are about 0
-        for part in slices(N_DRAWS, _DRAWS_AT_ONCE):
+        nothing = np.zeros((self._nodes.size, 1))  # a draw given observations of 0 is an error of the predictor
+        for part in slices(n_draws, _DRAWS_AT_ONCE):
             count = part.stop - part.start
-            drawn = posterior_draws(
-                self._rows, self._diagonal, nothing, self._solve_loosely,
-                n_samples=count, rng=rng,
-            )  # fmt: skip
-            draws = self._covariance.root_values(every, drawn.coefficients[:, :, 0])
+            weights, trend, _ = self._drawn(nothing, count, rng, self._solve_loosely)
+            draws = self._covariance.root_values(every, weights[:, :, 0]) + self._basis @ trend[:, :, 0]
             squares += np.einsum("ij,ij->i", draws, draws)
             if bar is not None:
-                bar.update(every.size * count // N_DRAWS)
-        self._sampled = squares / N_DRAWS
+                bar.update(every.size * count // n_draws)
+        self._sampled = squares / n_draws
         return self._sampled
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
-        """The joint covariance of f, shape (q, q); distinct nodes of bounded number.
+        """The joint covariance of f + H beta, shape (q, q); distinct nodes of bounded number.
 
         Positive semi-definite, `rounding.positive_semidefinite`: it is a difference, whose small variances have
         the rounding of the prior's.
         """
         if not nodes.size:
             return np.zeros((0, 0))
-        rows = self._covariance.queried(nodes)
-        prior = rows.dense()
+        queried = self._covariance.exact_rows(nodes)
+        prior = queried.dense()
         prior = 0.5 * (prior + prior.T)
-        cross = np.hstack(
-            [
-                self._rows.columns(rows.take(np.arange(nodes.size)[block]))[0]
-                for block in self._rows.blocks(nodes.size)
+        half = self._mean.half(self._unexplained(nodes))
+        cross = self._cross(self._exact_rows, queried)
+        if not self._covariance.exact:
+            weights = self._predictor(self._cross(self._rows, queried), nodes)
+            both = [
+                self._exact_rows.gram(weights[:, part]) + self._diagonal[:, None] * weights[:, part]
+                for part in slices(nodes.size, _SOLVE_WIDTH)
             ]
-        )
+            gain = weights.T @ np.hstack(both)
+            reduction = weights.T @ cross
+            return positive_semidefinite(prior - reduction - reduction.T + 0.5 * (gain + gain.T), prior)
         if isinstance(self._solver, CholeskySolver):
-            half = self._solver.half(cross)
-            return positive_semidefinite(prior - half.T @ half, prior)
-        solved = np.hstack([self._solve(cross[:, part]) for part in slices(nodes.size, _SOLVE_WIDTH)])
+            solved = self._solver.half(cross)
+            return positive_semidefinite(prior - solved.T @ solved + half @ half.T, prior)
+        solved = self._solve(cross)
         # C^T X + X^T C - X^T A X is at most the exact reduction, whatever the solver's error.
         reduction = cross.T @ solved
         product = np.hstack([self._solver.product(solved[:, part]) for part in slices(nodes.size, _SOLVE_WIDTH)])
         covariance = prior - reduction - reduction.T + 0.5 * (solved.T @ product + product.T @ solved)
-        return positive_semidefinite(covariance, prior)
+        return positive_semidefinite(covariance + half @ half.T, prior)
 
     def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-        """Joint draws of f, shape (n_samples, q, p), by pathwise conditioning: one block solve for all of them.
+        """Joint draws of f + H beta, shape (n_samples, q, p): one block solve for all of them.
 
         What `rng` yields does not depend on the nodes: a draw is one function on the whole graph.
         """
-        drawn = posterior_draws(
-            self._rows, self._diagonal, self._residual, self._solver.solve, n_samples=n_samples, rng=rng
-        )
-        _report(drawn.solution, "the samples")
-        coefficients = drawn.coefficients
-        values = self._covariance.root_values(nodes, coefficients.reshape(coefficients.shape[0], -1))
-        result = np.moveaxis(values.reshape(nodes.size, *coefficients.shape[1:]), 0, 1)
-        result += self.mean(nodes)
+        weights, trend, solution = self._drawn(self._values, n_samples, rng, self._solver.solve)
+        _report(solution, "the samples")
+        values = self._covariance.root_values(nodes, weights.reshape(weights.shape[0], -1))
+        result = np.moveaxis(values.reshape(nodes.size, *weights.shape[1:]), 0, 1)
+        result += np.einsum("qb,bsp->sqp", self._basis[nodes], trend)
+        result += self._offset
         return result
+
+    def _drawn(
+        self, values: np.ndarray, n_samples: int, rng: np.random.Generator, solve: Callable[[np.ndarray], Solution]
+    ) -> tuple[np.ndarray, np.ndarray, Solution]:
+        """Draws given values of shape (m, p) by Matheron's rule: weights g' of E, shape (N, s, p), and of H, (b, s, p).
+
+        A draw from the prior E g is moved by what the predictor says of values - E_u g - noise. So the coefficients
+        of the mean, found anew for every draw, vary as much as the observations leave them open.
+        """
+        size, outputs = values.shape
+        prior, errors = draw_normals(
+            self._rows.shape[1], size, self._diagonal, n_samples=n_samples, outputs=outputs, rng=rng
+        )
+        flat = prior.reshape(prior.shape[0], -1)
+        observed = (values[:, None, :] - errors).reshape(size, -1) - self._exact_rows.apply(flat)
+        solution = solve(observed)
+        trend, weights = self._mean.fit(observed, solution.value)
+        flat = flat + self._rows.apply_t(weights)
+        return flat.reshape(prior.shape), trend.reshape(-1, n_samples, outputs), solution
+
+    def _unexplained(self, nodes: np.ndarray) -> np.ndarray:
+        """R_q, what the observations leave of the mean's basis at nodes, shape (q, b)."""
+        if not self._basis.shape[1]:
+            return np.zeros((nodes.size, 0))
+        return np.asarray(self._basis[nodes] - self._covariance.root_values(nodes, self._mean_spread))
+
+    def _predictor(self, cross: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """w_q of nodes as columns, shape (m, q), from F_u E_q^T."""
+        return self._solve(cross) + self._mean.weights(self._unexplained(nodes))
+
+    def _error_variances(self, nodes: np.ndarray) -> np.ndarray:
+        """|E_q - w_q^T E_u|^2 + w_q^T D w_q of a block of nodes."""
+        own = self._covariance.exact_rows(nodes).apply_t(np.eye(nodes.size))
+        weights = self._predictor(self._rows.apply(own), nodes)
+        own -= self._exact_rows.apply_t(weights)
+        return np.asarray(np.square(own).sum(axis=0) + self._diagonal @ np.square(weights))
+
+    def _cross(self, rows: RootRows, queried: RootRows) -> np.ndarray:
+        """The covariance between the observed nodes, by these rows of them, and queried ones, shape (m, q)."""
+        parts = [queried.take(np.arange(queried.shape[0])[block]) for block in rows.blocks(queried.shape[0])]
+        if rows is self._exact_rows:
+            return np.hstack([rows.columns(part)[0] for part in parts])
+        return np.hstack([rows.apply(part.apply_t(np.eye(part.shape[0]))) for part in parts])
 
     def _reduction(self, cross: np.ndarray) -> np.ndarray:
         """The diagonal of K_qu A^-1 K_uq."""
@@ -206,9 +279,13 @@ class Posterior:
         return solution
 
     def _solve(self, rhs: np.ndarray) -> np.ndarray:
-        solution = self._solver.solve(rhs)
-        _report(solution, "the covariances")
-        return solution.value
+        """A^-1 b, some columns at a time."""
+        solved = []
+        for part in slices(rhs.shape[1], _SOLVE_WIDTH):
+            solution = self._solver.solve(rhs[:, part])
+            _report(solution, "the deviations")
+            solved.append(solution.value)
+        return np.hstack(solved)
 
 
 def _report(solution: Solution, what: str) -> None:

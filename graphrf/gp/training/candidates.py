@@ -23,8 +23,6 @@ _TABLE_NUMBERS = 64_000_000
 _TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
 _LARGEST_DEGREE = 1_000
-# Of one block of sampled rows, whose products are slow, so many are searched first.
-_SCOUTS = 250
 # Nats that rows of twice the length, or of twice the entries, must gain.
 _WORTH_MORE = 1.0
 
@@ -45,6 +43,33 @@ class SearchResult(Protocol):
 Result = TypeVar("Result", bound=SearchResult)
 
 
+class SeriesTables:
+    """The tables of the series at some blocks of nodes, by Laplacian: they serve all of its kernels."""
+
+    def __init__(self, graph: Graph, share: float, n_threads: int | None) -> None:
+        self._graph = graph
+        self._share = share
+        self._n_threads = n_threads
+        self._made: dict[tuple[str, tuple[int, ...]], tuple[list[SeriesGram], int]] = {}
+
+    def __call__(self, laplacian: str, blocks: Sequence[np.ndarray]) -> tuple[list[SeriesGram], int]:
+        """Of each block, and the largest degree that they hold."""
+        key = laplacian, tuple(map(id, blocks))
+        if key not in self._made:
+            pairs = sum(block.size * (block.size + 1) // 2 for block in blocks)
+            columns = sum(block.size for block in blocks) * self._share
+            products = columns * max(self._graph.adjacency.nnz, 1)
+            most = int(
+                np.clip(min(_TABLE_NUMBERS / pairs, _TABLE_PRODUCTS / products), _FEWEST_DEGREES, _LARGEST_DEGREE)
+            )
+            grams = [
+                SeriesGram(self._graph, laplacian, block, max_degree=most, n_threads=self._n_threads)
+                for block in blocks
+            ]
+            self._made[key] = grams, most
+        return self._made[key]
+
+
 class TrainingSet(NamedTuple):
     """What hyperparameters are sought for, and by which nodes.
 
@@ -61,6 +86,8 @@ class TrainingSet(NamedTuple):
         Of the graph that products for training reach.
     seed : int
     n_threads : int or None
+    tables : SeriesTables, optional
+        Those that training sets of other kernels or blocks share.
     """
 
     graph: Graph
@@ -70,6 +97,12 @@ class TrainingSet(NamedTuple):
     share: float
     seed: int
     n_threads: int | None
+    tables: SeriesTables | None = None
+
+    def series_grams(self) -> tuple[list[SeriesGram], int]:
+        """Of each block, and the largest degree that they hold."""
+        tables = self.tables or SeriesTables(self.graph, self.share, self.n_threads)
+        return tables(self.kernel.laplacian, self.blocks)
 
     @property
     def scale(self) -> float:
@@ -103,8 +136,6 @@ class Candidate(NamedTuple):
         The longest lengthscale that they serve.
     start : ndarray or None
         The point where an earlier search ended.
-    scouts : ndarray of int or None
-        Rows of the one block that are better searched first, if there are such.
     sampler : Sampler or None
         Of sampled rows.
     features : Features or None
@@ -114,7 +145,6 @@ class Candidate(NamedTuple):
     grams: Sequence[Any]
     longest: float
     start: np.ndarray | None = None
-    scouts: np.ndarray | None = None
     sampler: Any = None
     features: Any = None
 
@@ -129,18 +159,16 @@ class SeriesCandidates(Generic[Result]):
         self._training = training
 
     def __iter__(self) -> Iterator[Candidate]:
-        graph, kernel, names, blocks, share, _, n_threads = self._training
-        pairs = sum(block.size * (block.size + 1) // 2 for block in blocks)
-        columns = sum(block.size for block in blocks) * share
-        affordable = min(_TABLE_NUMBERS / pairs, _TABLE_PRODUCTS / (columns * max(graph.adjacency.nnz, 1)))
-        most = int(np.clip(affordable, _FEWEST_DEGREES, _LARGEST_DEGREE))
-        grams = [
-            SeriesGram(graph, kernel.laplacian, block, max_degree=most, n_threads=n_threads) for block in blocks
-        ]
+        yield self.scout()
+
+    def scout(self) -> Candidate:
+        """K on which kernels are compared before they are searched: the exact one, here too."""
+        _, kernel, names, *_ = self._training
+        grams, most = self._training.series_grams()
         longest = self._training.largest_lengthscale
         if "lengthscale" in names:
             longest = longest_lengthscale(kernel, lambda k: grams[0].degree(k) <= most, self._training.unit)
-        yield Candidate(grams, longest)
+        return Candidate(grams, longest)
 
 
 class SampledCandidates(Generic[Result]):
@@ -184,9 +212,8 @@ class SampledCandidates(Generic[Result]):
         """Searches with compressed powers, ever longer and wider: the best, and whether it should be longer."""
         kernel, names = self._training.kernel, self._training.names
         n_trained = sum(block.size for block in self._training.blocks)
-        length = sampler_choice.FIRST_LENGTH if names else steps_needed(kernel, self._training.scale)
-        length = min(length, sampler_choice.LONGEST)
-        best = self._candidate(sampler_choice.default_sampler(kernel.laplacian, length, n_trained))
+        best = self.scout()
+        length = best.sampler.survival.max_length
         yield best
         found, at_end = self.result, self._ended(best)
         while at_end and length < sampler_choice.LONGEST:
@@ -208,8 +235,16 @@ class SampledCandidates(Generic[Result]):
         self.result = found
         return best, at_end
 
+    def scout(self) -> Candidate:
+        """Rows on which kernels are compared before they are searched: the given ones, or the first of the default."""
+        kernel, names = self._training.kernel, self._training.names
+        n_trained = sum(block.size for block in self._training.blocks)
+        length = sampler_choice.FIRST_LENGTH if names else steps_needed(kernel, self._training.scale)
+        default = sampler_choice.default_sampler(kernel.laplacian, min(length, sampler_choice.LONGEST), n_trained)
+        return self._candidate(self.sampler or default)
+
     def _candidate(self, sampler: Any, start: np.ndarray | None = None) -> Candidate:
-        graph, kernel, names, blocks, _, seed, n_threads = self._training
+        graph, kernel, names, blocks, _, seed, n_threads, _ = self._training
         scale, longest = self._training.scale, self._training.largest_lengthscale
         if "lengthscale" in names:
             longest = longest_lengthscale(kernel, sampler_choice.serves(sampler, scale), self._training.unit)
@@ -218,10 +253,7 @@ class SampledCandidates(Generic[Result]):
             for block in blocks
         ]
         grams = [FactorGram(features.factor(n_threads=n_threads), scale) for features in sampled]
-        scouts, size = None, blocks[0].size
-        if len(blocks) == 1 and size > _SCOUTS:
-            scouts = np.sort(np.random.default_rng(seed).choice(size, _SCOUTS, replace=False))
-        return Candidate(grams, longest, start, scouts, sampler, sampled[0])
+        return Candidate(grams, longest, start, sampler, sampled[0])
 
     def _ended(self, candidate: Candidate) -> bool:
         """Whether the lengthscale found is the longest that the rows serve, and not the longest of all."""

@@ -1,9 +1,10 @@
-"""From observations to the trained hyperparameters of a regression."""
+"""From observations to the trained kernel and hyperparameters of a regression."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,11 +13,30 @@ from graphrf._base.warn import warn
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.progress import Step
 from graphrf.gp.training import likelihood_search
-from graphrf.gp.training.candidates import Candidate, SampledCandidates, SeriesCandidates, TrainingSet
+from graphrf.gp.training.candidates import Candidate, TrainingSet, candidates
 from graphrf.gp.training.gram import Gram
-from graphrf.gp.training.likelihood_search import Block, LikelihoodResult
+from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, representatives, shares
+from graphrf.gp.training.likelihood_search import Block, LikelihoodResult, LikelihoodSearch
+from graphrf.gp.training.parameters import Parameters
+from graphrf.gp.training.prior import HyperparameterPrior
+from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.series import mean_variance
 from graphrf.kernels.spectrum import density_of_states
+
+# Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
+_PROBES = 64
+_PROBE_NUMBERS = 4_000_000
+# Searches begin at so many maxima of the grid.
+_STARTS = 2
+# Points over which predictions are averaged.
+_POINTS = 12
+# Kernels of a smaller share of the best one's probability are not averaged over.
+_LIKELY = 0.05
+# So few observations may well tell nothing of hyperparameters: that the graph explains nothing is no news.
+_FEW = 8
+# Nats by which a kernel must explain y better than noise alone.
+_EXPLAINS = 2.0
 
 
 class Targets(NamedTuple):
@@ -30,6 +50,7 @@ class Targets(NamedTuple):
         None trains them.
     normalize : bool
         Whether a given output scale multiplies K over its mean variance.
+    prior : HyperparameterPrior
     step : callable, optional
         Called at every evaluation of the likelihood.
     """
@@ -38,49 +59,167 @@ class Targets(NamedTuple):
     output_scale: float | None
     noise: float | None
     normalize: bool
+    prior: HyperparameterPrior
     step: Step | None = None
 
+    @property
+    def vary(self) -> bool:
+        """Whether anything can be learned from them: they vary about their mean function."""
+        largest = max(float(np.abs(block.means).max()) for block in self.observations)
+        return likelihood_search.spread(self.observations) > 1e-20 * largest**2
 
-def train(
-    training: TrainingSet,
-    targets: Targets,
-    candidates: SeriesCandidates[LikelihoodResult] | SampledCandidates[LikelihoodResult],
-) -> LikelihoodResult:
-    """The best hyperparameters of all candidates."""
-    for candidate in candidates:
-        candidates.result = _searched(training, targets, candidate)
-    result = candidates.result
-    largest = result.kernel.hyperparameters.get("lengthscale", 0.0) > 0.98 * training.largest_lengthscale
-    if candidates.sampler is None or largest:
-        _warn_of_ends(result)  # below, the end is that of the rows: it was said, or longer rows gained nothing
-    return result
-
-
-def _warn_of_ends(trained: LikelihoodResult) -> None:
-    """Warn of the longest lengthscale. The other ends are answers: no noise, or nothing but mean and noise."""
-    if trained.ends.get("lengthscale") != "largest":
-        return
-    warn(
-        f"training ended with the lengthscale at {trained.kernel.hyperparameters['lengthscale']:.3g}, the largest "
-        "that it looks at, so that the data do not tell it: y is smoother than the kernel, or has a trend. "
-        "Predictions may be good all the same, but the lengthscale says nothing: compare a smoother kernel "
-        "(kernel='diffusion'), or fix the lengthscale (optimize=False)",
-    )
-
-
-def _searched(training: TrainingSet, targets: Targets, candidate: Candidate) -> LikelihoodResult:
-    names, output_scale, noise = training.names, targets.output_scale, targets.noise
-    observations, kernel = targets.observations, training.kernel
-    largest = max(float(np.abs(block.means).max()) for block in observations)
-    if likelihood_search.spread(observations) <= 1e-20 * largest**2:
-        names = ()
-        output_scale = 1.0 if output_scale is None else output_scale
-        noise = 0.1 * output_scale if noise is None else noise
+    def fixed(self) -> Targets:
+        """The same with output scale and noise fixed, where nothing can be learned; it warns."""
+        output_scale = 1.0 if self.output_scale is None else self.output_scale
+        noise = 0.1 * output_scale if self.noise is None else self.noise
         warn(
             "`y` does not vary about its mean, so no hyperparameters can be learned: output_scale "
             f"{output_scale:g} and noise {noise:g} are taken; set `output_scale` and `noise` to what is known",
         )
-    if output_scale is None:
+        return self._replace(output_scale=output_scale, noise=noise)
+
+
+class CandidateKernel(NamedTuple):
+    """A kernel that training compared.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        With the best hyperparameters of the comparison's grid.
+    log_evidence : float
+        The logarithm of its likelihood's mean over the grid under the prior, up to a constant that all share.
+    probability : float
+        Of this kernel among those compared, all being equally likely before.
+    """
+
+    kernel: Kernel
+    log_evidence: float
+    probability: float
+
+
+class Compared(NamedTuple):
+    """Kernels compared on the nodes that training sees, best first, and what was found of each."""
+
+    kernels: list[CandidateKernel]
+    training: list[TrainingSet]
+    grids: list[HyperparameterGrid]
+
+    def points(self) -> list[GridCell]:
+        """Hyperparameters that stand for their posterior, over all kernels that are not out of the question."""
+        likely = [
+            grid.finer()
+            for grid, kernel in zip(self.grids, self.kernels, strict=True)
+            if kernel.probability >= _LIKELY * self.kernels[0].probability
+        ]
+        return representatives(likely, _POINTS)
+
+
+def compare(sets: Sequence[TrainingSet], targets: Targets, method: str, sampler: Any) -> Compared:
+    """The evidence of several kernels, each on the rows or the series with which its search would begin."""
+    found = []
+    for training in sets:
+        candidate: Candidate = candidates(training, method, sampler).scout()
+        search = _search(training, targets, candidate)
+        longest = training.ranges(training.names, candidate.longest).get("lengthscale")
+        with linear_algebra(max(block.nodes.size for block in targets.observations), training.n_threads):
+            grid = HyperparameterGrid(
+                search.blocks, training.kernel,
+                Axes.of(longest, targets.output_scale, targets.noise, search.unit), divisor=search.divisor,
+                unit=search.unit, length_unit=search.length_unit, prior=targets.prior,
+            )  # fmt: skip
+        found.append((training, grid))
+    probabilities = shares([grid for _, grid in found])
+    order = np.argsort(-probabilities, kind="stable")
+    kernels = [
+        CandidateKernel(found[k][1].maxima(1)[0][0], found[k][1].log_evidence, float(probabilities[k])) for k in order
+    ]
+    return Compared(kernels, [found[k][0] for k in order], [found[k][1] for k in order])
+
+
+def train(
+    training: TrainingSet, targets: Targets, grid: HyperparameterGrid, method: str, sampler: Any
+) -> tuple[LikelihoodResult, Any]:
+    """The best hyperparameters of one kernel, and the sampler of the posterior's rows."""
+    searches = candidates(training, method, sampler)
+    for candidate in searches:
+        search = _search(training, targets, candidate)
+        with linear_algebra(max(block.nodes.size for block in targets.observations), training.n_threads):
+            if candidate.start is None:
+                searches.result = search.run([search.point(*maximum) for maximum in grid.maxima(_STARTS)])
+            else:
+                searches.result = search.again(candidate.start)
+    result: LikelihoodResult = searches.result
+    if targets.output_scale is not None and targets.normalize:
+        result = _with_the_posteriors_normaliser(training, search, result)
+    largest = result.kernel.hyperparameters.get("lengthscale", 0.0) > 0.98 * training.largest_lengthscale
+    if searches.sampler is None or largest:
+        _warn_of_ends(result)  # below, the end is that of the rows: it was said, or longer rows gained nothing
+    _warn_of_nothing(grid, targets)
+    return result, searches.sampler
+
+
+def normaliser(graph: Graph, kernel: Kernel, seed: int) -> float:
+    """The mean variance of K over the nodes, exact up to 1,000 of them."""
+    probes = int(np.clip(_PROBE_NUMBERS // graph.n_nodes, 2, _PROBES))
+    return mean_variance(graph, kernel, n_probes=probes, seed=seed).value
+
+
+def _with_the_posteriors_normaliser(
+    training: TrainingSet, search: LikelihoodSearch, result: LikelihoodResult
+) -> LikelihoodResult:
+    """The search ended anew with the mean variance that the posterior uses; the quadrature's is off by some percent."""
+    point = result.point
+    for _ in range(2):
+        kernel = search.parameters.kernel(point)
+        rough, _ = search.divisor(kernel, (), [])
+        exact = normaliser(training.graph, kernel, training.seed)
+        search = replace(search, divisor=likelihood_search.scaled_divisor(search.divisor, exact / rough))
+        result = search.run([point])
+        point = result.point
+    return result
+
+
+def _warn_of_ends(trained: LikelihoodResult) -> None:
+    """Warn of hyperparameters at the ends of the search, where the data do not tell them."""
+    said = {
+        ("lengthscale", "largest"): "so that the data do not tell it: y is smoother than the kernel, or has a trend. "
+        "Predictions may be good all the same, but the lengthscale says nothing: compare a smoother kernel "
+        "(kernel='diffusion'), or fix the lengthscale (optimize=False)",
+        ("lengthscale", "smallest"): "so that y at one node says nothing of y at its neighbours: are nodes and y in "
+        "the same order? If they are, the graph does not explain y",
+        ("output_scale", "smallest"): "so that nothing but the mean and noise was found: are nodes and y in the same "
+        "order?",
+        ("noise", "smallest"): "so that intervals at observed nodes are as narrow as if there were no noise: if there "
+        "is some, pass its variance as `noise`, or a prior",
+        ("noise", "largest"): "so that nothing but noise was found: are nodes and y in the same order?",
+    }
+    for name, end in trained.ends.items():
+        if (name, end) in said:
+            value = {"noise": trained.noise}.get(name, trained.kernel.hyperparameters.get(name))
+            at = "" if value is None else f" at {value:.3g}"
+            warn(f"training ended with the {name}{at}, the {end} that it looks at, {said[name, end]}")
+
+
+def _warn_of_nothing(grid: HyperparameterGrid, targets: Targets) -> None:
+    """Warn where the kernel explains y hardly better than noise does."""
+    n = sum(block.n_total for block in targets.observations)
+    gained = float(grid.likelihood.max()) - grid.null
+    trains = targets.output_scale is None and targets.noise is None
+    if trains and n >= _FEW and gained < _EXPLAINS:
+        warn(
+            f"the graph explains y hardly better than noise does ({max(gained, 0.0):.1f} nats of log likelihood from "
+            f"{n} observations): are nodes and y in the same order? If they are, predictions say little more than "
+            "the mean",
+        )
+
+
+def _search(training: TrainingSet, targets: Targets, candidate: Candidate) -> LikelihoodSearch:
+    blocks = [
+        Block(_counted(gram, targets.step), own)
+        for gram, own in zip(candidate.grams, targets.observations, strict=True)
+    ]
+    kernel = training.kernel
+    if targets.output_scale is None:
         divisor = likelihood_search.subset_divisor()
     elif not targets.normalize:
         divisor = likelihood_search.unit_divisor()
@@ -88,18 +227,12 @@ def _searched(training: TrainingSet, targets: Targets, candidate: Candidate) -> 
         rng = np.random.default_rng(training.seed)
         points, weights = density_of_states(training.graph, kernel.laplacian, rng)
         divisor = likelihood_search.spectral_divisor(points, weights, training.scale)
-    grams = candidate.grams
-    blocks = [Block(_counted(gram, targets.step), own) for gram, own in zip(grams, observations, strict=True)]
-    scouts = blocks[:1]
-    if candidate.scouts is not None:
-        few = candidate.scouts
-        scouts = [Block(_counted(grams[0].take(few), targets.step), observations[0].take(few))]
-    with linear_algebra(max(block.nodes.size for block in observations), training.n_threads):
-        return likelihood_search.train(
-            blocks, kernel,
-            names=names, bounds=training.ranges(names, candidate.longest), output_scale=output_scale, noise=noise,
-            divisor=divisor, scouts=scouts, start=candidate.start,
-        )  # fmt: skip
+    names = training.names
+    return LikelihoodSearch(
+        blocks, Parameters(kernel, names, training.ranges(names, candidate.longest)),
+        targets.output_scale, targets.noise, divisor, targets.prior,
+        unit=likelihood_search.spread(targets.observations) or 1.0, length_unit=training.unit,
+    )  # fmt: skip
 
 
 def _counted(gram: Gram, step: Step | None) -> Gram:

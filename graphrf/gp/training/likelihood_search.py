@@ -1,11 +1,10 @@
-"""Hyperparameters by maximum marginal likelihood: starts on a grid, then L-BFGS with exact gradients."""
+"""Hyperparameters of the largest posterior density: L-BFGS with exact gradients, from the maxima of a grid."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,15 +14,19 @@ from graphrf.gp.inference.likelihood import least_squares_mean, log_marginal_lik
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.training.gram import Gram
 from graphrf.gp.training.parameters import Parameters
+from graphrf.gp.training.prior import HyperparameterPrior
 from graphrf.gp.training.ranges import NOISES, OUTPUT_SCALES
 from graphrf.kernels.derivatives import spectral_derivatives
 from graphrf.kernels.kernel import Kernel
 
-_GRID_NOISE = (0.01, 0.1, 0.5, 0.9)
+# Noise that a search which goes on begins with where that is better, in units of y's variance.
+_LARGER_NOISE = (0.01, 0.1, 0.5, 0.9)
 _MAX_STEPS = 40
 # Where the optimiser stops: at so small a share of the likelihood gained by a step, or so few nats a unit of the
 # parameters' logarithms. Hyperparameters are known to a nat.
 _FLAT, _LEVEL = 1e-7, 1e-3
+# It has converged where the gradient, projected on the bounds, is so small.
+_NEARLY_LEVEL = 0.1
 # So near a bound of the search, mostly in logarithms, a hyperparameter is at it.
 _AT_END = 1e-6
 # What the optimiser is told where the covariance cannot be factored.
@@ -54,9 +57,9 @@ class LikelihoodResult(NamedTuple):
     noise : float
         Variance.
     value : float
-        The log marginal likelihood of the observations that training saw.
+        The log marginal likelihood of the observations that training saw, without the prior.
     converged : bool
-        Whether the optimiser says so.
+        Whether the gradient is level to a tenth of a nat in the logarithms of the parameters.
     point : ndarray
         The parameters as the search has them.
     ends : dict
@@ -72,73 +75,43 @@ class LikelihoodResult(NamedTuple):
     ends: dict[str, str]
 
 
-def train(
-    blocks: Sequence[Block],
-    kernel: Kernel,
-    *,
-    names: Sequence[str],
-    bounds: dict[str, tuple[float, float]],
-    output_scale: float | None,
-    noise: float | None,
-    divisor: Divisor,
-    scouts: Sequence[Block] | None = None,
-    start: np.ndarray | None = None,
-) -> LikelihoodResult:
-    """Maximise the log marginal likelihood over the named hyperparameters, output scale and noise.
-
-    `scouts`, a part of the blocks, are searched from a grid of starts, and all blocks from where that ends.
+@dataclass
+class LikelihoodSearch:
+    """The search for the largest posterior density of the hyperparameters: marginal likelihood times prior.
 
     Parameters
     ----------
     blocks : sequence of Block
         Independent of each other but for the mean.
-    kernel : Kernel
-        The first guess.
-    names : sequence of str
-        Hyperparameters of the kernel to train; may be empty.
-    bounds : dict
-        Of each: (low, high). Those that are positive are sought by their logarithm.
+    parameters : Parameters
+        Of the kernel.
     output_scale, noise : float or None
         None trains them.
     divisor : Divisor
-    scouts : sequence of Block, optional
-        None stands for all blocks.
-    start : ndarray, optional
-        The `point` of an earlier search with the same settings: only there this one begins.
+    prior : HyperparameterPrior
+    unit, length_unit : float
+        What variances and lengthscales are measured in.
     """
-    unit = spread([block.observations for block in blocks])
-    search = LikelihoodSearch(blocks, Parameters(kernel, names, bounds), output_scale, noise, divisor, unit)
-    if start is None and scouts is not None and list(scouts) != list(blocks):
-        start = replace(search, blocks=scouts).run().point
-    return search.run(start)
-
-
-@dataclass
-class LikelihoodSearch:
-    """The search of `train`."""
 
     blocks: Sequence[Block]
     parameters: Parameters
     output_scale: float | None
     noise: float | None
     divisor: Divisor
+    prior: HyperparameterPrior
     unit: float
+    length_unit: float
 
-    def run(self, start: np.ndarray | None = None) -> LikelihoodResult:
+    def run(self, starts: Sequence[np.ndarray]) -> LikelihoodResult:
+        """The best end of searches from some points."""
         box = self._box()
-        starts = (
-            self._starts() if start is None else [self._from(np.clip(start, *np.transpose(box)) if box else start)]
-        )
         best, best_value, converged = starts[0], -math.inf, True
         if best.size:
             for start in starts:
-                result = minimize(
-                    self._unitless, start, jac=True, method="L-BFGS-B", bounds=box,
-                    options={"maxiter": _MAX_STEPS, "ftol": _FLAT, "gtol": _LEVEL},
-                )  # fmt: skip
-                if -result.fun > best_value:
-                    best, best_value, converged = result.x, -float(result.fun), bool(result.success)
-        value = -self.negative(best)[0]
+                found, value, level = self._climb(np.clip(start, *np.transpose(box)), box)
+                if value > best_value:
+                    best, best_value, converged = found, value, level
+        value = -self.negative(best, gradient=False, prior=False)[0]
         if value <= -_IMPOSSIBLE:
             raise ValueError(
                 "the covariance of the observations cannot be factored with these hyperparameters: it is "
@@ -151,14 +124,40 @@ class LikelihoodSearch:
             kernel, output_scale / divisor, noise, value, converged, best, self._ends(best, box)
         )
 
-    def _from(self, start: np.ndarray) -> np.ndarray:
-        """A start of another search, with its noise or a larger one: near none the likelihood is flat in it."""
-        if self.noise is not None:
-            return start
-        larger = [math.log(ratio * self.unit) for ratio in _GRID_NOISE]
-        points = [start, *(np.append(start[:-1], noise) for noise in larger if noise > start[-1])]
+    def again(self, start: np.ndarray) -> LikelihoodResult:
+        """From where another search ended, with its noise or a larger one: near none the likelihood is flat in it."""
+        points = [start]
+        if self.noise is None:
+            larger = [math.log(ratio * self.unit) for ratio in _LARGER_NOISE]
+            points += [np.append(start[:-1], noise) for noise in larger if noise > start[-1]]
         values = [self.negative(point, gradient=False)[0] for point in points]
-        return points[int(np.argmin(values))]
+        return self.run([points[int(np.argmin(values))]])
+
+    def point(self, kernel: Kernel, output_scale: float, noise: float) -> np.ndarray:
+        """The vector of parameters of a kernel, output scale and noise."""
+        vector = list(self.parameters.point(kernel))
+        vector += [math.log(output_scale)] if self.output_scale is None else []
+        vector += [math.log(noise)] if self.noise is None else []
+        return np.array(vector)
+
+    def _climb(self, start: np.ndarray, box: list[tuple[float, float]]) -> tuple[np.ndarray, float, bool]:
+        """The end of L-BFGS from a point, its value, and whether the gradient there is nearly level."""
+        _, slope = self.negative(start)
+        # Within a box the optimiser's first step is the whole gradient: of length 1 it stays near the start.
+        steep = max(1.0, float(np.abs(slope).max()))
+
+        def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = self._unitless(vector)
+            return value / steep, gradient / steep
+
+        result = minimize(
+            objective, start, jac=True, method="L-BFGS-B", bounds=box,
+            options={"maxiter": _MAX_STEPS, "ftol": _FLAT / steep, "gtol": _LEVEL / steep},
+        )  # fmt: skip
+        value, slope = self.negative(result.x)
+        low, high = np.transpose(box)
+        projected = result.x - np.clip(result.x - slope, low, high)
+        return result.x, -value, bool(np.abs(projected).max() <= _NEARLY_LEVEL)
 
     # -- vectors of parameters ---------------------------------------------------------------------
 
@@ -169,13 +168,18 @@ class LikelihoodSearch:
                 box.append((math.log(low * self.unit), math.log(high * self.unit)))
         return box
 
-    def _ends(self, best: np.ndarray, box: list[tuple[float, float]]) -> dict[str, str]:
-        """See `LikelihoodResult`."""
+    @property
+    def _names(self) -> list[str]:
+        """Of the coordinates."""
         names = [*self.parameters.names]
         names += ["output_scale"] if self.output_scale is None else []
         names += ["noise"] if self.noise is None else []
+        return names
+
+    def _ends(self, best: np.ndarray, box: list[tuple[float, float]]) -> dict[str, str]:
+        """See `LikelihoodResult`."""
         found = {}
-        for name, value, (low, high) in zip(names, best, box, strict=True):
+        for name, value, (low, high) in zip(self._names, best, box, strict=True):
             if high > low and min(value - low, high - value) < _AT_END:
                 found[name] = "smallest" if value - low < high - value else "largest"
         return found
@@ -187,41 +191,18 @@ class LikelihoodSearch:
         noise = math.exp(rest.pop(0)) if self.noise is None else self.noise
         return self.parameters.kernel(vector), output_scale, noise
 
-    def _starts(self) -> list[np.ndarray]:
-        """The best few points of a coarse grid over lengthscale and noise; the kernel as given is one of them."""
-        ratios = _GRID_NOISE if self.noise is None else (0.1,)
-        points = []
-        for point, ratio in itertools.product(self.parameters.starts(), ratios):
-            vector = list(point)
-            if self.output_scale is None:  # what the noise leaves of the variance
-                vector.append(math.log((1 - ratio) * self.unit))
-            if self.noise is None:
-                vector.append(math.log(ratio * self.unit))
-            points.append(np.array(vector))
-        if len(points) == 1:
-            return points
-        values_there = [self.negative(point, gradient=False)[0] for point in points]
-        # The best point, the best with another lengthscale and the best with another share of noise: two starts
-        # that have both in common end in one place, and mostly noise and mostly signal are maxima of their own.
-        order = np.argsort(values_there, kind="stable")
-        n = len(self.parameters.names)
-        best = points[order[0]]
-        others = (
-            next((points[k] for k in order if not np.array_equal(points[k][part], best[part])), None)
-            for part in (slice(0, n), slice(n, None))
-        )
-        return [best, *(point for point in others if point is not None)]
-
     # -- the objective -----------------------------------------------------------------------------
 
     def _unitless(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """The negative log density of y in units of its deviation: the optimiser stops alike in all units."""
+        """The objective for y in units of its deviation: the optimiser stops alike in all units."""
         value, slope = self.negative(vector)
         count = sum(block.observations.n_total * block.observations.n_outputs for block in self.blocks)
         return value - 0.5 * count * math.log(self.unit), slope
 
-    def negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
-        """Minus the log marginal likelihood, and its gradient (zeros unless asked for)."""
+    def negative(
+        self, vector: np.ndarray, gradient: bool = True, prior: bool = True
+    ) -> tuple[float, np.ndarray]:
+        """Minus the log marginal likelihood, with the prior or without, and its gradient (zeros unless asked for)."""
         kernel, output_scale, noise = self._model(vector)
         names = self.parameters.names if gradient else ()
         given = [block.gram(kernel, names) for block in self.blocks]
@@ -240,14 +221,24 @@ class LikelihoodSearch:
             )  # fmt: skip
         except np.linalg.LinAlgError:
             return _IMPOSSIBLE, np.zeros(vector.size)
+        density, density_slope = self._log_prior(vector) if prior else (0.0, np.zeros(vector.size))
         if not gradient:
-            return -result.value, np.zeros(vector.size)
+            return -result.value - density, np.zeros(vector.size)
         slope = list(self.parameters.slopes(kernel, result.parameters))
         if self.output_scale is None:
             slope.append(result.log_scale)
         if self.noise is None:
             slope.append(result.log_noise)
-        return -result.value, -np.array(slope)
+        return -result.value - density, -np.array(slope) - density_slope
+
+    def _log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """The log prior density of a vector and its gradient."""
+        units = {"lengthscale": self.length_unit, "output_scale": self.unit, "noise": self.unit}
+        parts = [
+            self.prior.log_density(name, value, units[name]) if name in units else (0.0, 0.0)
+            for name, value in zip(self._names, vector, strict=True)
+        ]
+        return float(sum(part for part, _ in parts)), np.array([slope for _, slope in parts], dtype=np.float64)
 
 
 def spread(blocks: Sequence[Observations]) -> float:
@@ -278,6 +269,16 @@ def spectral_divisor(points: np.ndarray, weights: np.ndarray, scale: float) -> D
     def divide(kernel: Kernel, names: Sequence[str], blocks: Matrices) -> tuple[float, np.ndarray]:
         value = float(weights @ kernel.spectrum(scale * (1 - points), scale))
         return value, weights @ spectral_derivatives(kernel, names, points, scale)
+
+    return divide
+
+
+def scaled_divisor(divisor: Divisor, factor: float) -> Divisor:
+    """Another one times a factor."""
+
+    def divide(kernel: Kernel, names: Sequence[str], blocks: Matrices) -> tuple[float, np.ndarray]:
+        value, slopes = divisor(kernel, names, blocks)
+        return factor * value, factor * slopes
 
     return divide
 

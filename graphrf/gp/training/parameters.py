@@ -54,15 +54,19 @@ class Parameters:
         own = np.array([kernel.hyperparameters[name] for name in self.names])
         return np.asarray(derivatives, dtype=np.float64) * np.where(self._logged, own, 1.0)
 
-    def starts(self) -> list[np.ndarray]:
-        """The kernel as given, and with a few other lengthscales if that is named."""
-        own = self._kernel.hyperparameters
-        given = np.array(
+    def point(self, kernel: Kernel) -> np.ndarray:
+        """The coordinates of a kernel, within the bounds."""
+        own = kernel.hyperparameters
+        return np.array(
             [
                 math.log(np.clip(own[name], *self._bounds[name])) if logged else own[name]
                 for name, logged in zip(self.names, self._logged, strict=True)
             ]
         )
+
+    def starts(self) -> list[np.ndarray]:
+        """The kernel as given, and with a few other lengthscales if that is named."""
+        given = self.point(self._kernel)
         points = [given]
         if "lengthscale" in self.names:
             low, high = self._bounds["lengthscale"]

@@ -1,0 +1,43 @@
+"""The coefficients of the mean function by generalised least squares, and what the observations leave open of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphrf.gp.inference.likelihood import least_squares_mean, mean_root
+
+
+class GeneralisedMean:
+    r"""beta = M^-1 H^T A^-1 y with M = H^T A^-1 H, whose covariance under a flat prior is M^-1.
+
+    Parameters
+    ----------
+    basis : ndarray, shape (m, b)
+        H at the observed nodes.
+    solved : ndarray, shape (m, b)
+        A^-1 H.
+
+    Notes
+    -----
+    Source: Rasmussen and Williams 2006, Sec. 2.7.
+    """
+
+    def __init__(self, basis: np.ndarray, solved: np.ndarray) -> None:
+        self._basis = basis
+        self.solved = solved
+        precision = basis.T @ solved
+        self._precision = precision
+        self._root = mean_root(precision)
+
+    def fit(self, values: np.ndarray, solved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients of values of shape (m, p), shape (b, p), and A^-1 (values - H beta), from A^-1 values."""
+        coefficients = least_squares_mean(self._precision, self.solved.T @ values)
+        return coefficients, solved - self.solved @ coefficients
+
+    def half(self, unexplained: np.ndarray) -> np.ndarray:
+        """R M^{-1/2} for R of shape (q, b): its rows' products are the covariance that beta adds."""
+        return np.asarray(unexplained @ self._root)
+
+    def weights(self, unexplained: np.ndarray) -> np.ndarray:
+        """A^-1 H M^-1 R^T, shape (m, q): what the predictor gains by the mean's coefficients."""
+        return np.asarray(self.solved @ (self._root @ self.half(unexplained).T))

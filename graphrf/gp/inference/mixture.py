@@ -1,0 +1,89 @@
+"""A posterior averaged over several sets of hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphrf.gp.inference.posterior import N_DRAWS, Posterior
+from graphrf.gp.inference.solvers import Solution
+
+# Draws of each part, at least, for variances by draws.
+_FEWEST_DRAWS = 8
+
+
+class MixturePosterior:
+    r"""The mixture of posteriors with probabilities p_c: what is known of f when its hyperparameters are not.
+
+    .. math:: m = \sum_c p_c m_c, \quad \Sigma = \sum_c p_c \left(\Sigma_c + (m_c - m)(m_c - m)^\top\right).
+
+    Parameters
+    ----------
+    parts : sequence of Posterior
+    probabilities : ndarray, of sum 1
+    """
+
+    def __init__(self, parts: Sequence[Posterior], probabilities: np.ndarray) -> None:
+        self._parts = parts
+        self._p = probabilities
+        self._sampled: np.ndarray | None = None
+        solutions = [part.solution for part in parts]
+        worst = max(solutions, key=lambda solution: solution.residual)
+        self.solution: Solution = worst._replace(converged=all(solution.converged for solution in solutions))
+        self.solver: str = parts[0].solver
+        self.coefficients: np.ndarray = self._average([part.coefficients for part in parts])
+        self.noise: float = float(probabilities @ [part.noise for part in parts])
+        self.n_outputs: int = parts[0].n_outputs
+
+    def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
+        """Posterior means, shape (q, p)."""
+        result = self._average([part.means(nodes) for part in self._parts])
+        if bar is not None:
+            bar.update(nodes.size)
+        return result
+
+    def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
+        """Variances, shape (q,), or (q, p) where outputs differ in the parts' means."""
+        own = self._average([part.variances(nodes) for part in self._parts])
+        if bar is not None:
+            bar.update(nodes.size)
+        return own[:, None] + self._between(nodes)
+
+    def sampled_variances(self, rng: np.random.Generator, bar: Any = None) -> np.ndarray:
+        """Variances at all N nodes from draws of all parts."""
+        if self._sampled is None:
+            each = max(N_DRAWS // len(self._parts), _FEWEST_DRAWS)
+            own = [part.sampled_variances(rng, bar, n_draws=each) for part in self._parts]
+            self._sampled = self._average(own)[:, None] + self._between(np.arange(own[0].size))
+        return self._sampled
+
+    def covariances(self, nodes: np.ndarray) -> np.ndarray:
+        """The joint covariance, shape (q, q), averaged over outputs where these differ in the parts' means."""
+        result = self._average([part.covariances(nodes) for part in self._parts])
+        means = np.array([part.means(nodes) for part in self._parts])
+        away = (means - self._average(means)) * np.sqrt(self._p / means.shape[2])[:, None, None]
+        return np.asarray(result + np.einsum("cqp,crp->qr", away, away))
+
+    def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        """Joint draws, shape (n_samples, q, p), each from one part.
+
+        What comes first does not depend on how many draws follow.
+        """
+        choice, *own = rng.spawn(1 + len(self._parts))
+        chosen = choice.choice(len(self._parts), size=n_samples, p=self._p)
+        result = np.empty((n_samples, nodes.size, self.n_outputs))
+        for number, (part, stream) in enumerate(zip(self._parts, own, strict=True)):
+            places = np.flatnonzero(chosen == number)
+            if places.size:
+                result[places] = part.draws(nodes, places.size, stream)
+        return result
+
+    def _average(self, values: Any) -> np.ndarray:
+        return np.asarray(np.tensordot(self._p, np.asarray(values), axes=1))
+
+    def _between(self, nodes: np.ndarray) -> np.ndarray:
+        """The variance of the parts' means, shape (q, p)."""
+        means = np.array([part.means(nodes) for part in self._parts])
+        return self._average(np.square(means - self._average(means)))

@@ -1,0 +1,259 @@
+r"""The posterior of lengthscale, output scale and noise on a grid, by one eigendecomposition for each lengthscale.
+
+With Q diag(w) Q^T the eigendecomposition of K at a lengthscale, the covariance of the observations is
+Q diag(sigma^2 w + s) Q^T for every output scale sigma^2 and noise s, so that all of their values cost little more
+than one. That finds every maximum of the likelihood that is wider than a cell, tells kernels apart by their evidence,
+and gives the points over which predictions are averaged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from graphrf.gp.inference.observations import Observations
+from graphrf.gp.training.likelihood_search import Block, Divisor
+from graphrf.gp.training.prior import HyperparameterPrior
+from graphrf.gp.training.ranges import NOISES, OUTPUT_SCALES
+from graphrf.kernels.kernel import Kernel
+
+# Factors between neighbouring lengthscales, and numbers of output scales and noises.
+_LENGTHSCALE_FACTOR = 1.8
+_SCALES = 19
+_NOISES = 19
+# Cells along each axis of a grid on the part that holds the probability, and the share of the largest marginal
+# probability below which an axis is cut.
+_FINE = (9, 13, 13)
+_CUT = 1e-3
+# Eigenvalues of K below this share of its mean variance are rounding.
+_ROUNDING = 1e-9
+# Keeps what the observations do not tell of the mean's coefficients finite.
+_RIDGE = 1e-12
+# Maxima that are so many nats lower than the largest are not worth a search.
+_WORTH = 6.0
+
+
+class GridCell(NamedTuple):
+    """One set of hyperparameters.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    amplitude : float
+        What multiplies the kernel as it is.
+    output_scale, noise : float
+    weight : float
+        Its posterior probability.
+    """
+
+    kernel: Kernel
+    amplitude: float
+    output_scale: float
+    noise: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The values on a grid, each axis in equal steps of the logarithm.
+
+    Attributes
+    ----------
+    lengthscales, scales, noises : ndarray
+        One value where a parameter is fixed; the first empty where the kernel stays as it is.
+    """
+
+    lengthscales: np.ndarray
+    scales: np.ndarray
+    noises: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        lengthscales: tuple[float, float] | None,
+        output_scale: float | None,
+        noise: float | None,
+        unit: float,
+    ) -> Axes:
+        """The whole range of a search; None seeks a variance, or leaves the kernel as it is."""
+        lengths = np.zeros(0)
+        if lengthscales is not None:
+            low, high = lengthscales
+            lengths = low * _LENGTHSCALE_FACTOR ** np.arange(1 + int(math.log(high / low, _LENGTHSCALE_FACTOR)))
+        return cls(
+            lengths,
+            unit * np.geomspace(*OUTPUT_SCALES, _SCALES) if output_scale is None else np.array([output_scale]),
+            unit * np.geomspace(*NOISES, _NOISES) if noise is None else np.array([noise]),
+        )
+
+    @property
+    def log_cell(self) -> float:
+        """The logarithm of the volume of a cell in logarithms of the parameters."""
+        steps = [math.log(axis[1] / axis[0]) for axis in self._each if axis.size > 1]
+        return float(np.log(steps).sum())
+
+    def around(self, posterior: np.ndarray) -> Axes:
+        """Finer axes over the part that holds the probability."""
+        fine = []
+        for number, (axis, size) in enumerate(zip(self._each, _FINE, strict=True)):
+            marginal = logsumexp(posterior, axis=tuple(other for other in range(3) if other != number))
+            kept = np.flatnonzero(marginal >= marginal.max() + math.log(_CUT))
+            low, high = max(kept[0] - 1, 0), min(kept[-1] + 1, marginal.size - 1)
+            fine.append(np.geomspace(axis[low], axis[high], size) if axis.size > 1 else axis)
+        return Axes(*fine)
+
+    @property
+    def _each(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.lengthscales, self.scales, self.noises
+
+
+class HyperparameterGrid:
+    """Log posterior densities of one kernel's hyperparameters on a grid.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        Independent of each other but for the mean.
+    kernel : Kernel
+    axes : Axes
+    divisor : Divisor
+    unit, length_unit : float
+        Of variances and lengthscales.
+    prior : HyperparameterPrior
+
+    Attributes
+    ----------
+    likelihood, posterior : ndarray, shape (lengthscales, output scales, noises)
+        Logarithms; the second, of a cell's probability up to a constant that all kernels share.
+    null : float
+        The largest log likelihood of noise alone, without the kernel.
+
+    Notes
+    -----
+    Time: an eigendecomposition of each block, about 9 m^3 multiply-adds, for each lengthscale.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        kernel: Kernel,
+        axes: Axes,
+        *,
+        divisor: Divisor,
+        unit: float,
+        length_unit: float,
+        prior: HyperparameterPrior,
+    ) -> None:
+        self._given = blocks, kernel
+        self._rest = {"divisor": divisor, "unit": unit, "length_unit": length_unit, "prior": prior}
+        self._axes = axes
+        self._scales, self._noises = axes.scales, axes.noises
+        self._kernels = [kernel.replace(lengthscale=float(value)) for value in axes.lengthscales] or [kernel]
+        density = np.zeros((self._scales.size, self._noises.size)) + axes.log_cell
+        if self._scales.size > 1:
+            density = density + prior.log_density("output_scale", np.log(self._scales)[:, None], unit)[0]
+        if self._noises.size > 1:
+            density = density + prior.log_density("noise", np.log(self._noises), unit)[0]
+        self._divisors, likelihoods, densities = [], [], []
+        observations = [block.observations for block in blocks]
+        for member in self._kernels:
+            given = [block.gram(member, ()) for block in blocks]
+            by, _ = divisor(member, (), given)
+            self._divisors.append(by)
+            if not (np.isfinite(by) and by > 0):  # the modulation underflows
+                likelihoods.append(np.full(density.shape, -np.inf))
+            else:
+                likelihoods.append(self._likelihoods([matrix / by for matrix, _ in given], observations))
+            own: Any = 0.0
+            if axes.lengthscales.size:
+                log = math.log(member.hyperparameters["lengthscale"])
+                own = prior.log_density("lengthscale", log, length_unit)[0]
+            densities.append(density + own)
+        self.likelihood = np.array(likelihoods)
+        self.posterior = self.likelihood + np.array(densities)
+        nothing = [np.zeros((block.nodes.size,) * 2) for block in observations]
+        self.null = float(self._likelihoods(nothing, observations).max())
+
+    def finer(self) -> HyperparameterGrid:
+        """A grid of smaller cells on the part that holds the probability."""
+        return HyperparameterGrid(*self._given, self._axes.around(self.posterior), **self._rest)
+
+    @property
+    def log_evidence(self) -> float:
+        """The logarithm of the likelihood's mean under the prior, up to a constant that all kernels share."""
+        return float(logsumexp(self.posterior))
+
+    def maxima(self, most: int) -> list[tuple[Kernel, float, float]]:
+        """Kernel, output scale and noise of the largest local maxima of the posterior, best first."""
+        padded = np.pad(self.posterior, 1, constant_values=-np.inf)
+        inner = (slice(1, -1),) * 3
+        peaks = np.isfinite(self.posterior)
+        for axis in range(3):
+            for shift in (-1, 1):
+                peaks &= self.posterior >= np.roll(padded, shift, axis)[inner]
+        cells = np.argwhere(peaks & (self.posterior >= self.posterior.max() - _WORTH))
+        order = sorted(cells.tolist(), key=lambda cell: -self.posterior[tuple(cell)])[:most]
+        return [(self._kernels[i], float(self._scales[j]), float(self._noises[k])) for i, j, k in order]
+
+    def cell(self, index: int, weight: float) -> GridCell:
+        """The cell of a position in the flattened posterior."""
+        i, j, k = np.unravel_index(index, self.posterior.shape)
+        scale = float(self._scales[j])
+        return GridCell(self._kernels[i], scale / self._divisors[i], scale, float(self._noises[k]), weight)
+
+    def _likelihoods(self, matrices: Sequence[np.ndarray], blocks: Sequence[Observations]) -> np.ndarray:
+        """The log likelihood for every output scale and noise, shape (output scales, noises)."""
+        outputs, columns = blocks[0].means.shape[1], blocks[0].basis.shape[1]
+        cells = self._scales.size * self._noises.size
+        noises = np.tile(self._noises, self._scales.size)
+        value, squares = np.zeros(cells), np.zeros(cells)
+        inner, outer = np.zeros((cells, columns, columns)), np.zeros((cells, columns, outputs))
+        for matrix, block in zip(matrices, blocks, strict=True):
+            roots = np.sqrt(block.counts)
+            eigenvalues, vectors = np.linalg.eigh(matrix * roots * roots[:, None])
+            floor = _ROUNDING * max(float(np.trace(matrix)) / roots.size, 0.0)
+            eigenvalues = np.maximum(eigenvalues, floor)
+            variances = np.add.outer(np.multiply.outer(self._scales, eigenvalues), np.zeros(self._noises.size))
+            variances = (variances + self._noises[None, None, :]).transpose(0, 2, 1).reshape(cells, -1)
+            y, h = vectors.T @ (roots[:, None] * block.means), vectors.T @ (roots[:, None] * block.basis)
+            inverse = 1 / variances
+            squares += inverse @ np.square(y).sum(axis=1)
+            inner += (inverse @ (h[:, :, None] * h[:, None, :]).reshape(h.shape[0], -1)).reshape(inner.shape)
+            outer += (inverse @ (h[:, :, None] * y[:, None, :]).reshape(h.shape[0], -1)).reshape(outer.shape)
+            value -= 0.5 * outputs * np.log(variances).sum(axis=1)
+            value += block.log_constant(noises)
+        if columns:
+            size = np.sqrt(np.maximum(np.einsum("cii->ci", inner), np.finfo(np.float64).tiny))
+            inner = inner / (size[:, :, None] * size[:, None, :]) + _RIDGE * np.eye(columns)
+            outer = outer / size[:, :, None]
+            squares = squares - (outer * np.linalg.solve(inner, outer)).sum(axis=(1, 2))
+        return (value - 0.5 * squares).reshape(self._scales.size, self._noises.size)
+
+
+def shares(grids: Sequence[HyperparameterGrid]) -> np.ndarray:
+    """The posterior probability of each kernel, all of them being equally likely before."""
+    evidence = np.array([grid.log_evidence for grid in grids])
+    return np.asarray(np.exp(evidence - logsumexp(evidence)))
+
+
+def representatives(grids: Sequence[HyperparameterGrid], n: int) -> list[GridCell]:
+    """About n cells that stand for the posterior over all grids, by systematic sampling of the cells in their order.
+
+    Every stretch of cells (by kernel, lengthscale, output scale and noise) with a share p of the probability holds
+    n p of them, rounded up or down, so that averages over them have far smaller errors than over independent draws.
+    """
+    log = np.concatenate([grid.posterior.ravel() for grid in grids])
+    cumulated = np.cumsum(np.exp(log - logsumexp(log)))
+    chosen = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
+    distinct, counts = np.unique(np.minimum(chosen, log.size - 1), return_counts=True)
+    starts = np.cumsum([0, *(grid.posterior.size for grid in grids)])
+    found = []
+    for position, count in zip(distinct, counts, strict=True):
+        which = int(np.searchsorted(starts, position, side="right")) - 1
+        found.append(grids[which].cell(int(position - starts[which]), float(count) / n))
+    return found

@@ -11,7 +11,7 @@ from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.features.bounds import tail_error
-from graphrf.gp.inference.covariance import SERIES_TAIL, Covariance
+from graphrf.gp.inference.covariance import SERIES_TAIL, UNSAID, Covariance, lost_share
 from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import Posterior
@@ -25,15 +25,19 @@ from graphrf.gp.inference.solvers import (
 from graphrf.gp.inference.spectral_solver import SpectralCG, evenly_observed
 from graphrf.gp.method_choice import choose_solver
 from graphrf.gp.progress import CountedRows, Step
+from graphrf.gp.training.fitting import CandidateKernel
 from graphrf.gp.training.grid import GridCell
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.truncation import series_length
 
 _PRECONDITIONER_RANK = 200
-# What the cut of the series may lose of sum |f_k| unsaid, and at all.
-_UNSAID = 0.01
+# What the cut of the series may lose of sum |f_k| at all.
 _AT_ALL = 0.5
+# The error of the prior covariance, in units of the noise variance, beyond which it shows in predictions.
+_CUT = 0.01
+# Shares of a series that the tolerance leaves out, and not the most terms that are held.
+_UNCUT = 1e-10
 
 
 class Conditions(NamedTuple):
@@ -56,6 +60,8 @@ class Conditions(NamedTuple):
         Whether training converged.
     points : sequence of GridCell
         Hyperparameters over which predictions are averaged; none where those above are taken alone.
+    candidates : sequence of CandidateKernel
+        The kernels that were compared.
     """
 
     observations: Observations
@@ -70,6 +76,7 @@ class Conditions(NamedTuple):
     log_marginal_likelihood: float
     trained: bool
     points: Sequence[GridCell] = ()
+    candidates: Sequence[CandidateKernel] = ()
 
     @property
     def amplitude(self) -> float:
@@ -140,20 +147,25 @@ def condition(
         rows = covariance.rows(observations.nodes)
         made: CholeskySolver | IterativeSolver
         if solver == "cholesky":
-            made = _cholesky(rows, given)
+            made = _cholesky(rows, given, tol)
         else:
             options = {"tol": tol, "max_iterations": max_iterations}
             made = _conjugate_gradients(graph, given, covariance, rows, step, n_threads, options)
         posterior = Posterior(
             covariance, rows, made, observations, noise=given.noise, basis=basis, offset=given.offset
         )
-    return posterior, tail_error(kernel, covariance.max_length, scale) / given.mean_variance
+    error = tail_error(kernel, covariance.max_length, scale) / given.mean_variance
+    if given.sampler is None:
+        _check_cut(
+            kernel, lost_share(kernel, scale), error * given.output_scale, given.noise, covariance.max_length
+        )
+    return posterior, error
 
 
-def _cholesky(rows: RootRows, given: Conditions) -> CholeskySolver:
+def _cholesky(rows: RootRows, given: Conditions, tol: float) -> CholeskySolver:
     """The solver by the whole matrix of the observations' covariance."""
     try:
-        return CholeskySolver(rows.dense(), given.noise / given.observations.counts)
+        return CholeskySolver(rows.dense(), given.noise / given.observations.counts, tol=tol)
     except np.linalg.LinAlgError:
         raise ValueError(
             f"the covariance of the observations with noise {given.noise:g} is singular to rounding: raise "
@@ -189,11 +201,22 @@ def _conjugate_gradients(
     )
 
 
+def _check_cut(kernel: Kernel, lost: float, error: float, noise: float, length: int) -> None:
+    """Warn where the cut of the series moves the prior covariance by as much as the noise: that shows in means."""
+    if lost > _UNCUT and error > _CUT * noise:
+        warn(
+            f"the series of {kernel!r}, cut after {length} terms, moves the prior covariance by up to {error:.2g}, "
+            f"{error / noise:.2g} times the noise variance: near observed nodes means and standard deviations may be "
+            "off by as large a share of the standard deviation of y; raise `noise`, or take a kernel whose root is "
+            "smooth, such as Matern or Diffusion",
+        )
+
+
 def _check_share(kernel: Kernel, scale: float) -> None:
     """Refuse kernels of whose series next to nothing is left, and warn of those that lose a share of it."""
     length = series_length(kernel, scale, SERIES_TAIL)
-    lost = kernel.modulation_tail(length, scale) / kernel.modulation_tail(-1, scale)
-    if lost <= _UNSAID:
+    lost = lost_share(kernel, scale)
+    if lost <= UNSAID:
         return
     message = f"{length} terms of the series of {kernel!r} leave out {lost:.2g} of its coefficients' sum: "
     if lost > _AT_ALL:

@@ -342,10 +342,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             log_marginal_likelihood=trained.value,
             trained=trained.converged,
             points=compared.points() if self._integrates(distinct.size, method, whole) else [],
+            candidates=compared.kernels,
         )
-        self._condition(given, mean)
-        self.candidates_ = compared.kernels
-        return self
+        return self._condition(given, mean)
 
     def _integrates(self, n_observed: int, method: str, targets: Targets) -> bool:
         """Whether predictions are averaged over hyperparameters: where these are few and little is known of them."""
@@ -374,6 +373,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         constant = constant + given.offset
         self.mean_ = float(constant[0]) if given.single else constant
         self.trend_ = trend[:, 0] if given.single else trend
+        self.candidates_ = list(given.candidates)
         self.n_points_ = max(len(given.points), 1)
         self.method_, self.solver_ = given.method, posterior.solver
         self.residual_ = posterior.solution.residual
@@ -468,7 +468,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
                 variance = self._posterior.sampled_variances(rng, bar)[distinct]
         if return_std == "observation":
             variance = variance + self._posterior.noise
-        std = np.sqrt(variance[inverse]).reshape(inverse.size, -1)
+        std = np.sqrt(variance[inverse])
+        std = std[:, None] if std.ndim == 1 else std
         mean = mean[inverse]
         return self._shaped(mean), self._shaped(np.broadcast_to(std, mean.shape).copy())
 

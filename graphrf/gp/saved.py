@@ -18,6 +18,9 @@ from graphrf.gp.conditioning import Conditions
 from graphrf.gp.inference.mean_function import MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.settings import checked_settings
+from graphrf.gp.training.fitting import CandidateKernel
+from graphrf.gp.training.grid import GridCell
+from graphrf.gp.training.prior import HyperparameterPrior
 from graphrf.graph.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.given import LearnedModulation, PowerSeries
@@ -30,7 +33,8 @@ from graphrf.sampling.walks.coupling import Coupling
 from graphrf.sampling.walks.lengths import IID, Antithetic, SigmaCoupled, Stratified, Survival, Truncated
 from graphrf.sampling.walks.random_walks import RandomWalks
 
-_FORMAT = "graphrf regressor 1"
+# Files of the first format have no points.
+_FORMAT, _FORMER = "graphrf regressor 2", "graphrf regressor 1"
 _WRITER = "GraphGPRegressor.save"
 _CLASSES = {
     known.__name__: known
@@ -38,10 +42,15 @@ _CLASSES = {
         *(Diffusion, InverseCosine, LearnedModulation, Matern, PowerSeries, PStepRandomWalk, RegularizedLaplacian),
         *(IID, Antithetic, SigmaCoupled, Stratified, Truncated, Survival, AutoLengths, Coupling),
         *(RandomWalks, CompressedPowers, CutPowers, ExactPowers),
-        *(Decimal, Fraction),
+        *(Decimal, Fraction, HyperparameterPrior),
     )
 }
-_RECORD = {"format", "settings", "fitted", "kernel", "sampler", "within", "graph", "names"}
+_RECORD = {
+    *("format", "settings", "fitted", "kernel", "sampler", "within", "n_total", "log_precisions", "points"),
+    "candidates",
+    *("graph", "names"),
+}
+_POINT = ("amplitude", "output_scale", "noise", "weight")
 _UNWRITTEN = ("graph", "draw", "sample_features")  # the first is written apart
 _LARGEST = 1e150  # of numbers whose squares are summed
 _OBSERVED = ("nodes", "counts", "means")
@@ -125,6 +134,13 @@ def _write(
         "kernel": _encoded("kernel", given.kernel),
         "sampler": _encoded("sampler", given.sampler),
         "within": float(given.observations.within),
+        "n_total": int(given.observations.n_total),
+        "log_precisions": float(given.observations.log_precisions),
+        "points": [
+            {"kernel": _encoded("kernel", point.kernel)} | {name: getattr(point, name) for name in _POINT}
+            for point in given.points
+        ],
+        "candidates": [[_encoded("kernel", kernel), *numbers] for kernel, *numbers in given.candidates],
         "graph": graph.digest,
         "names": [encoded_name(name, _NAMELESS) for name in graph.nodes]
         if with_graph and graph.has_names
@@ -147,7 +163,10 @@ def _read(
     if graph is not None:
         require_graph(graph)
     with whole_file(path, _WRITER):
-        record, arrays = read_record(path, _FORMAT)
+        record, arrays = read_record(path, _FORMAT, _FORMER)
+        if record["format"] == _FORMER:
+            counts = _real("counts", arrays["counts"], 1)
+            record |= {"n_total": int(counts.sum()), "log_precisions": 0.0, "points": [], "candidates": []}
         if set(record) != _RECORD or set(arrays) - {*_OBSERVED, "offset", "covariates", *_GRAPH}:
             raise ValueError("it holds other things than a regressor has")
         if graph is None and "weights" in arrays:
@@ -175,8 +194,17 @@ def _read(
         mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes)
         if means.shape[1:] != offset.shape:
             raise ValueError("its arrays contradict each other")
-        observations = Observations(nodes, counts, means, within, mean.basis[nodes], int(counts.sum()))
-        given = Conditions(observations, offset, kernel=kernel, sampler=sampler, **fitted)
+        n_total = checks.integer("n_total", record["n_total"], low=nodes.size)
+        log_precisions = checks.number("log_precisions", record["log_precisions"])
+        observations = Observations(nodes, counts, means, within, mean.basis[nodes], n_total, log_precisions)
+        points = [_point(point) for point in record["points"]]
+        candidates = [
+            CandidateKernel(require_kernel(_decoded(own)), float(evidence), float(probability))
+            for own, evidence, probability in record["candidates"]
+        ]
+        given = Conditions(
+            observations, offset, kernel=kernel, sampler=sampler, points=points, candidates=candidates, **fitted
+        )
         _check_fitted(regressor, given)
         return regressor, given, mean
 
@@ -224,9 +252,15 @@ def _observed(
         raise ValueError("its arrays contradict each other")
     if nodes[0] < 0 or nodes[-1] >= n_nodes or (nodes[1:] <= nodes[:-1]).any():
         raise checks.value_error("nodes", f"must increase from 0 to {n_nodes - 1} at most")
-    if (counts < 1).any() or (counts != np.floor(counts)).any():
-        raise checks.value_error("counts", "must be whole numbers from 1 on")
+    if (counts <= 0).any():
+        raise checks.value_error("counts", "must be positive")
     return nodes, counts, means, checks.number("within", within, low=0)
+
+
+def _point(record: Mapping[str, Any]) -> GridCell:
+    """Hyperparameters of a file, once they can be such."""
+    numbers = {name: checks.number(name, record[name], low=0, include_low=False) for name in _POINT}
+    return GridCell(require_kernel(_decoded(record["kernel"])), **numbers)
 
 
 def _check_fitted(regressor: Any, given: Conditions) -> None:

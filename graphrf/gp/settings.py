@@ -44,8 +44,13 @@ def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
     """
     if isinstance(gp.kernel, str) and gp.kernel == AUTO:
         require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
+        trained_names(gp.optimize, Diffusion())
         if gp.optimize is not True:
-            raise checks.value_error("optimize", "must be True with kernel='auto', whose kernels are trained")
+            raise checks.value_error(
+                "optimize",
+                "must be True with kernel='auto', which trains the kernels that it compares; name a kernel to fix its "
+                "hyperparameters",
+            )
         kernels = automatic_kernels(gp.graph, getattr(gp.sampler, "laplacian", None))
     else:
         kernels = [gp.kernel]
@@ -100,7 +105,8 @@ def checked_noise(noise: Any, n: int) -> tuple[float | None, np.ndarray | None]:
     variances = checks.finite("noise", np.asarray(noise, dtype=np.float64))
     if variances.shape != (n,):
         raise checks.value_error(
-            "noise", f"must be a number, or have shape ({n},), a variance for each observation, got {variances.shape}"
+            "noise",
+            f"must be a number, or have shape ({n},), a variance for each observation, got {variances.shape}",
         )
     for value in (float(variances.min()), float(variances.max())):
         _check_variance("noise", value)

@@ -29,8 +29,8 @@ def write_record(
         write_arrays(file, {"record": np.frombuffer(text, np.uint8), **arrays})
 
 
-def read_record(path: str | os.PathLike[str], format: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Record and arrays of a file whose record has the given "format"; any fault raises (see `whole_file`).
+def read_record(path: str | os.PathLike[str], *formats: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Record and arrays of a file whose record has one of the given formats as its "format"; any fault raises (see `whole_file`).
 
     The arrays take no more memory than the file has bytes, nor than the machine has, and none before the record is
     known. The checksum of each is compared.
@@ -39,7 +39,7 @@ def read_record(path: str | os.PathLike[str], format: str) -> tuple[dict[str, An
         if not zipfile.is_zipfile(file):
             raise ValueError("it is no .npz archive, or not a whole one")
         record = parsed(_arrays(file, ("record",))["record"].tobytes())
-        if not isinstance(record, dict) or record.get("format") != format:
+        if not isinstance(record, dict) or record.get("format") not in formats:
             raise ValueError("another format")
         arrays = _arrays(file)
     del arrays["record"]

@@ -17,6 +17,14 @@ from graphrf.sampling.sample import sample_features
 
 # What the cut of the series may lose of sum |f_k|.
 SERIES_TAIL = 1e-11
+# What the cut after the most terms that are held may lose unsaid.
+UNSAID = 0.01
+
+
+def lost_share(kernel: Kernel, scale: float) -> float:
+    """The share of sum |f_k| that the series of a root leaves out after the most terms that are held."""
+    length = series_length(kernel, scale, SERIES_TAIL)
+    return float(kernel.modulation_tail(length, scale) / kernel.modulation_tail(-1, scale))
 
 
 class FactorSource(Protocol):

@@ -69,16 +69,14 @@ class Observations(NamedTuple):
         within = float((a[:, None] * np.square(y - means[position])).sum())
         return cls(distinct, counts, means, within, basis[distinct], nodes.size, logs)
 
-    def take(self, rows: np.ndarray) -> Observations:
-        """Those of some of the nodes, without what is known of each node's own spread."""
-        return self._replace(
-            nodes=self.nodes[rows], counts=self.counts[rows], means=self.means[rows], within=0.0,
-            basis=self.basis[rows], n_total=len(rows), log_precisions=float(np.log(self.counts[rows]).sum()),
-        )  # fmt: skip
+    def over(self, unit: float) -> Observations:
+        """Those of values divided by a unit."""
+        return self._replace(means=self.means / unit, within=self.within / unit / unit)
 
     def log_constant(self, noise: Any) -> Any:
-        """What the log likelihood holds besides that of the means with covariance A = C^{-1/2} B C^{-1/2}, C the counts,
-        written by B: minus n p log(2 pi) / 2, and all that depends on repeats; for a noise variance or several.
+        """What the log likelihood of all values holds besides the quadratic form of the means and -p log det(B) / 2.
+
+        Here A = C^{-1/2} B C^{-1/2} is the covariance of the means, C their counts; for a noise variance or several.
         """
         p, extra = self.n_outputs, self.n_total - self.nodes.size
         constant = -0.5 * p * (self.n_total * np.log(2 * np.pi) - self.log_precisions)

@@ -149,9 +149,7 @@ class Posterior:
             result += np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1)
         return result
 
-    def sampled_variances(
-        self, rng: np.random.Generator, bar: Any = None, n_draws: int = N_DRAWS
-    ) -> np.ndarray:
+    def sampled_variances(self, rng: np.random.Generator, bar: Any = None, n_draws: int = N_DRAWS) -> np.ndarray:
         """Variances at all N nodes from draws, shape (N,): unbiased, with relative error sqrt(2 / n_draws).
 
         They are made once; what `rng` yields later does not change them.
@@ -289,10 +287,19 @@ class Posterior:
 
 
 def _report(solution: Solution, what: str) -> None:
-    if not solution.converged:
+    if solution.converged:
+        return
+    if solution.iterations:
         warn(
             f"conjugate gradients for {what} stopped after {solution.iterations} iterations at a relative "
             f"residual of {solution.residual:.2g}: raise `max_iterations` or `tol`, fix a larger `noise`, or use "
             "solver='cholesky'",
+            SolverWarning,
+        )
+    else:
+        warn(
+            f"the solution for {what} has a relative residual of {solution.residual:.2g}: the noise is so small that "
+            "rounding hides it beside the kernel, and standard deviations near observed nodes are as uncertain; fix a "
+            "larger `noise`",
             SolverWarning,
         )

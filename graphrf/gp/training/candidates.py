@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from graphrf._base.warn import warn
+from graphrf.gp.inference.covariance import UNSAID, lost_share
 from graphrf.gp.training import sampler_choice
 from graphrf.gp.training.gram import FactorGram, SeriesGram
 from graphrf.gp.training.ranges import LENGTHSCALES, hyperparameter_range, lengthscale_unit, longest_lengthscale
@@ -167,7 +168,13 @@ class SeriesCandidates(Generic[Result]):
         grams, most = self._training.series_grams()
         longest = self._training.largest_lengthscale
         if "lengthscale" in names:
-            longest = longest_lengthscale(kernel, lambda k: grams[0].degree(k) <= most, self._training.unit)
+            scale = self._training.scale
+
+            def served(longer: Kernel) -> bool:
+                """Whether tables and posterior hold its series."""
+                return grams[0].degree(longer) <= most and lost_share(longer, scale) <= UNSAID
+
+            longest = longest_lengthscale(kernel, served, self._training.unit)
         return Candidate(grams, longest)
 
 

@@ -127,11 +127,18 @@ def compare(sets: Sequence[TrainingSet], targets: Targets, method: str, sampler:
                 Axes.of(longest, targets.output_scale, targets.noise, search.unit), divisor=search.divisor,
                 unit=search.unit, length_unit=search.length_unit, prior=targets.prior,
             )  # fmt: skip
-        found.append((training, grid))
+        if np.isfinite(grid.likelihood).any():
+            found.append((training, grid))
+    if not found:
+        raise ValueError(
+            "the kernel vanishes at the observed nodes to rounding: walks or series are too short for it; shorten "
+            "the lengthscale of `kernel`"
+        )
     probabilities = shares([grid for _, grid in found])
     order = np.argsort(-probabilities, kind="stable")
     kernels = [
-        CandidateKernel(found[k][1].maxima(1)[0][0], found[k][1].log_evidence, float(probabilities[k])) for k in order
+        CandidateKernel(found[k][1].maxima(1)[0][0], found[k][1].log_evidence, float(probabilities[k]))
+        for k in order
     ]
     return Compared(kernels, [found[k][0] for k in order], [found[k][1] for k in order])
 
@@ -182,14 +189,25 @@ def _with_the_posteriors_normaliser(
 def _warn_of_ends(trained: LikelihoodResult) -> None:
     """Warn of hyperparameters at the ends of the search, where the data do not tell them."""
     said = {
-        ("lengthscale", "largest"): "so that the data do not tell it: y is smoother than the kernel, or has a trend. "
+        (
+            "lengthscale",
+            "largest",
+        ): "so that the data do not tell it: y is smoother than the kernel, or has a trend. "
         "Predictions may be good all the same, but the lengthscale says nothing: compare a smoother kernel "
         "(kernel='diffusion'), or fix the lengthscale (optimize=False)",
-        ("lengthscale", "smallest"): "so that y at one node says nothing of y at its neighbours: are nodes and y in "
+        (
+            "lengthscale",
+            "smallest",
+        ): "so that y at one node says nothing of y at its neighbours: are nodes and y in "
         "the same order? If they are, the graph does not explain y",
-        ("output_scale", "smallest"): "so that nothing but the mean and noise was found: are nodes and y in the same "
-        "order?",
-        ("noise", "smallest"): "so that intervals at observed nodes are as narrow as if there were no noise: if there "
+        (
+            "output_scale",
+            "smallest",
+        ): "so that nothing but the mean and noise was found: are nodes and y in the same order?",
+        (
+            "noise",
+            "smallest",
+        ): "so that intervals at observed nodes are as narrow as if there were no noise: if there "
         "is some, pass its variance as `noise`, or a prior",
         ("noise", "largest"): "so that nothing but noise was found: are nodes and y in the same order?",
     }

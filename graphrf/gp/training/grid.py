@@ -207,26 +207,30 @@ class HyperparameterGrid:
         return GridCell(self._kernels[i], scale / self._divisors[i], scale, float(self._noises[k]), weight)
 
     def _likelihoods(self, matrices: Sequence[np.ndarray], blocks: Sequence[Observations]) -> np.ndarray:
-        """The log likelihood for every output scale and noise, shape (output scales, noises)."""
+        """The log likelihood for every output scale and noise, shape (output scales, noises).
+
+        All is computed for y over the root of its unit, so that no square leaves float64.
+        """
+        unit = self._rest["unit"]
         outputs, columns = blocks[0].means.shape[1], blocks[0].basis.shape[1]
         cells = self._scales.size * self._noises.size
-        noises = np.tile(self._noises, self._scales.size)
+        noises = np.tile(self._noises / unit, self._scales.size)
         value, squares = np.zeros(cells), np.zeros(cells)
         inner, outer = np.zeros((cells, columns, columns)), np.zeros((cells, columns, outputs))
         for matrix, block in zip(matrices, blocks, strict=True):
+            block = block.over(math.sqrt(unit))
+            value -= 0.5 * outputs * block.n_total * math.log(unit)
             roots = np.sqrt(block.counts)
             eigenvalues, vectors = np.linalg.eigh(matrix * roots * roots[:, None])
             floor = _ROUNDING * max(float(np.trace(matrix)) / roots.size, 0.0)
-            eigenvalues = np.maximum(eigenvalues, floor)
-            variances = np.add.outer(np.multiply.outer(self._scales, eigenvalues), np.zeros(self._noises.size))
-            variances = (variances + self._noises[None, None, :]).transpose(0, 2, 1).reshape(cells, -1)
+            signal = np.multiply.outer(self._scales / unit, np.maximum(eigenvalues, floor))
+            variances = np.repeat(signal, self._noises.size, axis=0) + noises[:, None]
             y, h = vectors.T @ (roots[:, None] * block.means), vectors.T @ (roots[:, None] * block.basis)
             inverse = 1 / variances
             squares += inverse @ np.square(y).sum(axis=1)
             inner += (inverse @ (h[:, :, None] * h[:, None, :]).reshape(h.shape[0], -1)).reshape(inner.shape)
             outer += (inverse @ (h[:, :, None] * y[:, None, :]).reshape(h.shape[0], -1)).reshape(outer.shape)
-            value -= 0.5 * outputs * np.log(variances).sum(axis=1)
-            value += block.log_constant(noises)
+            value += block.log_constant(noises) - 0.5 * outputs * np.log(variances).sum(axis=1)
         if columns:
             size = np.sqrt(np.maximum(np.einsum("cii->ci", inner), np.finfo(np.float64).tiny))
             inner = inner / (size[:, :, None] * size[:, None, :]) + _RIDGE * np.eye(columns)

@@ -199,9 +199,7 @@ class LikelihoodSearch:
         count = sum(block.observations.n_total * block.observations.n_outputs for block in self.blocks)
         return value - 0.5 * count * math.log(self.unit), slope
 
-    def negative(
-        self, vector: np.ndarray, gradient: bool = True, prior: bool = True
-    ) -> tuple[float, np.ndarray]:
+    def negative(self, vector: np.ndarray, gradient: bool = True, prior: bool = True) -> tuple[float, np.ndarray]:
         """Minus the log marginal likelihood, with the prior or without, and its gradient (zeros unless asked for)."""
         kernel, output_scale, noise = self._model(vector)
         names = self.parameters.names if gradient else ()

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from graphrf.gp.inference.pathwise import PosteriorDraws as PosteriorDraws
     from graphrf.gp.inference.pathwise import posterior_draws as posterior_draws
     from graphrf.gp.inference.posterior import SolverWarning as SolverWarning
+    from graphrf.gp.prior import HyperparameterPrior as HyperparameterPrior
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
-    from graphrf.gp.training.fitting import CandidateKernel as CandidateKernel
-    from graphrf.gp.training.prior import HyperparameterPrior as HyperparameterPrior
     from graphrf.gp.torch.botorch import GraphGPModel as GraphGPModel
     from graphrf.gp.torch.draws import PathwiseDraws as PathwiseDraws
     from graphrf.gp.torch.draws import pathwise_draws as pathwise_draws
     from graphrf.gp.torch.kernel import GRFKernel as GRFKernel
     from graphrf.gp.torch.operator import FactorOperator as FactorOperator
+    from graphrf.gp.training.fitting import CandidateKernel as CandidateKernel
 
 __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
@@ -36,7 +36,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "torch.kernel": "GRFKernel",
         "torch.operator": "FactorOperator",
         "training.fitting": "CandidateKernel",
-        "training.prior": "HyperparameterPrior",
+        "prior": "HyperparameterPrior",
     },
     former={"DeviceDraws": "PathwiseDraws", "GraphModel": "GraphGPModel", "device_draws": "pathwise_draws"},
 )

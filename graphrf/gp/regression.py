@@ -17,6 +17,7 @@ from graphrf.gp.inference.mean_function import MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import LARGEST_JOINT
 from graphrf.gp.method_choice import affordable_training, choose_deviations, choose_method, reached_share
+from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step, node_bar, step_bar
 from graphrf.gp.saved import Saved
 from graphrf.gp.settings import (
@@ -30,7 +31,6 @@ from graphrf.gp.settings import (
 from graphrf.gp.training.blocks import BLOCK, training_blocks
 from graphrf.gp.training.candidates import SeriesTables, TrainingSet
 from graphrf.gp.training.fitting import CandidateKernel, Targets, compare, normaliser, train
-from graphrf.gp.training.prior import HyperparameterPrior
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series import kernel_block

@@ -17,10 +17,10 @@ from graphrf._base.files.arrays import read_record, whole_file, write_record
 from graphrf.gp.conditioning import Conditions
 from graphrf.gp.inference.mean_function import MeanFunction
 from graphrf.gp.inference.observations import Observations
+from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.settings import checked_settings
 from graphrf.gp.training.fitting import CandidateKernel
 from graphrf.gp.training.grid import GridCell
-from graphrf.gp.training.prior import HyperparameterPrior
 from graphrf.graph.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.given import LearnedModulation, PowerSeries

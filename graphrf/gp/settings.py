@@ -10,7 +10,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
-from graphrf.gp.training.prior import FLAT, HyperparameterPrior
+from graphrf.gp.prior import FLAT, HyperparameterPrior
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, Matern, RegularizedLaplacian

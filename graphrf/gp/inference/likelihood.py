@@ -11,7 +11,6 @@ from scipy.linalg.lapack import dpotri
 
 from graphrf.gp.inference.observations import Observations
 
-
 # Eigenvalues of the scaled M below this share of the largest count as 0.
 _UNTOLD = 1e-12
 # What is added to the diagonal of a covariance that cannot be factored, in multiples of its mean.

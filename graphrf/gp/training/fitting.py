@@ -11,6 +11,7 @@ import numpy as np
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
 from graphrf.gp.inference.observations import Observations
+from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step
 from graphrf.gp.training import likelihood_search
 from graphrf.gp.training.candidates import Candidate, TrainingSet, candidates
@@ -18,7 +19,6 @@ from graphrf.gp.training.gram import Gram
 from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, representatives, shares
 from graphrf.gp.training.likelihood_search import Block, LikelihoodResult, LikelihoodSearch
 from graphrf.gp.training.parameters import Parameters
-from graphrf.gp.training.prior import HyperparameterPrior
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series import mean_variance

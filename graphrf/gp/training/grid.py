@@ -17,8 +17,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from graphrf.gp.inference.observations import Observations
+from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.training.likelihood_search import Block, Divisor
-from graphrf.gp.training.prior import HyperparameterPrior
 from graphrf.gp.training.ranges import NOISES, OUTPUT_SCALES
 from graphrf.kernels.kernel import Kernel
 
@@ -81,7 +81,7 @@ class Axes:
         unit: float,
     ) -> Axes:
         """The whole range of a search; None seeks a variance, or leaves the kernel as it is."""
-        lengths = np.zeros(0)
+        lengths: np.ndarray = np.zeros(0)
         if lengthscales is not None:
             low, high = lengthscales
             lengths = low * _LENGTHSCALE_FACTOR ** np.arange(1 + int(math.log(high / low, _LENGTHSCALE_FACTOR)))
@@ -150,7 +150,8 @@ class HyperparameterGrid:
         prior: HyperparameterPrior,
     ) -> None:
         self._given = blocks, kernel
-        self._rest = {"divisor": divisor, "unit": unit, "length_unit": length_unit, "prior": prior}
+        self._divisor, self._prior = divisor, prior
+        self._unit, self._length_unit = unit, length_unit
         self._axes = axes
         self._scales, self._noises = axes.scales, axes.noises
         self._kernels = [kernel.replace(lengthscale=float(value)) for value in axes.lengthscales] or [kernel]
@@ -181,7 +182,10 @@ class HyperparameterGrid:
 
     def finer(self) -> HyperparameterGrid:
         """A grid of smaller cells on the part that holds the probability."""
-        return HyperparameterGrid(*self._given, self._axes.around(self.posterior), **self._rest)
+        return HyperparameterGrid(
+            *self._given, self._axes.around(self.posterior), divisor=self._divisor, unit=self._unit,
+            length_unit=self._length_unit, prior=self._prior,
+        )  # fmt: skip
 
     @property
     def log_evidence(self) -> float:
@@ -211,7 +215,7 @@ class HyperparameterGrid:
 
         All is computed for y over the root of its unit, so that no square leaves float64.
         """
-        unit = self._rest["unit"]
+        unit = self._unit
         outputs, columns = blocks[0].means.shape[1], blocks[0].basis.shape[1]
         cells = self._scales.size * self._noises.size
         noises = np.tile(self._noises / unit, self._scales.size)

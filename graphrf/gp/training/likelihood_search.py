@@ -12,9 +12,9 @@ from scipy.optimize import minimize
 
 from graphrf.gp.inference.likelihood import least_squares_mean, log_marginal_likelihood
 from graphrf.gp.inference.observations import Observations
+from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.training.gram import Gram
 from graphrf.gp.training.parameters import Parameters
-from graphrf.gp.training.prior import HyperparameterPrior
 from graphrf.gp.training.ranges import NOISES, OUTPUT_SCALES
 from graphrf.kernels.derivatives import spectral_derivatives
 from graphrf.kernels.kernel import Kernel

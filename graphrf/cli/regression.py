@@ -59,7 +59,9 @@ def fit(
 ) -> None:  # fmt: skip
     """Fit a Gaussian process to targets observed at some nodes, and save it."""
     check_output(output, [graph, observations], [".npz"])
-    kernel = choice.made("diffusion")
+    if choice.kernel is None and choice.laplacian is not None:
+        raise ValueError("`--laplacian` needs `--kernel`: where none is named, both Laplacians are compared")
+    kernel = choice.optional() or "auto"
     loaded = load(graph, reading, talking)
     names = NodeNames.of_graph(loaded.graph)
     positions, targets = observed.read(observations, names)
@@ -89,7 +91,22 @@ def fit(
         (name.replace("_", " "), f"{value:.6g}" if type(value) is float else str(value))
         for name, value in found.items()
     ]
-    deliver(Result("fit", (), facts, found, lambda: aligned(("fitted", ""), rows, left=2)), None, talking)
+    compared = [
+        (repr(candidate.kernel), f"{candidate.log_evidence:.2f}", f"{candidate.probability:.3f}")
+        for candidate in gp.candidates_
+    ]
+
+    def shown() -> str:
+        table = aligned(("fitted", ""), rows, left=2)
+        if len(compared) == 1:
+            return table
+        return f"{table}\n{aligned(('kernels compared', 'log evidence', 'probability'), compared, left=1)}"
+
+    facts["candidates"] = [
+        {"kernel": repr(kernel), "log_evidence": evidence, "probability": probability}
+        for kernel, evidence, probability in gp.candidates_
+    ]
+    deliver(Result("fit", (), facts, found, shown), None, talking)
 
 
 def _fitted(gp: GraphGPRegressor) -> dict[str, Any]:
@@ -98,7 +115,7 @@ def _fitted(gp: GraphGPRegressor) -> dict[str, Any]:
         "kernel": repr(gp.kernel_), "output_scale": float(gp.output_scale_), "noise": float(gp.noise_),
         "mean": float(gp.mean_), "log_marginal_likelihood": float(gp.log_marginal_likelihood_),
         "observations": gp.n_observations_, "observed_nodes": gp.n_observed_nodes_, "method": gp.method_,
-        "solver": gp.solver_, "converged": bool(gp.converged_),
+        "solver": gp.solver_, "points": gp.n_points_, "converged": bool(gp.converged_),
     }  # fmt: skip
 
 

@@ -205,10 +205,10 @@ def _check_cut(kernel: Kernel, lost: float, error: float, noise: float, length: 
     """Warn where the cut of the series moves the prior covariance by as much as the noise: that shows in means."""
     if lost > _UNCUT and error > _CUT * noise:
         warn(
-            f"the series of {kernel!r}, cut after {length} terms, moves the prior covariance by up to {error:.2g}, "
-            f"{error / noise:.2g} times the noise variance: near observed nodes means and standard deviations may be "
-            "off by as large a share of the standard deviation of y; raise `noise`, or take a kernel whose root is "
-            "smooth, such as Matern or Diffusion",
+            f"the series of {kernel!r}, cut after {length} terms, moves the prior covariance by up to "
+            f"{error:.2g}, {error / noise:.2g} times the noise variance: near observed nodes means and standard "
+            "deviations may be off by as large a share of the standard deviation of y; raise `noise`, or take a "
+            "kernel whose root is smooth, such as Matern or Diffusion",
         )
 
 

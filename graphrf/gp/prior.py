@@ -24,10 +24,10 @@ class HyperparameterPrior:
     combinatorial Laplacian over the root of the weights' geometric mean), output scale and noise in variances of y
     about its mean function. None leaves a hyperparameter without a prior.
 
-    Twenty observations hardly tell a rough function from noise. Without a prior the likelihood of such data is often
-    largest where the noise or the output scale vanishes, and the intervals of f vanish with them. The defaults are
-    weak: a few tens of observations outweigh them. They were chosen among several by the coverage of the intervals
-    and the errors of the means, `benchmarks/calibration.py`.
+    Twenty observations hardly tell a rough function from noise. Without a prior the likelihood of such data is
+    often largest where the noise or the output scale vanishes, and the intervals of f vanish with them. The
+    defaults are weak: a few tens of observations outweigh them. They were chosen among several by the coverage of
+    the intervals and the errors of the means, `benchmarks/calibration.py`.
 
     Parameters
     ----------

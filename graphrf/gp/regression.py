@@ -49,16 +49,20 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
               \varepsilon \sim N(0, s),
 
     with covariates x of the nodes (none by default), a node kernel K, its mean variance k_bar = trace(K) / N
-    (`normalize=True`), output scale sigma^2 and noise variance s. Hyperparameters maximise the marginal
-    likelihood of at most `max_train` observed nodes; the posterior uses all observations.
+    (`normalize=True`), output scale sigma^2 and noise variance s. The kernel is the one of largest evidence among
+    those compared; its hyperparameters maximise the marginal likelihood of at most `max_train` observed nodes
+    times a weak prior. The posterior uses all observations. With few of them predictions are averaged over
+    kernels and hyperparameters by their posterior probability.
 
     Parameters
     ----------
     graph : Graph
         Undirected, N nodes. Shared, never copied.
-    kernel : Kernel or {"diffusion", "matern", "regularized_laplacian"}
-        A name stands for the kernel with its default smoothness; its lengthscale is found by training. A `Kernel`
-        is the first guess (and the kernel itself with `optimize=False`).
+    kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian"}
+        "auto" compares `Diffusion` and `Matern` with nu = 0.5, 1 and 2, each with the normalized and the
+        combinatorial Laplacian, by their evidence, and keeps the best (see `candidates_`). Another name stands for
+        the kernel with its default smoothness; its lengthscale is found by training. A `Kernel` is trained from
+        its own smoothness (and is the kernel itself with `optimize=False`).
     method : {"auto", "series", "features"}
         "series": the exact K, by sparse products. "features": Phi Phi^T of one set of features throughout, of
         what `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget
@@ -77,13 +81,23 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Whether K is divided by its mean variance over all nodes, so that `output_scale` is a variance of f.
     mean : {"constant", "zero"} or array_like, shape (N,) or (N, b)
         The mean function. An array holds covariates x of every node (coordinates, elevation): the mean is c + x b.
-        c and b are generalised least-squares estimates for each output, profiled out in training and taken as
-        known afterwards: deviations do not hold their uncertainty.
-    output_scale, noise : float, optional
-        Variances, to fix them; None trains them.
+        c and b are generalised least-squares estimates for each output, profiled out in training; their
+        uncertainty is part of standard deviations, covariances and draws.
+    output_scale : float, optional
+        The variance of f, to fix it; None trains it.
+    noise : float or array_like, shape (n,), optional
+        The noise variance, to fix it: one for all, or one for each observation. None trains one for all.
     optimize : bool or sequence of str
         Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
-        named.
+        named. True with `kernel="auto"`.
+    prior : "weak", None, mapping or HyperparameterPrior
+        Log-normal priors of lengthscale, output scale and noise; see `HyperparameterPrior` for the weak ones. A
+        mapping changes some of them: `{"noise": (0.01, 3.0)}`. None trains by maximum likelihood alone, which
+        with few observations often ends without noise, and with intervals that are far too narrow.
+    hyperparameters : {"auto", "map", "integrate"}
+        "map": predictions take those of the largest posterior density. "integrate": predictions are averaged over
+        about 12 points of the posterior of kernel and hyperparameters, as integrated nested Laplace approximation
+        does it. "auto": "integrate" for up to 250 observed nodes by the series, else "map".
     max_train : int
         Distinct observed nodes that training sees: all m up to so many, at m^3 operations a step; beyond, blocks
         of 250 near nodes and one of distant ones, taken as independent (a composite likelihood).
@@ -113,20 +127,25 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     Attributes
     ----------
     kernel_ : Kernel
-        With trained hyperparameters.
+        The best one, with trained hyperparameters.
+    candidates_ : list of CandidateKernel
+        The kernels compared, best first: (kernel, log_evidence, probability).
+    n_points_ : int
+        How many sets of hyperparameters predictions are averaged over; 1 for those of the attributes here.
     output_scale_, noise_ : float
-        Variances.
+        Variances; `noise_` is the given array if there was one.
     mean_ : float, or ndarray of shape (p,) for several outputs
         The constant c.
     trend_ : ndarray, shape (b,), or (b, p) for several outputs
         Coefficients of the covariates; b = 0 without any.
     log_marginal_likelihood_ : float
-        Of the observations that training saw, summed over outputs: of all of them up to `max_train` nodes, beyond
-        of blocks that count as independent.
+        Of the observations that training saw, without the prior, summed over outputs: of all of them up to
+        `max_train` nodes, beyond of blocks that count as independent.
     method_, solver_ : str
         What was used.
     converged_ : bool
-        Whether the optimiser and the solve reached their tolerances.
+        Whether the gradient of the likelihood is level at the hyperparameters found, to a tenth of a nat, and the
+        solve reached its tolerance.
     residual_ : float
         Relative residual of the solve.
     mean_variance_ : float
@@ -146,15 +165,15 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     for every node that training sees (of the part of the graph around its blocks) and, for the posterior, 40 m or
     5,000 times nnz(W). Beyond, features are taken where their solver's steps cost a quarter of that at most.
 
-    With features only the rows of observed nodes are sampled (and of nodes whose deviations are asked for): few
-    observations on huge graphs are their case. Means and draws use exact rows at the queried nodes, which
-    takes two fifths off their error (`benchmarks/gp_rows.py`). Where the series is affordable it is exact, and to
-    be preferred. `benchmarks/gp.py` measures both.
+    With features only the rows of observed nodes are sampled: few observations on huge graphs are their case.
+    Means and draws use exact rows at the queried nodes, which takes two fifths off their error
+    (`benchmarks/gp_rows.py`). Standard deviations are those of the error that the means have under the exact
+    prior, whatever rows they were computed with: the error of the sampled rows is in them. Where the series is
+    affordable it is exact, and to be preferred. `benchmarks/gp.py` measures both.
 
-    The named kernels use the normalized Laplacian, whose smoothest function is the root of the degrees. Where
-    weights or degrees vary, as on roads, compare `Diffusion(laplacian="combinatorial")`, whose smoothest is
-    constant, by `log_marginal_likelihood_`. Speeds in San Jose, 260 of 325 sensors observed, means of 3 splits:
-    -1051 against -1069, root mean square error 11.6 against 12.8.
+    The normalized Laplacian's smoothest function is the root of the degrees, the combinatorial one's is constant.
+    Where weights or degrees vary, as on roads, that makes a difference, so that `kernel="auto"` compares both.
+    `benchmarks/calibration.py` measures how well the intervals of all defaults hold.
 
     Observations at one node are joined: c of them act as one with noise s / c. Isolated nodes and other components
     are legal: without observations they keep the prior.
@@ -268,15 +287,17 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         SolverWarning
             If conjugate gradients stop before their tolerance.
         UserWarning
-            If y is constant (about the mean), so that no variance can be learned, walks are too short for the
-            lengthscale that the data ask for, or the lengthscale ends at the largest that training looks at: 100
-            (combinatorial: over the root of the weights' geometric mean), or what the series affords. At the
-            smallest, 0.1, or with the least output scale, 0.001 of y's variance, nothing but mean and noise was
-            found; at the least noise, 1e-6 of it, none.
+            If y is constant (about the mean), so that no variance can be learned; if the graph explains y hardly
+            better than noise does, as where nodes and y are in different orders; if a hyperparameter ends where
+            training stops looking: lengthscales of 0.1 and 100 (combinatorial: over the root of the weights'
+            geometric mean) or what the series affords, output scales of 0.001 of y's variance, noise of 1e-6 or 10
+            of it; if walks are too short for the lengthscale that the data ask for; if the kernel's series had to
+            be cut where it shows.
 
         Notes
         -----
-        Time: training, some 50 times max_train^3 / 2 multiply-adds and their covariances; then Cholesky, m^3 / 6,
+        Time: to compare kernels, some 100 eigendecompositions of blocks of 250 observed nodes; training, some 30
+        times max_train^3 / 2 multiply-adds and their covariances; then Cholesky, m^3 / 6,
         or conjugate gradients (one product with K a step) for the m observed nodes. Memory: m^2 numbers for
         Cholesky; up to 256 MB for training by the series.
         """
@@ -347,7 +368,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         return self._condition(given, mean)
 
     def _integrates(self, n_observed: int, method: str, targets: Targets) -> bool:
-        """Whether predictions are averaged over hyperparameters: where these are few and little is known of them."""
+        """Whether predictions are averaged over hyperparameters: by default where observations are few."""
         if not targets.vary:
             return False
         if self.hyperparameters != "auto":
@@ -422,16 +443,16 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         -------
         mean : ndarray, shape (q,) or (q, p)
         std : ndarray, shape of `mean`
-            All outputs have the same.
+            All outputs have the same, unless predictions are averaged over hyperparameters.
         cov : ndarray, shape (q, q)
-            The same for all outputs.
+            The same for all outputs; where predictions are averaged, the mean over outputs.
 
         Notes
         -----
-        Means: one product with F for all nodes. Deviations: see `deviations`; where exact they are those of the
-        covariance in use, with features of rows sampled at the queried nodes. With Cholesky an observed node costs
-        nothing beyond m^3 / 6 multiply-adds once for all of them, another node m^2 / 2 and, by the series, a
-        product with K; with conjugate gradients each costs a solve (64 columns at once). Memory: blocks of about
+        Means: one product with F for all nodes. Standard deviations: see `deviations`. With Cholesky an observed
+        node costs nothing beyond m^3 / 6 multiply-adds once for all of them, another node m^2 / 2 and a product
+        with K; with conjugate gradients each costs a solve (64 columns at once). All that for each of the
+        `n_points_` sets of hyperparameters. Memory: blocks of about
         64 MB; m^2 numbers where observed nodes are asked for with Cholesky; 3 N x 16 numbers for draws.
         """
         self._check_fitted()

@@ -18,7 +18,7 @@ from graphrf.gp.conditioning import Conditions
 from graphrf.gp.inference.mean_function import MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
-from graphrf.gp.settings import checked_settings
+from graphrf.gp.settings import checked_hyperprior, checked_settings
 from graphrf.gp.training.fitting import CandidateKernel
 from graphrf.gp.training.grid import GridCell
 from graphrf.graph.folder import decoded_name, encoded_name
@@ -93,6 +93,8 @@ class Saved:
         self._check_fitted()
         with_graph = checks.flag("graph", graph)
         settings = {name: value for name, value in self.get_params(deep=False).items() if name not in _UNWRITTEN}
+        if isinstance(self.prior, Mapping):
+            settings["prior"] = checked_hyperprior(self.prior)
         _write(path, settings, self._given, self.graph, with_graph)
 
     @classmethod

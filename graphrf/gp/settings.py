@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ KERNELS: dict[str, type[Kernel]] = {
     "regularized_laplacian": RegularizedLaplacian,
 }
 AUTO = "auto"
-HYPERPARAMETERS = ("auto", "mode", "integrate")
+HYPERPARAMETERS = ("auto", "map", "integrate")
 METHODS = ("auto", "series", "features")
 SOLVERS = ("auto", "cholesky", "cg")
 DEVIATIONS = ("auto", "exact", "sampled")
@@ -48,8 +49,8 @@ def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
         if gp.optimize is not True:
             raise checks.value_error(
                 "optimize",
-                "must be True with kernel='auto', which trains the kernels that it compares; name a kernel to fix its "
-                "hyperparameters",
+                "must be True with kernel='auto', which trains the kernels that it compares; name a kernel to fix "
+                "its hyperparameters",
             )
         kernels = automatic_kernels(gp.graph, getattr(gp.sampler, "laplacian", None))
     else:
@@ -91,15 +92,20 @@ def checked_hyperprior(prior: Any) -> HyperparameterPrior:
     if isinstance(prior, str):
         checks.choice("prior", prior, ("weak",))
         return HyperparameterPrior()
+    if isinstance(prior, Mapping):
+        known = [field.name for field in dataclasses.fields(HyperparameterPrior)]
+        for name in prior:
+            checks.choice("the name of a prior", name, known)
+        return HyperparameterPrior(**prior)
     if not isinstance(prior, HyperparameterPrior):
         raise checks.type_error(
-            "prior", f"must be 'weak', None or a graphrf.gp.HyperparameterPrior, got {checks.describe(prior)}"
+            "prior", f"must be 'weak', None, a mapping or a HyperparameterPrior, got {checks.describe(prior)}"
         )
     return prior
 
 
 def checked_noise(noise: Any, n: int) -> tuple[float | None, np.ndarray | None]:
-    """A noise variance (None to train it), and the relative precisions of n observations where each has its own."""
+    """A noise variance (None trains it), and relative precisions of n observations if each has its own."""
     if noise is None or np.ndim(noise) == 0:
         return noise, None
     variances = checks.finite("noise", np.asarray(noise, dtype=np.float64))
@@ -115,7 +121,7 @@ def checked_noise(noise: Any, n: int) -> tuple[float | None, np.ndarray | None]:
 
 
 def checked_prior(gp: Any, kernel: Any) -> tuple[Kernel, tuple[str, ...]]:
-    """The kernel to start from and the names of what is trained, once what regressor and classifier share is legal."""
+    """The kernel to start from and what is trained, once what regressor and classifier share is legal."""
     require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
     if isinstance(kernel, str):
         kernel = KERNELS[checks.choice("kernel", kernel, KERNELS)]()

@@ -30,7 +30,7 @@ def write_record(
 
 
 def read_record(path: str | os.PathLike[str], *formats: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Record and arrays of a file whose record has one of the given formats as its "format"; any fault raises (see `whole_file`).
+    """Record and arrays of a file whose record has one of `formats` as its "format". Faults raise.
 
     The arrays take no more memory than the file has bytes, nor than the machine has, and none before the record is
     known. The checksum of each is compared.

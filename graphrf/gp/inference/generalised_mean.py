@@ -1,4 +1,4 @@
-"""The coefficients of the mean function by generalised least squares, and what the observations leave open of them."""
+"""The coefficients of the mean function by generalised least squares, and their uncertainty."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ import numpy as np
 class Observations(NamedTuple):
     r"""n observations at m distinct nodes, as the statistics that a Gaussian likelihood needs.
 
-    Observations y_i of f at one node with noise variances s / a_i, of precisions a_i relative to 1 / s, are, up to a
-    factor that does not depend on f, one observation of their weighted mean with noise variance s / c, where c is
-    the sum of the a_i; the factor is
+    Observations y_i of f at one node with noise variances s / a_i, of precisions a_i relative to 1 / s, are, up
+    to a factor that does not depend on f, one observation of their weighted mean with noise variance s / c, where
+    c is the sum of the a_i; the factor is
 
     .. math:: (2 \pi s)^{-(k-1)/2} \, c^{-1/2} \prod_i a_i^{1/2}
               \exp\left(-\tfrac{1}{2s} \sum_i a_i (y_i - \bar y)^2\right)
@@ -74,9 +74,10 @@ class Observations(NamedTuple):
         return self._replace(means=self.means / unit, within=self.within / unit / unit)
 
     def log_constant(self, noise: Any) -> Any:
-        """What the log likelihood of all values holds besides the quadratic form of the means and -p log det(B) / 2.
+        """The log likelihood of all values but for the quadratic form of the means and -p log det(B) / 2.
 
-        Here A = C^{-1/2} B C^{-1/2} is the covariance of the means, C their counts; for a noise variance or several.
+        Here A = C^{-1/2} B C^{-1/2} is the covariance of the means, C their counts; for a noise variance or
+        several.
         """
         p, extra = self.n_outputs, self.n_total - self.nodes.size
         constant = -0.5 * p * (self.n_total * np.log(2 * np.pi) - self.log_precisions)

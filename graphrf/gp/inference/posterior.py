@@ -34,7 +34,7 @@ class SolverWarning(UserWarning):
 
 
 class Posterior:
-    r"""f + H beta given y = H beta + f + noise at the observed nodes u, with a flat prior on the coefficients beta.
+    r"""f + H beta given y = H beta + f + noise at the observed nodes u, with a flat prior on beta.
 
     The predictor is linear in y, with A = F_u F_u^T + D, D = diag(noise / counts), and rows F_u at the observed
     nodes:
@@ -121,7 +121,7 @@ class Posterior:
         return np.asarray(result + self._basis[nodes] @ self.coefficients + self._offset)
 
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
-        """Variances of f + H beta, shape (q,), by blocks of distinct nodes, exact but for the solver's tolerance."""
+        """Variances of f + H beta, shape (q,), by blocks of distinct nodes, to the solver's tolerance."""
         result = np.empty(nodes.size)
         if isinstance(self._solver, CholeskySolver) and self._covariance.exact:
             # At an observed node d - d^2 (A^-1)_qq is left of the prior: no column is needed, and little cancels
@@ -217,10 +217,11 @@ class Posterior:
     def _drawn(
         self, values: np.ndarray, n_samples: int, rng: np.random.Generator, solve: Callable[[np.ndarray], Solution]
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
-        """Draws given values of shape (m, p) by Matheron's rule: weights g' of E, shape (N, s, p), and of H, (b, s, p).
+        """Draws given values of shape (m, p): weights g' of E, shape (N, s, p), and of H, shape (b, s, p).
 
-        A draw from the prior E g is moved by what the predictor says of values - E_u g - noise. So the coefficients
-        of the mean, found anew for every draw, vary as much as the observations leave them open.
+        Matheron's rule: a draw from the prior E g is moved by what the predictor says of values - E_u g - noise.
+        So the coefficients of the mean, found anew for every draw, vary as much as the observations leave them
+        open.
         """
         size, outputs = values.shape
         prior, errors = draw_normals(
@@ -298,8 +299,8 @@ def _report(solution: Solution, what: str) -> None:
         )
     else:
         warn(
-            f"the solution for {what} has a relative residual of {solution.residual:.2g}: the noise is so small that "
-            "rounding hides it beside the kernel, and standard deviations near observed nodes are as uncertain; fix a "
-            "larger `noise`",
+            f"the solution for {what} has a relative residual of {solution.residual:.2g}: the noise is so small "
+            "that rounding hides it beside the kernel, and standard deviations near observed nodes are as "
+            "uncertain; fix a larger `noise`",
             SolverWarning,
         )

@@ -243,7 +243,7 @@ class SampledCandidates(Generic[Result]):
         return best, at_end
 
     def scout(self) -> Candidate:
-        """Rows on which kernels are compared before they are searched: the given ones, or the first of the default."""
+        """Rows on which kernels are compared before one is searched: the given ones, or the first default ones."""
         kernel, names = self._training.kernel, self._training.names
         n_trained = sum(block.size for block in self._training.blocks)
         length = sampler_choice.FIRST_LENGTH if names else steps_needed(kernel, self._training.scale)

@@ -174,7 +174,7 @@ def normaliser(graph: Graph, kernel: Kernel, seed: int) -> float:
 def _with_the_posteriors_normaliser(
     training: TrainingSet, search: LikelihoodSearch, result: LikelihoodResult
 ) -> LikelihoodResult:
-    """The search ended anew with the mean variance that the posterior uses; the quadrature's is off by some percent."""
+    """The search, ended anew with the posterior's mean variance: the quadrature's is off by some percent."""
     point = result.point
     for _ in range(2):
         kernel = search.parameters.kernel(point)
@@ -225,9 +225,9 @@ def _warn_of_nothing(grid: HyperparameterGrid, targets: Targets) -> None:
     trains = targets.output_scale is None and targets.noise is None
     if trains and n >= _FEW and gained < _EXPLAINS:
         warn(
-            f"the graph explains y hardly better than noise does ({max(gained, 0.0):.1f} nats of log likelihood from "
-            f"{n} observations): are nodes and y in the same order? If they are, predictions say little more than "
-            "the mean",
+            f"the graph explains y hardly better than noise does ({max(gained, 0.0):.1f} nats of log likelihood "
+            f"from {n} observations): are nodes and y in the same order? If they are, predictions say little more "
+            "than the mean",
         )
 
 

@@ -2,8 +2,8 @@ r"""The posterior of lengthscale, output scale and noise on a grid, by one eigen
 
 With Q diag(w) Q^T the eigendecomposition of K at a lengthscale, the covariance of the observations is
 Q diag(sigma^2 w + s) Q^T for every output scale sigma^2 and noise s, so that all of their values cost little more
-than one. That finds every maximum of the likelihood that is wider than a cell, tells kernels apart by their evidence,
-and gives the points over which predictions are averaged.
+than one. That finds every maximum of the likelihood that is wider than a cell, tells kernels apart by their
+evidence, and gives the points over which predictions are averaged.
 """
 
 from __future__ import annotations
@@ -250,10 +250,11 @@ def shares(grids: Sequence[HyperparameterGrid]) -> np.ndarray:
 
 
 def representatives(grids: Sequence[HyperparameterGrid], n: int) -> list[GridCell]:
-    """About n cells that stand for the posterior over all grids, by systematic sampling of the cells in their order.
+    """About n cells that stand for the posterior over all grids, by systematic sampling of ordered cells.
 
     Every stretch of cells (by kernel, lengthscale, output scale and noise) with a share p of the probability holds
-    n p of them, rounded up or down, so that averages over them have far smaller errors than over independent draws.
+    n p of them, rounded up or down, so that averages over them have far smaller errors than over independent
+    draws.
     """
     log = np.concatenate([grid.posterior.ravel() for grid in grids])
     cumulated = np.cumsum(np.exp(log - logsumexp(log)))

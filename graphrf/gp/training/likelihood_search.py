@@ -125,7 +125,7 @@ class LikelihoodSearch:
         )
 
     def again(self, start: np.ndarray) -> LikelihoodResult:
-        """From where another search ended, with its noise or a larger one: near none the likelihood is flat in it."""
+        """From the end of another search, with its noise or more: near none the likelihood is flat in it."""
         points = [start]
         if self.noise is None:
             larger = [math.log(ratio * self.unit) for ratio in _LARGER_NOISE]
@@ -200,7 +200,7 @@ class LikelihoodSearch:
         return value - 0.5 * count * math.log(self.unit), slope
 
     def negative(self, vector: np.ndarray, gradient: bool = True, prior: bool = True) -> tuple[float, np.ndarray]:
-        """Minus the log marginal likelihood, with the prior or without, and its gradient (zeros unless asked for)."""
+        """Minus the log marginal likelihood, with the prior or without, and its gradient (or zeros)."""
         kernel, output_scale, noise = self._model(vector)
         names = self.parameters.names if gradient else ()
         given = [block.gram(kernel, names) for block in self.blocks]

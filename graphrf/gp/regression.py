@@ -464,6 +464,12 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             raise checks.value_error(
                 "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
             )
+        if return_std == "observation" and np.ndim(self.noise_):
+            raise checks.value_error(
+                "return_std",
+                "= 'observation' needs one noise variance, but `noise` has one for each observation: add that of "
+                "the new observation to the square of `return_std=True`",
+            )
         checks.flag("return_cov", return_cov)
         positions = self.graph.positions(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)

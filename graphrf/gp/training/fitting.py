@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
@@ -34,9 +36,7 @@ _POINTS = 12
 # Kernels of a smaller share of the best one's probability are not averaged over.
 _LIKELY = 0.05
 # So few observations may well tell nothing of hyperparameters: that the graph explains nothing is no news.
-_FEW = 8
-# Nats by which a kernel must explain y better than noise alone.
-_EXPLAINS = 2.0
+_FEW = 20
 
 
 class Targets(NamedTuple):
@@ -134,6 +134,7 @@ def compare(sets: Sequence[TrainingSet], targets: Targets, method: str, sampler:
             "the kernel vanishes at the observed nodes to rounding: walks or series are too short for it; shorten "
             "the lengthscale of `kernel`"
         )
+    _warn_of_nothing([grid for _, grid in found], targets)
     probabilities = shares([grid for _, grid in found])
     order = np.argsort(-probabilities, kind="stable")
     kernels = [
@@ -161,7 +162,6 @@ def train(
     largest = result.kernel.hyperparameters.get("lengthscale", 0.0) > 0.98 * training.largest_lengthscale
     if searches.sampler is None or largest:
         _warn_of_ends(result)  # below, the end is that of the rows: it was said, or longer rows gained nothing
-    _warn_of_nothing(grid, targets)
     return result, searches.sampler
 
 
@@ -218,14 +218,14 @@ def _warn_of_ends(trained: LikelihoodResult) -> None:
             warn(f"training ended with the {name}{at}, the {end} that it looks at, {said[name, end]}")
 
 
-def _warn_of_nothing(grid: HyperparameterGrid, targets: Targets) -> None:
-    """Warn where the kernel explains y hardly better than noise does."""
+def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> None:
+    """Warn where independent values explain y as well as the kernels do."""
     n = sum(block.n_total for block in targets.observations)
-    gained = float(grid.likelihood.max()) - grid.null
+    factor = float(logsumexp([grid.log_bayes_factor for grid in grids])) - math.log(len(grids))
     trains = targets.output_scale is None and targets.noise is None
-    if trains and n >= _FEW and gained < _EXPLAINS:
+    if trains and n >= _FEW and factor < 0:
         warn(
-            f"the graph explains y hardly better than noise does ({max(gained, 0.0):.1f} nats of log likelihood "
+            f"the graph says nothing of y that independent values would not (Bayes factor {math.exp(factor):.2g} "
             f"from {n} observations): are nodes and y in the same order? If they are, predictions say little more "
             "than the mean",
         )

@@ -130,8 +130,8 @@ class HyperparameterGrid:
     ----------
     likelihood, posterior : ndarray, shape (lengthscales, output scales, noises)
         Logarithms; the second, of a cell's probability up to a constant that all kernels share.
-    null : float
-        The largest log likelihood of noise alone, without the kernel.
+    log_null_evidence : float
+        The logarithm of the mean likelihood of independent values under the same prior of variances.
 
     Notes
     -----
@@ -177,8 +177,9 @@ class HyperparameterGrid:
             densities.append(density + own)
         self.likelihood = np.array(likelihoods)
         self.posterior = self.likelihood + np.array(densities)
-        nothing = [np.zeros((block.nodes.size,) * 2) for block in observations]
-        self.null = float(self._likelihoods(nothing, observations).max())
+        self._prior_mass = float(logsumexp(np.array(densities)))
+        independent = self._likelihoods([np.eye(block.nodes.size) for block in observations], observations)
+        self.log_null_evidence = float(logsumexp(independent + density) - logsumexp(density))
 
     def finer(self) -> HyperparameterGrid:
         """A grid of smaller cells on the part that holds the probability."""
@@ -191,6 +192,11 @@ class HyperparameterGrid:
     def log_evidence(self) -> float:
         """The logarithm of the likelihood's mean under the prior, up to a constant that all kernels share."""
         return float(logsumexp(self.posterior))
+
+    @property
+    def log_bayes_factor(self) -> float:
+        """Of the kernel against independent values."""
+        return self.log_evidence - self._prior_mass - self.log_null_evidence
 
     def maxima(self, most: int) -> list[tuple[Kernel, float, float]]:
         """Kernel, output scale and noise of the largest local maxima of the posterior, best first."""

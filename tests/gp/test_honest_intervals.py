@@ -1,0 +1,327 @@
+"""Intervals that hold by default: what training, the mean's uncertainty and sampled rows must not hide."""
+
+from __future__ import annotations
+
+import warnings
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.inference.posterior import SolverWarning
+from graphrf.gp.settings import automatic_kernels
+
+LONG = grf.Diffusion(8.0)
+
+
+@pytest.fixture(scope="module")
+def hubs():
+    """A preferential-attachment graph, on which the smoothest function of a long kernel is nearly constant."""
+    return grf.load_graph(nx.barabasi_albert_graph(600, 4, seed=0))
+
+
+@pytest.fixture(scope="module")
+def dense(hubs):
+    """The kernel on it, of mean variance 1."""
+    matrix = LONG.dense(hubs)
+    return matrix / np.diagonal(matrix).mean()
+
+
+def _draw(dense, n, seed, noise=0.1):
+    """A draw with mean 3, n observed nodes, and their values with noise."""
+    rng = np.random.default_rng(seed)
+    values, vectors = np.linalg.eigh(dense)
+    f = 3 + vectors @ (np.sqrt(np.maximum(values, 0)) * rng.standard_normal(dense.shape[0]))
+    nodes = np.sort(rng.choice(dense.shape[0], n, replace=False))
+    return f, nodes, f[nodes] + noise**0.5 * rng.standard_normal(n)
+
+
+def _universal_kriging(dense, basis, nodes, y, noise):
+    """Mean and covariance at all nodes: Rasmussen and Williams 2006, Eqs. 2.41 and 2.42."""
+    inverse = np.linalg.inv(dense[np.ix_(nodes, nodes)] + np.diag(np.broadcast_to(noise, len(nodes))))
+    h, cross = basis[nodes], dense[:, nodes]
+    precision = h.T @ inverse @ h
+    beta = np.linalg.solve(precision, h.T @ inverse @ y)
+    left = basis - cross @ inverse @ h
+    mean = basis @ beta + cross @ inverse @ (y - h @ beta)
+    return mean, dense - cross @ inverse @ cross.T + left @ np.linalg.solve(precision, left.T)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+@pytest.mark.parametrize("covariates", [0, 2])
+def test_deviations_covariances_and_draws_hold_the_uncertainty_of_constant_and_trend(
+    hubs, dense, solver, covariates
+):
+    f, nodes, y = _draw(dense, 40, 0)
+    x = np.random.default_rng(1).standard_normal((600, covariates))
+    gp = grf.GraphGPRegressor(
+        hubs, kernel=LONG, optimize=False, output_scale=1.0, noise=0.1, seed=0, solver=solver, tol=1e-9,
+        mean=x if covariates else "constant", hyperparameters="map",
+    ).fit(nodes, y)  # fmt: skip
+    mean, covariance = _universal_kriging(dense, np.column_stack([np.ones(600), x]), nodes, y, 0.1)
+    asked = np.r_[nodes[:5], np.setdiff1d(np.arange(600), nodes)[:20]]
+    got, std = gp.predict(asked, return_std=True)
+    # mean_variance_ is exact here, and the series is cut at 1e-11
+    np.testing.assert_allclose(got, mean[asked], atol=1e-5)
+    np.testing.assert_allclose(std, np.sqrt(np.diagonal(covariance)[asked]), rtol=1e-4)
+    np.testing.assert_allclose(gp.predict(asked, return_cov=True)[1], covariance[np.ix_(asked, asked)], atol=1e-5)
+    draws = gp.sample(asked, n_samples=2_000, seed=1)
+    # variances of 2,000 draws: six standard errors are 0.19 of them
+    np.testing.assert_allclose(draws.var(axis=0), np.diagonal(covariance)[asked], rtol=0.19)
+    assert (np.abs(draws.mean(axis=0) - mean[asked]) < 6 * std / 2_000**0.5).all()
+    # taken as known, the constant would leave this out
+    plain = dense - dense[:, nodes] @ np.linalg.solve(dense[np.ix_(nodes, nodes)] + 0.1 * np.eye(40), dense[nodes])
+    assert (np.sqrt(np.diagonal(plain)[asked]) < 0.9 * std).any()
+
+
+def test_a_deviation_is_the_same_whoever_asks(hubs, dense):
+    f, nodes, y = _draw(dense, 300, 1)
+    rest = np.setdiff1d(np.arange(600), nodes)
+    gp = grf.GraphGPRegressor(
+        hubs, kernel=LONG, optimize=False, output_scale=1.0, noise=0.1, seed=0, method="features", solver="cg",
+        hyperparameters="map",
+    ).fit(nodes, y)  # fmt: skip
+    few = gp.predict(rest[:64], return_std=True)[1]
+    more = gp.predict(rest[:65], return_std=True)[1][:64]
+    drawn = gp.sample(rest[:64], n_samples=1_000, seed=1).std(axis=0)
+    joint = np.sqrt(np.diagonal(gp.predict(rest[:64], return_cov=True)[1]))
+    np.testing.assert_allclose(joint, few, rtol=1e-4)
+    # 64 draws and 1,000: the squares' standard errors are sqrt(2 / n), six of them
+    np.testing.assert_allclose(np.mean((more / few) ** 2), 1.0, atol=6 * (2 / 64) ** 0.5)
+    np.testing.assert_allclose(drawn**2, few**2, rtol=6 * (2 / 1_000) ** 0.5)
+    # and it is the error of the mean that is in use: of 236 nodes, few of them independent
+    errors = np.array([
+        (gp.fit(nodes, y).predict(rest) - f[rest]) / gp.predict(rest, return_std=True)[1]
+        for f, nodes, y in (_draw(dense, 300, seed) for seed in range(8))
+        for rest in [np.setdiff1d(np.arange(600), nodes)]
+    ])  # fmt: skip
+    assert 0.5 < np.mean(errors**2) < 2.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_training_a_parameter_never_gives_less_than_fixing_it(hubs, dense, seed):
+    _, nodes, y = _draw(dense, 100, seed)
+    given = {
+        "kernel": LONG,
+        "optimize": False,
+        "seed": 0,
+        "method": "series",
+        "prior": None,
+        "hyperparameters": "map",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of ends of the search
+        free = grf.GraphGPRegressor(hubs, **given).fit(nodes, y)
+        fixed = [grf.GraphGPRegressor(hubs, noise=noise, **given).fit(nodes, y) for noise in (0.02, 0.1, 0.5)]
+    assert free.converged_
+    # it stops where a step gains less than 1e-7 of the likelihood, or the slope is a thousandth of a nat
+    assert free.log_marginal_likelihood_ > max(gp.log_marginal_likelihood_ for gp in fixed) - 0.01
+
+
+def test_blocks_are_not_led_astray_by_the_first_of_them(hubs, dense):
+    """Near nodes alone may say that the lengthscale is the largest of all."""
+    for seed in range(4):
+        f, nodes, y = _draw(dense, 420, seed)
+        settings = {"seed": seed, "kernel": "diffusion", "max_train": 400, "hyperparameters": "map"}
+        gp = grf.GraphGPRegressor(hubs, **settings).fit(nodes, y)
+        at = grf.GraphGPRegressor(
+            hubs, **settings | {"kernel": LONG, "optimize": False, "noise": 0.1, "output_scale": 1.0}
+        ).fit(nodes, y)
+        # the truth on the same blocks: less by what the prior is worth at most
+        assert gp.log_marginal_likelihood_ > at.log_marginal_likelihood_ - 5.0
+        assert gp.kernel_.hyperparameters["lengthscale"] < 30
+
+
+def test_the_stated_likelihood_is_that_of_the_model_in_use():
+    graph = grf.load_graph(nx.barabasi_albert_graph(1_200, 3, seed=1))
+    rng = np.random.default_rng(0)
+    nodes = rng.choice(1_200, 200, replace=False)
+    y = 1.0 + rng.standard_normal(200)
+    for settings in ({"output_scale": 1.0}, {}):
+        gp = grf.GraphGPRegressor(
+            graph, kernel=grf.Diffusion(3.0), optimize=False, noise=0.3, seed=0, hyperparameters="map", **settings
+        ).fit(nodes, y)
+        a = gp.prior_covariance(nodes) + 0.3 * np.eye(200)
+        ones, rest = np.linalg.solve(a, np.ones(200)), y - gp.mean_
+        assert np.isclose(gp.mean_, ones @ y / ones.sum())
+        expected = -0.5 * (rest @ np.linalg.solve(a, rest) + np.linalg.slogdet(a)[1] + 200 * np.log(2 * np.pi))
+        assert np.isclose(gp.log_marginal_likelihood_, expected, rtol=0, atol=1e-3)
+
+
+def test_each_observation_may_have_its_own_noise(hubs, dense):
+    _, nodes, y = _draw(dense, 50, 3)
+    nodes, y = np.r_[nodes, nodes[:7]], np.r_[y, y[:7] + 0.5]
+    noise = np.random.default_rng(0).uniform(0.05, 0.8, 57)
+    given = {"kernel": LONG, "optimize": False, "output_scale": 1.0, "seed": 0, "hyperparameters": "map"}
+    gp = grf.GraphGPRegressor(hubs, noise=noise, **given).fit(nodes, y)
+    mean, covariance = _universal_kriging(dense, np.ones((600, 1)), nodes, y, noise)
+    got, std = gp.predict(return_std=True)
+    np.testing.assert_allclose(got, mean, atol=1e-5)
+    np.testing.assert_allclose(std, np.sqrt(np.diagonal(covariance)), rtol=1e-3)
+    a = dense[np.ix_(nodes, nodes)] + np.diag(noise)
+    rest = y - gp.mean_
+    expected = -0.5 * (rest @ np.linalg.solve(a, rest) + np.linalg.slogdet(a)[1] + 57 * np.log(2 * np.pi))
+    assert np.isclose(gp.log_marginal_likelihood_, expected, rtol=0, atol=1e-3)
+    np.testing.assert_array_equal(gp.noise_, noise)
+    same = grf.GraphGPRegressor(hubs, noise=np.full(57, 0.2), **given).fit(nodes, y)
+    one = grf.GraphGPRegressor(hubs, noise=0.2, **given).fit(nodes, y)
+    for a, b in zip(same.predict(return_std=True), one.predict(return_std=True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+    assert np.isclose(same.log_marginal_likelihood_, one.log_marginal_likelihood_)
+    with pytest.raises(ValueError, match=r"`noise` must be a number, or have shape \(57,\)"):
+        grf.GraphGPRegressor(hubs, noise=noise[:5], **given).fit(nodes, y)
+    with pytest.raises(ValueError, match="`noise`"):
+        grf.GraphGPRegressor(hubs, noise=-noise, **given).fit(nodes, y)
+    with pytest.raises(ValueError, match="needs one noise variance"):
+        gp.predict([0], return_std="observation")
+
+
+# -- few observations ------------------------------------------------------------------------------
+
+
+def _coverages(graph, truth, n, seed, **settings):
+    """Of 95 % intervals of f at unobserved and at observed nodes, for one draw with noise 0.1."""
+    rng = np.random.default_rng([seed, 77])
+    f = grf.apply_root(graph, truth, rng.standard_normal(graph.n_nodes))
+    f = 3 + f / np.sqrt(np.diagonal(truth.dense(graph)).mean())
+    nodes = rng.choice(graph.n_nodes, n, replace=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that the graph explains little
+        gp = grf.GraphGPRegressor(graph, seed=seed, **settings).fit(
+            nodes, f[nodes] + 0.1**0.5 * rng.standard_normal(n)
+        )
+    mean, std = gp.predict(return_std=True)
+    inside = np.abs(mean - f) < 1.96 * std
+    return float(np.delete(inside, nodes).mean()), float(inside[nodes].mean())
+
+
+def test_twenty_observations_have_intervals_that_hold():
+    """A draw is one number here, for its nodes are dependent; maximum likelihood holds 0.6 to 0.8 of them."""
+    graph = grf.load_graph(nx.random_geometric_graph(200, 0.13, seed=3))
+    kernel = grf.Diffusion(3.0)
+    ours = np.array([_coverages(graph, kernel, 20, seed) for seed in range(12)])
+    former = {"kernel": "diffusion", "prior": None, "hyperparameters": "map"}
+    theirs = np.array([_coverages(graph, kernel, 20, seed, **former) for seed in range(12)])
+    assert ours[:, 0].mean() > 0.87  # the mean of 12 has a standard error of 0.02
+    assert ours[:, 1].mean() > 0.87
+    assert ours.mean() > theirs.mean() + 0.05  # the control: what the defaults were
+
+
+def test_hyperparameters_drawn_from_the_prior_are_averaged_over_as_they_should():
+    """Rank calibration over draws of the priors themselves.
+
+    A truth whose hyperparameters are drawn from the prior is at any node exchangeable with draws of the posterior:
+    its probability under the predictive mixture is uniform, so that 95 % intervals hold it at a rate of 0.95, but
+    for the 12 points and the prior's units, the sample variance of y in place of the true one.
+    """
+    graph = grf.load_graph(nx.random_geometric_graph(60, 0.2, seed=1))
+    prior = grf.gp.HyperparameterPrior(lengthscale=(3.0, 1.5), output_scale=(1.0, 1.5), noise=(0.2, 1.5))
+    laplacian = graph.laplacian(True).toarray()
+    eigenvalues, vectors = np.linalg.eigh(laplacian)
+
+    def draw(rng: np.random.Generator, n: int) -> np.ndarray:
+        inside = np.empty((n, 1))
+        for row in range(n):
+            length, scale, noise = (
+                np.exp(np.log(median) + np.log(factor) * rng.standard_normal())
+                for median, factor in (prior.lengthscale, prior.output_scale, prior.noise)
+            )
+            spectrum = np.exp(-0.5 * length**2 * eigenvalues)
+            root = np.sqrt(scale * spectrum / spectrum.mean())
+            f = vectors @ (root * rng.standard_normal(60))
+            order = rng.permutation(60)
+            nodes, other = order[:15], order[15]
+            y = f[nodes] + noise**0.5 * rng.standard_normal(15)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                gp = grf.GraphGPRegressor(
+                    graph, kernel="diffusion", prior=prior, hyperparameters="integrate", mean="zero", seed=0
+                ).fit(nodes, y)
+            mean, std = gp.predict([other], return_std=True)
+            inside[row] = abs(mean[0] - f[other]) < 1.96 * std[0]
+        return inside
+
+    rate = float(np.mean(draw(np.random.default_rng(0), 100)))
+    # 100 draws: the standard error is 0.022; four of them, and 0.02 for units and points
+    assert abs(rate - 0.95) < 4 * 0.022 + 0.02
+
+
+# -- what is chosen, and what is said --------------------------------------------------------------
+
+
+def test_both_laplacians_and_all_kernels_are_compared_and_told():
+    graph = grf.load_graph(nx.barabasi_albert_graph(300, 2, seed=0))
+    rng = np.random.default_rng(0)
+    truth = grf.apply_root(graph, grf.Diffusion(1.5, laplacian="combinatorial"), rng.standard_normal(300))
+    nodes = rng.choice(300, 150, replace=False)
+    gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, truth[nodes] + 0.05 * rng.standard_normal(150))
+    assert len(gp.candidates_) == len(automatic_kernels(graph)) == 8
+    probabilities = [candidate.probability for candidate in gp.candidates_]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert np.isclose(sum(probabilities), 1.0)
+    assert type(gp.candidates_[0].kernel) is type(gp.kernel_)
+    assert gp.kernel_.laplacian == gp.candidates_[0].kernel.laplacian == "combinatorial"
+    regular = grf.load_graph(nx.circulant_graph(20, [1, 2]))
+    assert {kernel.laplacian for kernel in automatic_kernels(regular)} == {"normalized"}
+
+
+def test_values_in_another_order_than_their_nodes_are_told():
+    graph = grf.datasets.load("generated-grid").graph
+    rng = np.random.default_rng(0)
+    truth = grf.apply_root(graph, grf.Diffusion(5.0), rng.standard_normal(900))
+    nodes = rng.choice(900, 200, replace=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        grf.GraphGPRegressor(graph, seed=0).fit(nodes, truth[nodes])
+    with pytest.warns(UserWarning, match="same order"):
+        gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, rng.permutation(truth[nodes]))
+    std = gp.predict(return_std="observation")[1]
+    assert std.min() > 0.5 * truth[nodes].std()
+
+
+def test_noise_lost_in_rounding_is_told():
+    path = grf.load_graph(nx.path_graph(6))
+    settings = {"kernel": grf.Diffusion(30.0), "optimize": False, "output_scale": 1.0, "seed": 0}
+    with pytest.warns(SolverWarning, match="noise is so small"):
+        gp = grf.GraphGPRegressor(path, noise=1e-13, **settings).fit([5, 1], [1.0, -0.5])
+    assert not gp.converged_
+    assert gp.residual_ > gp.tol
+    assert grf.GraphGPRegressor(path, noise=1e-8, **settings).fit([5, 1], [1.0, -0.5]).converged_
+
+
+def test_a_cut_series_that_shows_beside_the_noise_is_told():
+    path = grf.load_graph(nx.path_graph(4))
+    settings = {"kernel": grf.InverseCosine(), "optimize": False, "output_scale": 1.0, "seed": 0}
+    with pytest.warns(UserWarning, match="cut after 20000 terms"):
+        grf.GraphGPRegressor(path, noise=1e-6, **settings).fit(range(4), [1.0, 2.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("prior", "words"),
+    [
+        ("strong", "`prior` must be"), (3, "`prior` must be"), ({"nois": (1, 2)}, "noise"),
+        ({"noise": (0.0, 2.0)}, "median of noise"), ({"noise": (1.0, 1.0)}, "factor of noise"), ({"noise": 3},
+        "noise"),
+    ],
+)  # fmt: skip
+def test_priors_out_of_range_are_refused(prior, words):
+    path = grf.load_graph(nx.path_graph(4))
+    with pytest.raises((ValueError, TypeError), match=words):
+        grf.GraphGPRegressor(path, prior=prior, seed=0).fit([0, 1, 2], [1.0, 2.0, 0.0])
+
+
+def test_a_prior_moves_what_the_data_leave_open():
+    path = grf.load_graph(nx.path_graph(12))
+    y = [0.0, 0.3, 0.1, 0.9, 1.0]
+    little, much = (
+        grf.GraphGPRegressor(path, prior={"noise": (median, 1.2)}, hyperparameters="map", seed=0).fit(
+            range(0, 10, 2), y
+        )
+        for median in (0.001, 0.5)
+    )
+    assert little.noise_ < 0.01 * much.noise_
+    shared = grf.GraphGPRegressor(
+        path, prior=grf.gp.HyperparameterPrior(noise=(0.5, 1.2)), hyperparameters="map", seed=0
+    )
+    assert shared.fit(range(0, 10, 2), y).noise_ == much.noise_

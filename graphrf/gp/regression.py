@@ -23,7 +23,7 @@ from graphrf.gp.settings import checked_method, checked_settings, checked_target
 from graphrf.gp.training.blocks import training_blocks
 from graphrf.gp.training.candidates import TrainingSet, candidates
 from graphrf.gp.training.fitting import Targets, train
-from graphrf.graph.graph import Graph
+from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series import kernel_block
 from graphrf.sampling.contract import Sampler
@@ -267,7 +267,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self._forget()
         kernel, names = checked_settings(self)
         kernel.check_graph(self.graph)
-        positions = self.graph.positions(nodes)
+        positions = given_nodes(self.graph, nodes)
         values, single = checked_targets(y, positions.size)
         distinct = np.unique(positions)
         mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct)
@@ -393,7 +393,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
                 "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
             )
         checks.flag("return_cov", return_cov)
-        positions = self.graph.positions(nodes)
+        positions = given_nodes(self.graph, nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         if return_cov:
             self._check_joint(distinct.size)
@@ -463,7 +463,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self._check_fitted()
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
-        positions = self.graph.positions(nodes)
+        positions = given_nodes(self.graph, nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         self._check_draws(n_samples)
         with linear_algebra(self.n_observed_nodes_, self.n_threads):
@@ -484,7 +484,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         ndarray, shape (q, q)
         """
         self._check_fitted()
-        positions = self.graph.positions(nodes)
+        positions = self.graph.positions(given_nodes(self.graph, nodes))
         self._check_joint(np.unique(positions).size)
         block = kernel_block(self.graph, self.kernel_, positions, positions)
         return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)

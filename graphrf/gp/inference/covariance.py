@@ -102,7 +102,12 @@ class SampledSource:
 
     def _sampled(self, draw: Callable[..., Any], nodes: np.ndarray, seed: int) -> Factor:
         features = draw(
-            self._graph, self._sampler, nodes=nodes, seed=seed, n_threads=self._n_threads, dtype="float64"
+            self._graph,
+            self._sampler,
+            nodes=self._graph.positions(nodes),
+            seed=seed,
+            n_threads=self._n_threads,
+            dtype="float64",
         )
         factor: Factor = features.factor(n_threads=self._n_threads)
         return factor

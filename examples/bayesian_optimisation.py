@@ -86,7 +86,7 @@ class Surrogate:
 
     def __init__(self, graph: grf.Graph, nodes: np.ndarray, values: np.ndarray, noise: float, seed: int) -> None:
         gp = grf.GraphGPRegressor(graph, method="series", normalize=False, noise=noise, max_train=100, seed=seed)
-        self.gp = gp.fit(nodes, values)
+        self.gp = gp.fit(graph.positions(nodes), values)
         kernel = self.gp.kernel_
         length = kernel.truncation_length(1e-10)
         f = np.sqrt(self.gp.output_scale_) * kernel.modulation(length + 1)

@@ -115,7 +115,7 @@ def _of_graph(
     features = sample_features(
         loaded.graph,
         sampler,
-        nodes=np.unique(np.concatenate([rows, cols])),
+        nodes=loaded.graph.positions(np.unique(np.concatenate([rows, cols]))),
         seed=seeding.settled(talking),
         n_threads=threads.threads,
         progress=talking.progress,

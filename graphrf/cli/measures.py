@@ -68,7 +68,7 @@ def measures(
     length = kernel.truncation_length(TAIL, scale)
     rng = np.random.default_rng(seed)
     n_rows = max(1, min(n_rows, graph.n_nodes, _MOST_EXACT // graph.n_nodes))
-    rows = np.sort(rng.permutation(graph.n_nodes)[:n_rows])
+    rows = graph.positions(np.sort(rng.permutation(graph.n_nodes)[:n_rows]))
     exact = kernel_block(graph, kernel, rows=rows)
     case = _Case(graph, kernel, rows, exact, most_work, seed)
     for method, make in _SIZED.items():

@@ -50,6 +50,7 @@ class Ranking:
     p_halt: Annotated[
         float, typer.Option(help="Chance of a jump before each step, 1 - alpha.", rich_help_panel=PANEL)
     ] = 0.15
+    alpha: Annotated[float | None, typer.Option(hidden=True)] = None  # networkx's name, which is refused
     seeds: Annotated[
         str | None,
         typer.Option(
@@ -77,6 +78,11 @@ class Ranking:
 
     def check(self, seeding: Seeding) -> None:
         """ValueError for a method that is none, and for options that it does not use or lacks."""
+        if self.alpha is not None:
+            raise ValueError(
+                "`--alpha` is no option of graphrf pagerank; networkx's alpha is 1 minus `--p-halt`: pass "
+                f"--p-halt {1 - self.alpha:.12g}"
+            )
         require_known("--method", self.method, _TAKES)
         given = given_options(self) | given_options(seeding)
         del given["--method"], given["--p-halt"]  # which every method takes

@@ -37,12 +37,12 @@ def _from_networkx(name: str, entry: Mapping[str, Any], files: list[Path]) -> Co
         return {"graph": load_graph(nx.les_miserables_graph(), weight="weight")}
     club = nx.karate_club_graph()
     targets, classes = _classes([club.nodes[node]["club"] for node in club])
-    return {"graph": load_graph(club), "targets": targets, "extra": {"classes": classes}}
+    return {"graph": load_graph(club, weight=False), "targets": targets, "extra": {"classes": classes}}
 
 
 def _gml(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
     network = text_files.read_gml(files[0])
-    graph = load_graph(network, weight=entry.get("weight"))
+    graph = load_graph(network, weight=entry.get("weight", False))
     labels = [data.get("gt") for _, data in network.nodes(data=True)]
     known = np.flatnonzero([label is not None for label in labels])
     if not known.size:
@@ -52,11 +52,11 @@ def _gml(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
 
 
 def _cites(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
-    return {"graph": load_graph(files[0], columns=(1, 0), directed=True)}
+    return {"graph": load_graph(files[0], columns=(1, 0), weight=False, directed=True)}
 
 
 def _edges(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
-    return {"graph": load_graph(files[0])}
+    return {"graph": load_graph(files[0], weight=False)}
 
 
 def _labelled_edges(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:

@@ -16,6 +16,7 @@ from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import Blocks
 from graphrf.graph.graph import Graph
 from graphrf.pagerank.local import LocalPageRankResult, QueryRows, assembled, checked_queries, rows_of, seed_tasks
+from graphrf.pagerank.problem import without_alpha
 from graphrf.sampling.walks.transitions import graph_transitions
 
 # Seeds in a task, times those of a thread: Dask takes about a millisecond for a task, and pushes from a seed a
@@ -23,6 +24,7 @@ from graphrf.sampling.walks.transitions import graph_transitions
 _TIMES_OF_BEST, _TIMES_OF_ALL = 8, 1
 
 
+@without_alpha
 def local_pagerank(
     graph: Graph,
     seeds: Any,

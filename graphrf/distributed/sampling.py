@@ -17,7 +17,7 @@ from graphrf.distributed.features import DistributedFeatures, begin_folder
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import MadeBlocks
 from graphrf.features.folder import FeatureFolder, cut, identity_of
-from graphrf.graph.graph import Graph, require_graph
+from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.sampling.block_sizes import block_rows, file_rows
 from graphrf.sampling.contract import PreparedSampler, Sampler
 from graphrf.sampling.job import expected_bytes, expected_size, few_rows, frame_of
@@ -115,7 +115,7 @@ def sample_features(
     --------
     >>> from dask.distributed import Client
     >>> import networkx as nx, numpy as np, graphrf as grf
-    >>> graph = grf.load_graph(nx.karate_club_graph())
+    >>> graph = grf.load_graph(nx.karate_club_graph(), weight=False)
     >>> sampler = grf.RandomWalks(n_walks=16)
     >>> with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as client:
     ...     features = grf.distributed.sample_features(graph, sampler, client=client, seed=0)
@@ -129,7 +129,7 @@ def sample_features(
     sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
     plain = checked_dtype(dtype)
     checks.flag("progress", progress)
-    chosen = None if nodes is None else graph.positions(nodes)
+    chosen = None if nodes is None else given_nodes(graph, nodes)
     sources = np.arange(graph.n_nodes) if chosen is None else chosen
     if not sources.size:
         raise checks.value_error("nodes", "must hold at least one node, got none")

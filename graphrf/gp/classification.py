@@ -23,7 +23,7 @@ from graphrf.gp.method_choice import SERIES_BUDGET, affordable_training, choose_
 from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior
 from graphrf.gp.training.candidates import TrainingSet, candidates
 from graphrf.gp.training.evidence_search import EvidenceResult, search
-from graphrf.graph.graph import Graph
+from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel
 from graphrf.sampling.contract import Sampler
 
@@ -208,7 +208,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         kernel, names = checked_prior(self, self.kernel)
         check_latent_scale(self.output_scale)
         checks.choice("predictive", self.predictive, PREDICTIVES)
-        positions = self.graph.positions(nodes)
+        positions = given_nodes(self.graph, nodes)
         classes, codes = checked_labels(labels, positions.size)
         known = Labels.of(positions, codes, classes.size)
         n_observed = known.nodes.size
@@ -309,7 +309,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         """
         if not hasattr(self, "_mode"):
             raise NotFittedError("this GraphGPClassifier is not fitted yet: call fit(nodes, labels) first")
-        distinct, inverse = np.unique(self.graph.positions(nodes), return_inverse=True)
+        distinct, inverse = np.unique(given_nodes(self.graph, nodes), return_inverse=True)
         result = np.empty((distinct.size, self.classes_.size))
         with linear_algebra(self.n_observed_nodes_, self.n_threads):
             if self._curvature is None:

@@ -13,7 +13,7 @@ from graphrf._base.memory import require_memory
 from graphrf.gp.inference.rounding import positive_semidefinite
 from graphrf.gp.settings import KERNELS, checked_targets
 from graphrf.gp.training.ranges import LENGTHSCALES, NOISES, OUTPUT_SCALES, hyperparameter_range, lengthscale_unit
-from graphrf.graph.graph import Graph, require_graph
+from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
 
 LARGEST_EXACT = 12_000
@@ -143,7 +143,7 @@ class ExactGraphGP:
             For unknown nodes, y that is not finite or of another length; if something is to be trained and y is
             constant; if the covariance of the observations is singular to rounding.
         """
-        positions = self.graph.positions(nodes)
+        positions = given_nodes(self.graph, nodes)
         values, self._single = checked_targets(y, positions.size)
         if self._eigen is None:
             require_memory(
@@ -179,7 +179,7 @@ class ExactGraphGP:
             raise checks.value_error(
                 "return_std", "and `return_cov` exclude each other; the covariance's diagonal has both"
             )
-        rows = vectors[self.graph.positions(nodes)]
+        rows = vectors[given_nodes(self.graph, nodes)]
         mean = self._constant + self._given.mean(rows, self._constant)
         if return_cov:
             return self._shaped(mean), self._given.covariance(rows)
@@ -190,7 +190,7 @@ class ExactGraphGP:
 
     def prior_covariance(self, nodes: Any = None) -> np.ndarray:
         """The prior covariance output_scale_ K / mean_variance_ among nodes (default all), without noise."""
-        rows = self._vectors()[self.graph.positions(nodes)]
+        rows = self._vectors()[given_nodes(self.graph, nodes)]
         return np.asarray((rows * self._values) @ rows.T)
 
     # -- as a Python object ------------------------------------------------------------------------

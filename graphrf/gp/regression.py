@@ -31,7 +31,7 @@ from graphrf.gp.settings import (
 from graphrf.gp.training.blocks import BLOCK, training_blocks
 from graphrf.gp.training.candidates import SeriesTables, TrainingSet
 from graphrf.gp.training.fitting import CandidateKernel, Targets, compare, normaliser, train
-from graphrf.graph.graph import Graph
+from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series import kernel_block
 from graphrf.sampling.contract import Sampler
@@ -305,7 +305,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         kernels = checked_settings(self)
         for kernel, _ in kernels:
             kernel.check_graph(self.graph)
-        positions = self.graph.positions(nodes)
+        positions = given_nodes(self.graph, nodes)
         values, single = checked_targets(y, positions.size)
         noise, precisions = checked_noise(self.noise, positions.size)
         distinct = np.unique(positions)
@@ -471,7 +471,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
                 "the new observation to the square of `return_std=True`",
             )
         checks.flag("return_cov", return_cov)
-        positions = self.graph.positions(nodes)
+        positions = given_nodes(self.graph, nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         if return_cov:
             self._check_joint(distinct.size)
@@ -542,7 +542,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self._check_fitted()
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
-        positions = self.graph.positions(nodes)
+        positions = given_nodes(self.graph, nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         self._check_draws(n_samples)
         with linear_algebra(self.n_observed_nodes_, self.n_threads):
@@ -563,7 +563,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         ndarray, shape (q, q)
         """
         self._check_fitted()
-        positions = self.graph.positions(nodes)
+        positions = self.graph.positions(given_nodes(self.graph, nodes))
         self._check_joint(np.unique(positions).size)
         block = kernel_block(self.graph, self.kernel_, positions, positions)
         return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)

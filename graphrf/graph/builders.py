@@ -12,7 +12,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.files.foreign import named
 from graphrf._base.memory import require_memory
-from graphrf.graph import meshes
+from graphrf.graph import meshes, notices
 from graphrf.graph.edges import (
     checked_positions,
     checked_weights,
@@ -43,9 +43,10 @@ def from_edges(
     ----------
     src, dst : array_like, shape (E,)
         The ends: integers are positions from 0, anything else that can be hashed is a name.
-    weight : array_like of float, shape (E,), optional
+    weight : array_like of float, shape (E,), or False, optional
         Weights. Without them the graph is unweighted: every joined pair has weight 1 however often it is
-        listed. With them, parallel edges and both directions are merged as in `load_graph`.
+        listed; False says that this is meant, without a warning. With them, parallel edges and both directions
+        are merged as in `load_graph`.
     n_nodes : int, optional
         Number of nodes, where ends are positions. Default: the largest position plus 1.
     nodes : iterable of distinct names, optional
@@ -66,6 +67,12 @@ def from_edges(
         If lengths differ, an end is negative, too large or unknown, or a weight is NaN, infinite, negative
         or not a number (the message says at which edge).
 
+    Warns
+    -----
+    UserWarning
+        If positions without `n_nodes` make more than 1,000 nodes and 100 for every edge, as identifiers do; if
+        parallel edges of a directed graph without weights are counted once.
+
     Notes
     -----
     Cost: O(E) time and about 100 bytes an edge; 10 million edges between positions take a few seconds.
@@ -83,6 +90,8 @@ def from_edges(
     """
     checks.choice("weight_is", weight_is, WEIGHT_KINDS)
     directed = checks.flag("directed", directed)
+    said_unweighted, remarks = weight is False, [""]
+    weight = None if said_unweighted else weight
     if weight is None and weight_is == "distance":
         raise checks.value_error("weight", "must hold the distances that weight_is='distance' speaks of, got None")
     names = None if nodes is None else list(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
@@ -101,6 +110,8 @@ def from_edges(
             size = 1 + max((int(end.max()) for end in positions if end.size), default=-1)
             if size == 0:
                 raise checks.value_error("src", "must hold at least one edge, got none; or give n_nodes or nodes")
+            name_them = "name the nodes by them: nodes=np.unique([src, dst])"
+            remarks.append(notices.of_identifiers(size, len(positions[0]), name_them))
     else:
         listed = [end.tolist() if isinstance(end, np.ndarray) else end for end in ends]
         positions, names = positions_of_ends(listed, names)
@@ -115,6 +126,9 @@ def from_edges(
     if weight is not None:
         values = checked_weights(weight, len(positions[0]), weight_is, lambda edge: f"edge {edge}")
     adjacency = merged_adjacency(size, positions[0], positions[1], values, weight_is, directed)
+    if directed and weight is None and not said_unweighted:
+        remarks.append(notices.of_parallel_edges(len(positions[0]) - adjacency.nnz, len(positions[0])))
+    notices.warn_together(remarks)
     return Graph(adjacency, nodes=names, directed=directed)
 
 

@@ -192,14 +192,21 @@ class Graph:
         return self._lookup.index(names)
 
     def positions(self, nodes: Any = None, *, argument: str = "nodes") -> np.ndarray:
-        """Positions of nodes given by position or by string name: what every `nodes=` argument goes through.
+        """Positions of nodes given by position or by string name.
+
+        Arguments such as `nodes=` are read in the same way, except in graphs whose nodes are named by integers:
+        there, integers that are both names of nodes and positions of other nodes are refused.
+        `graph.positions(integers)` says that they are positions, as the results of `np.flatnonzero` and
+        `rng.permutation` are; `graph.index(integers)` says that they are names. The arrays that these two return,
+        and slices of them, are taken as positions everywhere. What numpy computes from them by arithmetic,
+        `np.unique` or `np.concatenate` has to go through `graph.positions` again.
 
         Parameters
         ----------
         nodes : None, array_like of int with shape (n,) or (n, 1), or sequence of str
             None stands for all nodes. Integers are positions, also where names are integers: for names that are
-            not strings use `graph.index` first. Integral floats below 2^24 are accepted, since float32 holds
-            them exactly.
+            not strings use `graph.index`. Integral floats below 2^24 are accepted, since float32 holds them
+            exactly.
         argument : str
             The name that error messages give to the argument.
 
@@ -207,15 +214,21 @@ class Graph:
         -------
         ndarray of int64, shape (n,)
 
-        Warns
-        -----
-        UserWarning
-            If Python's integers, or a column of pandas, are valid both ways: all of them are names too, and not
-            all names of the nodes at these positions. What `graph.index` returned, and integers of numpy and
-            torch, are taken as positions without a word: so come the results of `np.flatnonzero`, `argmax` and
-            `rng.permutation`.
+        Raises
+        ------
+        TypeError, ValueError
+            If a position is out of range, a name is not in the graph, or the nodes are neither.
+
+        Examples
+        --------
+        >>> import numpy as np, graphrf as grf
+        >>> graph = grf.from_edges([1, 2], [2, 3], nodes=[1, 2, 3])
+        >>> grf.sample_features(graph, nodes=graph.positions(np.array([1, 2])), seed=0).nodes
+        array([1, 2])
+        >>> grf.sample_features(graph, nodes=graph.index([1, 2]), seed=0).nodes
+        array([0, 1])
         """
-        return self._lookup.positions(nodes, argument)
+        return self._lookup.known(self._lookup.positions(nodes, argument, said=True))
 
     # -- matrices --------------------------------------------------------------------------------
 
@@ -332,11 +345,11 @@ class Graph:
         the names of the new one.
         """
         labels = self.components()
-        return self.subgraph(np.flatnonzero(labels == np.bincount(labels).argmax()))
+        return self.subgraph(self.positions(np.flatnonzero(labels == np.bincount(labels).argmax())))
 
     def subgraph(self, nodes: Any) -> Graph:
         """The graph on `nodes`, in the order given, with the edges between them; names as above."""
-        keep = self.positions(nodes)
+        keep = given_nodes(self, nodes)
         if not keep.size:
             raise checks.value_error("nodes", "of a subgraph must hold at least one node, got none")
         if np.unique(keep).size != keep.size:
@@ -452,3 +465,11 @@ def require_graph(graph: Any) -> Graph:
             "graph", f"must be a graphrf.Graph, got {checks.describe(graph)}; graphrf.load_graph(...) makes one"
         )
     return graph
+
+
+def given_nodes(graph: Graph, nodes: Any = None, argument: str = "nodes") -> np.ndarray:
+    """Positions of the nodes that a user gave: what every argument of nodes goes through.
+
+    As `Graph.positions`, but ValueError for integers that could be names of other nodes as well.
+    """
+    return graph._lookup.positions(nodes, argument, said=False)

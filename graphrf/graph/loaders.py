@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf._base.files.foreign import checked_size, named, short
-from graphrf.graph import matrix_files, meshes, text_files
+from graphrf._base.files.foreign import checked_size, listed, named, short
+from graphrf.graph import matrix_files, meshes, notices, text_files
 from graphrf.graph.builders import WEIGHT_KINDS, _exponent, from_edges, from_mesh
 from graphrf.graph.edges import checked_weights, host_array, merged_adjacency
 from graphrf.graph.graph import Graph
+
+_LOST_DIRECTIONS = (
+    "this MultiDiGraph is read as a road graph, without the directions of its edges: pass directed=True to keep "
+    "them, or directed=False to drop them without this warning"
+)
 
 
 def load_graph(
     source: Any,
     *,
-    weight: str | int | None = None,
-    weight_is: str = "similarity",
+    weight: str | int | bool | None = None,
+    weight_is: str | None = None,
     directed: bool | None = None,
     columns: tuple[str | int, str | int] = (0, 1),
     header: bool | None = None,
@@ -45,13 +51,15 @@ def load_graph(
     Parameters
     ----------
     source : as above
-    weight : str or int, optional
+    weight : str, int or False, optional
         The edge attribute, or the column of an edge list (by name, or by position from 0), that holds the
         weights. Nothing is a weight until it is named: without it the graph is unweighted, every joined
-        pair having weight 1 however often it is listed. Only the entries of a matrix are always weights.
-    weight_is : "similarity" or "distance"
+        pair having weight 1 however often it is listed; False says that this is meant, without a warning.
+        Only the entries of a matrix are always weights.
+    weight_is : "similarity" or "distance", optional
         Distances d become weights mean(d) / d (Borovitskiy et al. 2021), the mean over the edges kept; a
-        distance of zero is refused, and so are distances that no `weight` names.
+        distance of zero is refused, and so are distances that no `weight` names. Default: similarity, with a
+        warning where the name of the weights says that they are lengths, times or costs.
     directed : bool, optional
         True keeps the directions, False drops them. By default networkx's directed graphs, and GML and
         GraphML files that are directed, keep them, unless they are road graphs of OSMnx: a `MultiDiGraph`, or
@@ -89,12 +97,22 @@ def load_graph(
     ImportError
         If a mesh file is read without trimesh.
 
+    Warns
+    -----
+    UserWarning
+        Once for a call, if an attribute or column named `weight` (or `weights`, `edge_weight`) that is not 1
+        everywhere is left aside because nothing was said of weights; if `weight` is named like a distance and
+        `weight_is` is not given; if parallel edges without weights are counted once, in a directed graph or in
+        a multigraph of networkx that is no road graph (no `crs`); if a `MultiDiGraph` without `crs` loses its
+        directions though `directed` is not given.
+
     Notes
     -----
     **Parallel edges and both directions.** Similarities and the conductances 1/d of distances add over
     parallel edges of one direction, as currents do over parallel roads. An undirected graph takes, for every
     pair of nodes, the direction with the larger sum: a road that is listed once in each direction counts
-    once. (Parallel edges of networkx's undirected `MultiGraph` have no direction and all add.)
+    once. (Parallel edges of networkx's undirected `MultiGraph` have no direction and all add.) Without weights
+    they count once, where `networkx.pagerank` counts each; edges that all have the weight 1 give the same here.
 
     **Edge lists** are UTF-8 text. Lines that are blank or start with `#` or `%` are skipped. The first other
     line decides the delimiter: a tab if it has one, else a comma, else a semicolon, else white space. Cells
@@ -115,9 +133,9 @@ def load_graph(
     Examples
     --------
     >>> import networkx as nx, graphrf as grf
-    >>> grf.load_graph(nx.karate_club_graph())
+    >>> grf.load_graph(nx.karate_club_graph(), weight=False)    # weight="weight" uses its weights
     Graph(34 nodes, 78 edges, undirected, unweighted)
-    >>> roads = nx.MultiDiGraph()
+    >>> roads = nx.MultiDiGraph(crs="epsg:4326")                # as OSMnx makes them
     >>> roads.add_edges_from([("a", "b", {"length": 100.0}), ("b", "a", {"length": 100.0})])
     [0, 0]
     >>> _ = roads.add_edge("b", "c", length=300.0)
@@ -131,11 +149,15 @@ def load_graph(
     ----------
     V. Borovitskiy et al., Matern Gaussian processes on graphs, AISTATS 2021 (weights of roads).
     """
-    checks.choice("weight_is", weight_is, WEIGHT_KINDS)
-    if (weight is not None and not isinstance(weight, str | int)) or isinstance(weight, bool):
+    if weight_is is not None:
+        checks.choice("weight_is", weight_is, WEIGHT_KINDS)
+    if weight is True or not (weight is None or isinstance(weight, str | int)):
         raise checks.type_error(
-            "weight", f"must be the name of an attribute or column, got {checks.describe(weight)}"
+            "weight",
+            "must be the name of an attribute or column, or False for an unweighted graph, "
+            f"got {checks.describe(weight)}",
         )
+    weights = _Weights(weight, weight_is)
     if directed is not None:
         directed = checks.flag("directed", directed)
     if header is not None:
@@ -145,20 +167,20 @@ def load_graph(
     if isinstance(source, str | bytes | os.PathLike):
         path = Path(checks.path("source", source))
         with named(path):
-            return _from_file(path, weight, weight_is, directed, columns, header, memory_limit)
+            return _from_file(path, weights, directed, columns, header, memory_limit)
     if header is not None or tuple(columns) != (0, 1):
         raise checks.value_error(
             "columns", f"and `header` belong to files of edges, got a {type(source).__name__}"
         )
     networkx = sys.modules.get("networkx")
     if networkx is not None and isinstance(source, networkx.Graph):
-        return _from_networkx(source, weight, weight_is, directed)
+        return _from_networkx(source, weights, directed)
     if sp.issparse(source) or isinstance(source, np.ndarray):
-        return _from_matrix(source, weight, weight_is, directed)
+        return _from_matrix(source, weights, directed)
     if hasattr(source, "edge_index"):
-        return _from_pyg(source, weight, weight_is, directed)
+        return _from_pyg(source, weights, directed)
     if isinstance(source, Graph):
-        _refuse_weights(weight, weight_is, "a Graph, which holds its weights")
+        _refuse_weights(weights, "a Graph, which holds its weights")
         if directed not in (None, source.directed):
             raise checks.value_error(
                 "directed",
@@ -167,7 +189,7 @@ def load_graph(
             )
         return source
     if hasattr(source, "vertices") and hasattr(source, "faces"):
-        return _from_plain_mesh(source, weight, weight_is, directed)
+        return _from_plain_mesh(source, weights, directed)
     columns_of = 'graphrf.from_edges(df["a"], df["b"]) takes two of its columns'
     raise checks.type_error(
         "source",
@@ -177,13 +199,29 @@ def load_graph(
     )
 
 
+class _Weights(NamedTuple):
+    """What was said of weights: their attribute or column (None: nothing; False: to take none), and their kind."""
+
+    given: str | int | None
+    said: str | None
+
+    @property
+    def name(self) -> str | int | None:
+        """The attribute or column; None for none."""
+        return None if self.given is False else self.given
+
+    @property
+    def kind(self) -> str:
+        """What the weights are: what was said, else similarities."""
+        return self.said or "similarity"
+
+
 # -- sources of load_graph -----------------------------------------------------------------------------
 
 
 def _from_file(
     path: Path,
-    weight: str | int | None,
-    weight_is: str,
+    weights: _Weights,
     directed: bool | None,
     columns: tuple[str | int, str | int],
     header: bool | None,
@@ -195,22 +233,22 @@ def _from_file(
     if kind == ".mtx":
         as_edges = not matrix_files.is_matrix_market(path)
     if as_edges:
-        _need_weight(weight, weight_is)
+        _need_weight(weights)
         first, second = _two_columns(columns)
         edges = text_files.read_edge_list(
-            path, columns=(first, second), weight=weight, header=header, memory_limit=memory_limit
+            path, columns=(first, second), weight=weights.name, header=header, memory_limit=memory_limit
         )
-        return _from_edge_list(path, edges, weight_is, bool(directed))
+        return _from_edge_list(path, edges, weights, bool(directed))
     if header is not None or tuple(columns) != (0, 1):
         raise checks.value_error("columns", f"and `header` belong to edge lists, {path} is none")
     if kind in meshes.MESH_SUFFIXES:
-        return _from_plain_mesh(path, weight, weight_is, directed, memory_limit)
+        return _from_plain_mesh(path, weights, directed, memory_limit)
     if kind in (".gml", ".graphml"):
         network = text_files.read_gml if kind == ".gml" else text_files.read_graphml
-        return _from_networkx(network(path, memory_limit), weight, weight_is, directed)
+        return _from_networkx(network(path, memory_limit), weights, directed)
     if kind in (".mtx", ".npz"):
         matrix = matrix_files.read_npz if kind == ".npz" else matrix_files.read_matrix_market
-        return _from_matrix(matrix(path, memory_limit), weight, weight_is, directed)
+        return _from_matrix(matrix(path, memory_limit), weights, directed)
     raise ValueError(
         f"{path} has no known format; wanted .gml, .graphml, .mtx, .npz, an edge list "
         f"({', '.join(text_files.EDGE_LIST_SUFFIXES)}) or a mesh ({', '.join(meshes.MESH_SUFFIXES)}), "
@@ -229,23 +267,29 @@ def _two_columns(columns: Any) -> tuple[str | int, str | int]:
     return columns[0], columns[1]
 
 
-def _from_edge_list(path: Path, edges: text_files.EdgeList, weight_is: str, directed: bool) -> Graph:
-    values = None
+def _from_edge_list(path: Path, edges: text_files.EdgeList, weights: _Weights, directed: bool) -> Graph:
+    n_edges, values = len(edges.src), None
     if edges.weight is not None:
         values = checked_weights(
-            edges.weight, len(edges.src), weight_is, lambda edge: f"{path}, line {edges.lines[edge]}"
+            edges.weight, n_edges, weights.kind, lambda edge: f"{path}, line {edges.lines[edge]}"
         )
-    adjacency = merged_adjacency(len(edges.nodes), edges.src, edges.dst, values, weight_is, directed)
+    adjacency = merged_adjacency(len(edges.nodes), edges.src, edges.dst, values, weights.kind, directed)
+    remarks = [notices.of_distances(edges.weight_title, weights.said)]
+    if weights.given is None:
+        remarks.append(notices.of_unused_weight(edges.others))
+        remarks.append(notices.of_parallel_edges(n_edges - adjacency.nnz if directed else 0, n_edges))
+    notices.warn_together(remarks)
     return Graph(adjacency, nodes=edges.nodes, directed=directed)
 
 
-def _from_networkx(graph: Any, weight: str | int | None, weight_is: str, directed: bool | None) -> Graph:
-    _need_weight(weight, weight_is)
+def _from_networkx(graph: Any, weights: _Weights, directed: bool | None) -> Graph:
+    _need_weight(weights)
     # OSMnx's graphs are multigraphs, but its GraphML files without parallel roads are read as DiGraph.
-    roads = graph.is_multigraph() or "crs" in graph.graph
+    streets = "crs" in graph.graph
+    roads = graph.is_multigraph() or streets
     keep = bool(directed) if directed is not None else graph.is_directed() and not roads
     if keep and not graph.is_directed():
-        return _with_directions(_from_networkx(graph, weight, weight_is, False))
+        return _with_directions(_from_networkx(graph, weights, False))
     nodes = list(graph)
     if not nodes:
         raise checks.value_error("source", "must have at least one node, got an empty networkx graph")
@@ -255,22 +299,51 @@ def _from_networkx(graph: Any, weight: str | int | None, weight_is: str, directe
     src, dst = np.fromiter(ends, dtype=np.int64, count=2 * len(pairs)).reshape(-1, 2).T
     if not graph.is_directed():
         src, dst = np.minimum(src, dst), np.maximum(src, dst)
-    values = None
-    if weight is not None:
-        listed = [value for _, _, value in graph.edges(data=weight, default=None)]
-        numbers = _as_numbers(listed, pairs, weight)
-        values = checked_weights(numbers, len(pairs), weight_is, lambda edge: f"edge {short(pairs[edge])}")
-    adjacency = merged_adjacency(len(nodes), src, dst, values, weight_is, keep)
+    values, name = None, weights.name
+    if name is not None:
+        held = [value for _, _, value in graph.edges(data=name, default=None)]
+        numbers = _as_numbers(held, pairs, name, graph)
+        values = checked_weights(numbers, len(pairs), weights.kind, lambda edge: f"edge {short(pairs[edge])}")
+    remarks = [notices.of_distances(name, weights.said)]
+    if weights.given is None:
+        remarks.append(notices.of_unused_weight(_Attributes(graph)))
+    if graph.is_multigraph() and (keep or not streets):
+        arcs = sp.csr_array((np.ones(len(pairs)) if values is None else values, (src, dst)), (len(nodes),) * 2)
+        if weights.given is None:
+            remarks.append(notices.of_parallel_edges(len(pairs) - arcs.nnz, len(pairs)))
+        if directed is None and graph.is_directed() and (arcs != arcs.T).nnz:
+            remarks.append(_LOST_DIRECTIONS)
+    notices.warn_together(remarks)
+    adjacency = merged_adjacency(len(nodes), src, dst, values, weights.kind, keep)
     return Graph(adjacency, nodes=nodes, directed=keep)
 
 
-def _as_numbers(values: list[Any], pairs: list[tuple[Any, Any]], weight: str | int) -> list[float]:
+class _Attributes(Mapping[str, Iterable[Any]]):
+    """The attributes of the edges of a networkx graph, by name, with their values."""
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self._names = dict.fromkeys(name for _, _, data in graph.edges(data=True) for name in data)
+
+    def __getitem__(self, name: str) -> Iterable[Any]:
+        return (value for _, _, value in self._graph.edges(data=name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _as_numbers(values: list[Any], pairs: list[tuple[Any, Any]], weight: str | int, graph: Any) -> list[float]:
     """Attributes of edges as floats; OSMnx's GraphML files hold numbers as text."""
     numbers = []
     for value, pair in zip(values, pairs, strict=True):
         if value is None:
             raise checks.value_error(
-                "weight", f"must be an attribute of every edge, but edge {short(pair)} has no {weight!r}"
+                "weight",
+                f"must be an attribute of every edge, but edge {short(pair)} has no {weight!r}; "
+                f"the edges have {listed(_Attributes(graph)) or 'no attributes'}",
             )
         try:
             numbers.append(float(value))
@@ -283,10 +356,10 @@ def _as_numbers(values: list[Any], pairs: list[tuple[Any, Any]], weight: str | i
     return numbers
 
 
-def _from_matrix(matrix: Any, weight: str | int | None, weight_is: str, directed: bool | None) -> Graph:
-    if weight is not None:
-        _refuse_weights(weight, weight_is, "a matrix, whose entries are the weights")
-    if weight_is == "similarity" or getattr(matrix, "dtype", np.dtype(object)).kind not in "biuf":
+def _from_matrix(matrix: Any, weights: _Weights, directed: bool | None) -> Graph:
+    if weights.given is not None:
+        _refuse_weights(weights, "a matrix, whose entries are the weights")
+    if weights.kind == "similarity" or getattr(matrix, "dtype", np.dtype(object)).kind not in "biuf":
         return Graph(matrix, directed=bool(directed))
     lengths = sp.coo_array(matrix)
     lengths.sum_duplicates()
@@ -304,25 +377,33 @@ def _from_matrix(matrix: Any, weight: str | int | None, weight_is: str, directed
     return Graph(adjacency, directed=bool(directed))
 
 
-def _from_pyg(data: Any, weight: str | int | None, weight_is: str, directed: bool | None) -> Graph:
+def _from_pyg(data: Any, weights: _Weights, directed: bool | None) -> Graph:
     edge_index = host_array(data.edge_index)
     if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.dtype.kind not in "iu":
         raise checks.value_error(
             "edge_index", f"must be integers of shape (2, E), got {checks.describe(edge_index)}"
         )
-    values = None
-    if weight is not None:
-        attribute = getattr(data, str(weight), None)
+    values: Any = None
+    name = weights.name
+    if name is not None:
+        attribute = getattr(data, str(name), None)
         if attribute is None:
-            raise checks.value_error("weight", f"must be an attribute of the Data, which has no {weight!r}")
+            raise checks.value_error("weight", f"must be an attribute of the Data, which has no {name!r}")
         values = host_array(attribute)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
-    _need_weight(weight, weight_is)
+    _need_weight(weights)
     src, dst = edge_index
     n_nodes = getattr(data, "num_nodes", None)
+    remarks = [notices.of_distances(name, weights.said)]
+    held = getattr(data, "edge_weight", None)
+    if weights.given is None and held is not None:
+        remarks.append(notices.of_unused_weight({"edge_weight": host_array(held).ravel()}))
+    notices.warn_together(remarks)
     if directed is None:
-        both = from_edges(src, dst, values, n_nodes=n_nodes, directed=True, weight_is=weight_is).adjacency
+        both = from_edges(
+            src, dst, False if values is None else values, n_nodes=n_nodes, directed=True, weight_is=weights.kind
+        ).adjacency
         # Weights computed in float32 for each direction may differ by rounding.
         if both.nnz and abs(both - both.T).max() > 1e-6 * both.max():
             raise checks.value_error(
@@ -330,28 +411,30 @@ def _from_pyg(data: Any, weight: str | int | None, weight_is: str, directed: boo
                 "must list every edge in both directions with one weight, but some are not; "
                 "pass directed=True to keep directions, directed=False to drop them",
             )
-    return from_edges(src, dst, values, n_nodes=n_nodes, directed=bool(directed), weight_is=weight_is)
+    if weights.given is False:
+        values = False
+    return from_edges(src, dst, values, n_nodes=n_nodes, directed=bool(directed), weight_is=weights.kind)
 
 
 def _from_plain_mesh(
-    mesh: Any, weight: str | int | None, weight_is: str, directed: bool | None, memory_limit: int | None = None
+    mesh: Any, weights: _Weights, directed: bool | None, memory_limit: int | None = None
 ) -> Graph:
-    _refuse_weights(weight, weight_is, "a mesh; graphrf.from_mesh has weights=")
+    _refuse_weights(weights, "a mesh; graphrf.from_mesh has weights=")
     graph = from_mesh(mesh, memory_limit=memory_limit)
     return _with_directions(graph) if directed else graph
 
 
-def _refuse_weights(weight: str | int | None, weight_is: str, what: str) -> None:
+def _refuse_weights(weights: _Weights, what: str) -> None:
     """Options of weights are refused, not ignored, where they mean nothing."""
-    if weight is not None or weight_is != "similarity":
-        given = f"weight_is={weight_is!r}" if weight is None else f"weight={weight!r}"
+    if weights.given is not None or weights.kind != "similarity":
+        given = f"weight_is={weights.kind!r}" if weights.given is None else f"weight={weights.given!r}"
         raise checks.value_error(
             "weight", f"and `weight_is` belong to edges with attributes, got {given} for {what}"
         )
 
 
-def _need_weight(weight: str | int | None, weight_is: str) -> None:
-    if weight is None and weight_is == "distance":
+def _need_weight(weights: _Weights) -> None:
+    if weights.name is None and weights.kind == "distance":
         raise checks.value_error(
             "weight", "must name the attribute or column of the distances, got None; e.g. weight='length'"
         )

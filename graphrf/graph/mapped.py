@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.progress import progress_bar
 from graphrf.graph import folder as graph_folder
-from graphrf.graph import folder_writing
+from graphrf.graph import folder_writing, notices
 from graphrf.graph.csr import chunks
 from graphrf.graph.edge_chunks import COLUMN, SHIFT, Tally, checked_chunks, entries_of, rows_of
 from graphrf.graph.graph import Graph
@@ -168,6 +168,9 @@ def write_graph(
     with folder_writing.writing(path) as place:
         tally, counts = _count(pass_once, n_nodes, directed, progress)
         first_rows, offsets = _blocks(counts)
+        if n_nodes is None:
+            number_them = "number them from 0, or take graphrf.from_edges, which has names"
+            notices.warn_together([notices.of_identifiers(counts.size, tally.n_edges, number_them)])
         del counts
         entries = _Entries.made(place.arrays, int(offsets[-1]), tally.weighted)
         _place(entries, pass_once, directed, first_rows, offsets, tally, progress)

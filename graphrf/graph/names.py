@@ -10,7 +10,6 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
-from graphrf._base.warn import warn
 
 # Names like an unknown one are looked for among at most so many, which takes up to half a second, and not if it is
 # longer.
@@ -31,7 +30,7 @@ class NodeNames:
     @cached_property
     def has_integers(self) -> bool:
         """Whether some name is an integer; that takes a look at every name."""
-        return self._named and any(is_integer(name) for name in self._nodes)
+        return self._named and any(_are_integers(kind) for kind in set(map(type, self._nodes)))
 
     @cached_property
     def _table(self) -> dict[Hashable, int]:
@@ -41,7 +40,11 @@ class NodeNames:
         """See `Graph.index`."""
         single = isinstance(names, str | bytes | tuple) or not isinstance(names, Iterable)
         found = self._found([names] if single else list(names), "names")  # type: ignore[arg-type]
-        return _Position(found[0]) if single else found
+        return _Position(found[0]) if single else self.known(found)
+
+    def known(self, positions: np.ndarray) -> np.ndarray:
+        """The same array, which `positions` takes as positions though it may hold names too."""
+        return positions.view(_Positions) if self.has_integers else positions
 
     def _found(self, names: Sequence[Any], argument: str) -> np.ndarray:
         """Positions of `names`, shape (n,), int64."""
@@ -63,8 +66,8 @@ class NodeNames:
                 return like
         return f"names here look like {', '.join(repr(name) for name in self._nodes[:3])}"
 
-    def positions(self, nodes: Any, argument: str) -> np.ndarray:
-        """See `Graph.positions`."""
+    def positions(self, nodes: Any, argument: str, *, said: bool) -> np.ndarray:
+        """See `Graph.positions`; integers that could be names too are refused, unless `said` to be positions."""
         if nodes is None:
             return np.arange(self._n_nodes, dtype=np.int64)
         if isinstance(nodes, str):
@@ -103,31 +106,64 @@ class NodeNames:
             raise checks.value_error(
                 argument, f"must be positions in [0, {self._n_nodes - 1}], got {int(array[bad][0])}{way_out}"
             )
-        if self._ambiguous(nodes, array):
-            warn(
-                f"`{argument}`: integers are positions, though this graph has integer names too: "
-                "graph.index([...]) turns names into positions; positions in a numpy array are taken without this "
-                "warning",
-            )
+        if not said and not _known(nodes) and self.has_integers:
+            self._refuse_names(array, argument)
         return array.astype(np.int64)
 
-    def _ambiguous(self, nodes: Any, array: np.ndarray) -> bool:
-        """Whether the integers in `array`, made from `nodes`, are names as well, and of other nodes."""
-        given = nodes if isinstance(nodes, list | tuple) else [nodes]
-        computed = all(isinstance(node, _Position | np.integer | np.ndarray) for node in given)
-        if computed or hasattr(nodes, "numpy") or not self.has_integers:
-            return False
-        named = [self._table.get(position) for position in array.tolist()]
-        return None not in named and named != array.tolist()
+    def _refuse_names(self, array: np.ndarray, argument: str) -> None:
+        """ValueError for integers that are names as well as positions, and as names stand for other nodes."""
+        listed = array.tolist()
+        named = []
+        for position in listed:
+            if position not in self._table:
+                return  # these can only be positions
+            named.append(self._table[position])
+        if named != listed:
+            name, position = next((int(a), b) for a, b in zip(listed, named, strict=True) if a != b)
+            raise checks.value_error(
+                argument,
+                "must say whether integers are names or positions, because in this graph they can be both: the "
+                f"node named {name} is at position {position}, and the node at position {name} is named "
+                f"{self._nodes[name]!r}; graph.index(...) takes names, graph.positions(...) takes positions",
+            )
 
 
 class _Position(int):
     """What `Graph.index` found: an integer that is known to be a position."""
 
 
+class _Positions(np.ndarray):
+    """What `Graph.index` and `Graph.positions` found: integers that are known to be positions, like their slices.
+
+    Results of arithmetic are plain arrays again.
+    """
+
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
+        return np.asarray(array)[()]  # of results without axes the number, also before numpy 2
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+
+def _known(nodes: Any) -> bool:
+    """Whether integers are known to be positions."""
+    if isinstance(nodes, list | tuple):
+        return all(isinstance(node, _Position) for node in nodes)
+    return isinstance(nodes, _Positions | _Position)
+
+
+def known_positions(positions: np.ndarray) -> np.ndarray:
+    """The same array, marked as positions where names of nodes may be integers too."""
+    return positions.view(_Positions)
+
+
 def is_integer(node: Any) -> bool:
     """Whether a node's name is an integer."""
-    return isinstance(node, numbers.Integral) and not isinstance(node, bool)
+    return _are_integers(type(node))
+
+
+def _are_integers(kind: type) -> bool:
+    return issubclass(kind, numbers.Integral) and kind is not bool
 
 
 def _other_nodes(array: np.ndarray) -> str:

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from graphrf._base.files.foreign import foreign, read_bytes, require, short
+from graphrf._base.files.foreign import foreign, listed, read_bytes, require, short
 from graphrf.graph.edges import positions_of_names
+from graphrf.graph.notices import is_weight
 
 EDGE_LIST_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".cites")
 
@@ -58,13 +59,19 @@ _CELL = 75.0
 
 @dataclass(frozen=True)
 class EdgeList:
-    """Edges as read from a file: ends as positions in `nodes`, weights as written, and each edge's line."""
+    """Edges as read from a file: ends as positions in `nodes`, weights as written, and each edge's line.
+
+    `weight_title` is the title of the column of weights. Where none was asked for, `others` are the titles of the
+    columns beside the ends, with the cells of those that are called weights.
+    """
 
     src: np.ndarray
     dst: np.ndarray
     weight: np.ndarray | None
     nodes: Sequence[Hashable]
     lines: np.ndarray
+    weight_title: str | None
+    others: dict[str, list[str]]
 
 
 def suffix(path: Path) -> str:
@@ -126,10 +133,17 @@ def read_edge_list(
             f"{path}, line {numbers[ends.index('') // 2]}: the name of a node is empty; two nodes were wanted"
         )
     positions, nodes = _positions(ends)
-    values = None
+    values, weight_title = None, None
+    others: dict[str, list[str]] = {}
     if weight is not None:
-        values = _numbers(path, cells[_column(path, weight, titles, width) :: width], numbers)
-    return EdgeList(positions[0::2], positions[1::2], values, nodes, np.asarray(numbers))
+        column = _column(path, weight, titles, width)
+        values = _numbers(path, cells[column::width], numbers)
+        weight_title = None if titles is None else titles[column]
+    elif titles is not None:
+        beside = (column for column in range(width) if column not in (first, second))
+        others = {titles[at]: cells[at::width] if is_weight(titles[at]) else [] for at in beside}
+    lines_read = np.asarray(numbers)
+    return EdgeList(positions[0::2], positions[1::2], values, nodes, lines_read, weight_title, others)
 
 
 def _require_room(path: Path, text: str, memory_limit: int | None) -> None:
@@ -228,8 +242,7 @@ def _column(path: Path, column: str | int, titles: list[str] | None, width: int)
         if titles is None or column not in titles:
             have = "it has no header"
             if titles is not None:
-                more = f" and {len(titles) - 10:,} more" if len(titles) > 10 else ""
-                have = f"its columns are {', '.join(map(short, titles[:10]))}{more}"
+                have = f"its columns are {listed(titles)}"
             raise ValueError(
                 f"{path} has no column {short(column)}: {have}; columns may be given by position from 0"
             )

@@ -19,7 +19,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
-from graphrf.graph.graph import Graph
+from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.chebyshev import INTERVALS, chebyshev_coefficients
 from graphrf.kernels.chebyshev_sums import ChebyshevSum, doubled_matrix
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
@@ -139,8 +139,8 @@ def kernel_block(
     near positions (grids, meshes) only the part that the products reach is visited.
     """
     require_kernel(kernel).check_graph(graph)
-    row_nodes = graph.positions(rows, argument="rows")
-    col_nodes = graph.positions(cols, argument="cols")
+    row_nodes = given_nodes(graph, rows, "rows")
+    col_nodes = given_nodes(graph, cols, "cols")
     require_memory(
         8.0 * row_nodes.size * col_nodes.size,
         f"a block of a kernel matrix of shape ({row_nodes.size}, {col_nodes.size})",

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.threads import thread_count
-from graphrf.graph.graph import LAPLACIANS, Graph
+from graphrf.graph.graph import LAPLACIANS, Graph, given_nodes
 from graphrf.kernels.chebyshev import INTERVALS, polynomial_coefficients
 from graphrf.kernels.chebyshev_sums import ChebyshevSum, Steps, doubled_matrix
 from graphrf.kernels.factor import Factor, FactorBase
@@ -55,7 +55,7 @@ class SeriesFactor(FactorBase):
         self._max_length = checks.integer("max_length", max_length, low=0)
         self._threads = thread_count(n_threads)
         self._doubled = doubled_matrix(graph.walk_matrix(laplacian), *INTERVALS[laplacian])
-        self._nodes = graph.positions(nodes)
+        self._nodes = given_nodes(graph, nodes)
         self._all = self._nodes.size == graph.n_nodes and bool((np.diff(self._nodes) == 1).all())
         self._last: tuple[bytes, ChebyshevSum] | None = None
 

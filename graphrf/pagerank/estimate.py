@@ -14,7 +14,7 @@ from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
-from graphrf.pagerank.problem import make_problem, vectors_of, walks_halt
+from graphrf.pagerank.problem import make_problem, vectors_of, walks_halt, without_alpha
 from graphrf.pagerank.result import PageRankResult, expected_l1_error
 from graphrf.pagerank.walks.batches import BatchMean
 from graphrf.pagerank.walks.runs import Walks
@@ -39,6 +39,7 @@ _MAX_WALKS = 1_000_000
 _MOST_EXACT = 10_000
 
 
+@without_alpha
 def pagerank(
     graph: Graph,
     *,
@@ -212,6 +213,7 @@ def pagerank(
     return result
 
 
+@without_alpha
 def refine(
     graph: Graph,
     *,

@@ -14,8 +14,8 @@ from graphrf._base import checks, html
 from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.graph.csr import row_pieces
-from graphrf.graph.graph import Graph, require_graph
-from graphrf.pagerank.problem import walks_halt
+from graphrf.graph.graph import Graph, given_nodes, require_graph
+from graphrf.pagerank.problem import walks_halt, without_alpha
 from graphrf.pagerank.push import Query, local_rows
 from graphrf.sampling.walks.transitions import Transitions, graph_transitions
 
@@ -132,6 +132,7 @@ class LocalPageRankResult:
         )
 
 
+@without_alpha
 def local_pagerank(
     graph: Graph,
     seeds: Any,
@@ -162,9 +163,9 @@ def local_pagerank(
         Directed or not, weighted or not; self-loops are followed. From a node without edges the chain jumps
         to the seed, as in networkx with all personalisation on the seed.
     seeds : position or name, or array_like of n_seeds of them
-        The seed nodes, as `Graph.positions` takes them: integers are positions even where names are integers,
-        unlike keys of `personalization`: `graph.index([...])` turns names into positions. May repeat. Not to be
-        confused with `seed`.
+        The seed nodes: integers are positions, unlike keys of `personalization`, and where they could be names as
+        well they are refused: `graph.index([...])` takes names, `graph.positions([...])` positions. May repeat.
+        Not to be confused with `seed`.
     k : int, optional
         Return the `k` best nodes of each seed. Default: every node touched, N at most.
     p_halt : float in (0, 1)
@@ -335,10 +336,8 @@ def visit_spread(p_halt: float, loop: float) -> float:
 def _seed_nodes(graph: Graph, seeds: Any) -> tuple[np.ndarray, bool]:
     """Positions of the seed nodes, and whether it was one node rather than a list."""
     if seeds is None:
-        raise checks.type_error(
-            "seeds", "must be a node or a list of nodes, got None; np.arange(graph.n_nodes) is all"
-        )
-    positions = graph.positions(seeds, argument="seeds")
+        raise checks.type_error("seeds", "must be a node or a list of nodes, got None; graph.positions() is all")
+    positions = given_nodes(graph, seeds, "seeds")
     if positions.size == 0:
         raise checks.value_error("seeds", "must hold at least one node, got none")
     return positions, isinstance(seeds, str) or np.ndim(seeds) == 0

@@ -18,7 +18,7 @@ from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.pace import Pace
-from graphrf.pagerank.problem import Problem, distribution, make_problem, vectors_of
+from graphrf.pagerank.problem import Problem, distribution, make_problem, vectors_of, without_alpha
 from graphrf.pagerank.result import ITERATION_ROUNDING, PowerIterationResult, iteration_bound
 from graphrf.pagerank.sweep import BLOCK_ROWS, sweep
 
@@ -34,6 +34,7 @@ _LEAST_DEGREE = 1e-290
 _MOST_ITERATIONS = 100_000
 
 
+@without_alpha
 def power_iteration(
     graph: Graph,
     *,

@@ -14,7 +14,7 @@ from graphrf._base import checks, html
 from graphrf._base.memory import available_memory, require_memory
 from graphrf.features.features import Features
 from graphrf.features.rows import dense_product, row_numbers
-from graphrf.graph.graph import Graph, require_graph
+from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.sample import require_sampler, sample_features
@@ -365,7 +365,7 @@ def sample_product(
     >>> [factor.shape for factor in product.factors]
     [(2, 34), (34, 34), (34, 34)]
     """
-    sources = require_graph(graph).positions(nodes)
+    sources = given_nodes(require_graph(graph), nodes)
     require_sampler(sampler)
     n_factors = checks.integer("n_factors", n_factors, low=1)
     limit = None if memory_limit is None else checks.integer("memory_limit", memory_limit, low=1)
@@ -378,7 +378,7 @@ def sample_product(
             sample_features(
                 graph,
                 sampler,
-                nodes=sources if i == 0 else None,
+                nodes=graph.positions(sources) if i == 0 else None,
                 seed=int(word >> np.uint64(1)),
                 n_threads=n_threads,
                 dtype=dtype,

@@ -13,7 +13,7 @@ from graphrf._base.threads import thread_count
 from graphrf.features.features import Features
 from graphrf.features.folder import FeatureFolder
 from graphrf.features.record import Record
-from graphrf.graph.graph import Graph, require_graph
+from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.into_folder import into_folder
 from graphrf.sampling.job import Job
@@ -121,7 +121,7 @@ def sample_features(
     Examples
     --------
     >>> import networkx as nx, graphrf as grf
-    >>> graph = grf.load_graph(nx.karate_club_graph())
+    >>> graph = grf.load_graph(nx.karate_club_graph(), weight=False)
     >>> features = grf.sample_features(graph, grf.RandomWalks(n_walks=16), seed=0)
     >>> features.matrix(grf.Diffusion(lengthscale=1.0)).shape
     (34, 34)
@@ -181,7 +181,7 @@ def _checked(
     place = engine_device(engine, device, "sample_features with engine='torch'")
     plain = checked_dtype(dtype)
     checks.flag("progress", progress)
-    sources = graph.positions(nodes)
+    sources = given_nodes(graph, nodes)
     if sources.size == 0:
         raise checks.value_error("nodes", "must hold at least one node, got none")
     folder = None if path is None else FeatureFolder(path)

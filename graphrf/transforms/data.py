@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,12 +40,12 @@ def graph_of(data: Any, weight: str | None) -> Graph | None:
         return None
     if data.edge_index is None:
         raise checks.value_error("data", "must have an `edge_index`; transforms to `adj_t` come after this one")
-    given = weight
+    given: str | Literal[False] = weight or False
     if weight is not None and getattr(data, weight, None) is None:
         if weight != EDGE_WEIGHT:
             raise checks.value_error("weight", f"must be an attribute of the data, which have no {weight!r}")
-        given = None
-    return load_graph(data, weight=given, directed=True)
+        given = False
+    return load_graph(data, weight=given, weight_is="similarity", directed=True)
 
 
 def undirected(graph: Graph | None) -> Graph | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import graphrf as grf
 from graphrf.cli import app
+from graphrf.cli.options.messages import plain_messages
 from graphrf.pagerank import local_pagerank, power_iteration
 
 EDGES = "source,target,length\na,b,1\nb,c,2\nc,d,1\nd,a,2\nd,e,4\ne,f,1\nf,g,1\ng,e,2\n"
@@ -247,8 +249,8 @@ def test_probabilities_that_say_nothing_of_a_node_are_remarked_on(place):
 
 
 def test_pagerank_by_power_is_that_of_the_library(place):
-    graph = grf.load_graph("roads.csv", directed=True, weight="length")
-    run("pagerank roads.csv --directed --weight length --p-halt 0.2 -o scores.csv")
+    graph = grf.load_graph("roads.csv", directed=True, weight="length", weight_is="similarity")
+    run("pagerank roads.csv --directed --weight length --weight-is similarity --p-halt 0.2 -o scores.csv")
     table = columns(Path("scores.csv").read_text())
     assert np.array_equal(numbers(table["score"]), power_iteration(graph, p_halt=0.2).scores)
     assert table["node"] == list(graph.nodes)
@@ -353,25 +355,81 @@ def test_meshes_and_other_options_of_loaders(place):
     assert columns(run("pagerank far.csv --columns 1,2 --header -o -"))["node"] == ["a", "b", "c"]
 
 
+DISTANCES = (
+    "graphrf: warning: the weights in 'length' are taken as similarities: nodes joined by a large weight are "
+    "near each other. For lengths, times and costs pass --weight-is distance; --weight-is similarity ends this "
+    "warning\n"
+)
+LEFT_ASIDE = (
+    "graphrf: warning: the graph is unweighted, but its edges have 'weight' (attributes: 'weight'): pass "
+    "--weight weight to use it, or --unweighted for an unweighted graph without this warning\n"
+)
+REPEATED = (
+    "graphrf: warning: parallel edges count once in an unweighted graph, and 1 of the 3 edges listed repeat "
+    "an earlier one: give every edge the weight 1 to have parallel ones added, as networkx does, or pass "
+    "--unweighted to count them once without this warning\n"
+)
+
+
 @pytest.mark.parametrize(
-    ("title", "options", "remarked"),
+    ("title", "options", "said"),
     [
-        ("length", "", True),
-        ("travel_time", "", True),
-        ("roadLength", "", True),
-        ("KM", "", True),
-        ("times_seen", "", False),
-        ("strength", "", False),
-        ("length", "--weight-is distance", False),
-        ("length", "--weight-is similarity", False),
-        ("length", "--quiet", False),
+        ("length", "--weight length", DISTANCES),
+        ("length", "--weight 2", DISTANCES),
+        ("length", "--weight length --weight-is distance", ""),
+        ("length", "--weight length --weight-is similarity", ""),
+        ("length", "", ""),
+        ("strength", "--weight strength", ""),
+        ("weight", "", LEFT_ASIDE),
+        ("weight", "--weight weight", ""),
+        ("weight", "--unweighted", ""),
+        ("years", "--directed", REPEATED),
+        ("years", "--directed --unweighted", ""),
+        ("years", "--directed --weight years", ""),
+        ("years", "", ""),
     ],
 )
-def test_lengths_that_are_taken_as_similarities_are_remarked_on(place, title, options, remarked):
-    (place / "w.csv").write_text(f"a,b,{title}\nx,y,2\ny,z,5\n")
-    result = CliRunner().invoke(app, ["pagerank", "w.csv", "--weight", title, *options.split()])
+def test_the_shell_warns_of_weights_as_python_does_in_words_of_its_own(place, title, options, said):
+    (place / "w.csv").write_text(f"from,to,{title}\nx,y,2\ny,z,5\nx,y,1\n")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = CliRunner().invoke(app, ["pagerank", "w.csv", *options.split()])
     assert result.exit_code == 0
-    assert ("`--weight-is distance`" in result.stderr) is remarked
+    with plain_messages():
+        lines = [warnings.formatwarning(str(each.message), UserWarning, "file.py", 3) for each in caught]
+    assert "".join(lines) == said
+
+
+def test_weights_are_not_both_taken_and_left_aside(place):
+    result = CliRunner().invoke(app, ["pagerank", "roads.csv", "--weight", "length", "--unweighted"])
+    assert (result.exit_code, "exclude each other" in result.stderr) == (2, True)
+
+
+def test_the_alpha_of_networkx_is_answered_with_the_p_halt_that_it_is(place):
+    result = CliRunner().invoke(app, ["pagerank", "karate", "--alpha", "0.85"])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "graphrf: `--alpha` is no option of graphrf pagerank; networkx's alpha is 1 minus `--p-halt`: pass "
+        "--p-halt 0.15\n"
+    )
+    assert "--alpha" not in CliRunner().invoke(app, ["pagerank", "--help"]).output.replace("1 - alpha", "")
+
+
+def test_nodes_named_by_integers_are_taken_by_name(place):
+    (place / "ids.csv").write_text("from,to\n1,2\n2,3\n3,4\n4,5\n")
+    (place / "seen.csv").write_text("node,y\n1,0.0\n2,1.0\n4,3.0\n")
+    (place / "told.csv").write_text("node,y\n1,a\n2,a\n4,b\n")
+    graph = grf.load_graph("ids.csv")
+    exact = grf.kernel_block(graph, grf.Diffusion(), graph.index([2, 3]), graph.index([2, 3]))
+    line = "gram ids.csv --kernel diffusion --lengthscale 1 --rows 2,3 --cols 2,3 --exact --json"
+    assert json.loads(run(line))["result"]["K"] == exact.tolist()
+    run("gram ids.csv --kernel diffusion --rows 2,3 --seed 0")
+    run("features ids.csv --nodes 2,3 --seed 0 -o f.npz")
+    run("bench ids.csv --sizes 4 --repeats 1 --seed 0")
+    run("fit ids.csv seen.csv --noise 0.01 --output-scale 1 --no-optimize --seed 0 -o m.npz")
+    assert columns(run("predict m.npz --nodes 2,4 -o -"))["node"] == ["2", "4"]
+    assert columns(run("classify ids.csv told.csv --nodes 2,4 --no-optimize --seed 0 -o -"))["node"] == ["2", "4"]
+    assert "2" in columns(run("pagerank ids.csv --method local --seeds 2 --seed 0 -o -"))["node"]
 
 
 def test_kernels_may_be_written_with_underscores(place):

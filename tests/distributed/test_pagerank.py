@@ -54,7 +54,7 @@ def require_same(found: LocalPageRankResult, expected: LocalPageRankResult) -> N
 
 def large_graph(n: int) -> grf.Graph:
     rng = np.random.default_rng(0)
-    return grf.from_edges(np.repeat(np.arange(n), 4), rng.integers(0, n, 4 * n), directed=True)
+    return grf.from_edges(np.repeat(np.arange(n), 4), rng.integers(0, n, 4 * n), weight=False, directed=True)
 
 
 # -- the same bits -----------------------------------------------------------------------------------

@@ -26,7 +26,11 @@ from graphrf.graph.graph import Graph
 from graphrf.graph.loaders import load_graph
 from tests.support.bounds import within
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bounds on time and memory are those of Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="bounds on time and memory are those of Linux"),
+    # What is said of weights and directions that a file has and that nobody asked for.
+    pytest.mark.filterwarnings("ignore:(the graph is unweighted|the weights in|parallel edges|this MultiDiGraph)"),
+]
 
 PIECES = (
     *(

@@ -156,37 +156,6 @@ def test_names_are_looked_up_and_checked():
         grf.Graph(np.eye(3), nodes=["a", "b", "a"])
 
 
-class Column:
-    """What `positions` sees of a column of pandas."""
-
-    def __init__(self, values):
-        self.values = values
-
-    def __array__(self, dtype=None, copy=None):
-        return np.array(self.values, dtype=dtype)
-
-
-@pytest.mark.parametrize("nodes", [3, [3], (3, 2), [3.0], [[3]], Column([3, 1]), range(2, 4)])
-def test_integers_that_are_names_of_other_nodes_too_are_positions_with_a_warning(nodes):
-    graph = grf.Graph(np.eye(7), nodes=[10, 3, 2, 1, 0, 4, 5])
-    with pytest.warns(UserWarning, match=r"`seeds`: integers are positions.*graph.index\(\[...\]\) turns names"):
-        found = graph.positions(nodes, argument="seeds")
-    np.testing.assert_array_equal(found, np.ravel(np.asarray(nodes)))
-
-
-def test_positions_that_can_be_nothing_else_come_without_a_warning():
-    graph = grf.Graph(np.eye(7), nodes=[10, 3, 2, 1, 0, 4, 5])
-    known = graph.index([3, 1])
-    for nodes in (known, known[::-1], known[[1]], graph.index(3), [graph.index(3)], np.int64(3), list(known)):
-        graph.positions(nodes)  # warnings are errors
-    np.testing.assert_array_equal(graph.positions([6, 1]), [6, 1])  # no node is named 6
-    np.testing.assert_array_equal(graph.positions(None), np.arange(7))
-    np.testing.assert_array_equal(graph.positions([]), [])
-    np.testing.assert_array_equal(grf.Graph(np.eye(4), nodes=[0, 1, 3, 2]).positions([1, 0]), [1, 0])
-    np.testing.assert_array_equal(grf.Graph(np.eye(4)).positions([3, 1]), [3, 1])
-    np.testing.assert_array_equal(grf.Graph(np.eye(3), nodes=["1", "0", "2"]).positions([1]), [1])
-
-
 def test_the_position_of_one_name_is_an_integer_as_any_other():
     position = pickle.loads(pickle.dumps(grf.Graph(np.eye(2), nodes=["a", "b"]).index("b")))
     assert (position, repr(position), isinstance(position, int)) == (1, "1", True)

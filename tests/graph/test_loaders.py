@@ -264,13 +264,13 @@ def test_parallel_edges_of_an_undirected_multigraph_add_whichever_way_they_are_l
     network.add_edge("a", "b", w=1.0)
     network.add_edge("b", "a", w=2.0)
     assert dense(load_graph(network, weight="w"))[0, 1] == 3.0
-    assert dense(load_graph(network))[0, 1] == 1.0
+    assert dense(load_graph(network, weight=False))[0, 1] == 1.0
 
 
 def test_digraphs_keep_their_direction_and_graphs_are_unweighted_without_a_name():
     network = nx.DiGraph()
     network.add_edge("a", "b", weight=5.0)
-    graph = load_graph(network)
+    graph = load_graph(network, weight=False)
     assert graph.directed
     np.testing.assert_array_equal(dense(graph), [[0, 1], [0, 0]])
     np.testing.assert_array_equal(dense(load_graph(network, weight="weight", directed=False)), [[0, 5], [5, 0]])
@@ -315,7 +315,7 @@ def test_matrices_must_be_symmetric_unless_directed():
 def test_pyg_data_is_read_by_its_attributes():
     edge_index = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
     data = types.SimpleNamespace(edge_index=edge_index, num_nodes=4, edge_weight=np.array([2.0, 2, 3, 3]))
-    assert load_graph(data).n_nodes == 4
+    assert load_graph(data, weight=False).n_nodes == 4
     assert dense(load_graph(data, weight="edge_weight"))[1, 2] == 3
     data.edge_attr = data.edge_weight[:, None]
     assert dense(load_graph(data, weight="edge_attr"))[0, 1] == 2
@@ -366,7 +366,7 @@ def test_gml_and_graphml_round_trip(tmp_path, suffix, zipped):
     (nx.write_gml if suffix == ".gml" else nx.write_graphml)(network(), path)
     graph = load_graph(path, weight="weight")
     np.testing.assert_array_equal(dense(graph), WEIGHTED)
-    assert load_graph(str(path)).is_weighted is False
+    assert load_graph(str(path), weight=False).is_weighted is False
     if suffix == ".graphml":
         assert graph.nodes == ("a", "b", "é c")
 

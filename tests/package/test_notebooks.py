@@ -52,7 +52,7 @@ def _read(result: object) -> _Reader:
 
 @pytest.fixture(scope="module")
 def karate() -> grf.Graph:
-    return grf.load_graph(nx.karate_club_graph())
+    return grf.load_graph(nx.karate_club_graph(), weight=False)
 
 
 @pytest.fixture(scope="module")

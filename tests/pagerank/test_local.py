@@ -293,10 +293,9 @@ def test_integer_seeds_are_positions_where_integer_keys_are_names() -> None:
     graph = grf.load_graph(nx.Graph([(10, 3), (3, 2), (2, 1), (1, 0), (0, 4), (4, 5)]))
     assert graph.nodes == (10, 3, 2, 1, 0, 4, 5)
     named = power_iteration(graph, personalization={3: 1.0}).scores
-    with pytest.warns(
-        UserWarning, match="`seeds`: integers are positions, though this graph has integer names too"
-    ):
-        placed = local_pagerank(graph, seeds=[3], max_residual=1e-9)
+    with pytest.raises(ValueError, match="`seeds` must say whether integers are names or positions"):
+        local_pagerank(graph, seeds=[3])
+    placed = local_pagerank(graph, seeds=graph.positions([3]), max_residual=1e-9)
     assert placed.seeds.tolist() == [3]
     for seeds in (graph.index(3), graph.index([3])):
         found = local_pagerank(graph, seeds=seeds, max_residual=1e-9).scores.toarray().ravel()

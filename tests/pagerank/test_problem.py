@@ -126,3 +126,16 @@ def test_huge_and_tiny_values_keep_their_proportions() -> None:
     for scale in (1e308, 1e-320):
         start = make_problem(graph, 0.15, scale * np.array([1.0, 1, 0, 0, 0, 0, 0])).start
         assert np.array_equal(start, [0.5, 0.5, 0, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    "rank", [grf.pagerank, grf.pagerank.refine, grf.pagerank.power_iteration, grf.pagerank.local_pagerank]
+)
+def test_the_alpha_of_networkx_is_answered_with_the_p_halt_that_it_is(rank: Any) -> None:
+    with pytest.raises(TypeError, match=r"networkx's alpha is 1 - p_halt: pass p_halt=0\.15$") as caught:
+        rank(directed_graph(), alpha=0.85)
+    assert caught.value.argument == "alpha"  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match=r"networkx's alpha is 1 - p_halt$"):
+        rank(directed_graph(), alpha=85)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'beta'"):
+        rank(directed_graph(), beta=0.5)

@@ -99,7 +99,7 @@ def test_data_of_pytorch_geometric_become_graphs(weighted_graph):
     graph = grf.load_graph(data, weight="edge_weight")
     np.testing.assert_array_equal(graph.adjacency.toarray(), weighted_graph.adjacency.toarray())
     assert not graph.directed
-    assert not grf.load_graph(data).is_weighted
+    assert not grf.load_graph(data, weight=False).is_weighted
     one_way = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=4)
     with pytest.raises(ValueError, match="both directions"):
         grf.load_graph(one_way)

@@ -8,7 +8,7 @@ import re
 import stat
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -143,6 +143,13 @@ def short(value: Any) -> str:
         return f"({', '.join(map(short, value))})"
     text = repr(value[:60] if isinstance(value, str | bytes) else value)
     return text if len(text) <= 80 and text == repr(value) else f"{text[:77]}..."
+
+
+def listed(names: Iterable[Any], most: int = 10) -> str:
+    """The first of some names, and how many more there are."""
+    names = list(names)
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(short, names[:most])) + more
 
 
 def _unzipped(path: Path, file: IO[bytes], size: int) -> Iterator[bytes]:

@@ -36,7 +36,7 @@ _OPTIONS = {
         )
     },
 }  # fmt: skip
-_SWITCHED_OFF = {"directed": "--undirected", "optimize": "--no-optimize"}
+_SWITCHED_OFF = {"directed": "--undirected", "optimize": "--no-optimize", "weight": "--unweighted"}
 # Calls of the library and what does the same here.
 _CALLS = {
     "graph.to_undirected": "--undirected",

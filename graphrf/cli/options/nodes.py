@@ -41,7 +41,9 @@ class NodeNames:
         """Positions of all nodes."""
         import numpy as np
 
-        return np.arange(self._n_nodes, dtype=np.int64)
+        from graphrf.graph.names import known_positions
+
+        return known_positions(np.arange(self._n_nodes, dtype=np.int64))
 
     def of(self, positions: Iterable[int] | None = None) -> list[Hashable]:
         """The nodes at positions (default all): integers and text; of other names the text."""
@@ -75,6 +77,8 @@ class NodeNames:
         """Positions of the nodes of an option: of a file of nodes, or of names with commas between them."""
         import numpy as np
 
+        from graphrf.graph.names import known_positions
+
         path = Path(given)
         if path.is_file():
             table = read_table(path, spaces=False)
@@ -85,4 +89,4 @@ class NodeNames:
                 raise ValueError(f"`{option}` must hold at least one node, got none")
             place = f"`{option}` must be a file (there is none named {given[:60]!r}) or nodes, A,B,C"
             found = [self.position(name.strip(), place) for name in given.split(",")]
-        return np.array(found, dtype=np.int64)
+        return known_positions(np.array(found, dtype=np.int64))

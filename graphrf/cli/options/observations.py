@@ -61,6 +61,8 @@ class ObservedColumns:
     def _read(self, file: str, names: NodeNames) -> tuple[TextTable, np.ndarray, int]:
         import numpy as np
 
+        from graphrf.graph.names import known_positions
+
         path = Path(file)
         if not path.is_file():
             raise FileNotFoundError(f"OBSERVATIONS must be a file, got {file!r}, which is none")
@@ -70,7 +72,7 @@ class ObservedColumns:
         positions = np.array(
             [names.position(cell, f"{path}, line {line}") for cell, line in cells], dtype=np.int64
         )
-        return table, positions, target
+        return table, known_positions(positions), target
 
     def _columns(self, table: TextTable) -> tuple[int, int]:
         """The columns of nodes and of targets: as given, by their titles, or the two that there are."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,10 +19,6 @@ PANEL = "Reading the graph"
 GRAPH_HELP = (
     "An edge list, GML, GraphML, MatrixMarket, npz or mesh file, a graph's folder, or the name of a data set "
     "(`graphrf datasets`). A file of that name wins."
-)
-_DISTANCES = frozenset(
-    ("length", "lengths", "distance", "distances", "dist", "cost", "costs", "time", "duration", "km")
-    + ("kilometres", "kilometers", "mile", "miles", "metre", "metres", "meter", "meters", "minutes", "seconds")
 )
 GraphSource = Annotated[str, typer.Argument(metavar="GRAPH", help=GRAPH_HELP, show_default=False)]
 
@@ -45,6 +40,13 @@ class Reading:
             metavar="COLUMN", help="Column or attribute with the weights; else unweighted.", rich_help_panel=PANEL
         ),
     ] = None
+    unweighted: Annotated[
+        bool | None,
+        typer.Option(
+            "--unweighted", help="Leave weights aside, without a warning.", rich_help_panel=PANEL,
+            show_default=False,
+        ),
+    ] = None  # fmt: skip
     weight_is: Annotated[
         str | None,
         typer.Option(metavar="similarity|distance", help="What the weights are.", rich_help_panel=PANEL),
@@ -89,7 +91,8 @@ def load(source: str, reading: Reading, talking: Talking) -> Loaded:
     """The graph of a file, a folder or a data set; says on standard error which one was taken."""
     given = {
         "--directed" if reading.directed else "--undirected": reading.directed,
-        "--weight": reading.weight, "--weight-is": reading.weight_is, "--columns": reading.columns,
+        "--weight": reading.weight, "--unweighted": reading.unweighted, "--weight-is": reading.weight_is,
+        "--columns": reading.columns,
         "--header" if reading.header else "--no-header": reading.header,
         "--mesh-on": reading.mesh_on, "--mesh-weights": reading.mesh_weights,
     }  # fmt: skip
@@ -99,11 +102,6 @@ def load(source: str, reading: Reading, talking: Talking) -> Loaded:
         also = "" if kind == "folder" or not _is_dataset(source) else ", not the data set of that name"
         loaded = Loaded(graph, f"{kind} {source}")
         talking.remark(f"{graph!r} from the {loaded.source}{also}")
-        if reading.weight is not None and reading.weight_is is None and _sounds_like_distance(reading.weight):
-            talking.remark(
-                f"the weights in {reading.weight!r} are taken as similarities: large means near here. Lengths "
-                "want `--weight-is distance`; `--weight-is similarity` ends this remark"
-            )
         return loaded
     refuse_unused(given, (), f"{source!r}, which is no file")
     graph = _of_dataset(source)
@@ -125,21 +123,18 @@ def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph
         refuse_unused(given, ("--mesh-on", "--mesh-weights"), f"the mesh {path}")
         return from_mesh(path, on=reading.mesh_on or "faces", weights=reading.mesh_weights or "unit"), "mesh"
     refuse_unused(given, set(given) - {"--mesh-on", "--mesh-weights"}, f"{path}, which is no mesh")
+    if reading.unweighted and reading.weight is not None:
+        raise ValueError("`--weight` and `--unweighted` exclude each other: choose")
+    unweighted = False if reading.unweighted else None
     graph = load_graph(
         path,
-        weight=None if reading.weight is None else column(reading.weight),
-        weight_is=reading.weight_is or "similarity",
+        weight=unweighted if reading.weight is None else column(reading.weight),
+        weight_is=reading.weight_is,
         directed=reading.directed,
         columns=(0, 1) if reading.columns is None else _two(reading.columns),
         header=reading.header,
     )
     return graph, "file"
-
-
-def _sounds_like_distance(title: str) -> bool:
-    """Whether a word of a title says that large weights mean far."""
-    words = re.findall("[A-Z]?[a-z]+|[A-Z]+", title)
-    return not _DISTANCES.isdisjoint(word.lower() for word in words)
 
 
 def column(text: str) -> str | int:

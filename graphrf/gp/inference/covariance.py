@@ -75,7 +75,12 @@ class SampledSource:
 
     def __call__(self, nodes: np.ndarray) -> Factor:
         features = self._draw(
-            self._graph, self._sampler, nodes=nodes, seed=self._seed, n_threads=self._n_threads, dtype="float64"
+            self._graph,
+            self._sampler,
+            nodes=self._graph.positions(nodes),
+            seed=self._seed,
+            n_threads=self._n_threads,
+            dtype="float64",
         )
         factor: Factor = features.factor(n_threads=self._n_threads)
         return factor

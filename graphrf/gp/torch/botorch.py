@@ -60,7 +60,7 @@ class GraphGPModel(Model):
             raise checks.type_error("regressor", f"must be a GraphGPRegressor, got {checks.describe(regressor)}")
         self._gp = regressor
         # one prediction says how many outputs there are, and that the regressor is fitted
-        mean = np.asarray(regressor.predict(np.zeros(1, dtype=np.int64)))
+        mean = np.asarray(regressor.predict(regressor.graph.positions([0])))
         self._n_outputs = 1 if mean.ndim == 1 else mean.shape[1]
 
     def extra_repr(self) -> str:
@@ -141,8 +141,9 @@ class GraphGPModel(Model):
         """Means, shape (b, q, outputs), and covariances, shape (b, q, q), of b batches of q nodes."""
         distinct, at = np.unique(batches, return_inverse=True)
         at = at.reshape(batches.shape)
+        asked = self._gp.graph.positions(distinct)
         if batches.shape[1] == 1:
-            mean, std = self._gp.predict(distinct, return_std=True)
+            mean, std = self._gp.predict(asked, return_std=True)
             variance = np.square(std.reshape(distinct.size, -1)[:, 0])
             return mean.reshape(distinct.size, -1)[at], variance[at][:, :, None]
         if distinct.size > LARGEST_JOINT and batches.shape[0] > 1:
@@ -150,5 +151,5 @@ class GraphGPModel(Model):
             parts = self._moments(batches[:half]), self._moments(batches[half:])
             means, covariances = zip(*parts, strict=True)
             return np.concatenate(means), np.concatenate(covariances)
-        mean, covariance = self._gp.predict(distinct, return_cov=True)
+        mean, covariance = self._gp.predict(asked, return_cov=True)
         return mean.reshape(distinct.size, -1)[at], covariance[at[:, :, None], at[:, None, :]]

@@ -256,7 +256,9 @@ class SampledCandidates(Generic[Result]):
         if "lengthscale" in names:
             longest = longest_lengthscale(kernel, sampler_choice.serves(sampler, scale), self._training.unit)
         sampled = [
-            sample_features(graph, sampler, nodes=block, seed=seed, n_threads=n_threads, dtype="float64")
+            sample_features(
+                graph, sampler, nodes=graph.positions(block), seed=seed, n_threads=n_threads, dtype="float64"
+            )
             for block in blocks
         ]
         grams = [FactorGram(features.factor(n_threads=n_threads), scale) for features in sampled]

@@ -66,7 +66,7 @@ class ExactPowers(_Fixed):
     Examples
     --------
     >>> import networkx as nx, numpy as np, graphrf as grf
-    >>> graph = grf.load_graph(nx.karate_club_graph())
+    >>> graph = grf.load_graph(nx.karate_club_graph(), weight=False)
     >>> kernel = grf.Diffusion(lengthscale=1.0)
     >>> features = grf.sample_features(graph, grf.ExactPowers(max_length=12), seed=0)
     >>> bool(np.allclose(features.gram(kernel), kernel.dense(graph), atol=1e-6))
@@ -197,7 +197,7 @@ class CompressedPowers:
     Examples
     --------
     >>> import networkx as nx, graphrf as grf
-    >>> graph = grf.load_graph(nx.karate_club_graph())
+    >>> graph = grf.load_graph(nx.karate_club_graph(), weight=False)
     >>> kernel = grf.Diffusion(lengthscale=1.0)
     >>> features = grf.sample_features(graph, grf.CompressedPowers(budget=16, max_length=8), seed=0)
     >>> features.matrix(kernel).shape

@@ -40,11 +40,11 @@ def grid():
     return grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(12, 12)))
 
 
-def fitted(graph, y, method="series"):
+def fitted(graph, y, method="series", nodes=OBSERVED):
     gp = grf.GraphGPRegressor(
         graph, kernel=KERNEL, optimize=False, noise=NOISE, output_scale=SCALE, mean="zero", method=method, seed=0
     )
-    return gp.fit(OBSERVED, y)
+    return gp.fit(nodes, y)
 
 
 @pytest.fixture(scope="module")
@@ -186,3 +186,13 @@ def test_bad_input_is_refused(model, grid):
             model.posterior(bad)
     with pytest.raises(TypeError, match="`observation_noise`"):
         model.posterior(torch.tensor([[1]]), observation_noise="yes")
+
+
+def test_candidates_are_positions_also_where_nodes_are_named_by_integers(model, grid):
+    named = grf.Graph(grid.adjacency, nodes=range(143, -1, -1))
+    gp = fitted(named, values(), nodes=named.positions(OBSERVED))
+    for shape in ((3, 1), (5, 1, 1)):
+        X = torch.arange(np.prod(shape)).reshape(shape)
+        expected, found = model.posterior(X), GraphGPModel(gp).posterior(X)
+        assert torch.equal(found.mean, expected.mean)
+        assert torch.equal(found.variance, expected.variance)

@@ -1,0 +1,92 @@
+"""What is worth a warning about edges that are read: legal, but often not what was meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from graphrf._base.files.foreign import listed, short
+from graphrf._base.warn import warn
+
+# What networkx, tables and PyG call the weights of edges. Lengths and times are none: road graphs always have
+# them, and hops are what is often wanted there.
+_WEIGHTS = frozenset(("weight", "weights", "edge_weight"))
+_DISTANCES = frozenset(
+    ("length", "lengths", "distance", "distances", "dist", "cost", "costs", "time", "duration", "km")
+    + ("kilometres", "kilometers", "mile", "miles", "metre", "metres", "meter", "meters", "minutes", "seconds")
+)
+# A graph of positions may have so many nodes, and so many for each edge, before they look like identifiers.
+_FEW_NODES = 1000
+_NODES_PER_EDGE = 100
+
+
+def warn_together(notices: Iterable[str]) -> None:
+    """One warning for all notices of a call, if there are any; empty ones are none."""
+    text = ". ".join(filter(None, notices))
+    if text:
+        warn(text)
+
+
+def of_unused_weight(attributes: Mapping[str, Iterable[Any]]) -> str:
+    """What to say of edges whose attributes, by name with their values, are all left aside.
+
+    Nothing is said of weights that are all 1, since then nothing is lost.
+    """
+    for name, values in attributes.items():
+        if is_weight(name) and not all(_is_one(value) for value in values):
+            return (
+                f"the graph is unweighted, but its edges have {short(name)} (attributes: {listed(attributes)}): "
+                f"pass weight={name!r} to use it, or weight=False for an unweighted graph without this warning"
+            )
+    return ""
+
+
+def is_weight(name: Any) -> bool:
+    """Whether an attribute or column is called a weight."""
+    return str(name).lower() in _WEIGHTS
+
+
+def _is_one(value: Any) -> bool:
+    try:
+        return float(value) == 1.0
+    except (TypeError, ValueError):
+        return False
+
+
+def of_distances(name: Any, weight_is: str | None) -> str:
+    """What to say of an attribute or column that sounds like a distance, where no `weight_is` says what it is."""
+    if weight_is is not None or not isinstance(name, str) or not _sounds_like_distance(name):
+        return ""
+    return (
+        f"the weights in {short(name)} are taken as similarities: nodes joined by a large weight are near each "
+        "other. For lengths, times and costs pass weight_is='distance'; weight_is='similarity' ends this warning"
+    )
+
+
+def _sounds_like_distance(title: str) -> bool:
+    """Whether a word of a title says that large weights mean far."""
+    words = re.findall("[A-Z]?[a-z]+|[A-Z]+", title)
+    return not _DISTANCES.isdisjoint(word.lower() for word in words)
+
+
+def of_parallel_edges(n_repeated: int, n_edges: int) -> str:
+    """What to say of edges without weights, of which `n_repeated` have the same ends as an earlier one."""
+    if not n_repeated:
+        return ""
+    return (
+        f"parallel edges count once in an unweighted graph, and {n_repeated} of the {n_edges} edges listed repeat "
+        "an earlier one: give every edge the weight 1 to have parallel ones added, as networkx does, or pass "
+        "weight=False to count them once without this warning"
+    )
+
+
+def of_identifiers(n_nodes: int, n_edges: int, way_out: str) -> str:
+    """What to say of positions that make many more nodes than edges have ends."""
+    if n_nodes <= _FEW_NODES + _NODES_PER_EDGE * n_edges:
+        return ""
+    return (
+        f"integers are positions from 0, so that {n_edges:,} edges make a graph of {n_nodes:,} nodes, nearly all "
+        f"of them without edges. If the integers are identifiers, {way_out}; if so many nodes are meant, pass "
+        "n_nodes"
+    )

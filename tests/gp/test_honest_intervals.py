@@ -76,7 +76,7 @@ def test_deviations_covariances_and_draws_hold_the_uncertainty_of_constant_and_t
 
 
 def test_a_deviation_is_the_same_whoever_asks(hubs, dense):
-    f, nodes, y = _draw(dense, 300, 1)
+    _, nodes, y = _draw(dense, 300, 1)
     rest = np.setdiff1d(np.arange(600), nodes)
     gp = grf.GraphGPRegressor(
         hubs, kernel=LONG, optimize=False, output_scale=1.0, noise=0.1, seed=0, method="features", solver="cg",

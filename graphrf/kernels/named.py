@@ -320,6 +320,9 @@ class PStepRandomWalk(Kernel):
                 )
         return scale
 
+    def spectrum_end(self, scale: float) -> float:
+        return min(self.alpha, super().spectrum_end(scale))
+
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
         """alpha's lower bound: 2, or 2 c (odd steps) or c (even steps) for the combinatorial Laplacian.
 

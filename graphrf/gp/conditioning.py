@@ -9,9 +9,7 @@ import numpy as np
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
-from graphrf._base.warn import warn
-from graphrf.features.bounds import tail_error
-from graphrf.gp.inference.covariance import SERIES_TAIL, Covariance
+from graphrf.gp.inference.covariance import Covariance
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import Posterior
 from graphrf.gp.inference.rows import RootRows
@@ -27,12 +25,8 @@ from graphrf.gp.progress import CountedRows, Step
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series import mean_variance
-from graphrf.kernels.truncation import series_length
 
 _PRECONDITIONER_RANK = 200
-# What the cut of the series may lose of sum |f_k| unsaid, and at all.
-_UNSAID = 0.01
-_AT_ALL = 0.5
 # Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
 _PROBES = 64
 _PROBE_NUMBERS = 4_000_000
@@ -117,8 +111,6 @@ def condition(
             f"the covariance matrix of {size} observed nodes",
             "pass solver='cg', or fewer observations",
         )
-    scale = graph.laplacian_scale(kernel.laplacian)
-    _check_share(kernel, scale)
     covariance = Covariance.of(
         graph, kernel, given.amplitude, sampler=given.sampler, seed=given.seed, n_threads=n_threads, draw=draw
     )
@@ -132,7 +124,7 @@ def condition(
             made = _conjugate_gradients(graph, given, covariance, rows, step, n_threads, options)
         posterior = Posterior(covariance, rows, made, observations, noise=given.noise, basis=basis)
     posterior.coefficients[:1] += given.offset
-    return posterior, tail_error(kernel, covariance.max_length, scale) / given.mean_variance
+    return posterior, covariance.error / given.mean_variance
 
 
 def _cholesky(rows: RootRows, given: Conditions) -> CholeskySolver:
@@ -171,18 +163,4 @@ def _conjugate_gradients(
         lambda x: products.gram(x) + diagonal[:, None] * x,
         nystrom_preconditioner(columns, chosen, diagonal),
         **options,
-    )
-
-
-def _check_share(kernel: Kernel, scale: float) -> None:
-    """Refuse kernels of whose series next to nothing is left, and warn of those that lose a share of it."""
-    length = series_length(kernel, scale, SERIES_TAIL)
-    lost = kernel.modulation_tail(length, scale) / kernel.modulation_tail(-1, scale)
-    if lost <= _UNSAID:
-        return
-    message = f"{length} terms of the series of {kernel!r} leave out {lost:.2g} of its coefficients' sum: "
-    if lost > _AT_ALL:
-        raise ValueError(f"{message}shorten the lengthscale of `kernel` (K is nearly constant on components)")
-    warn(
-        f"{message}variances are too small by up to twice that share; shorten the lengthscale of `kernel`",
     )

@@ -7,16 +7,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from graphrf.features.bounds import tail_error
+from graphrf.gp.inference.root_series import root_series
 from graphrf.gp.inference.rows import RootRows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series_factor import SeriesFactor
-from graphrf.kernels.truncation import series_length
 from graphrf.sampling.sample import sample_features
 
-# What the cut of the series may lose of sum |f_k|.
-SERIES_TAIL = 1e-11
 # What turns the seed of observed rows into that of queried ones.
 _OTHER_SEED = 0x5851F42D4C957F2D
 
@@ -49,9 +48,8 @@ class SeriesSource:
 
     exact = True
 
-    def __init__(self, graph: Graph, laplacian: str, modulation: np.ndarray, n_threads: int | None = None) -> None:
-        self._all = SeriesFactor(graph, laplacian, max_length=modulation.size - 1, n_threads=n_threads)
-        self._modulation = modulation
+    def __init__(self, graph: Graph, kernel: Kernel, n_threads: int | None = None) -> None:
+        self._all, self.modulation, self.error = root_series(graph, kernel, n_threads)
         self.height: int = graph.n_nodes
 
     def __call__(self, nodes: np.ndarray) -> SeriesFactor:
@@ -60,7 +58,7 @@ class SeriesSource:
     queried = __call__
 
     def values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
-        return self(nodes).apply(self._modulation, x)
+        return self(nodes).apply(self.modulation, x)
 
 
 class SampledSource:
@@ -121,15 +119,26 @@ class Covariance:
         The modulation.
     amplitude : float
         What multiplies F F^T.
+    error : float
+        A bound, in operator norm, on what F F^T lacks because the powers in F end.
     normalize : bool
         Whether variances are divided out.
     """
 
-    def __init__(self, source: FactorSource, f: np.ndarray, amplitude: float, *, normalize: bool = False) -> None:
+    def __init__(
+        self,
+        source: FactorSource,
+        f: np.ndarray,
+        amplitude: float,
+        *,
+        error: float = 0.0,
+        normalize: bool = False,
+    ) -> None:
         self._source = source
         self._f = f
         self._amplitude = amplitude
         self._normalize = normalize
+        self.error = error
 
     @classmethod
     def of(
@@ -146,18 +155,13 @@ class Covariance:
     ) -> Covariance:
         """That of a kernel by the series, or where there is a sampler by the rows that it samples."""
         scale = graph.laplacian_scale(kernel.laplacian)
-        f = kernel.modulation(series_length(kernel, scale, SERIES_TAIL) + 1, scale)
-        exact = SeriesSource(graph, kernel.laplacian, f, n_threads)
+        exact = SeriesSource(graph, kernel, n_threads)
         if sampler is None:
-            return cls(exact, f, amplitude, normalize=normalize)
+            return cls(exact, exact.modulation, amplitude, error=exact.error, normalize=normalize)
         source = SampledSource(graph, sampler, seed, exact, n_threads, draw)
-        f = kernel.modulation(sampler.survival.max_length + 1, scale)
-        return cls(source, f, amplitude, normalize=normalize)
-
-    @property
-    def max_length(self) -> int:
-        """The largest power of the walk matrix in F."""
-        return self._f.size - 1
+        length = sampler.survival.max_length
+        f = kernel.modulation(length + 1, scale)
+        return cls(source, f, amplitude, error=tail_error(kernel, length, scale), normalize=normalize)
 
     @property
     def exact(self) -> bool:

@@ -23,6 +23,8 @@ _TABLE_NUMBERS = 64_000_000
 _TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
 _LARGEST_DEGREE = 1_000
+# What they may lack unsaid, as a share of the kernel's norm.
+_MUCH_LOST = 1e-3
 # Of one block of sampled rows, whose products are slow, so many are searched first.
 _SCOUTS = 250
 # Nats that rows of twice the length, or of twice the entries, must gain.
@@ -141,6 +143,26 @@ class SeriesCandidates(Generic[Result]):
         if "lengthscale" in names:
             longest = longest_lengthscale(kernel, lambda k: grams[0].degree(k) <= most, self._training.unit)
         yield Candidate(grams, longest)
+        self._warn_of_cut(grams[0], longest)
+
+    def _warn_of_cut(self, gram: SeriesGram, longest: float) -> None:
+        """Warn where the tables of the series ended the search, or were too short for the kernel."""
+        kernel, most = self.result.kernel, gram.max_degree
+        lengthscale = kernel.hyperparameters.get("lengthscale", 0.0)
+        limited = "lengthscale" in self._training.names and longest < self._training.largest_lengthscale
+        if limited and lengthscale > 0.98 * longest:
+            warn(
+                f"the lengthscale stopped at {lengthscale:.3g}, the longest that training can serve with {most} "
+                "Chebyshev terms of the series: the data ask for more; fix the lengthscale (optimize=False), "
+                "bring the weights closer together, or take the normalized Laplacian",
+            )
+        elif (lost := gram.lost(kernel)) > _MUCH_LOST:
+            warn(
+                f"training cut the series of {kernel!r} after {most} Chebyshev terms: the covariance that it saw "
+                f"is off by up to {lost:.1g} of the kernel's norm, and so may be what was trained, and the log "
+                "marginal likelihood; shorten the lengthscale, bring the weights closer together, or lower "
+                "`max_train`",
+            )
 
 
 class SampledCandidates(Generic[Result]):

@@ -50,9 +50,8 @@ def train(
     for candidate in candidates:
         candidates.result = _searched(training, targets, candidate)
     result = candidates.result
-    largest = result.kernel.hyperparameters.get("lengthscale", 0.0) > 0.98 * training.largest_lengthscale
-    if candidates.sampler is None or largest:
-        _warn_of_ends(result)  # below, the end is that of the rows: it was said, or longer rows gained nothing
+    if result.kernel.hyperparameters.get("lengthscale", 0.0) > 0.98 * training.largest_lengthscale:
+        _warn_of_ends(result)  # below, the end is that of series or rows: it was said, or more gained nothing
     return result
 
 

@@ -141,9 +141,26 @@ def finite(name: str, array: np.ndarray) -> np.ndarray:
     return array
 
 
+def unmasked(name: str, value: Any) -> Any:
+    """`value` itself, unless it is a masked array of which something is masked: numpy would forget the mask."""
+    hidden = int(np.ma.count_masked(value)) if isinstance(value, np.ma.MaskedArray) else 0
+    if hidden:
+        raise value_error(
+            name,
+            f"must have no masked entries, got {hidden} of {value.size}; pass only the others, with the nodes or "
+            f"edges that they belong to ({name}[~{name}.mask]), or fill them ({name}.filled)",
+        )
+    return value
+
+
+def array(name: str, value: Any, dtype: Any = None) -> np.ndarray:
+    """`value` as an array, of which nothing is masked."""
+    return np.asarray(unmasked(name, value), dtype=dtype)
+
+
 def columns(name: str, value: Any, n: int) -> np.ndarray:
     """`value` as an array of real numbers, shape (n,) or (n, p)."""
-    array = np.asarray(value)
+    array = np.asarray(unmasked(name, value))
     if array.ndim not in (1, 2) or array.shape[0] != n:
         raise value_error(name, f"must have shape ({n},) or ({n}, p), got {describe(array)}")
     if array.dtype.kind not in "fiub":

@@ -117,7 +117,7 @@ def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
     >>> float((filon(w**2, 0, np.pi, 1.0) / np.pi).round(12))
     -2.0
     """
-    g = np.asarray(values, dtype=np.float64)
+    g = checks.array("values", values, np.float64)
     if g.ndim != 1 or g.size < 3 or g.size % 2 == 0:
         raise checks.value_error(
             "values", f"must hold an odd number of values, at least 3, got {checks.describe(g)}"
@@ -125,7 +125,7 @@ def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
     checks.finite("values", g)
     low = checks.number("low", low)
     high = checks.number("high", high, low=low, include_low=False)
-    t = checks.finite("t", np.asarray(t, dtype=np.float64))
+    t = checks.finite("t", checks.array("t", t, np.float64))
     nodes = np.linspace(low, high, g.size)
     h = (high - low) / (g.size - 1)
     f = g * np.cos(t[..., None] * nodes)

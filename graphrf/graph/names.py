@@ -71,7 +71,7 @@ class NodeNames:
             return self._found([nodes], argument)
         if isinstance(nodes, Sequence) and len(nodes) and all(isinstance(node, str) for node in nodes):
             return self._found(nodes, argument)
-        array = np.asarray(nodes)
+        array = checks.array(argument, nodes)
         if array.ndim == 0:
             array = array[None]
         if array.ndim == 2 and array.shape[1] == 1:

@@ -227,13 +227,17 @@ class Kernel:
     def spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
         r"""g at eigenvalues of the Laplacian, K = U g(Lambda) U^T; same shape, float64; `scale` as above."""
         return self._finite(
-            self.spectral_function, np.asarray(eigenvalues, dtype=np.float64), self.checked_scale(scale)
+            self.spectral_function,
+            checks.array("eigenvalues", eigenvalues, np.float64),
+            self.checked_scale(scale),
         )
 
     def root_spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
         r"""The eigenvalues of F, whose squares are `spectrum`; same shape, float64."""
         return self._finite(
-            self.root_spectral_function, np.asarray(eigenvalues, dtype=np.float64), self.checked_scale(scale)
+            self.root_spectral_function,
+            checks.array("eigenvalues", eigenvalues, np.float64),
+            self.checked_scale(scale),
         )
 
     def root_norm(self, scale: float | None = None) -> float:

@@ -219,7 +219,7 @@ def _apply(
     graph: Graph, kernel: Kernel, v: Any, tol: float, max_degree: int, n_threads: int | None, root: bool
 ) -> np.ndarray:
     require_kernel(kernel).check_graph(graph)
-    array = np.asarray(v)
+    array = checks.array("v", v)
     if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or array.shape[0] != graph.n_nodes:
         n = graph.n_nodes
         raise checks.value_error("v", f"must be numbers of shape ({n},) or ({n}, p), got {checks.describe(array)}")

@@ -184,13 +184,13 @@ class SeriesFactor(FactorBase):
         return f"SeriesFactor({rows} x {columns}, laplacian={self._laplacian!r}, max_length={self._max_length})"
 
     def _modulation(self, f: np.ndarray) -> np.ndarray:
-        f = np.asarray(f, dtype=np.float64)
+        f = checks.array("f", f, np.float64)
         if f.ndim != 1 or f.size == 0:
             raise checks.value_error("f", f"must be a vector of coefficients, got {checks.describe(f)}")
         return f[: self._max_length + 1]
 
     def _operand(self, name: str, array: np.ndarray, n: int) -> np.ndarray:
-        return checks.columns(name, np.asarray(array, dtype=np.float64), n)
+        return checks.columns(name, checks.array(name, array, np.float64), n)
 
     def _rows(self, whole: np.ndarray) -> np.ndarray:
         return whole if self._all else whole[self._nodes]

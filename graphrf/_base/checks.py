@@ -141,8 +141,13 @@ def finite(name: str, array: np.ndarray) -> np.ndarray:
     return array
 
 
-def unmasked(name: str, value: Any) -> Any:
-    """`value` itself, unless it is a masked array of which something is masked: numpy would forget the mask."""
+def plain(name: str, value: Any) -> Any:
+    """`value` as numpy can take it: tensors of torch on the host, without their gradients, and nothing masked.
+
+    Of a masked array numpy would forget the mask.
+    """
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
     hidden = int(np.ma.count_masked(value)) if isinstance(value, np.ma.MaskedArray) else 0
     if hidden:
         raise value_error(
@@ -154,13 +159,13 @@ def unmasked(name: str, value: Any) -> Any:
 
 
 def array(name: str, value: Any, dtype: Any = None) -> np.ndarray:
-    """`value` as an array, of which nothing is masked."""
-    return np.asarray(unmasked(name, value), dtype=dtype)
+    """`value` as an array, once it is `plain`."""
+    return np.asarray(plain(name, value), dtype=dtype)
 
 
 def columns(name: str, value: Any, n: int) -> np.ndarray:
     """`value` as an array of real numbers, shape (n,) or (n, p)."""
-    array = np.asarray(unmasked(name, value))
+    array = np.asarray(plain(name, value))
     if array.ndim not in (1, 2) or array.shape[0] != n:
         raise value_error(name, f"must have shape ({n},) or ({n}, p), got {describe(array)}")
     if array.dtype.kind not in "fiub":

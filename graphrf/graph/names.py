@@ -83,7 +83,7 @@ class NodeNames:
         if array.dtype.kind in "UO" and all(isinstance(node, str) for node in array):
             return self._found(array.tolist(), argument)
         if array.dtype.kind == "f":
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 good = (array == np.floor(array)) & (np.abs(array) < _LARGEST_FLOAT_ID)
             if not good.all():
                 raise checks.type_error(

@@ -164,7 +164,7 @@ def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
 
 def _numeric(graph: Graph, given: Any, name: str) -> np.ndarray:
     """`given` as an array of numbers."""
-    checks.unmasked(name, given)
+    given = checks.plain(name, given)
     try:
         values = np.asarray(given)
     except ValueError as error:  # ragged lists

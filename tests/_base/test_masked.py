@@ -77,3 +77,14 @@ def test_masked_entries_are_refused_and_unmasked_arrays_are_taken(door):
     ) as refused:
         call(masked)
     assert ".mask]" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "door", ["Graph", "from_points", "nodes", "regressor", "covariates", "apply_kernel", "pagerank"]
+)
+def test_tensors_are_taken_and_their_gradients_left(door):
+    torch = pytest.importorskip("torch")
+    call, array, _ = DOORS[door]
+    if door == "regressor":
+        call = lambda x, fit=call: fit(NODES, x)  # noqa: E731
+    call(torch.tensor(array.astype(float), requires_grad=True))

@@ -156,8 +156,8 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         fresh = self._check_settings()
         X, y = validate_data(
             self,
-            checks.unmasked("X", X),
-            checks.unmasked("y", y),
+            checks.plain("X", X),
+            checks.plain("y", y),
             multi_output=True,
             y_numeric=True,
             dtype=np.float64,
@@ -268,7 +268,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
 
     def _points(self, X: Any) -> Tensor:
         check_is_fitted(self)
-        X = validate_data(self, checks.unmasked("X", X), dtype=np.float64, reset=False)
+        X = validate_data(self, checks.plain("X", X), dtype=np.float64, reset=False)
         _check_sizes("X", np.abs(X).max(0), 0.0)
         return torch.tensor(X - self._centre)
 

@@ -63,7 +63,7 @@ class Survival:
     table: np.ndarray
 
     def __post_init__(self) -> None:
-        checks.unmasked("table", self.table)
+        checks.plain("table", self.table)
         try:
             table = np.array(self.table, dtype=np.float64, copy=True)
         except (TypeError, ValueError):

@@ -52,7 +52,8 @@ class Kernel:
     What is known in closed form may be said by `taylor_coefficients`, `modulation_derivatives`,
     `modulation_remainder`, `spectral_function`, `root_spectral_function`, `log_spectral_derivatives` and
     `nth_root`, which the other methods call with checked arguments; `check_scale` refuses hyperparameters that do
-    not fit a graph.
+    not fit a graph, and `spectrum_end` is the largest eigenvalue that they allow. Gaussian processes cut series of
+    coefficients after 20,000 terms, and warn, but not kernels with a `root_spectral_function` of their own.
 
     Examples
     --------

@@ -274,6 +274,10 @@ class PStepRandomWalk(Kernel):
     tolerance of `truncation_length` p = 1 needs 79,578 steps, p = 3 needs 21. A larger alpha makes the decay
     geometric, with ratio s / u.
 
+    For an alpha below the scale of the combinatorial Laplacian the coefficients alternate and cancel
+    (`Kernel.cancellation`), up to 3^(p/2) times their sum without self-loops. Exact products do not suffer by it,
+    features by powers, which are kept in float32, warn or refuse.
+
     References
     ----------
     Smola and Kondor 2003, "Kernels and regularization on graphs".

@@ -144,7 +144,9 @@ class PageRankResult(Ranking):
         Standard error of each score from independent batches of walks, None with a single batch. Shape (n, N)
         for several personalisation vectors.
     l1_error : float, or ndarray of shape (n,), or None
-        The expected L1 error of the scores, stated from `stderr`.
+        The expected L1 error of the scores, stated from `stderr` and from how few visits each score rests on, so
+        that nodes that no walk met count: on average mostly 0.98 to 1.5 times the error, most where walks met many
+        nodes just once. Where no walk took a step it is the distance to the scores that one exact step gives.
     walks, steps : int
         Walks started and steps taken, in all.
     seed : int

@@ -318,7 +318,8 @@ def doubled_matrix(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
         indices = doubled.indices.astype(np.int32, copy=False), doubled.indptr.astype(np.int32, copy=False)
         doubled = sp.csr_array((doubled.data, *indices), shape=doubled.shape)
     if plain is not graph:
-        width *= plain.laplacian_scale(laplacian) / graph.laplacian_scale(laplacian)
+        ratio = plain.laplacian_scale(laplacian) / graph.laplacian_scale(laplacian)
+        width *= ratio if plain.adjacency.nnz else 0.0  # without edges all of W's eigenvalues are 1
     return doubled, width
 
 

@@ -318,7 +318,7 @@ class Kernel:
         """
         scale = graph.laplacian_scale(self.laplacian)
         function = self.root_spectral_function if root else self.spectral_function
-        top = WIDTHS[self.laplacian] * graph.without_loops().laplacian_scale(self.laplacian)
+        top = WIDTHS[self.laplacian] * min(scale, graph.without_loops().laplacian_scale(self.laplacian))
         null = _nullity(graph)
         rounding = eigenvalues.size * np.finfo(np.float64).eps * top
         own = eigenvalues[null:]

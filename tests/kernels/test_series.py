@@ -83,6 +83,13 @@ def test_heavy_self_loops_change_nothing_of_combinatorial_kernels(weight: float)
         np.testing.assert_allclose(mean_variance(looped, smooth).value, np.trace(expected) / 3, rtol=1e-12)
 
 
+def test_nothing_but_self_loops_is_a_graph_without_edges() -> None:
+    loops = Graph(np.diag([1e-12, 0.0, 3.0]))
+    for kernel in (Diffusion(1e6, laplacian="combinatorial"), Matern(1.5, 1e5, laplacian="combinatorial")):
+        expected = kernel.spectrum(0.0, loops.laplacian_scale("combinatorial")) * np.eye(3)
+        np.testing.assert_allclose(apply_kernel(loops, kernel, np.eye(3)), expected, rtol=1e-12)
+
+
 def test_inverse_cosine_products_are_exact_and_its_root_says_what_it_reaches() -> None:
     kernel, v = InverseCosine(), np.random.default_rng(1).standard_normal(35)
     assert np.abs(apply_kernel(GRAPH, kernel, v) - kernel.dense(GRAPH) @ v).max() < 1e-9

@@ -279,7 +279,7 @@ class TorchSeriesSource:
             # One fixed start: the same graph has the same normalisation every time.
             points, weights = density_of_states(self._graph, self.laplacian, np.random.default_rng(0))
             low = 1 - self._width
-            self._spectrum = (2 * np.clip(points, low, 1.0) - 1 - low) / self._width, weights
+            self._spectrum = (2 * np.clip(points, low, 1.0) - 1 - low) / (self._width or 1.0), weights
         points, weights = self._spectrum
         values = np.polynomial.chebyshev.chebval(points, f)
         weighted = 2 * weights * values

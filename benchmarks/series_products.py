@@ -62,7 +62,7 @@ class Plain:
     """The series by scipy's products, on the normalized Laplacian."""
 
     def __init__(self, graph: grf.Graph, kernel: grf.Diffusion) -> None:
-        coefficients, _ = chebyshev_coefficients(kernel.spectrum, -1.0, tol=1e-10, max_degree=1_000)
+        coefficients, _ = chebyshev_coefficients(kernel.spectrum, 2.0, tol=1e-10, max_degree=1_000)
         assert coefficients is not None
         self.coefficients = coefficients
         self.doubled = sp.csr_array(graph.walk_matrix() * 2.0)

@@ -141,9 +141,31 @@ def finite(name: str, array: np.ndarray) -> np.ndarray:
     return array
 
 
+def plain(name: str, value: Any) -> Any:
+    """`value` as numpy can take it: tensors of torch on the host, without their gradients, and nothing masked.
+
+    Of a masked array numpy would forget the mask.
+    """
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    hidden = int(np.ma.count_masked(value)) if isinstance(value, np.ma.MaskedArray) else 0
+    if hidden:
+        raise value_error(
+            name,
+            f"must have no masked entries, got {hidden} of {value.size}; pass only the others, with the nodes or "
+            f"edges that they belong to ({name}[~{name}.mask]), or fill them ({name}.filled)",
+        )
+    return value
+
+
+def array(name: str, value: Any, dtype: Any = None) -> np.ndarray:
+    """`value` as an array, once it is `plain`."""
+    return np.asarray(plain(name, value), dtype=dtype)
+
+
 def columns(name: str, value: Any, n: int) -> np.ndarray:
     """`value` as an array of real numbers, shape (n,) or (n, p)."""
-    array = np.asarray(value)
+    array = np.asarray(plain(name, value))
     if array.ndim not in (1, 2) or array.shape[0] != n:
         raise value_error(name, f"must have shape ({n},) or ({n}, p), got {describe(array)}")
     if array.dtype.kind not in "fiub":

@@ -14,6 +14,8 @@ from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
 # Taylor series of alpha, beta and gamma / theta^3 in theta^2. The closed forms lose three powers of theta to
 # cancellation; below 1/2 these terms are exact to rounding, and above it the closed forms keep 13 digits.
 _SERIES_BELOW = 0.5
+# The weights fall as 1 / theta; the cube of what is larger leaves float64.
+_LARGEST = 1e100
 _ALPHA = (4 / 3, -2 / 15, 1 / 210, -1 / 11_340, 1 / 997_920, -1 / 129_729_600, 1 / 23_351_328_000)
 _BETA = (
     2 / 3, 2 / 15, -4 / 105, 2 / 567, -4 / 22_275, 4 / 675_675, -8 / 58_046_625, 2 / 834_978_375,
@@ -60,7 +62,7 @@ def filon_coefficients(theta: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     theta = np.asarray(theta, dtype=np.float64)
     small = np.abs(theta) < _SERIES_BELOW
     square = np.where(small, theta, 0.0) ** 2
-    safe = np.where(small, 1.0, theta)
+    safe = np.where(small, 1.0, np.clip(theta, -_LARGEST, _LARGEST))
     sine, cosine = np.sin(safe), np.cos(safe)
     alpha = 4 * (sine - safe * cosine) / safe**3
     beta = 2 * (safe * (1 + cosine**2) - 2 * cosine * sine) / safe**3
@@ -69,7 +71,7 @@ def filon_coefficients(theta: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return (
         np.where(small, polyval(square, _ALPHA), alpha),
         np.where(small, polyval(square, _BETA), beta),
-        np.where(small, theta**3 * polyval(square, _GAMMA), gamma),
+        np.where(small, np.where(small, theta, 0.0) ** 3 * polyval(square, _GAMMA), gamma),
     )
 
 
@@ -117,7 +119,7 @@ def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
     >>> float((filon(w**2, 0, np.pi, 1.0) / np.pi).round(12))
     -2.0
     """
-    g = np.asarray(values, dtype=np.float64)
+    g = checks.array("values", values, np.float64)
     if g.ndim != 1 or g.size < 3 or g.size % 2 == 0:
         raise checks.value_error(
             "values", f"must hold an odd number of values, at least 3, got {checks.describe(g)}"
@@ -125,7 +127,7 @@ def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
     checks.finite("values", g)
     low = checks.number("low", low)
     high = checks.number("high", high, low=low, include_low=False)
-    t = checks.finite("t", np.asarray(t, dtype=np.float64))
+    t = checks.finite("t", checks.array("t", t, np.float64))
     nodes = np.linspace(low, high, g.size)
     h = (high - low) / (g.size - 1)
     f = g * np.cos(t[..., None] * nodes)
@@ -214,4 +216,4 @@ def filon_kernel(
             f"the rule gives k(0) = {at_zero:.3g} in place of 1: {n_nodes} nodes are "
             f"{2 * end / (n_nodes - 1):.3g} apart: raise `n_nodes` or lower `max_frequency`, wide for heavy tails",
         )
-    return filon(density, -end, end, np.asarray(t, dtype=np.float64) / lengthscale)
+    return filon(density, -end, end, checks.array("t", t, np.float64) / lengthscale)

@@ -66,7 +66,7 @@ class StationaryKernel:
 
     def __call__(self, distance: Any) -> np.ndarray:
         """k(r) for distances r >= 0 in lengthscales, any shape."""
-        r = np.asarray(distance, dtype=np.float64)
+        r = checks.array("distance", distance, np.float64)
         if self.nu is None:
             return np.exp(-0.5 * r * r)
         a = np.minimum(np.sqrt(2 * self.nu) * r, 1e3)  # exp(-1e3) is 0, and infinity times 0 is not
@@ -179,7 +179,7 @@ def stationary_kernel(kernel: str | StationaryKernel) -> StationaryKernel:
 
 def points(name: str, value: Any) -> np.ndarray:
     """`value` as finite float64 points, one a row."""
-    array = np.asarray(value)
+    array = checks.array(name, value)
     if array.dtype.kind not in "fiub":
         raise checks.type_error(name, f"must hold numbers, got {checks.describe(value)}")
     array = array.astype(np.float64, copy=False)
@@ -190,7 +190,7 @@ def points(name: str, value: Any) -> np.ndarray:
 
 def lengthscales(value: Any, dimension: int) -> np.ndarray:
     """`value` as positive lengthscales: a number, or one for each of the `dimension` coordinates."""
-    array = np.asarray(value)
+    array = checks.array("lengthscale", value)
     if array.dtype.kind not in "fiu":
         raise checks.type_error(
             "lengthscale", f"must be a number or {dimension} of them, got {checks.describe(value)}"

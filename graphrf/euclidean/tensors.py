@@ -26,7 +26,7 @@ def floating(name: str, value: Any, dimension: int | None = None) -> Any:
         if not value.is_floating_point():
             value = value.to(torch.get_default_dtype())
     else:
-        value = np.asarray(value)
+        value = checks.array(name, value)
         if value.dtype.kind not in "fiu":
             raise checks.type_error(name, f"must hold real numbers, got {checks.describe(value)}")
         if value.dtype not in (np.float32, np.float64):

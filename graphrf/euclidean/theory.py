@@ -99,7 +99,7 @@ def ensemble_conformity(v: Any, frequencies: Any) -> float:
     2.9804
     """
     v = checks.number("v", v, low=0)
-    w = np.asarray(frequencies, dtype=np.float64)
+    w = checks.array("frequencies", frequencies, np.float64)
     if w.ndim != 2 or w.shape[0] < 2 or w.shape[1] < 2:
         raise checks.value_error(
             "frequencies", f"must have shape (m, d), m and d at least 2, got {checks.describe(frequencies)}"
@@ -380,7 +380,7 @@ def _nonnegative(name: str, value: Any) -> np.ndarray:
 
 
 def _real(name: str, value: Any) -> np.ndarray:
-    array = np.asarray(value)
+    array = checks.array(name, value)
     if array.dtype.kind not in "fiu" or array.size == 0:
         raise checks.type_error(name, f"must hold numbers, got {checks.describe(value)}")
     return checks.finite(name, array.astype(np.float64))

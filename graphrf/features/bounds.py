@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.features.frame import FeatureKernel, Frame
 from graphrf.features.matrix import feature_matrix
@@ -19,6 +20,9 @@ _MUCH = 0.1
 # What rounding may do, as a share of sum_k |f_k| or of the mass of a row or column. A float32 is off by 2^-24:
 # the record, the matrix that masses are read from, and the matrix that is used. The rest is for float64.
 _ROUNDING = 2.0**-21
+# The unit roundoff of the powers in the record, and what it may do to K, as a share of its norm, unsaid.
+_SINGLE = 2.0**-24
+_ROUNDED = 1e-3
 # How to see the error of features whose bound is loose.
 _MEASURE = (
     "to measure it, compare features.gram(kernel, rows=r, cols=r) with graphrf.kernel_block(graph, kernel, "
@@ -75,6 +79,17 @@ def suitability_warnings(
         error = truncation_error(frame, kernel, cut)
         if error > _MUCH * size:
             found.append(TruncationWarning(_words(frame, kernel, error, size, is_cut=cut is not None)))
+    cancelled = 2 * _SINGLE * kernel.cancellation(frame.scale) if hasattr(kernel, "cancellation") else 0.0
+    if frame.of_powers and cancelled > _ROUNDED:
+        off = f"up to {cancelled:.2g} of its norm" if cancelled < 1 else "more than its norm"
+        message = (
+            f"the terms of the series of {kernel!r} cancel, and powers are kept in float32: the Gram matrix may "
+            f"be off by {off}; use exact products (graphrf.apply_kernel, graphrf.kernel_block, or "
+            "method='series' of GraphGPRegressor), fewer `steps` or a larger alpha"
+        )
+        if cancelled >= 1:
+            raise checks.value_error("kernel", f"cannot be estimated from these features: {message}")
+        found.append(UserWarning(message))
     return found
 
 

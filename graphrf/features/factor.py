@@ -110,7 +110,7 @@ class FeatureFactor:
 
     def matrix(self, f: np.ndarray) -> sp.csr_array:
         """F(f) itself, sparse, shape (n, N)."""
-        f = np.asarray(f, dtype=np.float64)
+        f = checks.array("f", f, np.float64)
         last = self._last  # read once and replaced whole: another thread may be doing the same
         if last is None or not np.array_equal(last[0], f):
             matrix = feature_matrix(self._frame, self._nodes, self._record, f, n_threads=self._n_threads)

@@ -10,8 +10,7 @@ import numpy as np
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
-from graphrf.features.bounds import tail_error
-from graphrf.gp.inference.covariance import SERIES_TAIL, UNSAID, Covariance, lost_share
+from graphrf.gp.inference.covariance import Covariance
 from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import Posterior
@@ -29,15 +28,12 @@ from graphrf.gp.training.fitting import CandidateKernel
 from graphrf.gp.training.grid import GridCell
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.truncation import series_length
 
 _PRECONDITIONER_RANK = 200
-# What the cut of the series may lose of sum |f_k| at all.
-_AT_ALL = 0.5
 # The error of the prior covariance, in units of the noise variance, beyond which it shows in predictions.
 _CUT = 0.01
-# Shares of a series that the tolerance leaves out, and not the most terms that are held.
-_UNCUT = 1e-10
+# That error, in units of the mean variance, which tolerances leave.
+_UNCUT = 1e-8
 
 
 class Conditions(NamedTuple):
@@ -138,8 +134,6 @@ def condition(
             f"the covariance matrix of {size} observed nodes",
             "pass solver='cg', or fewer observations",
         )
-    scale = graph.laplacian_scale(kernel.laplacian)
-    _check_share(kernel, scale)
     covariance = Covariance.of(
         graph, kernel, given.amplitude, sampler=given.sampler, seed=given.seed, n_threads=n_threads, draw=draw
     )
@@ -154,11 +148,9 @@ def condition(
         posterior = Posterior(
             covariance, rows, made, observations, noise=given.noise, basis=basis, offset=given.offset
         )
-    error = tail_error(kernel, covariance.max_length, scale) / given.mean_variance
-    if given.sampler is None:
-        _check_cut(
-            kernel, lost_share(kernel, scale), error * given.output_scale, given.noise, covariance.max_length
-        )
+    error = covariance.error / given.mean_variance
+    if given.sampler is None and error > _UNCUT:
+        _check_cut(kernel, error * given.output_scale, given.noise)
     return posterior, error
 
 
@@ -201,26 +193,12 @@ def _conjugate_gradients(
     )
 
 
-def _check_cut(kernel: Kernel, lost: float, error: float, noise: float, length: int) -> None:
+def _check_cut(kernel: Kernel, error: float, noise: float) -> None:
     """Warn where the cut of the series moves the prior covariance by as much as the noise: that shows in means."""
-    if lost > _UNCUT and error > _CUT * noise:
+    if error > _CUT * noise:
         warn(
-            f"the series of {kernel!r}, cut after {length} terms, moves the prior covariance by up to "
-            f"{error:.2g}, {error / noise:.2g} times the noise variance: near observed nodes means and standard "
-            "deviations may be off by as large a share of the standard deviation of y; raise `noise`, or take a "
-            "kernel whose root is smooth, such as Matern or Diffusion",
+            f"the series of {kernel!r}, cut after the most terms that are held, moves the prior covariance by up "
+            f"to {error:.2g}, {error / noise:.2g} times the noise variance: near observed nodes means and "
+            "standard deviations may be off by as large a share of the standard deviation of y; raise `noise`, or "
+            "take a kernel whose root is smooth, such as Matern or Diffusion",
         )
-
-
-def _check_share(kernel: Kernel, scale: float) -> None:
-    """Refuse kernels of whose series next to nothing is left, and warn of those that lose a share of it."""
-    length = series_length(kernel, scale, SERIES_TAIL)
-    lost = lost_share(kernel, scale)
-    if lost <= UNSAID:
-        return
-    message = f"{length} terms of the series of {kernel!r} leave out {lost:.2g} of its coefficients' sum: "
-    if lost > _AT_ALL:
-        raise ValueError(f"{message}shorten the lengthscale of `kernel` (K is nearly constant on components)")
-    warn(
-        f"{message}variances are too small by up to twice that share; shorten the lengthscale of `kernel`",
-    )

@@ -99,7 +99,7 @@ def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float
     0.4431
     """
     means = [
-        checks.finite(name, np.asarray(m, dtype=np.float64)) for name, m in (("mean0", mean0), ("mean1", mean1))
+        checks.finite(name, checks.array(name, m, np.float64)) for name, m in (("mean0", mean0), ("mean1", mean1))
     ]
     size = means[0].size
     for name, array in zip(("mean0", "mean1"), means, strict=True):
@@ -121,7 +121,7 @@ def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float
 
 
 def _covariance(name: str, value: Any, size: int) -> np.ndarray:
-    array = checks.finite(name, np.asarray(value, dtype=np.float64))
+    array = checks.finite(name, checks.array(name, value, np.float64))
     if array.shape != (size, size):
         raise checks.value_error(name, f"must have shape {(size, size)}, as the means, got {array.shape}")
     if np.abs(array - array.T).max() > 1e-8 * np.abs(array).max():
@@ -144,12 +144,12 @@ def _singular(name: str) -> str:
 
 
 def _arrays(y: Any, **others: Any) -> list[np.ndarray]:
-    truth = checks.finite("y", np.asarray(y, dtype=np.float64))
+    truth = checks.finite("y", checks.array("y", y, np.float64))
     if truth.size == 0:
         raise checks.value_error("y", "must hold at least one value, got none")
     result = [truth]
     for name, value in others.items():
-        array = checks.finite(name, np.asarray(value, dtype=np.float64))
+        array = checks.finite(name, checks.array(name, value, np.float64))
         if array.shape != truth.shape:
             raise checks.value_error(name, f"must have the shape of `y`, {truth.shape}, got {array.shape}")
         result.append(array)
@@ -245,8 +245,8 @@ def expected_calibration_error(labels: Any, probabilities: Any, *, n_bins: int =
 
 
 def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray]:
-    p = checks.finite("probabilities", np.asarray(probabilities, dtype=np.float64))
-    codes = np.asarray(labels)
+    p = checks.finite("probabilities", checks.array("probabilities", probabilities, np.float64))
+    codes = checks.array("labels", labels)
     if codes.dtype.kind not in "biu":
         raise checks.type_error(
             "labels",

@@ -153,8 +153,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     sampler_ : the sampler of the posterior, or None
     truncation_error_ : float
         Bound on the error of the prior covariance, in operator norm and units of the output scale, that the
-        samples' largest length causes; of the series below 1e-9, unless its kernel's root decays slowly and is
-        cut after 20,000 terms (`InverseCosine`; combinatorial kernels where degrees differ a thousandfold).
+        samples' largest length causes; of the series below 1e-9, unless its kernel's root is singular
+        (`InverseCosine`: about 1e-3) or needs more than 20,000 Chebyshev terms.
         What `CutPowers` drop is not in it.
     seed_ : int
     n_observations_, n_observed_nodes_ : int

@@ -53,6 +53,7 @@ _RECORD = {
 _POINT = ("amplitude", "output_scale", "noise", "weight")
 _UNWRITTEN = ("graph", "draw", "sample_features")  # the first is written apart
 _LARGEST = 1e150  # of numbers whose squares are summed
+_LARGEST_VARIANCE = 1e290  # that fits find, from squares of what is observed
 _OBSERVED = ("nodes", "counts", "means")
 _NAMELESS = "pass graph=False and keep the graph yourself"
 _GRAPH = ("indptr", "indices", "weights")
@@ -269,8 +270,10 @@ def _check_fitted(regressor: Any, given: Conditions) -> None:
     """Raise unless what a fit finds is what it can find, and suits the regressor's settings."""
     for name in ("single", "trained"):
         checks.flag(name, getattr(given, name))
-    for name in ("output_scale", "noise", "mean_variance"):
-        checks.number(name, getattr(given, name), low=0, include_low=False)
+    for name in ("output_scale", "noise"):
+        checks.number(name, getattr(given, name), low=1 / _LARGEST_VARIANCE, high=_LARGEST_VARIANCE)
+    checks.number("mean_variance", given.mean_variance, low=0, include_low=False)
+    checks.number("output_scale", given.amplitude, low=0, include_low=False)
     checks.seed(checks.integer("seed", given.seed))
     checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
     if given.single and given.observations.n_outputs != 1:

@@ -174,7 +174,7 @@ def from_points(x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthsc
         lengthscale = checks.number("lengthscale", lengthscale, low=0.0, include_low=False)
         if weights != "gaussian":
             raise checks.value_error("lengthscale", f"belongs to weights='gaussian', got weights={weights!r}")
-    points = np.asarray(x)
+    points = checks.array("x", x)
     if points.dtype.kind not in "iuf" or points.ndim not in (1, 2) or points.size == 0:
         raise checks.value_error("x", f"must be numbers of shape (N, d) or (N,), got {checks.describe(points)}")
     points = checks.finite("x", points.astype(np.float64))

@@ -32,8 +32,7 @@ def ends_of_edges(name: str, values: Any) -> Any:
     """One end of every edge: an integer array of positions, or a list of names."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise checks.type_error(name, f"must be an array of nodes, got {checks.describe(values)}")
-    if hasattr(values, "detach"):
-        values = host_array(values)
+    values = checks.plain(name, values)
     if not isinstance(values, np.ndarray) and hasattr(values, "__array__"):
         values = np.asarray(values)
     if not isinstance(values, np.ndarray):
@@ -95,9 +94,7 @@ def positions_of_ends(
 
 def checked_weights(weight: Any, n_edges: int, weight_is: str, place: Callable[[int], str]) -> np.ndarray:
     """Weights as checked float64; `place` says where an edge stands, for the message."""
-    if hasattr(weight, "detach"):
-        weight = host_array(weight)
-    values = np.asarray(weight)
+    values = checks.array("weight", weight)
     if values.dtype.kind not in "biuf":
         raise checks.type_error("weight", f"must hold numbers, got {checks.describe(values)}")
     if values.shape != (n_edges,):

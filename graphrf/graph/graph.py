@@ -254,7 +254,8 @@ class Graph:
         self.require_undirected("the Laplacian")
         if checks.flag("normalized", normalized):
             return sp.csr_array(sp.eye_array(self.n_nodes, format="csr") - self.walk_matrix("normalized"))
-        return sp.csr_array(sp.diags_array(self.degrees, format="csr") - self._adjacency)
+        plain = self.without_loops()  # whose weights would cancel, and leave their rounding
+        return sp.csr_array(sp.diags_array(plain.degrees, format="csr") - plain.adjacency)
 
     def laplacian_scale(self, laplacian: str = "normalized") -> float:
         r"""The scale s in L = s (I - W): 1 if normalized, c = 2 max(D) if combinatorial.
@@ -333,6 +334,15 @@ class Graph:
         both = sp.csr_array(self._adjacency + self._adjacency.T)
         both = sp.csr_array(both - sp.diags_array(self._adjacency.diagonal(), format="csr"))
         return Graph(both, nodes=self._names)
+
+    def without_loops(self) -> Graph:
+        """The graph without its self-loops; a graph that has none returns itself."""
+        loops = self._adjacency.diagonal()
+        if not loops.any():
+            return self
+        plain = sp.csr_array(self._adjacency - sp.diags_array(loops, format="csr"))
+        plain.eliminate_zeros()
+        return Graph(plain, nodes=self._names, directed=self._directed)
 
     def components(self) -> np.ndarray:
         """Number of the (weakly) connected component of every node, from 0, shape (N,)."""

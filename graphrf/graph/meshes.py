@@ -31,7 +31,7 @@ def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray,
     elif hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         vertices, faces = np.asarray(mesh.vertices), np.asarray(mesh.faces)
     elif isinstance(mesh, tuple | list) and len(mesh) == 2:
-        vertices, faces = np.asarray(mesh[0]), np.asarray(mesh[1])
+        vertices, faces = (checks.array("mesh", part) for part in mesh)
     else:
         raise checks.type_error(
             "mesh", f"must be a path, a trimesh.Trimesh or a pair (vertices, faces), got {checks.describe(mesh)}"

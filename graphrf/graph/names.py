@@ -74,7 +74,7 @@ class NodeNames:
             return self._found([nodes], argument)
         if isinstance(nodes, Sequence) and len(nodes) and all(isinstance(node, str) for node in nodes):
             return self._found(nodes, argument)
-        array = np.asarray(nodes)
+        array = checks.array(argument, nodes)
         if array.ndim == 0:
             array = array[None]
         if array.ndim == 2 and array.shape[1] == 1:
@@ -86,7 +86,7 @@ class NodeNames:
         if array.dtype.kind in "UO" and all(isinstance(node, str) for node in array):
             return self._found(array.tolist(), argument)
         if array.dtype.kind == "f":
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 good = (array == np.floor(array)) & (np.abs(array) < _LARGEST_FLOAT_ID)
             if not good.all():
                 raise checks.type_error(

@@ -17,6 +17,7 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
     if sp.issparse(adjacency):
         matrix = adjacency
     else:
+        adjacency = checks.plain("adjacency", adjacency)
         try:
             matrix = np.asarray(adjacency)
         except ValueError as error:  # ragged lists

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy.fft
 
-# What holds the eigenvalues of W.
-INTERVALS = {"normalized": (-1.0, 1.0), "combinatorial": (0.0, 1.0)}
+# How far below 1 the eigenvalues of W reach, on a graph without self-loops.
+WIDTHS = {"normalized": 2.0, "combinatorial": 1.0}
 
 ROUNDING = float(np.finfo(np.float64).eps)
 
@@ -16,25 +16,33 @@ Function = Callable[[np.ndarray], np.ndarray]
 
 
 def chebyshev_coefficients(
-    function: Function, low: float, *, tol: float, max_degree: int, floor: float = ROUNDING
+    function: Function,
+    width: float,
+    *,
+    tol: float,
+    max_degree: int,
+    floor: float = ROUNDING,
+    cut: bool = False,
 ) -> tuple[np.ndarray | None, float]:
-    """Chebyshev coefficients on low <= x <= 1 of a function whose dropped tail is below tol max |function|.
+    """Chebyshev coefficients on 1 - width <= x <= 1 of a function whose dropped tail is below tol max |function|.
 
     The function is given 1 - x, which is exact near x = 1 where kernels are steep. Coefficients below
     floor max |function| count as 0; with tol = 0 only these are dropped. The second result is the tail beyond
-    `max_degree`, relative to max |function|; where that is too large the first is None.
+    `max_degree`, relative to max |function|; where that is too large the first is None, or if `cut` what is there.
     """
 
     def size(c: np.ndarray, largest: np.ndarray) -> int:
         c[np.abs(c) <= floor * largest] = 0.0
         return max(int(np.argmax(_dropped(c) <= tol * largest)), 1)
 
-    c, largest, kept = _resolved(function, low, size, max_degree)
+    c, largest, kept = _resolved(function, width, size, max_degree)
     if largest == 0:
         return np.zeros(1), 0.0
-    if kept - 1 <= min((c.size - 1) // 2, max_degree):
-        return c[:kept].copy(), float(_dropped(c)[kept]) / float(largest)
-    return None, float(_dropped(c)[min(max_degree + 1, c.size - 1)]) / float(largest)
+    fits = kept - 1 <= min((c.size - 1) // 2, max_degree)
+    if not fits:
+        kept = min(max_degree + 1, c.size - 1)
+    reached = float(_dropped(c)[kept]) / float(largest)
+    return (c[:kept].copy() if fits or cut else None), reached
 
 
 def _dropped(c: np.ndarray) -> np.ndarray:
@@ -43,9 +51,9 @@ def _dropped(c: np.ndarray) -> np.ndarray:
 
 
 def chebyshev_columns(
-    function: Function, low: float, *, tol: float, max_degree: int, columns: slice = slice(0, 1)
+    function: Function, width: float, *, tol: float, max_degree: int, columns: slice = slice(0, 1)
 ) -> np.ndarray:
-    """Chebyshev coefficients on low <= x <= 1 of every column of function(1 - x), shape (degree + 1, columns).
+    """Chebyshev coefficients on 1 - width <= x <= 1 of every column of function(1 - x), (degree + 1, columns).
 
     They end with the last that is above tol max |column| in one of the named columns. Where that is beyond
     `max_degree`, there are more of them, not all of which need be right: only a degree that is large.
@@ -56,17 +64,17 @@ def chebyshev_columns(
         return int(np.flatnonzero(above.any(axis=1))[-1]) + 1 if above.any() else 1
 
     # at one resolution more than the largest degree needs
-    c, _, kept = _resolved(function, low, size, max_degree + 1)
+    c, _, kept = _resolved(function, width, size, max_degree + 1)
     return c[:kept].copy()
 
 
 def _resolved(
-    function: Function, low: float, size: Callable[[np.ndarray, np.ndarray], int], max_degree: int
+    function: Function, width: float, size: Callable[[np.ndarray, np.ndarray], int], max_degree: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Coefficients of a polynomial through so many values that it tells its size, the largest values, the size."""
     n = 64
     while True:
-        c, largest = _interpolated(function, low, n)
+        c, largest = _interpolated(function, width, n)
         kept = size(c, largest)
         # only the lower half is trusted: the function's higher terms are folded back onto the upper one
         if kept - 1 <= n // 2 or n // 2 >= max_degree:
@@ -74,9 +82,9 @@ def _resolved(
         n *= 2
 
 
-def _interpolated(function: Function, low: float, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _interpolated(function: Function, width: float, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients of the polynomial of degree n through the values at n + 1 points, and the largest values."""
-    values = function((1 - low) * np.sin(0.5 * np.pi * np.arange(n + 1) / n) ** 2)
+    values = function(width * np.sin(0.5 * np.pi * np.arange(n + 1) / n) ** 2)
     c = scipy.fft.dct(values, type=1, axis=0) / n
     c[[0, -1]] *= 0.5
     return c, np.abs(values).max(axis=0)
@@ -102,8 +110,8 @@ def polynomial(f: np.ndarray) -> Function:
     return evaluate
 
 
-def polynomial_coefficients(f: np.ndarray, low: float) -> np.ndarray:
-    """Chebyshev coefficients on low <= x <= 1 of sum_k f_k x^k, at most len(f), without those below rounding."""
+def polynomial_coefficients(f: np.ndarray, width: float) -> np.ndarray:
+    """Chebyshev coefficients on 1 - width <= x <= 1 of sum_k f_k x^k, at most len(f), none below rounding."""
     f = np.trim_zeros(f, "b")
     if f.size <= 1:
         return f if f.size else np.zeros(1)
@@ -111,8 +119,8 @@ def polynomial_coefficients(f: np.ndarray, low: float) -> np.ndarray:
     # (the terms decay like exp(-degree / sqrt(slope)) where the slope is large).
     slope = float(np.arange(f.size) @ np.abs(f)) / float(np.abs(f).sum())
     floor = ROUNDING * max(1.0, np.sqrt(slope))
-    coefficients, _ = chebyshev_coefficients(polynomial(f), low, tol=0.0, max_degree=f.size - 1, floor=floor)
+    coefficients, _ = chebyshev_coefficients(polynomial(f), width, tol=0.0, max_degree=f.size - 1, floor=floor)
     if coefficients is None:  # all that is left above its degree is rounding
         n = 1 << int(f.size).bit_length()
-        coefficients = _interpolated(polynomial(f), low, n)[0][: f.size]
+        coefficients = _interpolated(polynomial(f), width, n)[0][: f.size]
     return coefficients

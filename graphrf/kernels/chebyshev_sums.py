@@ -13,6 +13,8 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.panels import aligned_zeros, row_shares
 from graphrf._base.threads import ordered_map, thread_count
+from graphrf.graph.graph import Graph
+from graphrf.kernels.chebyshev import WIDTHS
 from graphrf.kernels.loops import step_rows, sum_polynomials
 
 # Columns summed together: two lines of the cache on graphs whose panels stay in it, one on larger graphs.
@@ -298,16 +300,27 @@ def chebyshev_step(
         steps.step(1.0, now.reshape(n, width), -1.0, before.reshape(n, width))
 
 
-def doubled_matrix(walk: sp.csr_array, low: float, high: float) -> sp.csr_array:
-    """2 M = 2 (W - middle) / half-length for a walk matrix W with eigenvalues in [low, high]."""
-    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+def doubled_matrix(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
+    """2 M, M = I - 2 (I - W) / width, and the width of the interval up to 1 that holds W's eigenvalues.
+
+    M has its eigenvalues in [-1, 1]. Self-loops are no part of L = D - A, but of its scale c = 2 max(D), and with
+    heavy ones all eigenvalues of W = I - L / c lie near 1. On a wider interval functions of L may be huge where
+    there is no eigenvalue, and their values at eigenvalues drown; the width is that of the graph without loops.
+    """
+    width = WIDTHS[laplacian]
+    middle = 1.0 - 0.5 * width
+    plain = graph.without_loops() if laplacian == "combinatorial" else graph
+    walk = plain.walk_matrix(laplacian)
     if middle:
         walk = walk - middle * sp.eye_array(walk.shape[0], format="csr")
-    doubled = sp.csr_array(walk * (2.0 / half))
+    doubled = sp.csr_array(walk * (4.0 / width))
     if doubled.nnz <= np.iinfo(np.int32).max:
         indices = doubled.indices.astype(np.int32, copy=False), doubled.indptr.astype(np.int32, copy=False)
         doubled = sp.csr_array((doubled.data, *indices), shape=doubled.shape)
-    return doubled
+    if plain is not graph:
+        ratio = plain.laplacian_scale(laplacian) / graph.laplacian_scale(laplacian)
+        width *= ratio if plain.adjacency.nnz else 0.0  # without edges all of W's eigenvalues are 1
+    return doubled, width
 
 
 def _worth_threads(matrix: sp.csr_array, width: int) -> bool:

@@ -14,7 +14,7 @@ from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.graph.graph import LAPLACIANS, Graph, require_graph
-from graphrf.kernels.chebyshev import polynomial
+from graphrf.kernels.chebyshev import WIDTHS, polynomial
 from graphrf.kernels.coefficients import dyadic_remainder, remainder, square
 
 _LARGEST_DENSE = 20_000
@@ -24,8 +24,6 @@ _DENSE_BYTES = 40
 _LARGEST_LOG = 690.0
 # The share of a dense kernel's norm that rounding may take unsaid.
 _UNSAID = 1e-6
-# The Laplacian's eigenvalues lie between 0 and this many times its scale.
-_RANGE = {"normalized": 2.0, "combinatorial": 1.0}
 _WAY_OUT = "lower its power (`power`, `nu`, `steps`), or bring lengthscale, alpha or coefficients closer to 1"
 
 # Where a kernel has nothing but coefficients: the step of differences over the hyperparameter, the terms of its
@@ -34,6 +32,8 @@ _DIFFERENCE = float(np.finfo(np.float64).eps) ** (1 / 3)
 _SHORTEST_SERIES = 64
 _LONGEST_SERIES = 16_384
 _NEGLIGIBLE = 1e-15
+# Where the largest value of F is looked for.
+_POINTS = 257
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,7 +52,8 @@ class Kernel:
     What is known in closed form may be said by `taylor_coefficients`, `modulation_derivatives`,
     `modulation_remainder`, `spectral_function`, `root_spectral_function`, `log_spectral_derivatives` and
     `nth_root`, which the other methods call with checked arguments; `check_scale` refuses hyperparameters that do
-    not fit a graph.
+    not fit a graph, and `spectrum_end` is the largest eigenvalue that they allow. Gaussian processes cut series of
+    coefficients after 20,000 terms, and warn, but not kernels with a `root_spectral_function` of their own.
 
     Examples
     --------
@@ -227,19 +228,42 @@ class Kernel:
     def spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
         r"""g at eigenvalues of the Laplacian, K = U g(Lambda) U^T; same shape, float64; `scale` as above."""
         return self._finite(
-            self.spectral_function, np.asarray(eigenvalues, dtype=np.float64), self.checked_scale(scale)
+            self.spectral_function,
+            checks.array("eigenvalues", eigenvalues, np.float64),
+            self.checked_scale(scale),
         )
 
     def root_spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
         r"""The eigenvalues of F, whose squares are `spectrum`; same shape, float64."""
         return self._finite(
-            self.root_spectral_function, np.asarray(eigenvalues, dtype=np.float64), self.checked_scale(scale)
+            self.root_spectral_function,
+            checks.array("eigenvalues", eigenvalues, np.float64),
+            self.checked_scale(scale),
         )
+
+    def root_norm(self, scale: float | None = None) -> float:
+        """The largest |F| where the Laplacian may have eigenvalues, by values at some points; 0 is one of them."""
+        scale = self.checked_scale(scale)
+        return float(np.abs(self.root_spectrum(np.linspace(0.0, self.spectrum_end(scale), _POINTS), scale)).max())
+
+    def cancellation(self, scale: float | None = None) -> float:
+        """sum_k |f_k| over the largest |F|: how much larger than their sum the terms are, at least 1.
+
+        Rounding of each power of W by a share u moves F by up to u times this, and K by up to twice that, relative
+        to their norms. It is 1 where no coefficient is negative, and large for `PStepRandomWalk` with many steps
+        and an alpha below the scale of the combinatorial Laplacian.
+        """
+        largest = self.root_norm(scale)
+        return max(self.modulation_tail(-1, scale) / largest, 1.0) if largest > 0 else 1.0
 
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
         """The lower bound of each hyperparameter, itself excluded when training; 0 unless said otherwise."""
         self.checked_scale(scale)
         return dict.fromkeys(self.hyperparameters, 0.0)
+
+    def spectrum_end(self, scale: float) -> float:
+        """The largest eigenvalue that the Laplacian may have where this kernel exists."""
+        return WIDTHS[self.laplacian] * scale
 
     def check_graph(self, graph: Graph) -> float:
         """Check that the kernel exists on a graph, and return the graph's scale s."""
@@ -294,7 +318,7 @@ class Kernel:
         """
         scale = graph.laplacian_scale(self.laplacian)
         function = self.root_spectral_function if root else self.spectral_function
-        top = _RANGE[self.laplacian] * scale
+        top = WIDTHS[self.laplacian] * min(scale, graph.without_loops().laplacian_scale(self.laplacian))
         null = _nullity(graph)
         rounding = eigenvalues.size * np.finfo(np.float64).eps * top
         own = eigenvalues[null:]
@@ -387,7 +411,7 @@ def cleaned_eigenvalues(eigenvalues: np.ndarray, graph: Graph, laplacian: str) -
 
     As many are 0 as the graph has components; what rounding leaves of them is much to a steep kernel.
     """
-    cleaned = np.clip(eigenvalues, 0.0, _RANGE[laplacian] * graph.laplacian_scale(laplacian))
+    cleaned = np.clip(eigenvalues, 0.0, WIDTHS[laplacian] * graph.laplacian_scale(laplacian))
     cleaned[: _nullity(graph)] = 0.0
     return cleaned
 

@@ -274,6 +274,10 @@ class PStepRandomWalk(Kernel):
     tolerance of `truncation_length` p = 1 needs 79,578 steps, p = 3 needs 21. A larger alpha makes the decay
     geometric, with ratio s / u.
 
+    For an alpha below the scale of the combinatorial Laplacian the coefficients alternate and cancel
+    (`Kernel.cancellation`), up to 3^(p/2) times their sum without self-loops. Exact products do not suffer by it,
+    features by powers, which are kept in float32, warn or refuse.
+
     References
     ----------
     Smola and Kondor 2003, "Kernels and regularization on graphs".
@@ -319,6 +323,9 @@ class PStepRandomWalk(Kernel):
                     f"combinatorial Laplacian, got {self.alpha:g}",
                 )
         return scale
+
+    def spectrum_end(self, scale: float) -> float:
+        return min(self.alpha, super().spectrum_end(scale))
 
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
         """alpha's lower bound: 2, or 2 c (odd steps) or c (even steps) for the combinatorial Laplacian.

@@ -20,7 +20,7 @@ from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf.graph.graph import Graph, given_nodes
-from graphrf.kernels.chebyshev import INTERVALS, chebyshev_coefficients
+from graphrf.kernels.chebyshev import chebyshev_coefficients
 from graphrf.kernels.chebyshev_sums import ChebyshevSum, doubled_matrix
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
 
@@ -219,7 +219,7 @@ def _apply(
     graph: Graph, kernel: Kernel, v: Any, tol: float, max_degree: int, n_threads: int | None, root: bool
 ) -> np.ndarray:
     require_kernel(kernel).check_graph(graph)
-    array = np.asarray(v)
+    array = checks.array("v", v)
     if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or array.shape[0] != graph.n_nodes:
         n = graph.n_nodes
         raise checks.value_error("v", f"must be numbers of shape ({n},) or ({n}, p), got {checks.describe(array)}")
@@ -241,10 +241,10 @@ def _expansion(
     tol = checks.number("tol", tol, low=1e-14, high=1, include_high=False)
     max_degree = checks.integer("max_degree", max_degree, low=1)
     scale = kernel.check_graph(graph)
-    low, high = INTERVALS[kernel.laplacian]
+    doubled, width = doubled_matrix(graph, kernel.laplacian)
     function = kernel.root_spectrum if root else kernel.spectrum
     coefficients, reached = chebyshev_coefficients(
-        lambda gap: function(scale * gap, scale), low, tol=tol, max_degree=max_degree
+        lambda gap: function(scale * gap, scale), width, tol=tol, max_degree=max_degree
     )
     if coefficients is None:
         what = "the root of " if root else ""
@@ -254,4 +254,4 @@ def _expansion(
             f"reach {reached:.1g}: raise `tol` or `max_degree`"
             + (" (apply_kernel may need far fewer)" if root else ""),
         )
-    return ChebyshevSum(doubled_matrix(graph.walk_matrix(kernel.laplacian), low, high), coefficients, n_threads)
+    return ChebyshevSum(doubled, coefficients, n_threads)

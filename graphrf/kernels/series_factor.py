@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.threads import thread_count
 from graphrf.graph.graph import LAPLACIANS, Graph, given_nodes
-from graphrf.kernels.chebyshev import INTERVALS, polynomial_coefficients
+from graphrf.kernels.chebyshev import polynomial_coefficients
 from graphrf.kernels.chebyshev_sums import ChebyshevSum, Steps, doubled_matrix
 from graphrf.kernels.factor import Factor, FactorBase
 
@@ -54,10 +54,11 @@ class SeriesFactor(FactorBase):
         self._laplacian = checks.choice("laplacian", laplacian, LAPLACIANS)
         self._max_length = checks.integer("max_length", max_length, low=0)
         self._threads = thread_count(n_threads)
-        self._doubled = doubled_matrix(graph.walk_matrix(laplacian), *INTERVALS[laplacian])
+        self._doubled, self._width = doubled_matrix(graph, laplacian)
         self._nodes = given_nodes(graph, nodes)
         self._all = self._nodes.size == graph.n_nodes and bool((np.diff(self._nodes) == 1).all())
         self._last: tuple[bytes, ChebyshevSum] | None = None
+        self._known: tuple[bytes, ChebyshevSum] | None = None
 
     @property
     def laplacian(self) -> str:
@@ -85,9 +86,21 @@ class SeriesFactor(FactorBase):
         return self._doubled
 
     @property
+    def width(self) -> float:
+        """Of the interval up to 1 that holds the walk matrix's eigenvalues, and becomes [-1, 1]."""
+        return self._width
+
+    @property
     def max_length(self) -> int:
         """The largest power of W."""
         return self._max_length
+
+    def know(self, f: np.ndarray, coefficients: np.ndarray) -> None:
+        """Take F of the modulation f from these Chebyshev coefficients, not from the sum of its series.
+
+        That is better where the series is cut, or its terms cancel. Rows that are taken after this know them too.
+        """
+        self._known = self._modulation(f).tobytes(), ChebyshevSum(self._doubled, coefficients, self._threads)
 
     def n_products(self, f: np.ndarray) -> int:
         """Sparse products that one application of F takes for this modulation."""
@@ -107,8 +120,8 @@ class SeriesFactor(FactorBase):
         y = self._operand("y", y, self.shape[0])
         if x.shape[1:] != y.shape[1:]:
             raise checks.value_error("x", f"and `y` must have as many columns, got {x.shape} and {y.shape}")
-        low, high = INTERVALS[self._laplacian]
-        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        half = 0.5 * self._width
+        middle = 1.0 - half
         power = x.reshape(self.shape[1], x[:1].size).copy()
         after = np.zeros_like(power)
         y = y.reshape(self.shape[0], power.shape[1])
@@ -171,13 +184,13 @@ class SeriesFactor(FactorBase):
         return f"SeriesFactor({rows} x {columns}, laplacian={self._laplacian!r}, max_length={self._max_length})"
 
     def _modulation(self, f: np.ndarray) -> np.ndarray:
-        f = np.asarray(f, dtype=np.float64)
+        f = checks.array("f", f, np.float64)
         if f.ndim != 1 or f.size == 0:
             raise checks.value_error("f", f"must be a vector of coefficients, got {checks.describe(f)}")
         return f[: self._max_length + 1]
 
     def _operand(self, name: str, array: np.ndarray, n: int) -> np.ndarray:
-        return checks.columns(name, np.asarray(array, dtype=np.float64), n)
+        return checks.columns(name, checks.array(name, array, np.float64), n)
 
     def _rows(self, whole: np.ndarray) -> np.ndarray:
         return whole if self._all else whole[self._nodes]
@@ -194,8 +207,10 @@ class SeriesFactor(FactorBase):
         """The polynomial in the Chebyshev basis."""
         f = self._modulation(f)
         key = f.tobytes()
+        if self._known is not None and self._known[0] == key:
+            return self._known[1]
         last = self._last  # read once and replaced whole: another thread may be doing the same
         if last is None or last[0] != key:  # solvers apply one modulation many times
-            coefficients = polynomial_coefficients(f, INTERVALS[self._laplacian][0])
+            coefficients = polynomial_coefficients(f, self._width)
             last = self._last = (key, ChebyshevSum(self._doubled, coefficients, self._threads))
         return last[1]

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.graph.graph import LAPLACIANS, Graph
-from graphrf.kernels.chebyshev import INTERVALS, Function, chebyshev_coefficients
+from graphrf.kernels.chebyshev import Function, chebyshev_coefficients
 from graphrf.kernels.chebyshev_sums import ChebyshevSum, doubled_matrix
 
 
@@ -56,7 +56,7 @@ class SpectralFilter:
         max_degree: int = 20_000,
         n_threads: int | None = None,
     ) -> None:
-        low, high = INTERVALS[checks.choice("laplacian", laplacian, LAPLACIANS)]
+        doubled, width = doubled_matrix(graph, checks.choice("laplacian", laplacian, LAPLACIANS))
         scale = graph.laplacian_scale(laplacian)
         tol = checks.number("tol", tol, low=1e-14, high=1, include_high=False)
         max_degree = checks.integer("max_degree", max_degree, low=1)
@@ -69,16 +69,14 @@ class SpectralFilter:
                 )
             return checks.finite("function", values)
 
-        coefficients, reached = chebyshev_coefficients(of_gap, low, tol=tol, max_degree=max_degree)
+        coefficients, reached = chebyshev_coefficients(of_gap, width, tol=tol, max_degree=max_degree)
         if coefficients is None:
             raise checks.value_error(
                 "tol",
                 f"= {tol:g} needs more than max_degree = {max_degree} products, which reach {reached:.1g}: "
                 "raise `tol` or `max_degree`",
             )
-        self._expansion = ChebyshevSum(
-            doubled_matrix(graph.walk_matrix(laplacian), low, high), coefficients, n_threads
-        )
+        self._expansion = ChebyshevSum(doubled, coefficients, n_threads)
         self._graph = graph
 
     @property

@@ -15,7 +15,7 @@ from graphrf._base.threads import ordered_map, thread_count
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.problem import make_problem, vectors_of, walks_halt, without_alpha
-from graphrf.pagerank.result import PageRankResult, expected_l1_error
+from graphrf.pagerank.result import PageRankResult
 from graphrf.pagerank.walks.batches import BatchMean
 from graphrf.pagerank.walks.runs import Walks
 from graphrf.pagerank.walks.stages import FEWEST_STRATIFIED, Estimate, refinements
@@ -373,7 +373,7 @@ def _fixed(walks: Walks, groups: int, n_batches: int, progress: bool) -> Estimat
         mean.add(measure, weight)
         n_steps += steps
     scores, stderr = mean.result()
-    error = None if stderr is None else expected_l1_error(stderr, n_batches)
+    error = None if stderr is None else walks.l1_error(scores, stderr, n_batches, n_steps)
     return Estimate(scores, stderr, error, n_batches, groups * walks.group * walks.n_sources, n_steps)
 
 

@@ -184,6 +184,7 @@ def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
 
 def _numeric(graph: Graph, given: Any, name: str) -> np.ndarray:
     """`given` as an array of numbers."""
+    given = checks.plain(name, given)
     try:
         values = np.asarray(given)
     except ValueError as error:  # ragged lists

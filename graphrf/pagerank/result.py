@@ -106,17 +106,31 @@ def _largest(scores: np.ndarray, k: int) -> np.ndarray:
     return found[np.argsort(-scores[found], kind="stable")[:k]]
 
 
-def expected_l1_error(stderr: np.ndarray, n_batches: int) -> float:
+def expected_l1_error(stderr: np.ndarray, n_batches: int, estimated: np.ndarray | None = None) -> float:
     r"""The expected L1 error of scores whose standard errors were estimated from `n_batches` batches.
 
     .. math:: E \sum_i |\hat\rho_i - \rho_i| = \sqrt{2 / \pi} \sum_i \sigma_i
 
     for normal errors; a standard deviation estimated with n - 1 degrees of freedom is too small by the factor
     c_4(n) = sqrt(2 / (n - 1)) Gamma(n / 2) / Gamma((n - 1) / 2) on average, which is divided out.
+
+    Errors of rare nodes are not normal: most of them no walk meets, and those have no standard error. What walks
+    found of score i, `estimated[i]`, over its standard error is the root of the number k_i of visits that it
+    rests on. A node with a single visit stands for as much mass of nodes without one (Good and Turing), and is
+    itself too large by nearly its own score: sigma_i twice. This has the weight k_i^-3, and the normal error the
+    rest; the mean over counts by Poisson's law is right for rare and for common nodes, and at most 1.5 times too
+    large between.
+
+    Source: Good, Biometrika 40 (1953).
     """
     half = n_batches / 2
     bias = math.sqrt(1 / (half - 0.5)) * math.exp(math.lgamma(half) - math.lgamma(half - 0.5))
-    return math.sqrt(2 / math.pi) * float(stderr.sum()) / bias
+    normal = math.sqrt(2 / math.pi) / bias
+    if estimated is None:
+        return normal * float(stderr.sum())
+    # (sigma / estimated)^6, 0 where a score rests on nothing but itself
+    ratio = np.divide(stderr, np.abs(estimated), out=np.ones_like(stderr), where=np.abs(estimated) > stderr)
+    return float(stderr @ (normal + (2.0 - normal) * ratio**6))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,7 +144,9 @@ class PageRankResult(Ranking):
         Standard error of each score from independent batches of walks, None with a single batch. Shape (n, N)
         for several personalisation vectors.
     l1_error : float, or ndarray of shape (n,), or None
-        The expected L1 error of the scores, stated from `stderr`.
+        The expected L1 error of the scores, stated from `stderr` and from how few visits each score rests on, so
+        that nodes that no walk met count: on average mostly 0.98 to 1.5 times the error, most where walks met many
+        nodes just once. Where no walk took a step it is the distance to the scores that one exact step gives.
     walks, steps : int
         Walks started and steps taken, in all.
     seed : int

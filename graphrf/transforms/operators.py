@@ -28,8 +28,11 @@ _TAIL, _MOST_STEPS = 1e-3, 1_000
 _TERMS = 8 * _MOST_STEPS
 # Entries that powers are compressed to, for each one that a row keeps.
 _BUDGET = 4
-# What may be missing at the end of a series without a warning.
+# What may be missing at the end of a series without a warning, and at all.
 _MUCH = 0.05
+_AT_ALL = 0.99
+# What rounding may seem to leave beyond the last term, as a share of the series.
+_ROUNDING = 1e-9
 
 
 def kernel_diffusion(
@@ -50,7 +53,12 @@ def kernel_diffusion(
             "normalization",
             f"must be 'none' for {kernel!r}, whose series has negative terms, got {normalization!r}",
         )
-    tails = np.abs(alpha)[::-1].cumsum()[::-1]
+    # What is beyond the last of these terms is the rest of K's eigenvalue at 0, where none of them is negative.
+    total = float(kernel.spectrum(0.0, scale))
+    beyond = total - float(alpha.sum())
+    tails = np.append(np.abs(alpha)[::-1].cumsum()[::-1], 0.0)
+    if beyond > _ROUNDING * total:
+        tails += beyond
     tails = tails / tails[0]
     if sampler is None:
         sampler = _suited(tails, k, kernel.laplacian)
@@ -79,7 +87,13 @@ def kernel_diffusion(
 def _warn_of_mismatch(kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, survival: np.ndarray) -> None:
     """Warn where a sampler's records end too early for the series, or are too few where it still matters."""
     n = min(survival.size, alpha.size)
-    left = float(tails[n]) if n < tails.size else 0.0
+    left = float(tails[n])
+    if left > _AT_ALL:
+        raise checks.value_error(
+            "kernel",
+            f"is {kernel!r}, of whose series {left:.4g} is left where the sampler ends, after {n - 1} steps; "
+            "shorten its lengthscale, or pass a `sampler` with a larger max_length",
+        )
     if left > _MUCH:
         warn(
             f"the sampler ends after {n - 1} steps, where {left:.2g} of the series of {kernel!r} is left: rows of "

@@ -105,6 +105,11 @@ def test_filon_matrices_need_not_be_positive_semidefinite():
     assert np.linalg.eigvalsh(gram)[0] < -0.01
 
 
+def test_filon_kernel_falls_to_zero_at_the_largest_distances(recwarn):
+    assert np.abs(filon_kernel([1e10, 1e100, 1e200, 1e300, -1e300])).max() < 1e-8
+    assert not recwarn
+
+
 def test_shapes_follow_t():
     assert filon_kernel(0.3).shape == ()
     assert filon_kernel(np.zeros((2, 3))).shape == (2, 3)

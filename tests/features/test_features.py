@@ -287,6 +287,24 @@ def test_truncation_is_warned_about_when_it_matters(karate, recwarn):
         features.matrix(grf.Diffusion(4.0))
 
 
+def test_powers_in_float32_whose_series_cancels_are_warned_about_and_in_the_end_refused(karate, recwarn):
+    rounded = "powers are kept in float32: the Gram matrix may be off by"
+    for steps in (4, 20, 30, 40):
+        kernel = grf.PStepRandomWalk(19.0, steps, laplacian="combinatorial")
+        powers = grf.ExactPowers(steps // 2, laplacian="combinatorial")
+        features = grf.sample_features(karate, powers, dtype="float64", seed=0)
+        if steps == 40:  # 12 times the norm of the kernel
+            with pytest.raises(ValueError, match=f"{rounded} more than its norm"):
+                features.gram(kernel)
+            continue
+        gram = features.gram(kernel)
+        off = np.linalg.norm(gram - kernel.dense(karate), 2) / kernel.root_norm(features.frame.scale) ** 2
+        said = [str(warning.message) for warning in recwarn if rounded in str(warning.message)]
+        recwarn.clear()
+        assert len(said) == (steps > 4)
+        assert off < (float(said[0].split("off by up to ")[1].split()[0]) if said else 1e-3)
+
+
 def test_kernels_of_the_other_laplacian_are_refused(features, karate):
     with pytest.raises(ValueError, match="of the normalized Laplacian, whose walks these are"):
         features.matrix(grf.Diffusion(1.0, laplacian="combinatorial"))

@@ -212,6 +212,17 @@ def test_files_that_contradict_themselves_are_refused(file, record, arrays):
         grf.GraphGPRegressor.load(file)
 
 
+@pytest.mark.parametrize(
+    "changes", [{"output_scale": 1e308}, {"noise": 1e308}, {"noise": 1e-308}, {"mean_variance": 1e-320}]
+)
+def test_variances_that_no_fit_finds_are_refused(file, changes):
+    with np.load(file) as archive:
+        fitted = json.loads(bytes(archive["record"]).decode())["fitted"]
+    _changed(file, {"fitted": fitted | changes})
+    with pytest.raises(ValueError, match="`path` must be a whole file"):
+        grf.GraphGPRegressor.load(file)
+
+
 def test_pickled_arrays_are_never_read(file):
     _changed(file, nodes=np.array([lambda: None], dtype=object)[:0])
     with pytest.raises(ValueError, match="`path` must be a whole file"):

@@ -228,6 +228,19 @@ def test_directed_graphs_keep_directions_and_can_be_made_undirected():
     np.testing.assert_array_equal(both.adjacency.toarray(), [[1, 2, 0], [2, 0, 7], [0, 7, 0]])
 
 
+def test_a_graph_without_its_loops_has_the_same_laplacian(weighted_graph):
+    looped = grf.Graph(weighted_graph.adjacency + sp.diags_array([1e15, *[0.0] * (weighted_graph.n_nodes - 1)]))
+    plain = looped.without_loops()
+    assert plain.adjacency.diagonal().sum() == 0
+    assert plain.without_loops() is plain
+    difference = looped.laplacian(normalized=False) - weighted_graph.laplacian(normalized=False)
+    np.testing.assert_allclose(difference.toarray(), 0, atol=1e-14)  # not 1e15 times the rounding
+    directed = grf.Graph(np.array([[1, 2], [0, 3]]), directed=True, nodes=["a", "b"]).without_loops()
+    assert directed.directed
+    assert directed.nodes == ("a", "b")
+    np.testing.assert_array_equal(directed.adjacency.toarray(), [[0, 2], [0, 0]])
+
+
 def test_copies_share_the_graph_and_pickles_rebuild_it(weighted_graph):
     assert copy.deepcopy(weighted_graph) is weighted_graph
     assert copy.copy(weighted_graph) is weighted_graph

@@ -60,6 +60,36 @@ def test_products_equal_dense_ones(kernel: Kernel) -> None:
     assert np.abs(one - dense @ v[:, 0]).max() < 1e-9 * np.abs(dense).max()
 
 
+@pytest.mark.parametrize("weight", [1e3, 1e6, 1e12])
+def test_heavy_self_loops_change_nothing_of_combinatorial_kernels(weight: float) -> None:
+    adjacency = np.array([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    plain, looped = Graph(adjacency), Graph(adjacency + np.diag([weight, 0.0, 0.0]))
+    laplacian = np.diag([1.0, 2, 1]) - adjacency
+    assert np.array_equal(looped.laplacian(normalized=False).toarray(), laplacian)
+    for steps in (4, 6):
+        steep = PStepRandomWalk(4.0, steps, laplacian="combinatorial")
+        expected = np.linalg.matrix_power(4 * np.eye(3) - laplacian, steps)
+        for got in (
+            apply_kernel(looped, steep, np.eye(3)),
+            kernel_block(looped, steep),
+            apply_root(looped, steep, apply_root(looped, steep, np.eye(3))),
+            steep.dense(looped),
+        ):
+            np.testing.assert_allclose(got, expected, atol=1e-9 * expected.max())
+    for smooth in (Diffusion(1.0, laplacian="combinatorial"), Matern(1.5, 2.0, laplacian="combinatorial")):
+        expected = smooth.dense(plain)
+        np.testing.assert_allclose(apply_kernel(looped, smooth, np.eye(3)), expected, atol=1e-8)
+        np.testing.assert_allclose(smooth.dense(looped), expected, rtol=1e-12)
+        np.testing.assert_allclose(mean_variance(looped, smooth).value, np.trace(expected) / 3, rtol=1e-12)
+
+
+def test_nothing_but_self_loops_is_a_graph_without_edges() -> None:
+    loops = Graph(np.diag([1e-12, 0.0, 3.0]))
+    for kernel in (Diffusion(1e6, laplacian="combinatorial"), Matern(1.5, 1e5, laplacian="combinatorial")):
+        expected = kernel.spectrum(0.0, loops.laplacian_scale("combinatorial")) * np.eye(3)
+        np.testing.assert_allclose(apply_kernel(loops, kernel, np.eye(3)), expected, rtol=1e-12)
+
+
 def test_inverse_cosine_products_are_exact_and_its_root_says_what_it_reaches() -> None:
     kernel, v = InverseCosine(), np.random.default_rng(1).standard_normal(35)
     assert np.abs(apply_kernel(GRAPH, kernel, v) - kernel.dense(GRAPH) @ v).max() < 1e-9
@@ -175,16 +205,16 @@ def test_a_polynomial_by_blocks_equals_horner() -> None:
 def test_chebyshev_coefficients_of_a_polynomial_are_no_more_than_its_own() -> None:
     rng = np.random.default_rng(8)
     x = np.linspace(-1, 1, 101)
-    for low in (-1.0, 0.0):
-        y = 0.5 * (1 + low) + 0.5 * (1 - low) * x  # in [low, 1]
+    for width in (2.0, 1.0, 0.25):
+        y = 1 - 0.5 * width * (1 - x)  # in [1 - width, 1]
         for size in (1, 2, 3, 17, 64, 65, 500):
             f = rng.standard_normal(size) / np.arange(1, size + 1) ** 2
-            coefficients = polynomial_coefficients(f, low)
+            coefficients = polynomial_coefficients(f, width)
             assert coefficients.size <= size
             values = np.polynomial.chebyshev.chebval(x, coefficients)
             assert np.abs(values - np.polynomial.polynomial.polyval(y, f)).max() < 1e-13
-    assert polynomial_coefficients(np.zeros(5), 0.0).tolist() == [0.0]
-    assert polynomial_coefficients(np.array([2.0, 0.0, 0.0]), -1.0).tolist() == [2.0]
+    assert polynomial_coefficients(np.zeros(5), 1.0).tolist() == [0.0]
+    assert polynomial_coefficients(np.array([2.0, 0.0, 0.0]), 2.0).tolist() == [2.0]
 
 
 @pytest.mark.parametrize("width", [None, 0, 1, 2, 3, 7, 8, 16, 31])

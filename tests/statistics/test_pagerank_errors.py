@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 
+import networkx as nx
 import numpy as np
 import pytest
 from scipy import stats
 
 import graphrf as grf
 from graphrf.pagerank import local_pagerank, pagerank
+from graphrf.pagerank.result import expected_l1_error
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph
 from tests.pagerank.test_unbiased import IDS, SCHEMES
 from tests.support.sequential import assert_rates, assert_unbiased
@@ -113,13 +115,67 @@ def test_the_stated_l1_error_is_the_mean_of_the_true_one(estimator, coupling, n_
 
 
 def test_an_l1_error_without_the_correction_for_few_batches_fails(monkeypatch):
-    def uncorrected(stderr, n_batches):
+    def uncorrected(stderr, n_batches, estimated):
         return np.sqrt(2 / np.pi) * float(stderr.sum())
 
-    monkeypatch.setattr("graphrf.pagerank.estimate.expected_l1_error", uncorrected)
+    monkeypatch.setattr("graphrf.pagerank.walks.runs.expected_l1_error", uncorrected)
     errors = Errors(lopsided_graph, estimator="visits", coupling="iid", n_walks=240, n_batches=2)
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(l1_errors(errors), 0.0, n0=400, slack=0.03)
+
+
+class FarErrors(Errors):
+    """Runs from one node of a graph with so many others that walks leave most of them out."""
+
+    def __init__(self, **options):
+        self.graph, self.options = grf.load_graph(nx.barabasi_albert_graph(400, 2, seed=0)), options
+        self.start = np.eye(400)[17]
+        self.truth = dense_pagerank(self.graph, P_HALT, self.start)
+
+
+RARE = [
+    ("endpoints", "iid", 1024, None),
+    ("endpoints", "sigma", 1024, None),
+    ("visits", "stratified", 256, 16),
+    ("visits", "pooled", 256, 8),
+    ("visits", "pooled", 32, 4),
+]
+
+
+@pytest.mark.parametrize(("estimator", "coupling", "n_walks", "n_batches"), RARE)
+def test_the_l1_error_of_rare_nodes_is_stated_at_most_half_too_large_and_not_too_small(
+    estimator, coupling, n_walks, n_batches
+):
+    errors = FarErrors(estimator=estimator, coupling=coupling, n_walks=n_walks, n_batches=n_batches)
+    # stated between 0.98 and 1.5 times the true one
+    assert_unbiased(l1_errors(errors), -0.24, n0=100, slack=0.26)
+
+
+def test_an_l1_error_that_leaves_out_nodes_no_walk_met_fails(monkeypatch):
+    monkeypatch.setattr(
+        "graphrf.pagerank.walks.runs.expected_l1_error",
+        lambda stderr, n_batches, estimated: expected_l1_error(stderr, n_batches),
+    )
+    for estimator, coupling, n_walks, n_batches in RARE:
+        errors = FarErrors(estimator=estimator, coupling=coupling, n_walks=n_walks, n_batches=n_batches)
+        with pytest.raises(AssertionError, match="biased"):
+            assert_unbiased(l1_errors(errors), -0.24, n0=100, slack=0.26)
+
+
+@pytest.mark.parametrize("p_halt", [1 - 1e-6, 0.9999])
+def test_walks_that_take_no_step_state_the_error_that_one_exact_step_shows(p_halt):
+    silent = 0
+    for seed, make_graph in itertools.product(range(4), GRAPHS.values()):
+        graph = make_graph()
+        for even in (True, False):
+            start = start_of(graph, even)
+            result = pagerank(graph, p_halt=p_halt, personalization=start, n_walks=16, n_batches=8, seed=seed)
+            if result.steps:
+                continue
+            silent += 1
+            error = np.abs(result.scores - dense_pagerank(graph, p_halt, start)).sum()
+            assert error <= result.l1_error <= error + 4 * (1 - p_halt) ** 2 + 1e-15
+    assert silent > 8
 
 
 @pytest.mark.parametrize(

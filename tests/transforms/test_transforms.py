@@ -383,6 +383,12 @@ def test_samplers_that_do_not_suit_the_kernel_are_told(karate):
         GRFDiffusion(grf.Diffusion(3.0), sampler=grf.ExactPowers(2))(data)
     with pytest.warns(grf.features.HeavyTailWarning, match="too early"):
         GRFDiffusion(grf.Diffusion(3.0), sampler=grf.RandomWalks(8, grf.Stratified(0.5)), seed=0)(data)
+    # of the 8,000 terms that are read less is beyond the 1,000th
+    with pytest.warns(grf.features.TruncationWarning, match=r"ends after 1000 steps, where 0\.94 of"):
+        GRFDiffusion(grf.RegularizedLaplacian(50.0), k=4)(data)
+    for kernel in (grf.Diffusion(200.0), grf.RegularizedLaplacian(500.0)):
+        with pytest.raises(ValueError, match=r"of whose series (1|0\.99\d+) is left where the sampler ends"):
+            GRFDiffusion(kernel, k=4)(data)
     with pytest.raises(ValueError, match="`sampler` must walk for the combinatorial Laplacian"):
         GRFDiffusion(grf.Diffusion(1.0, laplacian="combinatorial"), sampler=grf.ExactPowers(9))(data)
 

@@ -98,7 +98,7 @@ def observations(
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
-    array = np.asarray(value)
+    array = checks.array(name, value)
     if array.dtype.kind not in "fiu":
         raise checks.type_error(name, f"must hold numbers, got {checks.describe(value)}")
     return checks.finite(name, array.astype(np.float64, copy=False))

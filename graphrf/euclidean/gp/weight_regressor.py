@@ -154,7 +154,14 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             checks.choice("lengthscale", self.lengthscale, LENGTHSCALES)
         seed = checks.seed(self.seed)
         fresh = self._check_settings()
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        X, y = validate_data(
+            self,
+            checks.plain("X", X),
+            checks.plain("y", y),
+            multi_output=True,
+            y_numeric=True,
+            dtype=np.float64,
+        )
         y = y.astype(np.float64)
         _check_sizes("X", np.abs(X).max(0), _SMALLEST)
         _check_sizes("y", np.abs(y).max(), _SMALLEST)
@@ -261,7 +268,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
 
     def _points(self, X: Any) -> Tensor:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, checks.plain("X", X), dtype=np.float64, reset=False)
         _check_sizes("X", np.abs(X).max(0), 0.0)
         return torch.tensor(X - self._centre)
 

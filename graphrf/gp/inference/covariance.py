@@ -7,24 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from graphrf.features.bounds import tail_error
+from graphrf.gp.inference.root_series import root_series
 from graphrf.gp.inference.rows import RootRows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.series_factor import SeriesFactor
-from graphrf.kernels.truncation import series_length
 from graphrf.sampling.sample import sample_features
-
-# What the cut of the series may lose of sum |f_k|.
-SERIES_TAIL = 1e-11
-# What the cut after the most terms that are held may lose unsaid.
-UNSAID = 0.01
-
-
-def lost_share(kernel: Kernel, scale: float) -> float:
-    """The share of sum |f_k| that the series of a root leaves out after the most terms that are held."""
-    length = series_length(kernel, scale, SERIES_TAIL)
-    return float(kernel.modulation_tail(length, scale) / kernel.modulation_tail(-1, scale))
 
 
 class FactorSource(Protocol):
@@ -43,8 +33,8 @@ class FactorSource(Protocol):
 class SeriesSource:
     """Exact rows, never formed: they are applied by sparse products over the whole graph, however few they are."""
 
-    def __init__(self, graph: Graph, laplacian: str, max_length: int, n_threads: int | None = None) -> None:
-        self._all = SeriesFactor(graph, laplacian, max_length=max_length, n_threads=n_threads)
+    def __init__(self, graph: Graph, kernel: Kernel, n_threads: int | None = None) -> None:
+        self._all, self.modulation, self.error = root_series(graph, kernel, n_threads)
         self.height: int = graph.n_nodes
 
     def __call__(self, nodes: np.ndarray) -> SeriesFactor:
@@ -96,6 +86,8 @@ class Covariance:
         The modulation.
     amplitude : float
         What multiplies F F^T.
+    error : float
+        A bound, in operator norm, on what F F^T lacks because the powers in F end.
     normalize : bool
         Whether variances are divided out.
     exact : Covariance, optional
@@ -108,6 +100,7 @@ class Covariance:
         f: np.ndarray,
         amplitude: float,
         *,
+        error: float = 0.0,
         normalize: bool = False,
         exact: Covariance | None = None,
     ) -> None:
@@ -116,6 +109,7 @@ class Covariance:
         self._amplitude = amplitude
         self._normalize = normalize
         self._exact = self if exact is None else exact
+        self.error = error
 
     @classmethod
     def of(
@@ -132,19 +126,14 @@ class Covariance:
     ) -> Covariance:
         """That of a kernel by the series, or where there is a sampler by the rows that it samples."""
         scale = graph.laplacian_scale(kernel.laplacian)
-        f = kernel.modulation(series_length(kernel, scale, SERIES_TAIL) + 1, scale)
-        source = SeriesSource(graph, kernel.laplacian, f.size - 1, n_threads)
-        exact = cls(source, f, amplitude, normalize=normalize)
+        series = SeriesSource(graph, kernel, n_threads)
+        exact = cls(series, series.modulation, amplitude, error=series.error, normalize=normalize)
         if sampler is None:
             return exact
-        f = kernel.modulation(sampler.survival.max_length + 1, scale)
+        length = sampler.survival.max_length
+        f, error = kernel.modulation(length + 1, scale), tail_error(kernel, length, scale)
         sampled = SampledSource(graph, sampler, seed, n_threads, draw)
-        return cls(sampled, f, amplitude, normalize=normalize, exact=exact)
-
-    @property
-    def max_length(self) -> int:
-        """The largest power of the walk matrix in F."""
-        return self._f.size - 1
+        return cls(sampled, f, amplitude, error=error, normalize=normalize, exact=exact)
 
     @property
     def exact(self) -> bool:

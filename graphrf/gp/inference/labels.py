@@ -42,7 +42,7 @@ class Labels(NamedTuple):
 
 def checked_labels(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The classes that occur among the labels of `n` nodes, sorted, and the place of each label among them."""
-    array = np.asarray(labels)
+    array = checks.array("labels", labels)
     if array.ndim and array.dtype.kind in "US" and any(isinstance(label, float) for label in labels):
         array = np.array(labels, dtype=object)  # among words numpy makes the word "nan" of what is missing
     if n == 0:

@@ -96,6 +96,7 @@ def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
                 "mean", f"must be one of 'constant', 'zero', or an array of covariates at all nodes, got {mean!r}"
             )
         return np.zeros((n_nodes, 0))
+    mean = checks.plain("mean", mean)
     try:
         array = np.asarray(mean)
     except ValueError:

@@ -183,7 +183,7 @@ def posterior_draws(
     np.True_
     """
     size, features = rows.shape
-    residual = np.asarray(residual, dtype=np.float64)
+    residual = checks.array("residual", residual, np.float64)
     if residual.ndim != 2 or residual.shape[0] != size:
         raise checks.value_error("residual", f"must have shape ({size}, p), got {checks.describe(residual)}")
     prior, errors = draw_normals(features, size, noise, n_samples=n_samples, outputs=residual.shape[1], rng=rng)
@@ -229,7 +229,7 @@ def draw_normals(
     ((3, 5, 1), (2, 5, 1), 0.0)
     """
     n_samples = checks.integer("n_samples", n_samples, low=1)
-    noise = np.asarray(noise, dtype=np.float64)
+    noise = checks.array("noise", noise, np.float64)
     if noise.shape != (size,) or not (np.isfinite(noise).all() and (noise >= 0).all()):
         raise checks.value_error(
             "noise", f"must be {size} finite variances >= 0, one for each row, got {checks.describe(noise)}"

@@ -23,7 +23,7 @@ from graphrf.features.step_squares import step_squares
 from graphrf.gp.torch.device_factors import TorchFeatureFactor, TorchSeriesFactor
 from graphrf.gp.torch.factor import HostFactor, RemoteFactor, TorchFactor
 from graphrf.graph.graph import Graph
-from graphrf.kernels.chebyshev import INTERVALS, chebyshev_columns
+from graphrf.kernels.chebyshev import chebyshev_columns
 from graphrf.kernels.derivatives import jacobian_columns, root_derivatives
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
@@ -223,9 +223,9 @@ class TorchSeriesSource:
     def __init__(self, graph: Graph, kernel: Kernel) -> None:
         self.laplacian: str = kernel.laplacian
         self.scale: float = kernel.check_graph(graph)
-        self._low = INTERVALS[self.laplacian][0]
         self._graph = graph
         self._series = SeriesFactor(graph, self.laplacian, max_length=0)
+        self._width = self._series.width
         self._spectrum: tuple[np.ndarray, np.ndarray] | None = None
         self._warned = False
         self._every: dict[tuple[torch.device, torch.dtype], TorchSeriesFactor] = {}
@@ -246,11 +246,11 @@ class TorchSeriesSource:
             return np.column_stack([kernel.root_spectrum(scale * gap, scale), slopes])
 
         c = chebyshev_columns(
-            values, self._low, tol=_CHEBYSHEV_TOL, max_degree=_LARGEST_DEGREE, columns=slice(None)
+            values, self._width, tol=_CHEBYSHEV_TOL, max_degree=_LARGEST_DEGREE, columns=slice(None)
         )
         kept, dropped = c[: _LARGEST_DEGREE + 1], c[_LARGEST_DEGREE + 1 :, 0]
         if dropped.size and not self._warned:
-            gap = np.linspace(0, 1 - self._low, _LARGEST_DEGREE)
+            gap = np.linspace(0, self._width, _LARGEST_DEGREE)
             lost = float(np.abs(dropped).sum() / np.abs(kernel.root_spectrum(scale * gap, scale)).max())
             if lost > _MUCH:
                 self._warned = True
@@ -278,7 +278,8 @@ class TorchSeriesSource:
         if self._spectrum is None:
             # One fixed start: the same graph has the same normalisation every time.
             points, weights = density_of_states(self._graph, self.laplacian, np.random.default_rng(0))
-            self._spectrum = (2 * np.clip(points, self._low, 1.0) - 1 - self._low) / (1 - self._low), weights
+            low = 1 - self._width
+            self._spectrum = (2 * np.clip(points, low, 1.0) - 1 - low) / (self._width or 1.0), weights
         points, weights = self._spectrum
         values = np.polynomial.chebyshev.chebval(points, f)
         weighted = 2 * weights * values

@@ -9,7 +9,6 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from graphrf._base.warn import warn
-from graphrf.gp.inference.covariance import UNSAID, lost_share
 from graphrf.gp.training import sampler_choice
 from graphrf.gp.training.gram import FactorGram, SeriesGram
 from graphrf.gp.training.ranges import LENGTHSCALES, hyperparameter_range, lengthscale_unit, longest_lengthscale
@@ -24,6 +23,8 @@ _TABLE_NUMBERS = 64_000_000
 _TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
 _LARGEST_DEGREE = 1_000
+# What they may lack unsaid, as a share of the kernel's norm.
+_MUCH_LOST = 1e-3
 # Nats that rows of twice the length, or of twice the entries, must gain.
 _WORTH_MORE = 1.0
 
@@ -160,7 +161,9 @@ class SeriesCandidates(Generic[Result]):
         self._training = training
 
     def __iter__(self) -> Iterator[Candidate]:
-        yield self.scout()
+        candidate = self.scout()
+        yield candidate
+        self._warn_of_cut(candidate.grams[0], candidate.longest)
 
     def scout(self) -> Candidate:
         """K on which kernels are compared before they are searched: the exact one, here too."""
@@ -168,14 +171,27 @@ class SeriesCandidates(Generic[Result]):
         grams, most = self._training.series_grams()
         longest = self._training.largest_lengthscale
         if "lengthscale" in names:
-            scale = self._training.scale
-
-            def served(longer: Kernel) -> bool:
-                """Whether tables and posterior hold its series."""
-                return grams[0].degree(longer) <= most and lost_share(longer, scale) <= UNSAID
-
-            longest = longest_lengthscale(kernel, served, self._training.unit)
+            longest = longest_lengthscale(kernel, lambda k: grams[0].degree(k) <= most, self._training.unit)
         return Candidate(grams, longest)
+
+    def _warn_of_cut(self, gram: SeriesGram, longest: float) -> None:
+        """Warn where the tables of the series ended the search, or were too short for the kernel."""
+        kernel, most = self.result.kernel, gram.max_degree
+        lengthscale = kernel.hyperparameters.get("lengthscale", 0.0)
+        limited = "lengthscale" in self._training.names and longest < self._training.largest_lengthscale
+        if limited and lengthscale > 0.98 * longest:
+            warn(
+                f"the lengthscale stopped at {lengthscale:.3g}, the longest that training can serve with {most} "
+                "Chebyshev terms of the series: the data ask for more; fix the lengthscale (optimize=False), "
+                "bring the weights closer together, or take the normalized Laplacian",
+            )
+        elif (lost := gram.lost(kernel)) > _MUCH_LOST:
+            warn(
+                f"training cut the series of {kernel!r} after {most} Chebyshev terms: the covariance that it saw "
+                f"is off by up to {lost:.1g} of the kernel's norm, and so may be what was trained, and the log "
+                "marginal likelihood; shorten the lengthscale, bring the weights closer together, or lower "
+                "`max_train`",
+            )
 
 
 class SampledCandidates(Generic[Result]):

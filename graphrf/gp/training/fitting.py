@@ -159,9 +159,7 @@ def train(
     result: LikelihoodResult = searches.result
     if targets.output_scale is not None and targets.normalize:
         result = _with_the_posteriors_normaliser(training, search, result)
-    largest = result.kernel.hyperparameters.get("lengthscale", 0.0) > 0.98 * training.largest_lengthscale
-    if searches.sampler is None or largest:
-        _warn_of_ends(result)  # below, the end is that of the rows: it was said, or longer rows gained nothing
+    _warn_of_ends(result, training.largest_lengthscale)
     return result, searches.sampler
 
 
@@ -186,36 +184,30 @@ def _with_the_posteriors_normaliser(
     return result
 
 
-def _warn_of_ends(trained: LikelihoodResult) -> None:
-    """Warn of hyperparameters at the ends of the search, where the data do not tell them."""
+def _warn_of_ends(trained: LikelihoodResult, largest: float) -> None:
+    """Warn of hyperparameters at the ends of the search, where the data do not tell them.
+
+    A lengthscale below the largest of all that is at its end is the longest that series or rows can serve: that
+    was said, or longer rows gained nothing.
+    """
+    order = "are nodes and y in the same order?"
     said = {
-        (
-            "lengthscale",
-            "largest",
-        ): "so that the data do not tell it: y is smoother than the kernel, or has a trend. "
+        "largest lengthscale": "so that the data do not tell it: y is smoother than the kernel, or has a trend. "
         "Predictions may be good all the same, but the lengthscale says nothing: compare a smoother kernel "
         "(kernel='diffusion'), or fix the lengthscale (optimize=False)",
-        (
-            "lengthscale",
-            "smallest",
-        ): "so that y at one node says nothing of y at its neighbours: are nodes and y in "
-        "the same order? If they are, the graph does not explain y",
-        (
-            "output_scale",
-            "smallest",
-        ): "so that nothing but the mean and noise was found: are nodes and y in the same order?",
-        (
-            "noise",
-            "smallest",
-        ): "so that intervals at observed nodes are as narrow as if there were no noise: if there "
-        "is some, pass its variance as `noise`, or a prior",
-        ("noise", "largest"): "so that nothing but noise was found: are nodes and y in the same order?",
+        "smallest lengthscale": f"so that y at one node says nothing of y at its neighbours: {order}",
+        "smallest output_scale": f"so that nothing but the mean and noise was found: {order}",
+        "largest noise": f"so that nothing but noise was found: {order}",
+        "smallest noise": "so that intervals at observed nodes are as narrow as if there were no noise: if there "
+        "is some, pass its variance as `noise`, or a `prior` of it",
     }
+    lengthscale = trained.kernel.hyperparameters.get("lengthscale", 0.0)
     for name, end in trained.ends.items():
-        if (name, end) in said:
-            value = {"noise": trained.noise}.get(name, trained.kernel.hyperparameters.get(name))
+        what = f"{end} {name}"
+        if what in said and (what != "largest lengthscale" or lengthscale > 0.98 * largest):
+            value = {"lengthscale": lengthscale, "noise": trained.noise}.get(name)
             at = "" if value is None else f" at {value:.3g}"
-            warn(f"training ended with the {name}{at}, the {end} that it looks at, {said[name, end]}")
+            warn(f"training ended with the {name}{at}, the {end} that it looks at, {said[what]}")
 
 
 def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> None:

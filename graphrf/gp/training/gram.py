@@ -17,7 +17,7 @@ from graphrf.features.loops import add_pairs
 from graphrf.features.rows import DENSE_NUMBERS
 from graphrf.gp.training.blocks import neighbourhood
 from graphrf.graph.graph import Graph
-from graphrf.kernels.chebyshev import INTERVALS, chebyshev_columns
+from graphrf.kernels.chebyshev import chebyshev_coefficients, chebyshev_columns
 from graphrf.kernels.chebyshev_sums import chebyshev_step, doubled_matrix
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
 from graphrf.kernels.factor import Factor
@@ -69,7 +69,6 @@ class SeriesGram:
         self._graph = graph
         self._laplacian = laplacian
         self._scale = graph.laplacian_scale(laplacian)
-        self._low = INTERVALS[laplacian][0]
         self._nodes = nodes
         self._max_degree = max_degree
         self._threads = thread_count(n_threads)
@@ -84,6 +83,14 @@ class SeriesGram:
     def degree(self, kernel: Kernel) -> int:
         """The degree that the kernel's matrix needs; above `max_degree` its series is cut there."""
         return self._coefficients(kernel, ()).shape[0] - 1
+
+    def lost(self, kernel: Kernel) -> float:
+        """What the matrix lacks because its series is cut at `max_degree`, as a share of the kernel's norm."""
+        scale = self._scale
+        return chebyshev_coefficients(
+            lambda gap: kernel.spectrum(scale * gap, scale),
+            self._width, tol=_TOLERANCE, max_degree=self._max_degree,
+        )[1]  # fmt: skip
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         coefficients = self._coefficients(kernel, names)[: self._max_degree + 1]
@@ -104,7 +111,7 @@ class SeriesGram:
             return np.column_stack([kernel.spectrum(scale * gap, scale), slopes])
 
         # derivatives do not decide the degree
-        return chebyshev_columns(values, self._low, tol=_TOLERANCE, max_degree=self._max_degree)
+        return chebyshev_columns(values, self._width, tol=_TOLERANCE, max_degree=self._max_degree)
 
     def _start(self, n_degrees: int) -> None:
         """Begin the table anew, on the part of the graph that so many degrees reach.
@@ -114,7 +121,7 @@ class SeriesGram:
         self._chunks: list[np.ndarray] = []
         self._terms: list[tuple[np.ndarray, np.ndarray]] = []
         n_nodes = self._graph.n_nodes
-        doubled = doubled_matrix(self._graph.walk_matrix(self._laplacian), self._low, 1.0)
+        doubled, self._width = doubled_matrix(self._graph, self._laplacian)
         part = neighbourhood(self._graph, self._nodes, n_degrees // 2 + 1, n_nodes // 2)
         if part.size < n_nodes // 2:
             part.sort()

@@ -12,7 +12,9 @@ import numpy as np
 from graphrf._base.cached import cached_property
 from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map
+from graphrf.pagerank.power import walked
 from graphrf.pagerank.problem import Problem
+from graphrf.pagerank.result import expected_l1_error
 from graphrf.pagerank.walks import batches
 from graphrf.pagerank.walks.exact_steps import take_exact_steps
 from graphrf.pagerank.walks.pooled import count_pool
@@ -58,6 +60,28 @@ class Walks:
         """Nodes that walks start from, after the exact steps."""
         _, problem, _ = self._exact_part
         return 0 if problem is None else problem.sources.size
+
+    @property
+    def known(self) -> np.ndarray:
+        """The part of x that the walks leave as it is, shape (N,)."""
+        exact, problem, mass = self._exact_part
+        if problem is None or self.estimator != "visits":
+            return exact
+        return np.asarray(exact + mass * problem.p_halt * problem.start)
+
+    def l1_error(self, scores: np.ndarray, stderr: np.ndarray, n_batches: int, steps: int) -> float:
+        """The expected L1 error of scores with standard errors from batches of walks that took so many steps.
+
+        Where walks took no step at all, their scatter says nothing of what is beyond: one exact step does, but for
+        twice the mass that goes further.
+        """
+        exact, problem, mass = self._exact_part
+        if steps == 0 and problem is not None:
+            (following,) = walked(problem, 1, self.n_threads)
+            nearly = exact + mass * (problem.p_halt * problem.start + following)
+            further = 2 * mass * (1 - problem.p_halt) * float(following.sum())
+            return float(np.abs(nearly / nearly.sum() - scores).sum()) + further
+        return expected_l1_error(stderr, n_batches, scores - self.known)
 
     def measures(
         self, groups: int, n_batches: int, *, first_batch: int = 0, progress: bool = False

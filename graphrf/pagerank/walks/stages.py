@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphrf.pagerank.result import expected_l1_error
 from graphrf.pagerank.walks.batches import BatchMean
 from graphrf.pagerank.walks.runs import Walks
 from graphrf.sampling.walks.lengths import Stratified
@@ -51,7 +50,7 @@ def refinements(walks: Walks, n_walks: int, tol: float, max_walks: int) -> Itera
     first_batch = used = all_steps = 0
     while True:
         mean = BatchMean(walks.problem.graph.n_nodes)
-        n_batches, most = 0, _FEWEST
+        n_batches, most, stage_steps = 0, _FEWEST, 0
         while n_batches < most:
             used += size
             if used > max_walks:
@@ -60,12 +59,13 @@ def refinements(walks: Walks, n_walks: int, tol: float, max_walks: int) -> Itera
             mean.add(measure, weight)
             n_batches += 1
             first_batch += 1
+            stage_steps += steps
             all_steps += steps
             if n_batches < _FEWEST:
                 continue
             scores, stderr = mean.result()
             assert stderr is not None
-            error = expected_l1_error(stderr, n_batches)
+            error = walks.l1_error(scores, stderr, n_batches, stage_steps)
             if error < best:
                 best = error
                 yield Estimate(scores, stderr, error, n_batches, used * walks.n_sources, all_steps)

@@ -70,6 +70,7 @@ class Coupling:
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        checks.plain("permutations", self.permutations)
         try:
             permutations = np.atleast_2d(np.array(self.permutations))
         except ValueError as error:  # rows of different lengths

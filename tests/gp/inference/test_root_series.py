@@ -1,0 +1,104 @@
+"""The exact roots that priors are made of: right where their power series is cut or cancels, or said to be off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.inference.root_series import root_series
+
+PATH = grf.load_graph(nx.path_graph(40))
+KARATE = grf.load_graph(nx.karate_club_graph(), weight=None)
+LIGHT_AND_HEAVY = grf.from_edges(np.arange(39), np.arange(1, 40), weight=10.0 ** (np.arange(39) % 5))
+
+
+@pytest.mark.parametrize(
+    ("graph", "kernel"),
+    [
+        (PATH, grf.Matern(1.5, 300.0)),  # its power series needs a million terms
+        (PATH, grf.Diffusion(400.0)),
+        (PATH, grf.RegularizedLaplacian(100.0)),
+        (LIGHT_AND_HEAVY, grf.Matern(1.5, 5.0, laplacian="combinatorial")),
+        (KARATE, grf.PStepRandomWalk(19.0, 60, laplacian="combinatorial")),  # terms 10^12 times their sum
+        (PATH, grf.Diffusion(3.0)),
+    ],
+    ids=lambda x: repr(x) if isinstance(x, grf.Kernel) else "",
+)
+def test_roots_of_any_length_are_exact(graph, kernel):
+    factor, modulation, error = root_series(graph, kernel)
+    expected = kernel.dense(graph)
+    root = factor.apply(modulation, np.eye(graph.n_nodes))
+    assert error < 1e-8 * kernel.root_norm(graph.laplacian_scale(kernel.laplacian)) ** 2
+    np.testing.assert_allclose(root @ root.T, expected, atol=1e-9 * np.abs(expected).max())
+    some = factor.take(np.array([3, 1]))
+    np.testing.assert_allclose(some.columns(modulation, some)[0], expected[np.ix_([3, 1], [3, 1])], rtol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [grf.InverseCosine(), grf.PStepRandomWalk(2.0, 1)], ids=repr)
+def test_singular_roots_keep_their_stated_error(kernel):
+    factor, modulation, error = root_series(PATH, kernel)
+    root = factor.apply(modulation, np.eye(40))
+    off = np.linalg.norm(root @ root.T - kernel.dense(PATH), 2)
+    assert off < error < 1e-3
+    # 20,000 terms of the power series leave out 3.5e-3 of the root at the eigenvalue 2
+    assert np.linalg.norm(root - kernel.dense_root(PATH), 2) < 2e-4
+
+
+def test_what_is_cut_is_warned_about_and_in_the_end_refused():
+    with pytest.warns(UserWarning, match=r"20000 Chebyshev terms of Reg.* leave out up to 0\.0\d+ of the norm"):
+        factor, modulation, error = root_series(PATH, grf.RegularizedLaplacian(1e4))
+    root = factor.apply(modulation, np.eye(40))
+    assert np.linalg.norm(root @ root.T - grf.RegularizedLaplacian(1e4).dense(PATH), 2) < error < 0.2
+    with pytest.raises(ValueError, match="shorten the lengthscale"):
+        root_series(PATH, grf.RegularizedLaplacian(1e6))
+
+
+@dataclass(frozen=True, repr=False)
+class Slow(grf.Kernel):
+    """A kernel of one's own, with nothing but coefficients, which fall as k^-1.25."""
+
+    def modulation_coefficients(self, n, scale):
+        return (1.0 + np.arange(n)) ** -1.25
+
+
+def test_kernels_that_have_coefficients_only_are_told_of_their_cut():
+    with pytest.warns(UserWarning, match="20000 terms of the series of Slow.* leave out up to 0.0"):
+        root_series(PATH, Slow())
+
+
+def test_regression_and_classification_with_long_kernels_are_those_of_dense_algebra(recwarn):
+    nodes, y = np.array([0, 7, 20, 33]), np.array([1.0, -0.5, 0.3, 2.0])
+    kernel = grf.Matern(1.5, 300.0)
+    dense = kernel.dense(PATH)
+    settings = {"kernel": kernel, "optimize": False, "output_scale": 1.0, "seed": 0, "method": "series"}
+    regressor = grf.GraphGPRegressor(PATH, noise=0.1, mean="zero", **settings).fit(nodes, y)
+    prior = dense / (np.trace(dense) / 40)
+    expected = prior[:, nodes] @ np.linalg.solve(prior[np.ix_(nodes, nodes)] + 0.1 * np.eye(4), y)
+    np.testing.assert_allclose(regressor.predict(), expected, atol=1e-7)
+    classifier = grf.GraphGPClassifier(PATH, **settings).fit(nodes, y > 0)
+    roots = np.sqrt(np.diagonal(dense))
+    correlation = dense / np.outer(roots, roots)
+    # The mode: f = K (labels - probabilities) + bias, for two classes of equal and opposite f.
+    signs = np.where(y > 0, 1.0, -1.0)
+    values = np.diff(np.log(np.clip(classifier.predict_proba(), 1e-300, 1)), axis=1)[:, 0]
+    bias = classifier.class_bias_[1] - classifier.class_bias_[0]
+    weights = 2 * signs / (1 + np.exp(signs * values[nodes]))
+    np.testing.assert_allclose(values, bias + correlation[:, nodes] @ weights, atol=1e-5)
+
+
+def test_training_says_where_its_tables_of_the_series_end(recwarn):
+    nodes = np.arange(0, 40, 2)
+    labels = nodes >= 20
+    matern = grf.Matern(1.5, laplacian="combinatorial")
+    heavy = grf.from_edges(np.arange(39), np.arange(1, 40), weight=10.0 ** (np.arange(39) % 6))
+    with pytest.warns(UserWarning, match="the lengthscale stopped at .* longest that training can serve"):
+        grf.GraphGPClassifier(heavy, kernel=matern, method="series", seed=0).fit(nodes, labels)
+    long = grf.Matern(1.5, 1000.0)
+    with pytest.warns(UserWarning, match="training cut the series of Matern.* after 1000 Chebyshev terms"):
+        grf.GraphGPClassifier(PATH, kernel=long, method="series", optimize=False, seed=0).fit(nodes, labels)
+    with pytest.warns(UserWarning, match="training cut the series of Matern.* after 1000 Chebyshev terms"):
+        grf.GraphGPRegressor(PATH, kernel=long, method="series", optimize=False, seed=0).fit(nodes, 1.0 * labels)

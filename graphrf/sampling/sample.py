@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.devices import engine_device
 from graphrf._base.threads import thread_count
+from graphrf.features.error import Origin
 from graphrf.features.features import Features
 from graphrf.features.folder import FeatureFolder
 from graphrf.features.record import Record
 from graphrf.graph.graph import Graph, require_graph
+from graphrf.kernels.series import apply_kernel
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.into_folder import into_folder
 from graphrf.sampling.job import Job
@@ -140,10 +143,11 @@ def sample_features(
         graph, sampler, nodes=nodes, seed=seed, engine=engine, device=device, n_threads=n_threads, dtype=dtype,
         path=path, memory_limit=memory_limit, progress=progress,
     )  # fmt: skip
+    origin = Origin(partial(apply_kernel, graph), graph.adjacency.nnz, job.sampler)
     if folder is not None:
-        return into_folder(job, folder, any_seed=seed is None)
+        return into_folder(job, folder, origin, any_seed=seed is None)
     on_host = job.place is None or job.place.type == "cpu"
-    return Features(job.frame, job.sources, in_memory(job) if on_host else on_device(job))
+    return Features(job.frame, job.sources, in_memory(job) if on_host else on_device(job), origin)
 
 
 def in_memory(job: Job) -> Record:

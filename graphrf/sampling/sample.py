@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ from graphrf.features.features import Features
 from graphrf.features.folder import FeatureFolder
 from graphrf.features.record import Record
 from graphrf.graph.graph import Graph, require_graph
+from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.kernels.series import apply_kernel
+from graphrf.sampling.by_error import checked_error, features_with_error
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.into_folder import into_folder
 from graphrf.sampling.job import Job
@@ -33,6 +36,8 @@ def sample_features(
     graph: Graph,
     sampler: Sampler | None = None,
     *,
+    kernel: Kernel | None = None,
+    error: float | None = None,
     nodes: Any = None,
     seed: int | None = None,
     engine: str | None = None,
@@ -139,13 +144,30 @@ def sample_features(
     >>> first.seed == again.seed == alone.seed
     True
     """
+    if error is not None:
+        error = checked_error(error, kernel, sampler, path)
+    elif kernel is not None:
+        raise checks.value_error(
+            "error", "must be given with `kernel`; without an error, features serve every kernel: leave `kernel` out"
+        )
     job, folder = _checked(
         graph, sampler, nodes=nodes, seed=seed, engine=engine, device=device, n_threads=n_threads, dtype=dtype,
         path=path, memory_limit=memory_limit, progress=progress,
     )  # fmt: skip
-    origin = Origin(partial(apply_kernel, graph), graph.adjacency.nnz, job.sampler)
+    if error is not None:
+
+        def draw(chosen: Sampler) -> Features:
+            return _features(replace(job, sampler=chosen), None, any_seed=False)
+
+        return features_with_error(draw, graph, require_kernel(kernel), job.sources, error)
+    return _features(job, folder, any_seed=seed is None)
+
+
+def _features(job: Job, folder: FeatureFolder | None, *, any_seed: bool) -> Features:
+    """The features of a job, in memory, on a device or in a folder."""
+    origin = Origin(partial(apply_kernel, job.graph), job.graph.adjacency.nnz, job.sampler)
     if folder is not None:
-        return into_folder(job, folder, origin, any_seed=seed is None)
+        return into_folder(job, folder, origin, any_seed=any_seed)
     on_host = job.place is None or job.place.type == "cpu"
     return Features(job.frame, job.sources, in_memory(job) if on_host else on_device(job), origin)
 

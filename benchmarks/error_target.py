@@ -43,7 +43,7 @@ class Case:
         return float(np.linalg.norm(estimate.T - self.exact) / np.linalg.norm(self.exact))
 
     def by_hand(self, error: float) -> tuple[float, str]:
-        """The fewest non-zeros a row, over the families, with which the error is reached; infinite if none does."""
+        """The fewest non-zeros a row, over the families, that reach the error, and whose; infinite if none do."""
         best = np.inf, "none"
         for samplers in self.families():
             for sampler in samplers:
@@ -92,8 +92,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print(header("scipy"))
     print(f"error asked for: {arguments.error:g}")
-    print(f"{'graph':<17} {'kernel':<25} {'true':>7} {'measured':>8} {'predicted':>9} {'non-zeros':>9} {'by hand':>8} "
-          f"{'ratio':>6} {'seconds':>7}  sampler; by hand")  # fmt: skip
+    heads = f"{'true':>7} {'measured':>8} {'predicted':>9} {'non-zeros':>9} {'by hand':>8} {'ratio':>6}"
+    print(f"{'graph':<17} {'kernel':<25} {heads} {'seconds':>7}  sampler; by hand")
     verdicts = []
     for name in arguments.graphs:
         graph = grf.datasets.load(name).graph

@@ -19,7 +19,7 @@ _BLOCK = 8
 # The warning is for a factor of two, not for 10 %: a few columns, and products to a thousandth, do.
 _QUICK_BLOCK, _PLAIN = 3, 2
 _TOLERANCE, _QUICK_TOLERANCE = 1e-6, 1e-3
-# Multiply-adds that a check may always take, some 30 ms, once for each kernel; more only where its call takes more.
+# Multiply-adds that a check may always take, some 30 ms, once for each kernel; more where its call does.
 FREE = 3e7
 # The share of sum |f_k| that is left when the Chebyshev series of K ends, roughly.
 _TAIL = 1e-3

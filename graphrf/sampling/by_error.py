@@ -1,4 +1,4 @@
-r"""Asked for an error, not for walks: the sampler with the fewest non-zeros that reaches it, found from pilot rows."""
+r"""Asked for an error, not for walks: the sampler of fewest non-zeros that reaches it, found from pilot rows."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from graphrf.sampling.job import frame_of
 from graphrf.sampling.joined import drawn
 from graphrf.sampling.powers.powers import CompressedPowers, CutPowers, ExactPowers
 from graphrf.sampling.walks.auto_lengths import AutoLengths
+from graphrf.sampling.walks.lengths import Stratified
 from graphrf.sampling.walks.random_walks import MOST_WALKS, RandomWalks
 
 # Rows that predict an error: at most so many, of so many numbers together, the share of them that belongs to the
@@ -44,7 +45,9 @@ class ErrorChoice:
     Attributes
     ----------
     sampler : Sampler
-        The sampler: `sample_features(graph, sampler)` draws as these features were drawn, its seed given.
+        The sampler: `sample_features(graph, sampler, seed=...)` draws the same features again.
+    kernel : Kernel
+        The kernel whose error it is.
     error : float
         What was asked for.
     predicted : float
@@ -56,6 +59,7 @@ class ErrorChoice:
     """
 
     sampler: Sampler
+    kernel: Kernel
     error: float
     predicted: float
     measured: float
@@ -91,7 +95,7 @@ def checked_error(error: Any, kernel: Any, sampler: Any, path: Any) -> float:
 def features_with_error(
     draw: Callable[[Sampler], Features], graph: Graph, kernel: Kernel, nodes: np.ndarray, error: float
 ) -> Features:
-    """Features whose measured error is at most `error`, by `draw`; ValueError if no rows of reasonable size are."""
+    """Features whose measured error is at most `error`; ValueError if no rows of reasonable size have that."""
     scale = kernel.check_graph(graph)
     pilot = _Pilot(graph, kernel, nodes, 0.01 * error)
     best: _Found | None = None
@@ -110,7 +114,7 @@ def features_with_error(
         if measured <= error:
             nonzeros = features.nnz / features.nodes.size
             assert features.origin is not None
-            choice = ErrorChoice(sampler, error, best.error, measured, nonzeros)
+            choice = ErrorChoice(sampler, kernel, error, best.error, measured, nonzeros)
             features.origin = replace(features.origin, sampler=sampler, choice=choice)
             return features
         sampler = _larger(sampler, 1.1 * (measured / error) ** 2)
@@ -138,7 +142,7 @@ def _larger(sampler: Any, factor: float) -> Any:
     return replace(sampler, budget=math.ceil(factor * sampler.budget))
 
 
-# -- the choice ------------------------------------------------------------------------------------------------------
+# -- the choice --------------------------------------------------------------------------------------
 
 
 def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> Iterator[_Found]:
@@ -153,13 +157,13 @@ def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> 
             least = min(least, found.nonzeros)
         yield found
     auto = AutoLengths(kernel)
-    families: tuple[tuple[int, Callable[[int], Sampler]], ...] = (
+    families: tuple[tuple[int, Callable[[int], CompressedPowers | RandomWalks]], ...] = (
         (2**20, lambda size: CompressedPowers(size, lengths=auto, laplacian=laplacian)),
         (MOST_WALKS, lambda size: RandomWalks(size, auto, laplacian=laplacian)),
     )
     for most, make in families:
         try:
-            found = _sized(pilot, make, error, least, most)
+            found = _sized(pilot, make, error, least, most, auto)
         except ValueError:  # too much of the kernel lies beyond the longest table of AutoLengths
             return
         if found.error <= error:
@@ -178,14 +182,14 @@ def _deterministic(pilot: _Pilot, kernel: Kernel, scale: float, error: float) ->
     enough = series_length(kernel, scale, 1 - math.sqrt(1 - min(_AIM * error, 1 - 1e-12)))
     if enough == LONGEST_SERIES or pilot.work(ExactPowers(enough, laplacian=laplacian)) > _MOST_WORK:
         return
-    low, best = -1, exact(enough)
-    if best.error <= error:
-        while best.sampler.max_length - low > 1:
-            found = exact((best.sampler.max_length + low) // 2)
-            if found.error <= _AIM * error:
-                best = found
-            else:
-                low = found.sampler.max_length
+    low, high, best = -1, enough, exact(enough)
+    while best.error <= error and high - low > 1:
+        middle = (low + high) // 2
+        found = exact(middle)
+        if found.error <= _AIM * error:
+            high, best = middle, found
+        else:
+            low = middle
     if best.error > error or best.nonzeros <= _MOST_NONZEROS:
         yield best
     length = series_length(kernel, scale, _SERIES_OF_CUT * error / 2)
@@ -197,16 +201,22 @@ def _deterministic(pilot: _Pilot, kernel: Kernel, scale: float, error: float) ->
 
 
 def _sized(
-    pilot: _Pilot, make: Callable[[int], Sampler], error: float, least: float, most: int
+    pilot: _Pilot,
+    make: Callable[[int], Sampler],
+    error: float,
+    least: float,
+    most: int,
+    auto: AutoLengths | None = None,
 ) -> _Found:
     """The smallest sampler of a family that reaches the error, or one that needs more non-zeros than `least`.
 
     Errors fall like size^(-1/2) or faster: that leads to a bracket, which is halved on a logarithmic scale then.
+    Lengths that `auto` makes for the graph are much the same for half and for twice a size.
     """
     low, high, size = 0, most + 1, min(_FIRST_BUDGET, most)
     best: _Found | None = None
     for _ in range(_TRIALS):
-        found = pilot.judged(make(size))
+        found = pilot.judged(make(size), None if auto is None else pilot.law(auto, size))
         if found.error <= _AIM * error:
             best, high = found, size
             if found.error >= _CLOSE * error:
@@ -226,28 +236,29 @@ def _sized(
     return best
 
 
-# -- predictions -----------------------------------------------------------------------------------------------------
+# -- predictions -------------------------------------------------------------------------------------
 
 
 class _Pilot:
     r"""Predicts |Phi Phi^T - K|_F / |K|_F over some nodes from a few rows of Phi, and the same rows of F.
 
-    With rows delta_i = phi_i - F_i, an entry of the error is E_ij = F_i . delta_j + delta_i . F_j + delta_i . delta_j.
-    Where rows are independent and unbiased, its parts are uncorrelated off the diagonal, so that
+    With delta_i = phi_i - F_i, E_ij = F_i . delta_j + delta_i . F_j + delta_i . delta_j. Where rows are
+    independent and unbiased, its parts are uncorrelated off the diagonal, so that
 
     .. math:: E |E|_F^2 = \sum_i E_{ii}^2 + 2 \sum_{i \ne j} (F_j \cdot \delta_i)^2
               + \sum_{i \ne j} (\delta_i \cdot \delta_j)^2.
 
     The second sum is over all j, and is found for all of them at once: it is |F delta_i|^2, less its diagonal. So
-    few rows i do, weighted: those of the largest degrees are all there, the others are drawn. |F delta_i|^2 summed
-    over i is the mean of |F sum_i s_i delta_i|^2 over random signs s.
+    few rows i do, weighted: those of the largest degrees are all there, the others are drawn. |F delta_i|^2
+    summed over i is the mean of |F sum_i s_i delta_i|^2 over random signs s.
 
-    Where rows are deterministic the products (F_i . delta_j)(delta_i . F_j) add up as well: they are estimated
-    from the pairs of the pilot, within what they can be.
+    Where rows are deterministic, products of different parts add up as well. They, and the third sum, are estimated
+    from the pairs of the pilot.
     """
 
     def __init__(self, graph: Graph, kernel: Kernel, nodes: np.ndarray, tol: float) -> None:
         self._graph, self._kernel, self._tol = graph, kernel, max(tol, 1e-8)
+        self._laws: dict[int, Stratified] = {}
         self._nodes = np.unique(nodes)
         n, rng = self._nodes.size, np.random.default_rng(0)
         n_rows = min(n, max(_FEWEST, min(_ROWS, _NUMBERS // graph.n_nodes)))
@@ -271,25 +282,38 @@ class _Pilot:
         assert record.work is not None
         return float(record.work.mean()) * self._nodes.size
 
-    def judged(self, sampler: Sampler) -> _Found:
-        """The sampler with its predicted error and non-zeros."""
-        prepared, n_nodes = sampler.prepare(self._graph, _SEED), self._graph.n_nodes
+    def law(self, auto: AutoLengths, size: int) -> Stratified:
+        """The lengths that the graph has for the power of four next to a size."""
+        near = min(4 ** round(math.log(size, 4)), MOST_WALKS)
+        if near not in self._laws:
+            self._laws[near] = auto.law(self._graph, RandomWalks(near, auto, laplacian=auto.laplacian))
+        return self._laws[near]
+
+    def judged(self, sampler: Any, law: Stratified | None = None) -> _Found:
+        """The sampler with its predicted error and non-zeros, from rows with the given lengths, if any."""
+        drawing = sampler
+        if law is not None:
+            drawing = replace(sampler, lengths=law.survival if isinstance(sampler, CompressedPowers) else law)
+        prepared, n_nodes = drawing.prepare(self._graph, _SEED), self._graph.n_nodes
         frame = frame_of(prepared, n_nodes, 0, np.dtype(np.float64))
         record = drawn(prepared, self._rows, n_nodes, self._rows.size)
         phi = feature_matrix(frame, self._rows, record, frame.modulation(self._kernel))
         delta = phi.toarray() - self._root.T
         w = self._weights
-        sums = delta.T @ (self._signs * np.sqrt(w)[:, None])
-        across = float(np.square(self._times_root(sums)[self._nodes]).sum()) / _SUMS
-        pairs = delta @ delta.T
-        mixed = delta @ self._root  # delta_i . F_j
-        own = np.diag(mixed)
+        pairs, mixed = delta @ delta.T, delta @ self._root  # delta_i . delta_j, delta_i . F_j
         wrong = np.asarray(phi.power(2).sum(axis=1)).ravel() - self._diagonal
-        off = max(across - float(w @ np.square(own)), 0.0)
         both = np.outer(w, w) - np.diag(w**2)
-        square = float(w @ np.square(wrong)) + 2 * off + float((both * np.square(pairs)).sum())
+        if w.size == self._nodes.size:
+            off = float((both * np.square(mixed)).sum())
+        else:
+            sums = delta.T @ (self._signs * np.sqrt(w)[:, None])
+            across = float(np.square(self._times_root(sums)[self._nodes]).sum()) / _SUMS
+            off = max(across - float(w @ np.square(np.diag(mixed))), 0.0)
+        others = np.square(pairs)
         if isinstance(sampler, ExactPowers | CutPowers):
-            square += 2 * float(np.clip((both * mixed * mixed.T).sum(), 0.0, off))
+            others = np.square(mixed + mixed.T + pairs) - np.square(mixed) - np.square(mixed.T)
+        rest = max(float((both * others).sum()), -off)
+        square = float(w @ np.square(wrong)) + 2 * off + rest
         nonzeros = float(np.diff(phi.indptr) @ w / w.sum())
         return _Found(sampler, math.sqrt(square) / self._norm, nonzeros)
 

@@ -229,10 +229,11 @@ class ProductFeatures:
         True
         """
         origin = self.factors[0].origin
-        if apply is None and origin is None:
-            raise error.no_graph()
-        rows = self._rows(self._matrices(kernel))
-        return error.measured(rows, kernel, apply or origin.apply, seed=checks.seed(seed))
+        if apply is None:
+            if origin is None:
+                raise error.no_graph()
+            apply = origin.apply
+        return error.measured(self._rows(self._matrices(kernel)), kernel, apply, seed=checks.seed(seed))
 
     def apply(self, kernel: Kernel, x: Any) -> np.ndarray:
         """B x for x of shape (N,) or (N, p); the result has shape (n,) or (n, p).

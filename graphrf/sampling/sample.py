@@ -148,7 +148,8 @@ def sample_features(
         error = checked_error(error, kernel, sampler, path)
     elif kernel is not None:
         raise checks.value_error(
-            "error", "must be given with `kernel`; without an error, features serve every kernel: leave `kernel` out"
+            "error",
+            "must be given with `kernel`; without an error, features serve every kernel: leave `kernel` out",
         )
     job, folder = _checked(
         graph, sampler, nodes=nodes, seed=seed, engine=engine, device=device, n_threads=n_threads, dtype=dtype,

@@ -309,8 +309,8 @@ class Features:
             When sum_k f_k^2 / S(k), which bounds the variance up to constants, dwarfs its value for walks
             that do not terminate: take a smaller p_halt, `Truncated`, or the series (`apply_kernel`).
         TruncationWarning
-            When the series ends so early that `truncation_error(kernel)` exceeds a hundredth of the kernel's bound
-            (sum_k |f_k|)^2; for rows that are cut, whose bound is loose, a tenth.
+            When the series ends so early that `truncation_error(kernel)` exceeds 2 % of the kernel's bound
+            (sum_k |f_k|)^2; for rows that are cut, whose bound is loose, 10 %.
         FeatureErrorWarning
             Once for each kernel, when the error of Phi Phi^T is estimated to exceed a quarter of K's norm: see
             Notes, and `relative_error`, which measures it.

@@ -252,8 +252,8 @@ class _Pilot:
     few rows i do, weighted: those of the largest degrees are all there, the others are drawn. |F delta_i|^2
     summed over i is the mean of |F sum_i s_i delta_i|^2 over random signs s.
 
-    Where rows are deterministic, products of different parts add up as well. They, and the third sum, are estimated
-    from the pairs of the pilot.
+    Where rows are deterministic, products of different parts add up as well. They, and the third sum, are
+    estimated from the pairs of the pilot.
     """
 
     def __init__(self, graph: Graph, kernel: Kernel, nodes: np.ndarray, tol: float) -> None:

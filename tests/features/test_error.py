@@ -147,7 +147,7 @@ def test_training_on_rows_that_were_chosen_knowingly_does_not_warn():
         regressor.fit(np.arange(0, graph.n_nodes, 2), y[::2]).predict()
 
 
-def test_a_bias_of_a_hundredth_is_warned_about():
+def test_a_bias_of_a_fiftieth_is_warned_about():
     features = grf.sample_features(_graph("karate"), seed=0)
     for kernel in (grf.RegularizedLaplacian(5.0, 1), grf.Matern(0.5, 5.0)):
         with pytest.warns(grf.TruncationWarning, match="powers up to 48"):

@@ -6,8 +6,8 @@
 For every graph and kernel of `benchmarks/efficiency.py`: the sampler that was taken, its predicted error, the one
 that it measured itself, and the true one (relative Frobenius error of the rows of 300 random nodes against all
 columns); non-zeros of a row; seconds, the choice contained. Beside it the fewest non-zeros found by hand: every
-family of samplers, at sizes that grow by a quarter, as far as 4,096 non-zeros a row, which is also where the library
-refuses.
+family of samplers, at sizes that grow by a quarter, as far as 4,096 non-zeros a row, which is also where the
+library refuses.
 """
 
 from __future__ import annotations

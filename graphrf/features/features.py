@@ -432,11 +432,11 @@ class Features:
     ) -> np.ndarray:
         r"""An estimate of the Gram matrix K[rows, cols], dense.
 
-        Without `other` it is Phi Phi^T: symmetric, positive semi-definite, unbiased off the diagonal; its
-        diagonal is too large by the features' variance (14 to 20 % of K_ii with 8 walks; 0 for exact and cut
-        powers), a hidden nugget. With an independent set of features `other` it is Phi Phi'^T: unbiased
-        everywhere, but neither symmetric nor positive: for estimates and for measuring errors, never as a Gaussian
-        process's covariance.
+        Without `other` it is Phi Phi^T: symmetric, positive semi-definite, and unbiased off the diagonal but for
+        `truncation_error`. Its diagonal is too large by the features' variance, a hidden nugget: 14 to 20 % of K_ii
+        with 8 walks and short kernels, many times K_ii for kernels much too long for the rows; 0 for exact and cut
+        powers. With an independent set of features `other` it is Phi Phi'^T: unbiased everywhere, but neither
+        symmetric nor positive: for estimates and for measuring errors, never as a Gaussian process's covariance.
 
         Parameters
         ----------
@@ -455,6 +455,11 @@ class Features:
         ------
         MemoryError
             If the dense result does not fit; nothing of it is made by then.
+
+        Warns
+        -----
+        HeavyTailWarning, TruncationWarning, FeatureErrorWarning
+            As `matrix`; with `other`, not of the error. What is judged are all rows, whichever were asked for.
 
         Notes
         -----

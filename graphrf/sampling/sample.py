@@ -66,6 +66,14 @@ def sample_features(
         Default: `CompressedPowers(budget=32)`, which takes about the operations of `RandomWalks(32)`, with 0.25 of
         their error (geometric mean over nine graphs and six kernels; the worst of these cases 1.11 times it) and
         1.13 times the non-zeros (`benchmarks/default_sampler.py`).
+    kernel : Kernel, optional
+        With `error`: the kernel that the features are to serve first.
+    error : float in (0, 1], optional
+        In place of `sampler`: the relative error |Phi Phi^T - K|_F / |K|_F over `nodes` that `kernel` may have.
+        Of exact, cut and compressed powers and random walks, at any size, that one is taken which is predicted to
+        reach it with the fewest non-zeros (see Notes); the error of what was drawn is measured
+        (`Features.relative_error`), and where it is larger than asked for a larger sampler is drawn.
+        `Features.sampler` and `Features.choice` say what was taken, and the predicted and measured error.
     nodes : array_like of int positions or str names, optional
         The nodes to sample, in the order of the rows. Default: all.
     seed : int in [0, 2^63), optional
@@ -100,7 +108,8 @@ def sample_features(
     TypeError, ValueError
         For arguments that are out of range, unknown nodes, a directed graph, a device that torch has not, samplers
         that are not graphrf's with the engine "torch"; if `path` holds other features, other files or a damaged
-        block, which is named, or is given with a device that is not the CPU.
+        block, which is named, or is given with a device that is not the CPU; if `error` comes without `kernel`, or
+        with `sampler` or `path`; if no rows of at most 4,096 non-zeros on average reach `error`.
     OSError
         If `path` cannot be written, or the disk is full: blocks that are there stay, and the next call goes on.
     ImportError
@@ -121,6 +130,12 @@ def sample_features(
     entry of the adjacency where weights differ, and a copy of it (16) where nodes are isolated, or by the
     combinatorial Laplacian; powers about 30, and 60 while it is made. What does not fit then is refused, too.
 
+    *An error that is asked for.* Pilot rows, at most 256, are drawn with some dozens of samplers and compared with
+    the same rows of F: from the variance of these rows, and its products with F, follows the error of the Gram
+    matrix of all nodes (`graphrf.sampling.by_error`). That takes some seconds, mostly for `AutoLengths`, and
+    memory for some 100 million numbers at most. Exact and cut powers are left out where all rows would take more than 2e10
+    multiply-adds. Products of factors (`sample_product`), which are no `Features`, are not tried.
+
     A folder takes the bytes of the record on the disk; a block about 128 MiB, or 32 bytes for each node of the
     graph where that is more; of small features less. Of a process that is killed the block under way is lost, no
     more. Memory: of the record and of two blocks. Processes that sample into one folder at once share the work,
@@ -133,6 +148,15 @@ def sample_features(
     >>> features = grf.sample_features(graph, grf.RandomWalks(n_walks=16), seed=0)
     >>> features.matrix(grf.Diffusion(lengthscale=1.0)).shape
     (34, 34)
+
+    With an error in place of a sampler:
+
+    >>> kernel = grf.Diffusion(lengthscale=3.0)
+    >>> features = grf.sample_features(graph, kernel=kernel, error=0.1, seed=0)
+    >>> features.sampler
+    CutPowers(budget=22, max_length=6, laplacian='normalized')
+    >>> features.choice.measured <= 0.1
+    True
 
     With a folder, the second call draws nothing:
 

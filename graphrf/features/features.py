@@ -433,9 +433,10 @@ class Features:
         r"""An estimate of the Gram matrix K[rows, cols], dense.
 
         Without `other` it is Phi Phi^T: symmetric, positive semi-definite, and unbiased off the diagonal but for
-        `truncation_error`. Its diagonal is too large by the features' variance, a hidden nugget: 14 to 20 % of K_ii
-        with 8 walks and short kernels, many times K_ii for kernels much too long for the rows; 0 for exact and cut
-        powers. With an independent set of features `other` it is Phi Phi'^T: unbiased everywhere, but neither
+        `truncation_error`. Its diagonal is too large by the features' variance, a hidden nugget: 14 to 20 % of
+        K_ii with 8 walks and short kernels, many times K_ii for kernels much too long for the rows; 0 for exact
+        and cut powers. With an independent set of features `other` it is Phi Phi'^T: unbiased everywhere, but
+        neither
         symmetric nor positive: for estimates and for measuring errors, never as a Gaussian process's covariance.
 
         Parameters

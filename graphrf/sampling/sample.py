@@ -132,9 +132,9 @@ def sample_features(
 
     *An error that is asked for.* Pilot rows, at most 256, are drawn with some dozens of samplers and compared with
     the same rows of F: from the variance of these rows, and its products with F, follows the error of the Gram
-    matrix of all nodes (`graphrf.sampling.by_error`). That takes some seconds, mostly for `AutoLengths`, and
-    memory for some 100 million numbers at most. Exact and cut powers are left out where all rows would take more than 2e10
-    multiply-adds. Products of factors (`sample_product`), which are no `Features`, are not tried.
+    matrix of all nodes (`graphrf.sampling.by_error`). That takes some seconds, and memory for some 100 million
+    numbers at most. Exact and cut powers are left out where all rows would take more than 2e10 multiply-adds.
+    Products of factors (`sample_product`), which are no `Features`, are not tried.
 
     A folder takes the bytes of the record on the disk; a block about 128 MiB, or 32 bytes for each node of the
     graph where that is more; of small features less. Of a process that is killed the block under way is lost, no

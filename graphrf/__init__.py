@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from graphrf._base.version import __version__ as __version__
     from graphrf.features.bounds import HeavyTailWarning as HeavyTailWarning
     from graphrf.features.bounds import TruncationWarning as TruncationWarning
+    from graphrf.features.error import FeatureErrorWarning as FeatureErrorWarning
     from graphrf.features.features import Features as Features
     from graphrf.features.features import load_features as load_features
     from graphrf.gp.classification import GraphGPClassifier as GraphGPClassifier
@@ -70,6 +71,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
     {
         "_base.version": "__version__",
         "features.bounds": "HeavyTailWarning TruncationWarning",
+        "features.error": "FeatureErrorWarning",
         "features.features": "Features load_features",
         "gp.classification": "GraphGPClassifier",
         "gp.regression": "GraphGPRegressor",

@@ -11,6 +11,15 @@ def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Warn where graphrf was called: at the first frame outside the package, however deep this call stands."""
     frame: FrameType | None = sys._getframe(1)
     level = 2
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "graphrf":
+    while frame is not None and _module(frame).partition(".")[0] == "graphrf":
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def called_from_outside() -> bool:
+    """Whether the function that asks was called by code outside the package."""
+    return _module(sys._getframe(2)).partition(".")[0] != "graphrf"
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))

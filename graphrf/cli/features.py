@@ -19,6 +19,7 @@ from graphrf.cli.options.samplers import Sampling
 EXAMPLES = (
     "graphrf features roads.csv -o roads.npz --seed 0",
     "graphrf features karate --sampler walks --walks 64 -o walks.npz",
+    "graphrf features roads.csv --kernel diffusion --lengthscale 3 --error 0.05 -o roads.npz",
     "graphrf features roads.csv -o features/ --kernel diffusion --lengths auto",
 )
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -54,9 +55,11 @@ def features(
     limit = None if memory_limit is None else size(memory_limit)
     loaded = load(graph, reading, talking)
     kernel = choice.optional()
-    sampler = sampling.made(loaded.graph, kernel, choice.laplacian or "normalized")
+    chosen = sampling.chosen(loaded.graph, kernel, choice.laplacian or "normalized")
+    if sampling.error is not None and folder is not None:
+        raise ValueError("`-o` must be an .npz file with `--error`: a folder is written with one sampler")
     names = NodeNames.of_graph(loaded.graph)
-    chosen = None if nodes is None else names.chosen(nodes, "--nodes")
+    positions = None if nodes is None else names.chosen(nodes, "--nodes")
     # A folder that is there knows its seed.
     known = folder is not None and (folder / "features.json").exists()
     seed = None if known and seeding.seed is None else seeding.settled(talking)
@@ -65,8 +68,8 @@ def features(
 
     made = sample_features(
         loaded.graph,
-        sampler,
-        nodes=chosen,
+        **chosen,
+        nodes=positions,
         seed=seed,
         n_threads=threads.threads,
         path=folder,
@@ -76,6 +79,8 @@ def features(
     if folder is None:
         made.save(output)
     talking.remark(f"{made!r} in {output}")
+    if made.choice is not None:
+        talking.remark(f"{made.sampler!r}, with a measured error of {made.choice.measured:.3g}")
     if talking.json:
         facts = {
             "graph": loaded.facts, "seed": made.seed, "settings": made.description, "laplacian": made.laplacian,

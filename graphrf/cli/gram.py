@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from graphrf.kernels.kernel import Kernel
 
 EXAMPLES = (
-    "graphrf gram karate --kernel diffusion --lengthscale 2 -o K.csv --seed 0",
+    "graphrf gram karate --kernel diffusion --lengthscale 2 -o K.csv",
+    "graphrf gram facebook-pages --kernel diffusion --rows 0,1,2 --error 0.1 --seed 0",
     "graphrf gram generated-grid --kernel matern --rows 0,1,2 --exact -o K.npz",
     "graphrf gram roads.npz --kernel regularized-laplacian --rows 0,1 --cols 0,1,2",
 )
+
+# Graphs of at most so many nodes have their kernel computed exactly where no sampler is named.
+_EXACT_NODES = 5_000
 
 
 def gram(
@@ -51,11 +55,15 @@ def gram(
     ] = None,
     exact: Annotated[
         bool,
-        typer.Option("--exact", help="Without sampling, by products with the series.", rich_help_panel="Block"),
+        typer.Option(
+            "--exact",
+            help="Without sampling, by products with the series; up to 5,000 nodes the default.",
+            rich_help_panel="Block",
+        ),
     ] = False,
     output: OutputPath = None,
 ) -> None:  # fmt: skip
-    """Compute a kernel matrix of a graph, from features or exactly."""
+    """Compute a kernel matrix of a graph: exactly, or from features, whose error is told."""
     check_output(output, [source])
     kernel = choice.optional()
     if kernel is None:
@@ -105,23 +113,46 @@ def _of_graph(
     )
     if exact:
         _refuse_sampling(sampling, seeding, "`--exact`")
+    elif loaded.graph.n_nodes <= _EXACT_NODES and _is_empty(sampling):
+        exact = True
+        talking.remark(
+            f"exact, as for any graph of at most {_EXACT_NODES:,} nodes"
+            + ("; the seed plays no part" if seeding.seed is not None else "")
+            + "; `--sampler compressed` samples"
+        )
+    if exact:
         from graphrf.kernels.series import kernel_block
 
         block = kernel_block(loaded.graph, kernel, rows, cols, n_threads=threads.threads)
-        return block, {"graph": loaded.facts}
+        return block, {"graph": loaded.facts, "exact": True}
+    from graphrf._base.warn import warn
+    from graphrf.features.error import MUCH, FeatureErrorWarning
     from graphrf.sampling.sample import sample_features
 
-    sampler = sampling.made(loaded.graph, kernel, kernel.laplacian)
     features = sample_features(
         loaded.graph,
-        sampler,
+        **sampling.chosen(loaded.graph, kernel, kernel.laplacian),
         nodes=loaded.graph.positions(np.unique(np.concatenate([rows, cols]))),
         seed=seeding.settled(talking),
         n_threads=threads.threads,
         progress=talking.progress,
     )
     block = features.gram(kernel, rows=rows, cols=None if cols is rows and _all(features, rows) else cols)
-    return block, {"graph": loaded.facts, "seed": features.seed, "settings": features.description}
+    error = features.relative_error(kernel)
+    if error > MUCH:
+        warn(
+            f"the matrix is off by about {error:.0%} of the kernel's norm over these nodes; `--error 0.1` chooses "
+            "a sampler that suits the kernel, and `--exact` makes no error",
+            FeatureErrorWarning,
+        )
+    else:
+        talking.remark(f"the matrix is off by about {error:.1%} of the kernel's norm over these nodes")
+    facts = {"seed": features.seed, "settings": features.description, "relative_error": error}
+    return block, {"graph": loaded.facts, **facts}
+
+
+def _is_empty(sampling: Sampling) -> bool:
+    return all(value is None for value in given_options(sampling).values())
 
 
 def _all(features: Any, rows: np.ndarray) -> bool:

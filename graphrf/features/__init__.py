@@ -9,6 +9,7 @@ from graphrf._base import lazy
 if TYPE_CHECKING:
     from graphrf.features.bounds import HeavyTailWarning as HeavyTailWarning
     from graphrf.features.bounds import TruncationWarning as TruncationWarning
+    from graphrf.features.error import FeatureErrorWarning as FeatureErrorWarning
     from graphrf.features.features import Features as Features
     from graphrf.features.features import load_features as load_features
 
@@ -17,5 +18,6 @@ __getattr__, __dir__, __all__ = lazy.attach(
     {
         "features": "Features load_features",
         "bounds": "HeavyTailWarning TruncationWarning",
+        "error": "FeatureErrorWarning",
     },
 )

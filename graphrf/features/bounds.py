@@ -15,8 +15,10 @@ from graphrf.features.record import Record
 # Features of a kernel are warned about when their bound on the variance is this many times that without
 # termination; 5 separates harmless laws (below 2 in practice) from those that ruin a Gaussian process (9, 1e4).
 HEAVY = 5.0
-# ... and when the error of their Gram matrix may exceed this share of the bound of K, (sum_k |f_k|)^2.
-_MUCH = 0.1
+# ... and when the error of their Gram matrix may exceed this share of the bound of K, (sum_k |f_k|)^2: where the
+# series ends too early, which is a bias of about that size, and where rows are cut, for which the bound is loose.
+# Who asks for kernel.truncation_length(0.01) gets 2 % knowingly.
+_ENDS_EARLY, _CUT = 0.02, 0.1
 # What rounding may do, as a share of sum_k |f_k| or of the mass of a row or column. A float32 is off by 2^-24:
 # the record, the matrix that masses are read from, and the matrix that is used. The rest is for float64.
 _ROUNDING = 2.0**-21
@@ -76,9 +78,12 @@ def suitability_warnings(
         )
     if not frame.complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
         size = kernel.modulation_tail(-1, scale=frame.scale) ** 2
-        error = truncation_error(frame, kernel, cut)
-        if error > _MUCH * size:
-            found.append(TruncationWarning(_words(frame, kernel, error, size, is_cut=cut is not None)))
+        ended = tail_error(kernel, frame.max_length, frame.scale)
+        bound = ended if cut is None else truncation_error(frame, kernel, cut)
+        if cut is not None and bound > _CUT * size:
+            found.append(TruncationWarning(_words(frame, kernel, bound, size, is_cut=True)))
+        elif ended > _ENDS_EARLY * size:
+            found.append(TruncationWarning(_words(frame, kernel, ended, size, is_cut=False)))
     cancelled = 2 * _SINGLE * kernel.cancellation(frame.scale) if hasattr(kernel, "cancellation") else 0.0
     if frame.of_powers and cancelled > _ROUNDED:
         off = f"up to {cancelled:.2g} of its norm" if cancelled < 1 else "more than its norm"

@@ -8,6 +8,7 @@ from graphrf._base import lazy
 
 if TYPE_CHECKING:
     from graphrf.sampling.block import Block as Block
+    from graphrf.sampling.by_error import ErrorChoice as ErrorChoice
     from graphrf.sampling.contract import PreparedSampler as PreparedSampler
     from graphrf.sampling.contract import Sampler as Sampler
     from graphrf.sampling.powers.powers import CompressedPowers as CompressedPowers
@@ -23,6 +24,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
     {
         "contract": "PreparedSampler Sampler",
         "block": "Block",
+        "by_error": "ErrorChoice",
         "powers.powers": "CompressedPowers CutPowers ExactPowers",
         "products": "ProductFeatures sample_product",
         "sample": "sample_features",

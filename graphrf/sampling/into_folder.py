@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from graphrf.features.error import Origin
 from graphrf.features.features import Features
 from graphrf.features.folder import BlockNodes, FeatureFolder, cut, identity_of, node_array, write_rows
 from graphrf.sampling.block_sizes import block_rows, file_rows
@@ -14,7 +15,7 @@ from graphrf.sampling.job import Job, few_rows
 from graphrf.sampling.joined import drawn
 
 
-def into_folder(job: Job, folder: FeatureFolder, *, any_seed: bool) -> Features:
+def into_folder(job: Job, folder: FeatureFolder, origin: Origin, *, any_seed: bool) -> Features:
     """The features of a job, all of whose blocks are in the folder then.
 
     If any seed will do, that of another process is taken which has begun the folder meanwhile.
@@ -25,13 +26,13 @@ def into_folder(job: Job, folder: FeatureFolder, *, any_seed: bool) -> Features:
     except ValueError:
         if not (any_seed and folder.is_known and folder.seed() != job.seed):
             raise
-        return into_folder(replace(job, seed=folder.seed()), folder, any_seed=False)
+        return into_folder(replace(job, seed=folder.seed()), folder, origin, any_seed=False)
     # A block beside those that are sampled; later the last one, and what checks it, beside the record.
     blocks = 2 * job.expected_bytes * len(parts[0]) // job.sources.size
     job.require_room(job.expected, job.working_bytes + blocks)
     with job.bar() as bar:
         draw_missing(job, folder, parts, key, bar)
-    return Features(job.frame, job.sources, folder.read(job.frame, parts, key))
+    return Features(job.frame, job.sources, folder.read(job.frame, parts, key), origin)
 
 
 def begin_folder(job: Job, folder: FeatureFolder) -> tuple[list[BlockNodes], str]:

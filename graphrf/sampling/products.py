@@ -3,7 +3,7 @@ r"""Products of features: B = Phi_1 .. Phi_n, each factor short, B B^T about K (
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -12,6 +12,8 @@ import scipy.sparse as sp
 
 from graphrf._base import checks, html
 from graphrf._base.memory import available_memory, require_memory
+from graphrf._base.warn import called_from_outside
+from graphrf.features import error
 from graphrf.features.features import Features
 from graphrf.features.rows import dense_product, row_numbers
 from graphrf.graph.graph import Graph, given_nodes, require_graph
@@ -106,6 +108,7 @@ class ProductFeatures:
     def __init__(self, factors: Sequence[Features], *, seed: int | None = None) -> None:
         self.factors: tuple[Features, ...] = _checked_factors(factors)
         self.seed: int | None = None if seed is None else checks.seed(seed)
+        self._watch = error.Watch()
 
     # -- sizes -----------------------------------------------------------------------------------
 
@@ -204,9 +207,33 @@ class ProductFeatures:
         """B itself: the factors of `matrices` multiplied out, scipy CSR of shape (n, N).
 
         It may fill in: up to n N non-zeros, where the factors have `nnz` in all. `apply` and `apply_t` do
-        without it. Raises and warns as `matrices`.
+        without it. Raises and warns as `matrices`, and warns of a large error of B B^T as `Features.matrix` does.
         """
-        return _multiplied(self._matrices(kernel))
+        matrices = self._matrices(kernel)
+        if called_from_outside():
+            self._watch_error(kernel, matrices)
+        return _multiplied(matrices)
+
+    def relative_error(
+        self, kernel: Kernel, *, seed: int = 0, apply: Callable[..., np.ndarray] | None = None
+    ) -> float:
+        """An estimate of |B B^T - K|_F / |K|_F over the nodes of the rows: see `Features.relative_error`.
+
+        Examples
+        --------
+        >>> import networkx as nx, graphrf as grf
+        >>> graph = grf.load_graph(nx.karate_club_graph())
+        >>> kernel = grf.Diffusion(lengthscale=2.0)
+        >>> sampler = grf.CompressedPowers(16, lengths=grf.AutoLengths(kernel.root(2)))
+        >>> grf.sample_product(graph, sampler, seed=0).relative_error(kernel) < 0.2
+        True
+        """
+        origin = self.factors[0].origin
+        if apply is None:
+            if origin is None:
+                raise error.no_graph()
+            apply = origin.apply
+        return error.measured(self._rows(self._matrices(kernel)), kernel, apply, seed=checks.seed(seed))
 
     def apply(self, kernel: Kernel, x: Any) -> np.ndarray:
         """B x for x of shape (N,) or (N, p); the result has shape (n,) or (n, p).
@@ -275,6 +302,8 @@ class ProductFeatures:
             "ask for fewer `rows` and `cols`, or multiply by B and its transpose in turn (apply, apply_t)",
         )
         matrices = self._matrices(kernel)
+        if other is None and called_from_outside():
+            self._watch_error(kernel, matrices)
         left = _multiplied(matrices, left_rows)
         if other is None and np.array_equal(left_rows, right_rows):
             return _dense_product(left, left)
@@ -288,6 +317,22 @@ class ProductFeatures:
         """The factors' matrices."""
         root = require_kernel(kernel).root(self.n_factors)
         return tuple(factor.matrix_from_modulation(factor.checked_modulation(root)) for factor in self.factors)
+
+    def _rows(self, matrices: tuple[sp.csr_array, ...]) -> error.Rows:
+        """The rows of B, by products with B B^T."""
+
+        def gram(x: np.ndarray) -> np.ndarray:
+            inner = reduce(lambda product, factor: factor.T @ product, matrices, x)
+            return np.asarray(reduce(lambda product, factor: factor @ product, reversed(matrices), inner))
+
+        return error.Rows(self.nodes, self.n_nodes, gram)
+
+    def _watch_error(self, kernel: Kernel, matrices: tuple[sp.csr_array, ...]) -> None:
+        """Warn of a large error of B B^T; multiplying out takes more than the factors have non-zeros."""
+        origin = self.factors[0].origin
+        if origin is not None:
+            f = kernel.modulation(self.n_factors * self.factors[0].max_length + 1, self.factors[0].frame.scale)
+            self._watch.check(self._rows(matrices), kernel, f, origin, float(self.nnz))
 
     def _checked_other(self, other: Any) -> ProductFeatures:
         if not isinstance(other, ProductFeatures):

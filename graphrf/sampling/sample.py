@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,10 +12,14 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.devices import engine_device
 from graphrf._base.threads import thread_count
+from graphrf.features.error import Origin
 from graphrf.features.features import Features
 from graphrf.features.folder import FeatureFolder
 from graphrf.features.record import Record
 from graphrf.graph.graph import Graph, given_nodes, require_graph
+from graphrf.kernels.kernel import Kernel, require_kernel
+from graphrf.kernels.series import apply_kernel
+from graphrf.sampling.by_error import checked_error, features_with_error
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.into_folder import into_folder
 from graphrf.sampling.job import Job
@@ -30,6 +36,8 @@ def sample_features(
     graph: Graph,
     sampler: Sampler | None = None,
     *,
+    kernel: Kernel | None = None,
+    error: float | None = None,
     nodes: Any = None,
     seed: int | None = None,
     engine: str | None = None,
@@ -58,6 +66,14 @@ def sample_features(
         Default: `CompressedPowers(budget=32)`, which takes about the operations of `RandomWalks(32)`, with 0.25 of
         their error (geometric mean over nine graphs and six kernels; the worst of these cases 1.11 times it) and
         1.13 times the non-zeros (`benchmarks/default_sampler.py`).
+    kernel : Kernel, optional
+        With `error`: the kernel that the features are to serve first.
+    error : float in (0, 1], optional
+        In place of `sampler`: the relative error |Phi Phi^T - K|_F / |K|_F over `nodes` that `kernel` may have.
+        Of exact, cut and compressed powers and random walks, at any size, that one is taken which is predicted to
+        reach it with the fewest non-zeros (see Notes); the error of what was drawn is measured
+        (`Features.relative_error`), and where it is larger than asked for a larger sampler is drawn.
+        `Features.sampler` and `Features.choice` say what was taken, and the predicted and measured error.
     nodes : array_like of int positions or str names, optional
         The nodes to sample, in the order of the rows. Default: all.
     seed : int in [0, 2^63), optional
@@ -92,7 +108,8 @@ def sample_features(
     TypeError, ValueError
         For arguments that are out of range, unknown nodes, a directed graph, a device that torch has not, samplers
         that are not graphrf's with the engine "torch"; if `path` holds other features, other files or a damaged
-        block, which is named, or is given with a device that is not the CPU.
+        block, which is named, or is given with a device that is not the CPU; if `error` comes without `kernel`, or
+        with `sampler` or `path`; if no rows of at most 4,096 non-zeros on average reach `error`.
     OSError
         If `path` cannot be written, or the disk is full: blocks that are there stay, and the next call goes on.
     ImportError
@@ -113,6 +130,12 @@ def sample_features(
     entry of the adjacency where weights differ, and a copy of it (16) where nodes are isolated, or by the
     combinatorial Laplacian; powers about 30, and 60 while it is made. What does not fit then is refused, too.
 
+    *An error that is asked for.* Pilot rows, at most 256, are drawn with some dozens of samplers and compared with
+    the same rows of F: from the variance of these rows, and its products with F, follows the error of the Gram
+    matrix of all nodes (`graphrf.sampling.by_error`). That takes some seconds, and memory for some 100 million
+    numbers at most. Exact and cut powers are left out where all rows would take more than 2e10 multiply-adds.
+    Products of factors (`sample_product`), which are no `Features`, are not tried.
+
     A folder takes the bytes of the record on the disk; a block about 128 MiB, or 32 bytes for each node of the
     graph where that is more; of small features less. Of a process that is killed the block under way is lost, no
     more. Memory: of the record and of two blocks. Processes that sample into one folder at once share the work,
@@ -126,6 +149,15 @@ def sample_features(
     >>> features.matrix(grf.Diffusion(lengthscale=1.0)).shape
     (34, 34)
 
+    With an error in place of a sampler:
+
+    >>> kernel = grf.Diffusion(lengthscale=3.0)
+    >>> features = grf.sample_features(graph, kernel=kernel, error=0.1, seed=0)
+    >>> features.sampler
+    CutPowers(budget=22, max_length=6, laplacian='normalized')
+    >>> features.choice.measured <= 0.1
+    True
+
     With a folder, the second call draws nothing:
 
     >>> import tempfile
@@ -136,14 +168,33 @@ def sample_features(
     >>> first.seed == again.seed == alone.seed
     True
     """
+    if error is not None:
+        error = checked_error(error, kernel, sampler, path)
+    elif kernel is not None:
+        raise checks.value_error(
+            "error",
+            "must be given with `kernel`; without an error, features serve every kernel: leave `kernel` out",
+        )
     job, folder = _checked(
         graph, sampler, nodes=nodes, seed=seed, engine=engine, device=device, n_threads=n_threads, dtype=dtype,
         path=path, memory_limit=memory_limit, progress=progress,
     )  # fmt: skip
+    if error is not None:
+
+        def draw(chosen: Sampler) -> Features:
+            return _features(replace(job, sampler=chosen), None, any_seed=False)
+
+        return features_with_error(draw, graph, require_kernel(kernel), job.sources, error)
+    return _features(job, folder, any_seed=seed is None)
+
+
+def _features(job: Job, folder: FeatureFolder | None, *, any_seed: bool) -> Features:
+    """The features of a job, in memory, on a device or in a folder."""
+    origin = Origin(partial(apply_kernel, job.graph), job.graph.adjacency.nnz, job.sampler)
     if folder is not None:
-        return into_folder(job, folder, any_seed=seed is None)
+        return into_folder(job, folder, origin, any_seed=any_seed)
     on_host = job.place is None or job.place.type == "cpu"
-    return Features(job.frame, job.sources, in_memory(job) if on_host else on_device(job))
+    return Features(job.frame, job.sources, in_memory(job) if on_host else on_device(job), origin)
 
 
 def in_memory(job: Job) -> Record:

@@ -144,6 +144,33 @@ def test_gram_of_a_graph_from_features_and_exactly(place):
     assert np.allclose(exact["result"]["K"], kernel.dense(graph)[np.ix_([0, 6], [0, 6])], atol=1e-9)
 
 
+def test_gram_of_a_small_graph_is_exact_unless_a_sampler_is_named(place):
+    graph, kernel = grf.load_graph("roads.csv"), grf.Diffusion(3.0)
+    options = "gram roads.csv --kernel diffusion --lengthscale 3 --seed 1"
+    result = CliRunner().invoke(app, [*options.split(), "--json"])
+    assert "the seed plays no part" in result.stderr
+    found = json.loads(result.stdout)
+    assert found["exact"] is True
+    assert np.allclose(found["result"]["K"], kernel.dense(graph), atol=1e-9)
+
+    with pytest.warns(grf.FeatureErrorWarning, match="the matrix is off by about"):
+        found = json.loads(run(f"{options} --json --sampler walks --walks 2"))
+    assert found["exact"] is False
+    features = grf.sample_features(graph, grf.RandomWalks(2), seed=1)
+    assert found["relative_error"] == features.relative_error(kernel)
+
+
+@pytest.mark.filterwarnings("ignore:a guaranteed bound, mostly well above the error")
+def test_an_error_is_asked_for_in_place_of_a_sampler(place):
+    graph, kernel = grf.load_graph("roads.csv"), grf.Diffusion(3.0)
+    run("features roads.csv --kernel diffusion --lengthscale 3 --error 0.1 --seed 1 -o f.npz")
+    own = grf.sample_features(graph, kernel=kernel, error=0.1, seed=1).gram(kernel)
+    assert np.array_equal(grf.load_features("f.npz").gram(kernel), own)
+    found = json.loads(run("gram roads.csv --kernel diffusion --lengthscale 3 --error 0.1 --seed 1 --json"))
+    assert np.array_equal(np.array(found["result"]["K"], np.float32), own)
+    assert found["relative_error"] <= 0.1
+
+
 def test_gram_of_features_takes_positions(place):
     run("features roads.csv -o f.npz --seed 2 --nodes g,a,b")
     table = columns(run("gram f.npz --kernel diffusion --rows 0,6"))

@@ -32,7 +32,7 @@ _OPTIONS = {
             "repeats", "seed", "mesh", "budget", "lengths", "directions", "kernel", "lengthscale", "power",
             "alpha", "steps", "laplacian", "nodes", "rows", "cols", "weight", "columns", "header", "directed",
             "method", "noise", "tol", "k", "seeds", "order", "objective", "solver", "sampler", "predictive",
-            "optimize", "dataset",
+            "optimize", "dataset", "error",
         )
     },
 }  # fmt: skip

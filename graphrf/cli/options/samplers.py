@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphrf.cli.options.refusals import refuse_unused, require_known
+from graphrf.cli.options.refusals import given_options, refuse_unused, require_known
 
 if TYPE_CHECKING:
     from graphrf.graph.graph import Graph
@@ -73,12 +73,28 @@ class Sampling:
             metavar="stratified|independent", help="Of walks. Default: stratified.", rich_help_panel=PANEL
         ),
     ] = None  # fmt: skip
+    error: Annotated[
+        float | None,
+        typer.Option(
+            help="In place of a sampler: the relative error that the `--kernel` may have; the sampler is chosen.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None  # fmt: skip
 
     @property
     def _name(self) -> str:
         return self.sampler or "compressed"
 
-    def made(self, graph: Graph, kernel: Kernel | None, laplacian: str) -> Sampler:
+    def chosen(self, graph: Graph, kernel: Kernel | None, laplacian: str) -> dict[str, Any]:
+        """What `sample_features` is told: a sampler, or a kernel and its error."""
+        if self.error is None:
+            return {"sampler": self._made(graph, kernel, laplacian)}
+        refuse_unused(given_options(self), ("--error",), "`--error`")
+        if kernel is None:
+            raise ValueError("`--kernel` is needed with `--error`, which is that of one kernel")
+        return {"kernel": kernel, "error": self.error}
+
+    def _made(self, graph: Graph, kernel: Kernel | None, laplacian: str) -> Sampler:
         """The sampler for a graph; a kernel is needed where lengths or the highest power follow from it."""
         from graphrf.sampling.powers.powers import CompressedPowers, CutPowers, ExactPowers
 

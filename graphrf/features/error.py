@@ -1,0 +1,160 @@
+r"""How far the Gram matrix of features is from the kernel's: measured with exact products, and warned about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.warn import warn
+
+# Above this share of |K|_F features are warned about.
+MUCH = 0.25
+# Columns of a block of random vectors: with as many nodes as four blocks have columns, the error is computed
+# without chance.
+_BLOCK = 8
+# The warning is for a factor of two, not for 10 %: a few columns, and products to a thousandth, do.
+_QUICK_BLOCK, _PLAIN = 3, 2
+_TOLERANCE, _QUICK_TOLERANCE = 1e-6, 1e-3
+# Multiply-adds that a check may always take, some 30 ms, once for each kernel; more where its call does.
+FREE = 3e7
+# The share of sum |f_k| that is left when the Chebyshev series of K ends, roughly.
+_TAIL = 1e-3
+
+Product = Callable[[np.ndarray], np.ndarray]
+
+
+class FeatureErrorWarning(UserWarning):
+    """The Gram matrix of features is estimated to be off by more than a quarter of the kernel's norm."""
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What features know of how they came about, as long as they stay in this process.
+
+    Attributes
+    ----------
+    apply : callable
+        apply(kernel, v, tol=...) = K v on their graph: `graphrf.apply_kernel`, its graph given.
+    edges : int
+        Non-zero entries of the walk matrix: multiply-adds of one product.
+    sampler : Sampler
+        What drew them.
+    choice : ErrorChoice or None
+        How the sampler was chosen, where an error was asked for.
+    """
+
+    apply: Callable[..., np.ndarray]
+    edges: int
+    sampler: Any
+    choice: Any = None
+
+
+class Rows(NamedTuple):
+    """Rows whose Gram matrix is judged: their nodes, and G x for their Gram matrix G."""
+
+    nodes: np.ndarray
+    n_nodes: int
+    gram: Product
+
+
+def measured(rows: Rows, kernel: Any, apply: Callable[..., np.ndarray], *, seed: int) -> float:
+    """See `Features.relative_error`."""
+    exact = _restricted(rows, lambda v: apply(kernel, v, tol=_TOLERANCE))
+    return _sketched(rows.gram, exact, rows.nodes.size, _BLOCK, np.random.default_rng(seed))
+
+
+class Watch:
+    """Warns of a large error, once for each kernel, where finding out costs little beside the call that asks."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, bytes]] = set()
+
+    def check(self, rows: Rows, kernel: Any, f: np.ndarray, origin: Origin | None, call_work: float) -> None:
+        """Warn if the error is above a quarter; `call_work` is about how many multiply-adds the call takes."""
+        key = repr(kernel), f.tobytes()
+        if origin is None or key in self._seen:
+            return
+        size = np.cumsum(np.abs(f[::-1]))[::-1]
+        degree = int(np.count_nonzero(size > _TAIL * size[0])) + 1
+        room = max(call_work, FREE) / (degree * max(origin.edges, 1))
+        if room < _PLAIN:
+            return
+        self._seen.add(key)
+        exact = _restricted(rows, lambda v: origin.apply(kernel, v, tol=_QUICK_TOLERANCE))
+        rng, n = np.random.default_rng(0), rows.nodes.size
+        if room >= 4 * _QUICK_BLOCK:
+            error = _sketched(rows.gram, exact, n, _QUICK_BLOCK, rng)
+        else:
+            z = _signs(rng, n, _PLAIN)
+            truth = exact(z)
+            error = _ratio(float(np.linalg.norm(rows.gram(z) - truth)), float(np.linalg.norm(truth)))
+        if error > MUCH:
+            warn(_words(kernel, error), FeatureErrorWarning)
+
+
+def _words(kernel: Any, error: float) -> str:
+    written = repr(kernel)
+    if type(kernel).__module__.startswith("graphrf."):
+        written = f"graphrf.{written}"
+    return (
+        f"the Gram matrix of these features is off by about {error:.0%} of the norm of {kernel!r} "
+        f"(features.relative_error(kernel) measures it); graphrf.sample_features(graph, kernel={written}, "
+        "error=0.1) takes a sampler that suits it, and graphrf.apply_kernel multiplies by the kernel without an "
+        "error"
+    )
+
+
+def _restricted(rows: Rows, whole: Product) -> Product:
+    """K[S, S] x for the nodes S of the rows, by products with K; nodes may repeat."""
+
+    def exact(x: np.ndarray) -> np.ndarray:
+        padded = np.zeros((rows.n_nodes, x.shape[1]))
+        np.add.at(padded, rows.nodes, x)
+        return np.asarray(whole(padded)[rows.nodes])
+
+    return exact
+
+
+def _sketched(estimate: Product, exact: Product, n: int, block: int, rng: np.random.Generator) -> float:
+    r"""|G - K|_F / |K|_F from products of the two symmetric matrices with 4 `block` vectors.
+
+    With orthonormal Q, |E|_F^2 = |E Q|_F^2 + |E (I - Q Q^T)|_F^2. Q spans (G - K) S and K S for random signs S,
+    so that the first term holds what a few directions have of either matrix; the second is the mean of
+    |E (I - Q Q^T) z|^2 over other random signs z.
+    """
+    if n <= 4 * block:
+        unit = np.eye(n)
+        truth = exact(unit)
+        return _ratio(float(np.linalg.norm(estimate(unit) - truth)), float(np.linalg.norm(truth)))
+    signs = _signs(rng, n, block)
+    truth = exact(signs)
+    q, _ = np.linalg.qr(np.hstack([estimate(signs) - truth, truth]))
+    z = _signs(rng, n, block)
+    z -= q @ (q.T @ z)
+    x = np.hstack([q, z])
+    truth = exact(x)
+    weights = np.concatenate([np.ones(q.shape[1]), np.full(block, 1.0 / block)])
+    wrong = np.square(estimate(x) - truth).sum(axis=0) @ weights
+    return _ratio(float(np.sqrt(wrong)), float(np.sqrt(np.square(truth).sum(axis=0) @ weights)))
+
+
+def _signs(rng: np.random.Generator, n: int, columns: int) -> np.ndarray:
+    return rng.integers(0, 2, size=(n, columns)) * 2.0 - 1.0
+
+
+def _ratio(wrong: float, size: float) -> float:
+    """wrong / size, where nothing at all may be both."""
+    return wrong / size if size > 0 else (0.0 if wrong == 0 else float("inf"))
+
+
+def no_graph() -> ValueError:
+    """The error of features that were read from a file, or came from another process."""
+    return checks.value_error(
+        "apply",
+        "must be given for features that do not hold their graph, since they come from a file or from another "
+        "process: pass apply=functools.partial(graphrf.apply_kernel, graph)",
+    )

@@ -61,6 +61,8 @@ def fit(
     check_output(output, [graph, observations], [".npz"])
     if choice.kernel is None and choice.laplacian is not None:
         raise ValueError("`--laplacian` needs `--kernel`: where none is named, both Laplacians are compared")
+    if choice.kernel is None and not optimize:
+        raise ValueError("`--no-optimize` needs `--kernel`: where none is named, those compared are trained")
     kernel = choice.optional() or "auto"
     loaded = load(graph, reading, talking)
     names = NodeNames.of_graph(loaded.graph)

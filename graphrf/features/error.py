@@ -84,16 +84,23 @@ class Watch:
         if room < _PLAIN:
             return
         self._seen.add(key)
-        exact = _restricted(rows, lambda v: origin.apply(kernel, v, tol=_QUICK_TOLERANCE))
-        rng, n = np.random.default_rng(0), rows.nodes.size
-        if room >= 4 * _QUICK_BLOCK:
-            error = _sketched(rows.gram, exact, n, _QUICK_BLOCK, rng)
-        else:
-            z = _signs(rng, n, _PLAIN)
-            truth = exact(z)
-            error = _ratio(float(np.linalg.norm(rows.gram(z) - truth)), float(np.linalg.norm(truth)))
+        try:
+            error = _quick_error(rows, kernel, origin, room)
+        except ValueError:  # the exact series is longer than products serve: nothing is known of the error
+            return
         if error > MUCH:
             warn(_words(kernel, error), FeatureErrorWarning)
+
+
+def _quick_error(rows: Rows, kernel: Any, origin: Origin, room: float) -> float:
+    """The error from as many exact products as there is room for."""
+    exact = _restricted(rows, lambda v: origin.apply(kernel, v, tol=_QUICK_TOLERANCE))
+    rng, n = np.random.default_rng(0), rows.nodes.size
+    if room >= 4 * _QUICK_BLOCK:
+        return _sketched(rows.gram, exact, n, _QUICK_BLOCK, rng)
+    z = _signs(rng, n, _PLAIN)
+    truth = exact(z)
+    return _ratio(float(np.linalg.norm(rows.gram(z) - truth)), float(np.linalg.norm(truth)))
 
 
 def _words(kernel: Any, error: float) -> str:

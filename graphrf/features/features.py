@@ -374,7 +374,7 @@ class Features:
         Examples
         --------
         >>> import networkx as nx, graphrf as grf
-        >>> graph = grf.load_graph(nx.karate_club_graph())
+        >>> graph = grf.load_graph(nx.karate_club_graph(), weight=False)
         >>> few, many = (grf.sample_features(graph, grf.CompressedPowers(b), seed=0) for b in (2, 32))
         >>> kernel = grf.Diffusion(lengthscale=2.0)
         >>> few.relative_error(kernel) > many.relative_error(kernel)

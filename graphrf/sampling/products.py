@@ -222,7 +222,7 @@ class ProductFeatures:
         Examples
         --------
         >>> import networkx as nx, graphrf as grf
-        >>> graph = grf.load_graph(nx.karate_club_graph())
+        >>> graph = grf.load_graph(nx.karate_club_graph(), weight=False)
         >>> kernel = grf.Diffusion(lengthscale=2.0)
         >>> sampler = grf.CompressedPowers(16, lengths=grf.AutoLengths(kernel.root(2)))
         >>> grf.sample_product(graph, sampler, seed=0).relative_error(kernel) < 0.2

@@ -248,7 +248,9 @@ def test_settings_of_fit_reach_the_regressor(place):
 )
 def test_columns_of_observations_are_found(place, text, options):
     (place / "seen.csv").write_text(text, encoding="utf-8", newline="")
-    run(f"fit roads.csv seen.csv -o m.npz --seed 0 --no-optimize --noise 0.01 --output-scale 1 {options}")
+    run(
+        f"fit roads.csv seen.csv -o m.npz --seed 0 --kernel diffusion --no-optimize --noise 0.01 --output-scale 1 {options}"
+    )
     given = grf.GraphGPRegressor.load("m.npz")._given
     assert given.observations.nodes.tolist() == [0, 2]
     assert (given.observations.means[:, 0] + given.offset).tolist() == pytest.approx([1.0, 2.0])
@@ -453,7 +455,7 @@ def test_nodes_named_by_integers_are_taken_by_name(place):
     run("gram ids.csv --kernel diffusion --rows 2,3 --seed 0")
     run("features ids.csv --nodes 2,3 --seed 0 -o f.npz")
     run("bench ids.csv --sizes 4 --repeats 1 --seed 0")
-    run("fit ids.csv seen.csv --noise 0.01 --output-scale 1 --no-optimize --seed 0 -o m.npz")
+    run("fit ids.csv seen.csv --kernel diffusion --noise 0.01 --output-scale 1 --no-optimize --seed 0 -o m.npz")
     assert columns(run("predict m.npz --nodes 2,4 -o -"))["node"] == ["2", "4"]
     assert columns(run("classify ids.csv told.csv --nodes 2,4 --no-optimize --seed 0 -o -"))["node"] == ["2", "4"]
     assert "2" in columns(run("pagerank ids.csv --method local --seeds 2 --seed 0 -o -"))["node"]

@@ -249,7 +249,8 @@ def test_settings_of_fit_reach_the_regressor(place):
 def test_columns_of_observations_are_found(place, text, options):
     (place / "seen.csv").write_text(text, encoding="utf-8", newline="")
     run(
-        f"fit roads.csv seen.csv -o m.npz --seed 0 --kernel diffusion --no-optimize --noise 0.01 --output-scale 1 {options}"
+        "fit roads.csv seen.csv -o m.npz --seed 0 --kernel diffusion --no-optimize --noise 0.01 "
+        f"--output-scale 1 {options}"
     )
     given = grf.GraphGPRegressor.load("m.npz")._given
     assert given.observations.nodes.tolist() == [0, 2]

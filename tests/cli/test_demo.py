@@ -132,10 +132,10 @@ def test_training_is_warmed_and_what_it_warns_of_is_told_without_options(monkeyp
         sampler_ = CompressedPowers(32, 8)
         kernel_, output_scale_, noise_, mean_ = Diffusion(), 1.0, 0.04, 0.0
 
-        def __init__(self, graph, *, kernel, method, seed):
+        def __init__(self, graph, *, method, seed, **options):
             self.n_nodes = graph.n_nodes
-            self.learned = clock.watched(f"{method}, {kernel.laplacian}".upper)
-            made.append((method, kernel.laplacian))
+            self.learned = clock.watched(f"{method}, {options}".upper)
+            made.append((method, *options))
 
         def fit(self, nodes, y):
             self.learned()
@@ -152,18 +152,18 @@ def test_training_is_warmed_and_what_it_warns_of_is_told_without_options(monkeyp
 
     monkeypatch.setattr(gp, "GraphGPRegressor", Regressor)
     part = run.interpolate_mesh(demo_data.twisted_torus(12, 6), SETTINGS)
-    assert made == [("features", "normalized"), ("series", "normalized")]
-    assert [row.seconds for row in part.rows] == [None, 1, 1]
-    assert [row.fitted_noise for row in part.rows] == [None, 0.2, 0.2]
+    assert made == [("series",), ("series", "kernel"), ("features", "kernel")]
+    assert [row.seconds for row in part.rows] == [None, 1, 1, 1]
+    assert [row.fitted_noise for row in part.rows] == [None, 0.2, 0.2, 0.2]
     assert part.notes == tuple(
         f"Gaussian process, {words}: the lengthscale stopped at 29, the longest that these rows can serve."
-        for words in ("sampled rows", "exact series")
+        for words in ("by default", "diffusion kernel", "diffusion, sampled rows")
     )
     text = " ".join(report.as_text(part).split())
     assert all(note in text for note in part.notes)
     assert "`" not in text
     # Noise of 0.2 where 0.1 was added: deviations of 0.1 leave out sqrt(0.2^2 - 0.1^2).
-    assert "Training found noise of deviation 0.2, more than the 0.1 that was added" in text
+    assert "Training found noise of standard deviation 0.2, more than the 0.1 that was added" in text
     assert "With it the expected error is 0.2," in text
 
 
@@ -201,15 +201,15 @@ def test_speeds_are_predicted_at_sensors_that_were_not_shown():
         pytest.skip(f"San Jose is not at hand: {error}")
     part = run.interpolate_traffic(data, SETTINGS)
     assert (part.n_observed, part.n_predicted, part.unit) == (250, 75, "mph")
-    constant, walks, series, combinatorial = part.rows
-    assert walks.rmse < constant.rmse
-    assert combinatorial.rmse < series.rmse < constant.rmse
+    constant, default, diffusion, sampled = part.rows
+    assert sampled.rmse < constant.rmse
+    assert default.rmse < diffusion.rmse < constant.rmse
     text = report.as_text(part)
     assert max(map(len, text.splitlines())) <= 100
-    assert "With the combinatorial one" in text
+    assert "here the best is the Diffusion kernel with the combinatorial Laplacian" in " ".join(text.split())
     assert all(0.7 < row.coverage <= 1 for row in part.rows)
     hidden = np.isfinite(part.truth) & np.isnan(part.observed)
-    assert np.sqrt(np.mean((part.mean - part.truth)[hidden] ** 2)) == pytest.approx(walks.rmse)
+    assert np.sqrt(np.mean((part.mean - part.truth)[hidden] ** 2)) == pytest.approx(default.rmse)
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     from graphrf.cli.demo.pictures import pictures
 

@@ -134,12 +134,13 @@ class InterpolationPart:
     n_observed, n_predicted : int
     noise : deviation of the noise that was added to the observations, 0 if they are measurements
     predictive : whether deviations include the noise of a measurement
-    sampler : the walks
-    rows : the mean, sampled rows, the exact series, and on roads that of the combinatorial Laplacian
+    sampler : of the sampled rows
+    rows : the mean, all defaults, the diffusion kernel, and that by sampled rows
     notes : sentences, what training warned of
-    hyperparameters : of the Gaussian process by sampled rows
+    kernel : the best one by default, in words
+    hyperparameters : of the Gaussian process by default
     observed, truth, mean, deviation : ndarray, shape (N,)
-        NaN where not known; `mean` and `deviation` of the Gaussian process by sampled rows.
+        NaN where not known; `mean` and `deviation` of the Gaussian process by default.
     data : the data set, for the figure
     """
 
@@ -153,6 +154,7 @@ class InterpolationPart:
     sampler: str
     rows: tuple[InterpolationRow, ...]
     notes: tuple[str, ...]
+    kernel: str
     hyperparameters: dict[str, float]
     observed: np.ndarray = field(repr=False)
     truth: np.ndarray = field(repr=False)

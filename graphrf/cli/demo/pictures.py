@@ -109,7 +109,7 @@ def _mesh(part: InterpolationPart) -> Picture:
         file="mesh.png",
         caption=(
             f"The {part.signal} of {part.source.name!r}: observed on {part.n_observed:,} faces (grey: not "
-            "observed), predicted on all of them by a Gaussian process from sampled rows, and how unsure it is."
+            "observed), predicted on all of them by a Gaussian process, and how unsure it is."
         ),
         alt=(
             f"Four views of the mesh {part.source.name}: the signal; the faces observed; the signal predicted on "

@@ -243,7 +243,7 @@ def interpolate_traffic(data: Dataset, settings: Settings, *, progress: bool = F
     observed = np.full(graph.n_nodes, np.nan)
     observed[seen] = truth[seen]
     return _interpolated(
-        data, settings, observed, truth, signal="traffic speed", unit="mph", noise=0.0, combinatorial=True,
+        data, settings, observed, truth, signal="traffic speed", unit="mph", noise=0.0,
         progress=progress,
     )  # fmt: skip
 
@@ -257,14 +257,9 @@ def _interpolated(
     signal: str,
     unit: str,
     noise: float,
-    combinatorial: bool = False,
     progress: bool,
 ) -> InterpolationPart:
-    """Gaussian processes by sampled rows and by the exact series, beside the mean of the observations.
-
-    `combinatorial` adds the series of the combinatorial Laplacian, which suits weights that are inverse lengths;
-    its walks are slow.
-    """
+    """Gaussian processes by default, with one kernel and by sampled rows, beside the observations' mean."""
     from graphrf.gp import GraphGPRegressor  # imports scikit-learn, which takes a second
 
     graph = graph_of(data)
@@ -276,15 +271,17 @@ def _interpolated(
     constant = np.full(hidden.size, y.mean()), np.full(hidden.size, y.std(ddof=1))
     rows = [_interpolation_row("mean of the observations", truth[hidden], *constant)]
     notes: list[str] = []
-    cases = [("features", "sampled rows", Diffusion()), ("series", "exact series", Diffusion())]
-    if combinatorial:
-        cases.append(("series", "combinatorial series", Diffusion(laplacian="combinatorial")))
+    cases: list[tuple[str, str, dict[str, Any]]] = [
+        ("series", "by default", {}),
+        ("series", "diffusion kernel", {"kernel": Diffusion()}),
+        ("features", "diffusion, sampled rows", {"kernel": Diffusion()}),
+    ]
     with _bar(data.name, len(cases), progress) as bar:
         fitted = []
-        for method, words, kernel in cases:
+        for method, words, options in cases:
             name = f"Gaussian process, {words}"
             bar.set_description(f"{data.name}, {method}")
-            model = GraphGPRegressor(graph, kernel=kernel, method=method, seed=settings.seed)
+            model = GraphGPRegressor(graph, method=method, seed=settings.seed, **options)
             mean, deviation, seconds, caught = _predicted(model, seen, y, predictive)
             notes += _notes(name, caught)
             fitted_noise = float(np.sqrt(model.noise_))
@@ -293,8 +290,8 @@ def _interpolated(
             )
             fitted.append((model, mean, deviation))
             bar.update()
+    sampler = fitted[-1][0].sampler_
     model, mean, deviation = fitted[0]
-    sampler = model.sampler_
     assert sampler is not None
     return InterpolationPart(
         source=source_of(data),
@@ -307,6 +304,7 @@ def _interpolated(
         sampler=f"compressed powers of {sampler.budget} entries, at most {sampler.survival.max_length} steps",
         rows=tuple(rows),
         notes=tuple(notes),
+        kernel=f"{type(model.kernel_).__name__} kernel with the {model.kernel_.laplacian} Laplacian",
         hyperparameters={
             **model.kernel_.hyperparameters,
             "output_scale": float(model.output_scale_),

@@ -132,7 +132,7 @@ def _interpolation(part: InterpolationPart) -> Section:
     unit = f" ({part.unit})" if part.unit else ""
     noisy = f", with noise of deviation {part.noise:g} added" if part.noise else ""
     best = min(part.rows, key=lambda row: row.rmse)
-    constant, walks, series, *others = part.rows
+    constant, default, diffusion, sampled = part.rows
     question = (
         f"What is the {part.signal} where nobody looked? {part.n_observed:,} of the {part.source.n_nodes:,} "
         f"nodes of {part.source.name!r} are observed{noisy}; a Gaussian process on the graph predicts "
@@ -144,8 +144,10 @@ def _interpolation(part: InterpolationPart) -> Section:
     )
     deviation = "The error that the method itself expects: near the RMSE is honest, small is useful."
     finding = (
-        f"Sampled rows ({part.sampler}) predict {constant.rmse / walks.rmse:.1f} times better than the mean of "
-        f"the observations; the exact series, which they approximate, {constant.rmse / series.rmse:.1f} times."
+        f"By default kernels are compared by their evidence; here the best is the {part.kernel}. It predicts "
+        f"{constant.rmse / default.rmse:.1f} times better than the mean of the observations, the diffusion kernel "
+        f"with the normalized Laplacian {constant.rmse / diffusion.rmse:.1f} times, and sampled rows of that "
+        f"({part.sampler}), which are for graphs beyond exact methods, {constant.rmse / sampled.rmse:.1f} times."
     )
     return Section(
         title=f"A signal with uncertainty: {part.source.name}",
@@ -170,35 +172,39 @@ def _interpolation(part: InterpolationPart) -> Section:
         best=part.rows.index(best),
         findings=(
             finding,
-            *(_combinatorial(constant, row) for row in others),
-            *_narrow(part, best),
+            *(sentence for row in part.rows[1:] for sentence in _narrow(part, row)),
             *part.notes,
         ),
     )
 
 
-def _combinatorial(constant: InterpolationRow, row: InterpolationRow) -> str:
-    return (
-        "The rows above have the normalised Laplacian. With the combinatorial one, which keeps the unit of the "
-        f"weights, the exact series predicts {constant.rmse / row.rmse:.1f} times better than the mean."
-    )
-
-
-def _narrow(part: InterpolationPart, best: InterpolationRow) -> list[str]:
-    """Why the best row's intervals are too narrow, where training took part of the signal for noise."""
-    if best.fitted_noise is None or best.fitted_noise <= part.noise or not part.noise:
+def _narrow(part: InterpolationPart, row: InterpolationRow) -> list[str]:
+    """Why a row's intervals are too narrow."""
+    if row.coverage >= _HONEST:
         return []
-    if best.coverage >= _HONEST:
-        return []
-    taken = best.fitted_noise**2 - part.noise**2
-    sentence = (
-        f"The intervals of the best row are too narrow: they hold {best.coverage:.3f} of the true values, not "
-        f"0.95. Training found noise of deviation {best.fitted_noise:.3g}, more than the {part.noise:g} that was "
-        "added: what varies from node to node faster than the kernel can follow is noise to it, and the "
-        "deviations, those of the function without noise, leave it out. With it the expected error is "
-        f"{math.hypot(best.deviation, math.sqrt(taken)):.3g}, beside an RMSE of {best.rmse:.3g}."
+    held = (
+        f"The intervals of '{row.method}' are too narrow: they hold {row.coverage:.3f} of the true values, not "
+        "0.95."
     )
-    return [sentence]
+    if not part.noise:
+        return [
+            (
+                f"{held} With {part.n_predicted} values the standard error is "
+                f"{math.sqrt(0.95 * 0.05 / part.n_predicted):.3f}, more where they go together; measured values also "
+                "have larger errors, now and then, than normal noise has."
+            )
+        ]
+    if row.fitted_noise is None or row.fitted_noise <= part.noise:
+        return [f"{held} The signal is less smooth in some places than the one kernel that serves all of them."]
+    taken = row.fitted_noise**2 - part.noise**2
+    return [
+        (
+            f"{held} Training found noise of standard deviation {row.fitted_noise:.3g}, more than the {part.noise:g} "
+            "that was added: what varies from node to node faster than the kernel can follow is noise to it, and the "
+            "deviations, those of the function without noise, leave it out. With it the expected error is "
+            f"{math.hypot(row.deviation, math.sqrt(taken)):.3g}, beside an RMSE of {row.rmse:.3g}."
+        )
+    ]
 
 
 def _pagerank(part: PageRankPart) -> Section:

@@ -190,8 +190,8 @@ def _narrow(part: InterpolationPart, row: InterpolationRow) -> list[str]:
         return [
             (
                 f"{held} With {part.n_predicted} values the standard error is "
-                f"{math.sqrt(0.95 * 0.05 / part.n_predicted):.3f}, more where they go together; measured values also "
-                "have larger errors, now and then, than normal noise has."
+                f"{math.sqrt(0.95 * 0.05 / part.n_predicted):.3f}, more where they go together; measured values "
+                "also have larger errors, now and then, than normal noise has."
             )
         ]
     if row.fitted_noise is None or row.fitted_noise <= part.noise:
@@ -199,10 +199,11 @@ def _narrow(part: InterpolationPart, row: InterpolationRow) -> list[str]:
     taken = row.fitted_noise**2 - part.noise**2
     return [
         (
-            f"{held} Training found noise of standard deviation {row.fitted_noise:.3g}, more than the {part.noise:g} "
-            "that was added: what varies from node to node faster than the kernel can follow is noise to it, and the "
-            "deviations, those of the function without noise, leave it out. With it the expected error is "
-            f"{math.hypot(row.deviation, math.sqrt(taken)):.3g}, beside an RMSE of {row.rmse:.3g}."
+            f"{held} Training found noise of standard deviation {row.fitted_noise:.3g}, more than the "
+            f"{part.noise:g} that was added: what varies from node to node faster than the kernel can follow is "
+            "noise to it, and the deviations, those of the function without noise, leave it out. With it the "
+            f"expected error is {math.hypot(row.deviation, math.sqrt(taken)):.3g}, beside an RMSE of "
+            f"{row.rmse:.3g}."
         )
     ]
 

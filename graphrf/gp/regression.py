@@ -362,7 +362,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             seed=seed,
             log_marginal_likelihood=trained.value,
             trained=trained.converged,
-            points=compared.points() if self._integrates(distinct.size, method, whole) else [],
+            points=compared.points(whole) if self._integrates(distinct.size, method, whole) else [],
             candidates=compared.kernels,
         )
         return self._condition(given, mean)

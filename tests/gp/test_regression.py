@@ -17,7 +17,7 @@ from graphrf.gp.method_choice import (
     choose_solver,
     reached_share,
 )
-from tests.support.dense_gp import dense_posterior, no_mean
+from tests.support.dense_gp import dense_posterior
 
 KERNEL = grf.Diffusion(3.0)
 FIXED = {"deviations": "exact", "optimize": False, "output_scale": 2.0, "noise": 0.05, "seed": 0}
@@ -32,7 +32,10 @@ def big_grid():
 
 
 def _textbook(prior, nodes, y, noise, mean="constant"):
-    """Posterior mean and covariance at all nodes; y of shape (n, p). Rasmussen and Williams 2006, Eqs. 2.41, 2.42."""
+    """Posterior mean and covariance at all nodes; y of shape (n, p).
+
+    Source: Rasmussen and Williams 2006, Eqs. 2.41 and 2.42.
+    """
     a = prior[np.ix_(nodes, nodes)] + noise * np.eye(len(nodes))
     k = prior[:, nodes]
     covariance = prior - k @ np.linalg.solve(a, k.T)
@@ -102,8 +105,8 @@ def test_walks_predict_by_sampled_rows_observed_and_tell_the_error_of_that(grid,
     np.testing.assert_allclose(
         gp.predict([5, 9], return_cov=True)[1], covariance[np.ix_([5, 9], [5, 9])], atol=1e-6
     )
-    # and not that of the exact kernel, from which walks differ and beside which their errors are larger, nor that of
-    # sampled rows at queried nodes
+    # and not that of the exact kernel, from which walks differ and whose errors are smaller, nor that of sampled
+    # rows at queried nodes
     best, least = _textbook(gp.prior_covariance(), nodes, y[:, 0], 0.05)
     assert np.abs(got - best).max() > 1e-3
     assert (np.diagonal(covariance) - np.diagonal(least)).max() > 1e-3
@@ -348,8 +351,8 @@ def test_default_walks_are_as_long_as_the_trained_kernel_needs(big_grid):
 def test_walks_too_short_for_the_data_are_reported(big_grid):
     _, nodes, y = _draw(big_grid, grf.Diffusion(8.0), 200, seed=12, p=4)
     short = grf.RandomWalks(n_walks=16, lengths=grf.Truncated(4))
+    gp = grf.GraphGPRegressor(big_grid, kernel="diffusion", method="features", sampler=short, seed=0)
     with pytest.warns(UserWarning, match="a longer `sampler`"):
-        gp = grf.GraphGPRegressor(big_grid, kernel="diffusion", method="features", sampler=short, seed=0)
         gp.fit(nodes, y)
     assert gp.kernel_.truncation_length(1e-3) <= 4
 

@@ -114,6 +114,20 @@ def test_walks_predict_by_sampled_rows_observed_and_tell_the_error_of_that(grid,
     assert np.abs(got - dense_posterior(scale * phi, nodes, y[:, 0], 0.05)[0]).max() > 1e-3
 
 
+@pytest.mark.parametrize(("noise", "shows"), [(1e-4, True), (0.05, False)])
+def test_a_cut_of_the_series_is_told_where_it_shows(noise, shows):
+    # The least eigenvalue of this kernel is 0, where its root is cut worst.
+    path, y = grf.from_edges([0, 1, 2], [1, 2, 3]), np.array([0.3, -0.1, 0.4, -0.2])
+    gp = grf.GraphGPRegressor(path, kernel=grf.InverseCosine(), **{**FIXED, "noise": noise})
+    if shows:
+        with pytest.warns(UserWarning, match="cut after 20000 terms, moves the covariance of the observations"):
+            gp.fit(range(4), y)
+    else:
+        gp.fit(range(4), y)
+    expected = _textbook(gp.prior_covariance(), np.arange(4), y, noise)[0]
+    assert (np.abs(gp.predict() - expected).max() > 0.01) == shows
+
+
 def test_observation_deviations_add_the_noise(grid):
     _, nodes, y = _draw(grid, KERNEL, 30, seed=2)
     gp = grf.GraphGPRegressor(grid, kernel=KERNEL, **FIXED).fit(nodes, y[:, 0])
@@ -148,7 +162,7 @@ def test_reported_likelihood_is_the_density_of_the_observations(grid):
     from scipy.stats import multivariate_normal
 
     _, nodes, y = _draw(grid, KERNEL, 40, seed=4)
-    gp = grf.GraphGPRegressor(grid, hyperparameters="mode", seed=0).fit(nodes, y[:, 0])
+    gp = grf.GraphGPRegressor(grid, hyperparameters="map", seed=0).fit(nodes, y[:, 0])
     covariance = gp.prior_covariance(nodes) + gp.noise_ * np.eye(40)
     expected = multivariate_normal(np.full(40, gp.mean_), covariance).logpdf(y[:, 0])
     assert np.isclose(gp.log_marginal_likelihood_, expected, rtol=1e-6)
@@ -304,7 +318,7 @@ def test_nothing_is_averaged_where_nothing_is_trained(grid):
     _, nodes, y = _draw(grid, KERNEL, 40, seed=5)
     every, mode = (
         grf.GraphGPRegressor(grid, kernel=KERNEL, hyperparameters=which, **FIXED).fit(nodes, y[:, 0])
-        for which in ("integrate", "mode")
+        for which in ("integrate", "map")
     )
     assert every.n_points_ == mode.n_points_ == 1
     for one, other in zip(every.predict(return_std=True), mode.predict(return_std=True), strict=True):
@@ -361,7 +375,7 @@ def test_a_lengthscale_that_ends_at_the_largest_that_training_looks_at_is_report
     graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(30, 30)))
     nodes = np.random.default_rng(0).choice(900, 60, replace=False)
     ramp = np.arange(900) // 30 / 29
-    settings = {"method": "series", "noise": 1e-3, "prior": None, "hyperparameters": "mode", "seed": 0}
+    settings = {"method": "series", "noise": 1e-3, "prior": None, "hyperparameters": "map", "seed": 0}
     with pytest.warns(UserWarning, match="training ended with the lengthscale at 100, the largest") as caught:
         gp = grf.GraphGPRegressor(graph, kernel="matern", **settings).fit(nodes, ramp[nodes])
     assert [warning.filename for warning in caught] == [__file__]

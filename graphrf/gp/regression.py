@@ -332,7 +332,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
                 for part in own
             ]
             prior = checked_hyperprior(self.prior)
-            return Targets(observed, self.output_scale, noise, self.normalize, prior, step)
+            scale = None if self.output_scale is None else float(self.output_scale)
+            return Targets(observed, scale, noise, self.normalize, prior, step)
 
         with step_bar("training", self.progress) as bar:
             whole, few = targets(blocks, bar.update), targets(scouts, bar.update)

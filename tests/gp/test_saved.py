@@ -17,6 +17,7 @@ from graphrf.gp import saved
 
 NODES = np.arange(0, 144, 3)
 Y = np.sin(np.arange(144) / 12)[NODES] + 0.1 * np.random.default_rng(0).standard_normal(48)
+CHOSEN = {"kernel": "diffusion", "optimize": False}
 TABLE = grf.Survival([1.0, 0.9, 0.5, 0.25])
 
 
@@ -37,9 +38,12 @@ def _same(one, other):
         ({"kernel": "matern", "optimize": ("lengthscale", "nu"), "method": "series"}, np.column_stack([Y, 1 - Y])),
         ({"kernel": grf.Matern(2.5, 3.0, laplacian="combinatorial"), "noise": np.float32(0.1)}, Y),
         ({"method": "walks", "n_threads": 1}, Y),
-        ({"sampler": grf.CompressedPowers(16, lengths=grf.AutoLengths(grf.Diffusion(2.0))), "optimize": False}, Y),
-        ({"sampler": grf.RandomWalks(8, lengths=grf.SigmaCoupled(0.1)), "optimize": False}, Y),
-        ({"solver": "cg", "tol": 1e-4, "max_iterations": np.int64(200), "normalize": False}, Y),
+        ({**CHOSEN, "sampler": grf.CompressedPowers(16, lengths=grf.AutoLengths(grf.Diffusion(2.0)))}, Y),
+        ({**CHOSEN, "sampler": grf.RandomWalks(8, lengths=grf.SigmaCoupled(0.1))}, Y),
+        ({"sampler": grf.CompressedPowers(64, 30), "hyperparameters": "integrate"}, Y),
+        ({"solver": "cg", "tol": 1e-4, "max_iterations": np.int64(200), "hyperparameters": "map"}, Y),
+        ({"normalize": False, "prior": grf.gp.HyperparameterPrior(noise=(0.01, 2.0), lengthscale=None)}, Y),
+        ({"prior": None, "noise": np.geomspace(0.01, 0.1, 48), "output_scale": np.float32(0.7)}, Y),
         ({"mean": np.stack(np.divmod(np.arange(144), 12), axis=1)}, 1e6 + Y),
         ({"mean": "zero", "kernel": grf.LearnedModulation(6), "output_scale": 1.0}, Y),
     ],

@@ -201,6 +201,8 @@ def _read(
         log_precisions = checks.number("log_precisions", record["log_precisions"])
         observations = Observations(nodes, counts, means, within, mean.basis[nodes], n_total, log_precisions)
         points = [_point(point) for point in record["points"]]
+        if points and abs(sum(point.weight for point in points) - 1) > 1e-9:
+            raise ValueError("the probabilities of its points do not sum to 1")
         candidates = [
             CandidateKernel(require_kernel(_decoded(own)), float(evidence), float(probability))
             for own, evidence, probability in record["candidates"]

@@ -227,6 +227,22 @@ def test_variances_that_no_fit_finds_are_refused(file, changes):
         grf.GraphGPRegressor.load(file)
 
 
+def test_points_whose_probabilities_are_none_are_refused(file):
+    with np.load(file, allow_pickle=False) as archive:
+        points = json.loads(bytes(archive["record"]).decode())["points"]
+    assert len(points) > 1
+    for wrong in (
+        points[1:],
+        [points[0] | {"weight": -1.0}, *points[1:]],
+        [points[0] | {"weight": 2.0}, *points[1:]],
+    ):
+        _changed(file, {"points": wrong})
+        with pytest.raises(ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"):
+            grf.GraphGPRegressor.load(file)
+    _changed(file, {"points": points})
+    assert grf.GraphGPRegressor.load(file).n_points_ == len(points)
+
+
 def test_pickled_arrays_are_never_read(file):
     _changed(file, nodes=np.array([lambda: None], dtype=object)[:0])
     with pytest.raises(ValueError, match="`path` must be a whole file"):

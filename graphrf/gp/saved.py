@@ -276,6 +276,9 @@ def _check_fitted(regressor: Any, given: Conditions) -> None:
         checks.number(name, getattr(given, name), low=1 / _LARGEST_VARIANCE, high=_LARGEST_VARIANCE)
     checks.number("mean_variance", given.mean_variance, low=0, include_low=False)
     checks.number("output_scale", given.amplitude, low=0, include_low=False)
+    for noise in (given.noise, *(point.noise for point in given.points)):
+        if noise > _LARGEST * min(1.0, float(given.observations.counts.min())):
+            raise checks.value_error("noise", f"over `counts` must be at most {_LARGEST:g}")
     checks.seed(checks.integer("seed", given.seed))
     checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
     if given.single and given.observations.n_outputs != 1:

@@ -239,7 +239,10 @@ def test_points_whose_probabilities_are_none_are_refused(file):
         _changed(file, {"points": wrong})
         with pytest.raises(ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"):
             grf.GraphGPRegressor.load(file)
-    _changed(file, {"points": points})
+    _changed(file, {"points": points}, counts=np.full(48, 1e-305))
+    with pytest.raises(ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"):
+        grf.GraphGPRegressor.load(file)
+    _changed(file, counts=np.ones(48))
     assert grf.GraphGPRegressor.load(file).n_points_ == len(points)
 
 

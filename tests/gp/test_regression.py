@@ -114,20 +114,6 @@ def test_walks_predict_by_sampled_rows_observed_and_tell_the_error_of_that(grid,
     assert np.abs(got - dense_posterior(scale * phi, nodes, y[:, 0], 0.05)[0]).max() > 1e-3
 
 
-@pytest.mark.parametrize(("noise", "shows"), [(1e-4, True), (0.1, False)])
-def test_a_cut_of_the_series_is_told_where_it_shows(noise, shows):
-    # The least eigenvalue of this kernel is 0, where its root is cut worst.
-    path, y = grf.from_edges([0, 1, 2], [1, 2, 3]), np.array([0.3, -0.1, 0.4, -0.2])
-    gp = grf.GraphGPRegressor(path, kernel=grf.InverseCosine(), **{**FIXED, "noise": noise})
-    if shows:
-        with pytest.warns(UserWarning, match="cut after .* moves the prior covariance"):
-            gp.fit(range(4), y)
-    else:
-        gp.fit(range(4), y)
-    expected = _textbook(gp.prior_covariance(), np.arange(4), y, noise)[0]
-    assert (np.abs(gp.predict() - expected).max() > 0.01) == shows
-
-
 def test_observation_deviations_add_the_noise(grid):
     _, nodes, y = _draw(grid, KERNEL, 30, seed=2)
     gp = grf.GraphGPRegressor(grid, kernel=KERNEL, **FIXED).fit(nodes, y[:, 0])

@@ -332,7 +332,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
                 for part in own
             ]
             prior = checked_hyperprior(self.prior)
-            return Targets(observed, self.output_scale, noise, self.normalize, prior, step)
+            scale = None if self.output_scale is None else float(self.output_scale)
+            return Targets(observed, scale, noise, self.normalize, prior, step)
 
         with step_bar("training", self.progress) as bar:
             whole, few = targets(blocks, bar.update), targets(scouts, bar.update)
@@ -362,7 +363,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             seed=seed,
             log_marginal_likelihood=trained.value,
             trained=trained.converged,
-            points=compared.points() if self._integrates(distinct.size, method, whole) else [],
+            points=compared.points(whole) if self._integrates(distinct.size, method, whole) else [],
             candidates=compared.kernels,
         )
         return self._condition(given, mean)

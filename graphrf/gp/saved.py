@@ -201,6 +201,8 @@ def _read(
         log_precisions = checks.number("log_precisions", record["log_precisions"])
         observations = Observations(nodes, counts, means, within, mean.basis[nodes], n_total, log_precisions)
         points = [_point(point) for point in record["points"]]
+        if points and abs(sum(point.weight for point in points) - 1) > 1e-9:
+            raise ValueError("the probabilities of its points do not sum to 1")
         candidates = [
             CandidateKernel(require_kernel(_decoded(own)), float(evidence), float(probability))
             for own, evidence, probability in record["candidates"]
@@ -274,6 +276,9 @@ def _check_fitted(regressor: Any, given: Conditions) -> None:
         checks.number(name, getattr(given, name), low=1 / _LARGEST_VARIANCE, high=_LARGEST_VARIANCE)
     checks.number("mean_variance", given.mean_variance, low=0, include_low=False)
     checks.number("output_scale", given.amplitude, low=0, include_low=False)
+    for noise in (given.noise, *(point.noise for point in given.points)):
+        if noise > _LARGEST * min(1.0, float(given.observations.counts.min())):
+            raise checks.value_error("noise", f"over `counts` must be at most {_LARGEST:g}")
     checks.seed(checks.integer("seed", given.seed))
     checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
     if given.single and given.observations.n_outputs != 1:

@@ -107,7 +107,7 @@ def checked_hyperprior(prior: Any) -> HyperparameterPrior:
 def checked_noise(noise: Any, n: int) -> tuple[float | None, np.ndarray | None]:
     """A noise variance (None trains it), and relative precisions of n observations if each has its own."""
     if noise is None or np.ndim(noise) == 0:
-        return noise, None
+        return None if noise is None else float(noise), None
     variances = checks.finite("noise", np.asarray(noise, dtype=np.float64))
     if variances.shape != (n,):
         raise checks.value_error(

@@ -218,7 +218,7 @@ def saved_regressors(tmp_path_factory):
     graph, folder = _graph(), tmp_path_factory.mktemp("regressors")
     named = grf.Graph(graph.adjacency, nodes=["a", "b", ("c", 1), 4, 5.5, True, None])
     saved = _Corpus(folder / "mutated.npz")
-    common = {"optimize": False, "noise": 0.1, "seed": 1, "n_threads": 1}
+    common = {"kernel": "diffusion", "optimize": False, "noise": 0.1, "seed": 1, "n_threads": 1}
     for number, (of, y, settings) in enumerate(
         (
             (graph, [1.0, -1.0, 0.5, 2.0], {"kernel": grf.Diffusion(1.0), "method": "series"}),
@@ -243,6 +243,12 @@ def saved_regressors(tmp_path_factory):
                 {"sampler": grf.RandomWalks(4, lengths=grf.SigmaCoupled(0.3)), "method": "walks"},
             ),
             (graph, [1.0, 0, 1, 2], {"sampler": grf.CompressedPowers(4, 3), "kernel": grf.LearnedModulation(2)}),
+            (graph, [1.0, -1.0, 0.5, 2.0], {"kernel": "auto", "optimize": True, "noise": None}),
+            (
+                graph,
+                [1.0, 0, 1, 2],
+                {"noise": [0.1, 0.2, 0.3, 0.1], "prior": grf.gp.HyperparameterPrior(output_scale=(1.0, 2.0))},
+            ),
         )
     ):
         gp = grf.GraphGPRegressor(of, **{**common, **settings}).fit([0, 1, 4, 4], y)

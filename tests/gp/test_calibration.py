@@ -2,7 +2,9 @@
 
 A truth drawn from the prior and draws from its posterior, given data drawn from the truth, are exchangeable: the
 truth's rank among s of them is uniform on 0 .. s, at any node. And what was not observed, less its mean and over
-its deviation, is standard normal.
+its deviation, is standard normal. A constant, which has a flat prior, may be any: errors do not depend on it. With
+sampled rows deviations and draws are those of the predictor's error, so that the truths of the exact prior rank
+uniformly, too.
 
 Source: Talts, Betancourt, Simpson, Vehtari and Gelman 2018, "Validating Bayesian Inference Algorithms with
 Simulation-Based Calibration", Theorem 1.
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.inference.pathwise import posterior_draws
+from graphrf.gp.inference.pathwise import draw_normals
 from tests.support.sequential import assert_unbiased
 from tests.support.small_graphs import grid_path_and_node
 
@@ -30,7 +32,7 @@ CASES = [
     pytest.param(POWERS, {"solver": "cholesky"}, id="powers-cholesky"),
     pytest.param(POWERS, {"solver": "cg", "tol": 1e-8}, id="powers-cg", marks=pytest.mark.full),
 ]
-SCALE, NOISE = 2.0, 0.4
+CONSTANT, SCALE, NOISE = 7.0, 2.0, 0.4
 N_DRAWS = 19
 # Means under calibration of u, u^2, z and z^2, with u = 2 rank / s - 1: an exact law, as z's.
 TRUTH = [0.0, (N_DRAWS + 2) / (3 * N_DRAWS), 0.0, 1.0]
@@ -53,19 +55,14 @@ def observed(graph):
 
 
 class Trial:
-    """Truths from the prior of a regressor's own covariance, and what it says after seeing noisy values."""
+    """Truths from the exact prior and about a constant, and what a regressor says after seeing noisy values."""
 
     def __init__(self, graph, observed, sampler=None, **options):
         self.graph, self.observed = graph, observed
         self.options = {"method": "series" if sampler is None else "features", "sampler": sampler} | options
         self.hidden = np.setdiff1d(np.arange(graph.n_nodes), observed)
-        if sampler is None:
-            root = KERNEL.dense_root(graph)
-        else:
-            root = grf.sample_features(graph, sampler, seed=0, dtype="float64").matrix(KERNEL).toarray()
         variance = np.trace(KERNEL.dense(graph)) / graph.n_nodes
-        # Rows of the features that values asked for, and observations, are made of.
-        self.asked = self.seen = np.sqrt(SCALE / variance) * root
+        self.root = np.sqrt(SCALE / variance) * KERNEL.dense_root(graph)
 
     def statistics(self, round_, n, narrowed=1.0):
         """u, u^2, z and z^2 of n independent truths, shape (n, 4); the posterior's deviations times `narrowed`.
@@ -73,11 +70,10 @@ class Trial:
         Each output of one regressor is a trial of its own: truth, noise and posterior draws are fresh.
         """
         rng = np.random.default_rng([round_, 11])
-        weights = rng.standard_normal((self.graph.n_nodes, n))
-        truth = self.asked @ weights
-        y = self.seen[self.observed] @ weights + np.sqrt(NOISE) * rng.standard_normal((self.observed.size, n))
+        truth = CONSTANT + self.root @ rng.standard_normal((self.graph.n_nodes, n))
+        y = truth[self.observed] + np.sqrt(NOISE) * rng.standard_normal((self.observed.size, n))
         gp = grf.GraphGPRegressor(
-            self.graph, kernel=KERNEL, mean="zero", output_scale=SCALE, noise=NOISE, optimize=False, seed=0,
+            self.graph, kernel=KERNEL, output_scale=SCALE, noise=NOISE, optimize=False, seed=0,
             n_threads=1, **self.options,
         ).fit(self.observed, y)  # fmt: skip
         mean, std = gp.predict(return_std=True)
@@ -109,10 +105,21 @@ def test_deviations_a_fifth_too_small_are_found(graph, observed, sampler):
 
 @pytest.mark.parametrize("sampler", [None, WALKS], ids=["series", "features"])
 def test_draws_that_forget_the_noise_are_found(graph, observed, sampler, monkeypatch):
-    def forgetful(rows, noise, residual, solve, *, n_samples, rng):
-        return posterior_draws(rows, 0.0 * noise, residual, solve, n_samples=n_samples, rng=rng)
+    def forgetful(features, size, noise, **rest):
+        return draw_normals(features, size, 0.0 * noise, **rest)
 
-    monkeypatch.setattr("graphrf.gp.inference.posterior.posterior_draws", forgetful)
+    monkeypatch.setattr("graphrf.gp.inference.posterior.draw_normals", forgetful)
     trial = Trial(graph, observed, sampler)
     with pytest.raises(AssertionError, match="biased: projection 1"):
         assert_unbiased(lambda round_, n: trial.statistics(round_, n)[:, :2], TRUTH[:2], n0=N_TRUTHS)
+
+
+@pytest.mark.parametrize("sampler", [None, WALKS], ids=["series", "features"])
+def test_deviations_that_take_the_constant_as_known_are_found(graph, observed, sampler, monkeypatch):
+    trial = Trial(graph, observed[:3], sampler)  # which leave the constant open
+    assert_unbiased(lambda round_, n: trial.statistics(round_, n)[:, 2:], TRUTH[2:], n0=N_TRUTHS)
+    monkeypatch.setattr(
+        "graphrf.gp.inference.generalised_mean.GeneralisedMean.half", lambda self, unexplained: 0.0 * unexplained
+    )
+    with pytest.raises(AssertionError, match="biased"):
+        assert_unbiased(lambda round_, n: trial.statistics(round_, n)[:, 2:], TRUTH[2:], n0=N_TRUTHS)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.inference.covariance import _OTHER_SEED
 from graphrf.gp.inference.posterior import SolverWarning
 from graphrf.gp.inference.solvers import ConjugateGradients
 from graphrf.gp.inference.spectral_solver import SpectralCG
@@ -18,6 +17,7 @@ from graphrf.gp.method_choice import (
     choose_solver,
     reached_share,
 )
+from tests.support.dense_gp import dense_posterior
 
 KERNEL = grf.Diffusion(3.0)
 FIXED = {"deviations": "exact", "optimize": False, "output_scale": 2.0, "noise": 0.05, "seed": 0}
@@ -32,12 +32,19 @@ def big_grid():
 
 
 def _textbook(prior, nodes, y, noise, mean="constant"):
-    """Posterior mean and covariance at all nodes; y of shape (n, p)."""
+    """Posterior mean and covariance at all nodes; y of shape (n, p).
+
+    Source: Rasmussen and Williams 2006, Eqs. 2.41 and 2.42.
+    """
     a = prior[np.ix_(nodes, nodes)] + noise * np.eye(len(nodes))
-    ones = np.linalg.solve(a, np.ones(len(nodes)))
-    c = ones @ y / ones.sum() if mean == "constant" else 0.0
     k = prior[:, nodes]
-    return c + k @ np.linalg.solve(a, y - c), prior - k @ np.linalg.solve(a, k.T)
+    covariance = prior - k @ np.linalg.solve(a, k.T)
+    if mean == "zero":
+        return k @ np.linalg.solve(a, y), covariance
+    ones = np.linalg.solve(a, np.ones(len(nodes)))
+    c = ones @ y / ones.sum()
+    left = 1 - k @ ones  # of the constant, where the observations do not tell it
+    return c + k @ np.linalg.solve(a, y - c), covariance + np.outer(left, left) / ones.sum()
 
 
 def _draw(graph, kernel, n, seed, p=1, noise=0.05, scale=2.0):
@@ -82,28 +89,29 @@ def test_series_posterior_is_the_dense_gaussian_process(grid, kernel, mean, solv
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
-def test_walks_posterior_is_that_of_sampled_rows_observed_and_exact_rows_queried(grid, solver):
+def test_walks_predict_by_sampled_rows_observed_and_tell_the_error_of_that(grid, solver):
     _, nodes, y = _draw(grid, KERNEL, 50, seed=1)
     sampler = grf.RandomWalks(n_walks=16, lengths=grf.Truncated(20))
     gp = grf.GraphGPRegressor(grid, kernel=KERNEL, method="features", sampler=sampler, solver=solver, **FIXED).fit(
         nodes, y[:, 0]
     )
     phi = grf.sample_features(grid, sampler, seed=gp.seed_, dtype="float64").matrix(KERNEL).toarray()
-    scale = 2.0 / gp.mean_variance_
-    # sampled rows observed over exact ones, of which the mean is told, over others sampled, for deviations
-    asked = grf.sample_features(grid, sampler, seed=gp.seed_ ^ _OTHER_SEED, dtype="float64").matrix(KERNEL)
-    stacked = np.vstack([phi, KERNEL.dense_root(grid), asked.toarray()])
-    expected, covariance = _textbook(scale * stacked @ stacked.T, nodes, y[:, 0], 0.05)
-    covariance = covariance[288:, 288:]
+    scale = np.sqrt(2.0 / gp.mean_variance_)
+    exact = scale * KERNEL.dense_root(grid)
+    expected, covariance = dense_posterior(exact, nodes, y[:, 0], 0.05, seen=scale * phi)
     got, std = gp.predict(return_std=True)
-    np.testing.assert_allclose(got, expected[144:288], atol=1e-6)
+    np.testing.assert_allclose(got, expected, atol=1e-6)
     np.testing.assert_allclose(std**2, np.diagonal(covariance), atol=1e-6)
     np.testing.assert_allclose(
         gp.predict([5, 9], return_cov=True)[1], covariance[np.ix_([5, 9], [5, 9])], atol=1e-6
     )
-    # and not that of the exact kernel, from which walks differ, nor that of sampled rows at queried nodes
-    assert np.abs(got - _textbook(gp.prior_covariance(), nodes, y[:, 0], 0.05)[0]).max() > 1e-3
-    assert np.abs(got - expected[:144]).max() > 1e-3
+    # and not that of the exact kernel, from which walks differ and whose errors are smaller, nor that of sampled
+    # rows at queried nodes
+    best, least = _textbook(gp.prior_covariance(), nodes, y[:, 0], 0.05)
+    assert np.abs(got - best).max() > 1e-3
+    assert (np.diagonal(covariance) - np.diagonal(least)).max() > 1e-3
+    assert (std**2 >= np.diagonal(least) - 1e-6).all()
+    assert np.abs(got - dense_posterior(scale * phi, nodes, y[:, 0], 0.05)[0]).max() > 1e-3
 
 
 def test_observation_deviations_add_the_noise(grid):
@@ -140,7 +148,7 @@ def test_reported_likelihood_is_the_density_of_the_observations(grid):
     from scipy.stats import multivariate_normal
 
     _, nodes, y = _draw(grid, KERNEL, 40, seed=4)
-    gp = grf.GraphGPRegressor(grid, seed=0).fit(nodes, y[:, 0])
+    gp = grf.GraphGPRegressor(grid, hyperparameters="map", seed=0).fit(nodes, y[:, 0])
     covariance = gp.prior_covariance(nodes) + gp.noise_ * np.eye(40)
     expected = multivariate_normal(np.full(40, gp.mean_), covariance).logpdf(y[:, 0])
     assert np.isclose(gp.log_marginal_likelihood_, expected, rtol=1e-6)
@@ -166,7 +174,7 @@ def test_draws_have_the_posterior_mean_and_covariance(grid):
 
 def test_hyperparameters_of_a_draw_are_recovered(big_grid):
     _, nodes, y = _draw(big_grid, grf.Diffusion(4.0), 300, seed=6, p=6)
-    gp = grf.GraphGPRegressor(big_grid, method="series", mean="zero", seed=0).fit(nodes, y)
+    gp = grf.GraphGPRegressor(big_grid, kernel="diffusion", method="series", mean="zero", seed=0).fit(nodes, y)
     # six draws of some 25 independent regions each: relative errors of 1 / sqrt(150 / 2) in the scale, far less
     # in lengthscale and noise
     assert abs(gp.kernel_.lengthscale / 4.0 - 1) < 0.15
@@ -177,11 +185,10 @@ def test_hyperparameters_of_a_draw_are_recovered(big_grid):
 
 def test_training_never_ends_below_its_starting_point(grid):
     _, nodes, y = _draw(grid, KERNEL, 60, seed=7)
-    given = grf.GraphGPRegressor(grid, kernel=grf.Matern(1.5, 3.0), optimize=False, seed=0).fit(nodes, y)
-    trained = grf.GraphGPRegressor(grid, kernel=grf.Matern(1.5, 3.0), seed=0).fit(nodes, y)
-    more = grf.GraphGPRegressor(grid, kernel=grf.Matern(1.5, 3.0), optimize=["nu", "lengthscale"], seed=0).fit(
-        nodes, y
-    )
+    settings = {"kernel": grf.Matern(1.5, 3.0), "noise": 0.05, "prior": None, "seed": 0}
+    given = grf.GraphGPRegressor(grid, optimize=False, **settings).fit(nodes, y)
+    trained = grf.GraphGPRegressor(grid, **settings).fit(nodes, y)
+    more = grf.GraphGPRegressor(grid, optimize=["nu", "lengthscale"], **settings).fit(nodes, y)
     assert trained.kernel_.nu == 1.5
     assert given.kernel_ == grf.Matern(1.5, 3.0)
     values = [gp.log_marginal_likelihood_ for gp in (given, trained, more)]
@@ -190,8 +197,9 @@ def test_training_never_ends_below_its_starting_point(grid):
 
 def test_a_fixed_output_scale_is_one_of_the_normalised_kernel(grid):
     _, nodes, y = _draw(grid, KERNEL, 60, seed=7, p=3)
-    free = grf.GraphGPRegressor(grid, seed=0, method="series").fit(nodes, y)
-    tied = grf.GraphGPRegressor(grid, output_scale=free.output_scale_, seed=0, method="series").fit(nodes, y)
+    settings = {"kernel": "diffusion", "prior": None, "method": "series", "seed": 0}
+    free = grf.GraphGPRegressor(grid, **settings).fit(nodes, y)
+    tied = grf.GraphGPRegressor(grid, output_scale=free.output_scale_, **settings).fit(nodes, y)
     assert tied.output_scale_ == free.output_scale_
     assert np.isclose(tied.kernel_.lengthscale, free.kernel_.lengthscale, rtol=1e-2)
     assert np.isclose(tied.log_marginal_likelihood_, free.log_marginal_likelihood_, atol=1e-3)
@@ -200,8 +208,8 @@ def test_a_fixed_output_scale_is_one_of_the_normalised_kernel(grid):
 def test_a_free_modulation_is_trained(grid):
     _, nodes, y = _draw(grid, grf.Diffusion(2.0), 100, seed=8, p=3)
     start = grf.LearnedModulation(max_length=6)
-    gp = grf.GraphGPRegressor(grid, kernel=start, seed=0).fit(nodes, y)
-    fixed = grf.GraphGPRegressor(grid, kernel=start, optimize=False, seed=0).fit(nodes, y)
+    gp = grf.GraphGPRegressor(grid, kernel=start, prior=None, seed=0).fit(nodes, y)
+    fixed = grf.GraphGPRegressor(grid, kernel=start, prior=None, optimize=False, seed=0).fit(nodes, y)
     assert gp.log_marginal_likelihood_ > fixed.log_marginal_likelihood_ - 1e-6
     assert np.isfinite(gp.predict()).all()
 
@@ -279,6 +287,31 @@ def test_sampled_deviations_are_the_exact_ones_within_their_standard_error(big_g
         np.testing.assert_array_equal(gp.fit(nodes, y).predict([7], return_std=True)[1], sampled[[7]])
 
 
+# -- known and unknown hyperparameters ------------------------------------------------------------
+
+
+def test_a_fixed_output_scale_is_a_variance_of_f_for_all_hyperparameters():
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(40, 40)))
+    _, nodes, y = _draw(graph, KERNEL, 60, seed=7)
+    gp = grf.GraphGPRegressor(graph, kernel="diffusion", output_scale=2.0, seed=0).fit(nodes, y[:, 0])
+    assert gp.n_points_ > 1
+    for point in gp._given.points:
+        variance = grf.kernels.mean_variance(graph, point.kernel, n_probes=64, seed=0).value
+        assert point.amplitude * variance == pytest.approx(2.0, rel=1e-12)
+
+
+def test_nothing_is_averaged_where_nothing_is_trained(grid):
+    _, nodes, y = _draw(grid, KERNEL, 40, seed=5)
+    every, mode = (
+        grf.GraphGPRegressor(grid, kernel=KERNEL, hyperparameters=which, **FIXED).fit(nodes, y[:, 0])
+        for which in ("integrate", "map")
+    )
+    assert every.n_points_ == mode.n_points_ == 1
+    for one, other in zip(every.predict(return_std=True), mode.predict(return_std=True), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(every.sample(n_samples=3, seed=1), mode.sample(n_samples=3, seed=1))
+
+
 # -- one observed share everywhere, or not -------------------------------------------------------
 
 
@@ -306,7 +339,7 @@ def test_one_corner_observed_is_not_even(big_grid):
 
 def test_default_walks_are_as_long_as_the_trained_kernel_needs(big_grid):
     _, nodes, y = _draw(big_grid, grf.Diffusion(8.0), 200, seed=12, p=4)
-    gp = grf.GraphGPRegressor(big_grid, method="features", seed=0).fit(nodes, y)
+    gp = grf.GraphGPRegressor(big_grid, kernel="diffusion", method="features", seed=0).fit(nodes, y)
     length = gp.sampler_.max_length
     assert length > 16
     assert length >= gp.kernel_.truncation_length(1e-3)
@@ -318,8 +351,9 @@ def test_default_walks_are_as_long_as_the_trained_kernel_needs(big_grid):
 def test_walks_too_short_for_the_data_are_reported(big_grid):
     _, nodes, y = _draw(big_grid, grf.Diffusion(8.0), 200, seed=12, p=4)
     short = grf.RandomWalks(n_walks=16, lengths=grf.Truncated(4))
+    gp = grf.GraphGPRegressor(big_grid, kernel="diffusion", method="features", sampler=short, seed=0)
     with pytest.warns(UserWarning, match="a longer `sampler`"):
-        gp = grf.GraphGPRegressor(big_grid, method="features", sampler=short, seed=0).fit(nodes, y)
+        gp.fit(nodes, y)
     assert gp.kernel_.truncation_length(1e-3) <= 4
 
 
@@ -327,11 +361,12 @@ def test_a_lengthscale_that_ends_at_the_largest_that_training_looks_at_is_report
     graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(30, 30)))
     nodes = np.random.default_rng(0).choice(900, 60, replace=False)
     ramp = np.arange(900) // 30 / 29
+    settings = {"method": "series", "noise": 1e-3, "prior": None, "hyperparameters": "map", "seed": 0}
     with pytest.warns(UserWarning, match="training ended with the lengthscale at 100, the largest") as caught:
-        gp = grf.GraphGPRegressor(graph, kernel="matern", method="series", seed=0).fit(nodes, ramp[nodes])
+        gp = grf.GraphGPRegressor(graph, kernel="matern", **settings).fit(nodes, ramp[nodes])
     assert [warning.filename for warning in caught] == [__file__]
     assert gp.kernel_.hyperparameters["lengthscale"] == pytest.approx(100.0)
-    grf.GraphGPRegressor(graph, kernel=gp.kernel_, optimize=False, method="series", seed=0).fit(nodes, ramp[nodes])
+    grf.GraphGPRegressor(graph, kernel=gp.kernel_, optimize=False, **settings).fit(nodes, ramp[nodes])
 
 
 def test_walks_that_end_too_early_for_the_kernel_are_reported(big_grid):

@@ -135,8 +135,12 @@ def test_a_fit_and_deviations_ask_for_one_product_an_iteration_and_a_few_more(gr
     gp.predict()
     assert travels == []  # means need the spread only
     gp.predict(np.arange(50), return_std=True)
+    # A block of queried nodes, and what the observations leave of the constant.
     assert travels.count("apply") == 1
-    assert {name for name, *_ in travels} == {"gram_apply", "apply"}
+    assert travels.count("apply_t") == 1
+    assert {name for name, *_ in travels} == {"gram_apply", "apply", "apply_t"}
+    gp.predict(np.arange(50), return_std=True)
+    assert travels.count("apply_t") == 1  # which is kept
     assert travels.widest("gram_apply") <= 64
 
 
@@ -152,9 +156,10 @@ def test_cholesky_draws_at_hand(grid):
 
 
 def test_a_callable_means_features_and_is_refused_for_the_series(grid):
-    gp = grf.GraphGPRegressor(grid, draw=Elsewhere(), optimize=False, noise=0.1, seed=0)
+    settings = {"kernel": "diffusion", "optimize": False, "noise": 0.1, "seed": 0}
+    gp = grf.GraphGPRegressor(grid, draw=Elsewhere(), **settings)
     assert gp.fit(NODES, Y).method_ == "features"
-    assert grf.GraphGPRegressor(grid, optimize=False, noise=0.1, seed=0).fit(NODES, Y).method_ == "series"
+    assert grf.GraphGPRegressor(grid, **settings).fit(NODES, Y).method_ == "series"
     with pytest.raises(ValueError, match="`draw` is for method='features'"):
         gp.set_params(method="series").fit(NODES, Y)
     with pytest.raises(TypeError, match=r"`draw` must be a callable .*, got int 3"):

@@ -17,6 +17,7 @@ from graphrf.gp import saved
 
 NODES = np.arange(0, 144, 3)
 Y = np.sin(np.arange(144) / 12)[NODES] + 0.1 * np.random.default_rng(0).standard_normal(48)
+CHOSEN = {"kernel": "diffusion", "optimize": False}
 TABLE = grf.Survival([1.0, 0.9, 0.5, 0.25])
 
 
@@ -37,9 +38,12 @@ def _same(one, other):
         ({"kernel": "matern", "optimize": ("lengthscale", "nu"), "method": "series"}, np.column_stack([Y, 1 - Y])),
         ({"kernel": grf.Matern(2.5, 3.0, laplacian="combinatorial"), "noise": np.float32(0.1)}, Y),
         ({"method": "walks", "n_threads": 1}, Y),
-        ({"sampler": grf.CompressedPowers(16, lengths=grf.AutoLengths(grf.Diffusion(2.0))), "optimize": False}, Y),
-        ({"sampler": grf.RandomWalks(8, lengths=grf.SigmaCoupled(0.1)), "optimize": False}, Y),
-        ({"solver": "cg", "tol": 1e-4, "max_iterations": np.int64(200), "normalize": False}, Y),
+        ({**CHOSEN, "sampler": grf.CompressedPowers(16, lengths=grf.AutoLengths(grf.Diffusion(2.0)))}, Y),
+        ({**CHOSEN, "sampler": grf.RandomWalks(8, lengths=grf.SigmaCoupled(0.1))}, Y),
+        ({"sampler": grf.CompressedPowers(64, 30), "hyperparameters": "integrate"}, Y),
+        ({"solver": "cg", "tol": 1e-4, "max_iterations": np.int64(200), "hyperparameters": "map"}, Y),
+        ({"normalize": False, "prior": grf.gp.HyperparameterPrior(noise=(0.01, 2.0), lengthscale=None)}, Y),
+        ({"prior": None, "noise": np.geomspace(0.01, 0.1, 48), "output_scale": np.float32(0.7)}, Y),
         ({"mean": np.stack(np.divmod(np.arange(144), 12), axis=1)}, 1e6 + Y),
         ({"mean": "zero", "kernel": grf.LearnedModulation(6), "output_scale": 1.0}, Y),
     ],
@@ -221,6 +225,25 @@ def test_variances_that_no_fit_finds_are_refused(file, changes):
     _changed(file, {"fitted": fitted | changes})
     with pytest.raises(ValueError, match="`path` must be a whole file"):
         grf.GraphGPRegressor.load(file)
+
+
+def test_points_whose_probabilities_are_none_are_refused(file):
+    with np.load(file, allow_pickle=False) as archive:
+        points = json.loads(bytes(archive["record"]).decode())["points"]
+    assert len(points) > 1
+    for wrong in (
+        points[1:],
+        [points[0] | {"weight": -1.0}, *points[1:]],
+        [points[0] | {"weight": 2.0}, *points[1:]],
+    ):
+        _changed(file, {"points": wrong})
+        with pytest.raises(ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"):
+            grf.GraphGPRegressor.load(file)
+    _changed(file, {"points": points}, counts=np.full(48, 1e-305))
+    with pytest.raises(ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"):
+        grf.GraphGPRegressor.load(file)
+    _changed(file, counts=np.ones(48))
+    assert grf.GraphGPRegressor.load(file).n_points_ == len(points)
 
 
 def test_pickled_arrays_are_never_read(file):

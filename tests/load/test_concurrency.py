@@ -154,7 +154,7 @@ def test_joint_covariances_are_made_with_the_threads_of_blas_that_were_chosen(mo
     from graphrf.gp.inference.posterior import Posterior
 
     graph = grf.from_edges(np.arange(9), np.arange(1, 10))
-    options = {"method": "series", "optimize": False, "output_scale": 1.0, "noise": 0.1}
+    options = {"kernel": "diffusion", "method": "series", "optimize": False, "output_scale": 1.0, "noise": 0.1}
     gp = grf.GraphGPRegressor(graph, **options).fit([0, 5], [0.0, 1.0])
     seen, original = [], Posterior.covariances
     monkeypatch.setattr(
@@ -457,7 +457,8 @@ def test_a_grid_search_in_two_processes_finds_what_one_finds():
     from sklearn.model_selection import GridSearchCV
 
     graph = grf.from_points(np.random.default_rng(0).normal(size=(200, 2)), n_neighbors=6)
-    gp = grf.GraphGPRegressor(graph, method="series", optimize=False, output_scale=1.0, noise=0.1, seed=0)
+    settings = {"kernel": "diffusion", "method": "series", "optimize": False, "output_scale": 1.0, "noise": 0.1}
+    gp = grf.GraphGPRegressor(graph, **settings, seed=0)
     scores = [
         GridSearchCV(gp, {"noise": [0.01, 1.0]}, n_jobs=n_jobs, cv=2)
         .fit(np.arange(100)[:, None], np.sin(np.arange(100)))

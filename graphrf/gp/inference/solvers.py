@@ -87,14 +87,16 @@ class CholeskySolver:
 
     def solve(self, rhs: np.ndarray) -> Solution:
         """A^-1 b for b of shape (m,) or (m, p)."""
-        norm = np.maximum(np.linalg.norm(rhs, axis=0), np.finfo(np.float64).tiny)
+        tiny = np.finfo(np.float64).tiny
+        unit = np.maximum(np.abs(rhs).max(axis=0, initial=0.0), tiny)  # covariances' squares may leave float64
+        norm = np.maximum(np.linalg.norm(rhs / unit, axis=0), tiny)
         value = self._once(rhs)
         left = rhs - self._factor @ (self._factor.T @ value)
-        size = float(np.max(np.linalg.norm(left, axis=0) / norm))
+        size = float(np.max(np.linalg.norm(left / unit, axis=0) / norm))
         if size > self._tol:
             refined = value + self._once(left)
             left = rhs - self._factor @ (self._factor.T @ refined)
-            again = float(np.max(np.linalg.norm(left, axis=0) / norm))
+            again = float(np.max(np.linalg.norm(left / unit, axis=0) / norm))
             if again < size:
                 value, size = refined, again
         return Solution(value, size <= self._tol, 0, size)

@@ -104,14 +104,26 @@ class Compared(NamedTuple):
     training: list[TrainingSet]
     grids: list[HyperparameterGrid]
 
-    def points(self) -> list[GridCell]:
-        """Hyperparameters that stand for their posterior, over all kernels that are not out of the question."""
+    def points(self, targets: Targets) -> list[GridCell]:
+        """Hyperparameters that stand for their posterior, over all kernels that are not out of the question.
+
+        None where one would stand for all, as where nothing is trained.
+        """
         likely = [
             grid.finer()
             for grid, kernel in zip(self.grids, self.kernels, strict=True)
             if kernel.probability >= _LIKELY * self.kernels[0].probability
         ]
-        return representatives(likely, _POINTS)
+        found = representatives(likely, _POINTS)
+        if len(found) == 1:
+            return []
+        if targets.output_scale is None or not targets.normalize:
+            return found
+        # The posterior's mean variance, as for the mode: the quadrature's is off by some percent.
+        graph, seed = self.training[0].graph, self.training[0].seed
+        return [
+            point._replace(amplitude=point.output_scale / normaliser(graph, point.kernel, seed)) for point in found
+        ]
 
 
 def compare(sets: Sequence[TrainingSet], targets: Targets, method: str, sampler: Any) -> Compared:

@@ -27,6 +27,7 @@ def _observed(n_outputs=1, seed=0):
     rng = np.random.default_rng(seed)
     nodes = rng.choice(144, 60)  # repeats are repeated observations
     y = 3.0 + COORDINATES[nodes] @ np.array([[0.5, -1.0], [2.0, 0.0]])[:, :n_outputs]
+    y += 2 * np.sin(COORDINATES[nodes].sum(axis=1, keepdims=True) / 2)  # what the graph explains
     return nodes, y + rng.standard_normal((60, n_outputs))
 
 
@@ -41,6 +42,8 @@ def _dense(graph, nodes, y, covariates):
     residual = y - own @ coefficients
     mean = h @ coefficients + kernel[:, nodes] @ np.linalg.solve(a, residual)
     covariance = kernel - kernel[:, nodes] @ np.linalg.solve(a, kernel[nodes])
+    left = h - kernel[:, nodes] @ np.linalg.solve(a, own)  # Rasmussen and Williams 2006, Eq. 2.42
+    covariance += left @ np.linalg.solve(own.T @ np.linalg.solve(a, own), left.T)
     value = -0.5 * (residual * np.linalg.solve(a, residual)).sum()
     value -= 0.5 * y.shape[1] * (np.linalg.slogdet(a)[1] + nodes.size * np.log(2 * np.pi))
     return coefficients, mean, covariance, value
@@ -58,7 +61,10 @@ def test_the_posterior_and_likelihood_are_those_of_dense_least_squares(grid, n_o
     found, std = gp.predict(return_std=True)
     np.testing.assert_allclose(found, mean, atol=1e-8)
     np.testing.assert_allclose(std[:, 0] ** 2, np.diagonal(covariance), atol=1e-8)
-    np.testing.assert_allclose(gp.predict([3, 140, 3], return_cov=True)[0], mean[[3, 140, 3]], atol=1e-8)
+    some = [3, 140, 3]
+    found, joint = gp.predict(some, return_cov=True)
+    np.testing.assert_allclose(found, mean[some], atol=1e-8)
+    np.testing.assert_allclose(joint, covariance[np.ix_(some, some)], atol=1e-8)
 
 
 def test_draws_have_the_trend_in_them(grid):
@@ -67,6 +73,8 @@ def test_draws_have_the_trend_in_them(grid):
     mean, std = gp.predict(return_std=True)
     draws = gp.sample(n_samples=2000, seed=1)
     assert (np.abs(draws.mean(axis=0) - mean) < 5 * std / np.sqrt(2000)).all()
+    # and they vary as the coefficients do
+    assert (np.abs(draws.std(axis=0) / std - 1) < 5 / np.sqrt(2 * 2000)).all()
 
 
 @pytest.mark.parametrize("n_repeats", [0, 10])
@@ -129,10 +137,11 @@ def test_a_trend_extrapolates_where_a_constant_does_not(grid, method):
     y = truth[nodes] + 0.1 * rng.standard_normal(nodes.size)
     beyond = COORDINATES[:, 0] >= 10
     errors = [
-        np.abs(grf.GraphGPRegressor(grid, mean=mean, method=method, seed=0).fit(nodes, y).predict() - truth)[
-            beyond
-        ]
-        for mean in (COORDINATES[:, 0], "constant")
+        np.abs(gp.fit(nodes, y).predict() - truth)[beyond]
+        for gp in (
+            grf.GraphGPRegressor(grid, mean=mean, noise=0.01, method=method, seed=0)
+            for mean in (COORDINATES[:, 0], "constant")
+        )
     ]
     assert errors[0].max() < 0.5
     assert errors[1].max() > 2

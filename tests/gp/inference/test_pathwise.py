@@ -14,6 +14,7 @@ import graphrf as grf
 from graphrf.gp.inference import pathwise
 from graphrf.gp.inference.pathwise import condition, posterior_draws
 from graphrf.gp.inference.posterior import SolverWarning
+from tests.support.dense_gp import dense_posterior, no_mean
 
 
 class UnitNormals:
@@ -37,13 +38,6 @@ def moments(draws):
     """Mean, and covariance over the last axis, of draws of shape (s, k) made from `UnitNormals`."""
     mean = draws[-1]
     return mean, (draws[:-1] - mean).T @ (draws[:-1] - mean)
-
-
-def closed_form(asked, seen, noise, residual):
-    """Posterior mean and covariance of f - c with features `asked`, of residuals y - c with features `seen`."""
-    a = seen @ seen.T + noise * np.eye(len(seen))
-    k = asked @ seen.T
-    return k @ np.linalg.solve(a, residual), asked @ asked.T - k @ np.linalg.solve(a, k.T)
 
 
 # -- features of anything ------------------------------------------------------------------------
@@ -209,13 +203,8 @@ def test_the_series_posterior_and_its_draws_are_the_dense_ones(graph_name, kerne
     gp = grf.GraphGPRegressor(graph, kernel=kernel, method="series", solver=solver, mean=mean, **FIXED)
     gp.fit(OBSERVED, y)
     root = kernel.dense_root(graph) * np.sqrt(2.0 / (np.trace(kernel.dense(graph)) / 8))
-    seen = root[OBSERVED]
-    c = 0.0
-    if mean == "constant":
-        ones = np.linalg.solve(seen @ seen.T + 0.05 * np.eye(6), np.ones(6))
-        c = ones @ y / ones.sum()
-    expected, covariance = closed_form(root, seen, 0.05, y - c)
-    expected = expected + c
+    basis = no_mean(8) if mean == "zero" else None
+    expected, covariance = dense_posterior(root, OBSERVED, y, 0.05, basis=basis)
     got, std = gp.predict(return_std=True)
     np.testing.assert_allclose(got, expected, atol=1e-6)
     np.testing.assert_allclose(std, np.sqrt(np.diagonal(covariance))[:, None] * [1, 1], atol=1e-6)
@@ -229,22 +218,35 @@ def test_the_series_posterior_and_its_draws_are_the_dense_ones(graph_name, kerne
         np.testing.assert_allclose(spread, covariance, atol=1e-8)
 
 
+def _plug_in(root, seen, basis):
+    """The covariance that would be left if the sampled rows of the observed nodes were exact."""
+    own, h = seen[OBSERVED], basis[OBSERVED]
+    a, cross = own @ own.T + 0.05 * np.eye(6), root @ own.T
+    left = basis - cross @ np.linalg.solve(a, h)
+    trend = left @ np.linalg.solve(h.T @ np.linalg.solve(a, h), left.T)
+    return root @ root.T - cross @ np.linalg.solve(a, cross.T) + trend
+
+
+@pytest.mark.parametrize("mean", ["zero", "constant"])
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
-def test_draws_by_walks_have_sampled_rows_observed_and_exact_rows_queried(weighted_graph, solver):
+def test_draws_by_walks_are_as_far_off_as_the_predictor_by_sampled_rows(weighted_graph, solver, mean):
     sampler = grf.RandomWalks(n_walks=8, lengths=grf.Truncated(12))
     kernel = grf.Diffusion(1.5)
-    settings = {"method": "features", "sampler": sampler, "solver": solver, "mean": "zero", **FIXED}
+    settings = {"method": "features", "sampler": sampler, "solver": solver, "mean": mean, **FIXED}
+    basis = no_mean(8) if mean == "zero" else np.ones((8, 1))
     gp = grf.GraphGPRegressor(weighted_graph, kernel=kernel, **settings).fit(OBSERVED, _values(1))
     phi = grf.sample_features(weighted_graph, sampler, seed=gp.seed_, dtype="float64").matrix(kernel).toarray()
     phi *= np.sqrt(2.0 / gp.mean_variance_)
     root = kernel.dense_root(weighted_graph) * np.sqrt(2.0 / gp.mean_variance_)
-    expected, covariance = closed_form(root, phi[OBSERVED], 0.05, _values(1)[:, 0])
+    y = _values(1)[:, 0]
+    expected, covariance = dense_posterior(root, OBSERVED, y, 0.05, basis=basis, seen=phi)
     units = UnitNormals(8 + 3)
     drawn, spread = moments(gp._posterior.draws(np.arange(8), units.n_draws, units)[:, :, 0])
     np.testing.assert_allclose(drawn, expected, atol=1e-8)
     np.testing.assert_allclose(spread, covariance, atol=1e-8)
-    # and not those of the exact kernel, from which walks differ
-    assert np.abs(spread - closed_form(root, root[OBSERVED], 0.05, _values(1)[:, 0])[1]).max() > 1e-3
+    # and neither those of the exact kernel, from which walks differ, nor those of rows in use without their error
+    for seen in (root, phi):
+        assert np.abs(spread - _plug_in(root, seen, basis)).max() > 1e-4
 
 
 @pytest.mark.parametrize("method", ["series", "features"])

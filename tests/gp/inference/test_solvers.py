@@ -29,6 +29,17 @@ def test_cholesky_solves_and_reports_its_residual(system):
     assert solution.residual < 1e-10
 
 
+@pytest.mark.parametrize("unit", [1e-250, 1e250])
+def test_cholesky_reports_its_residual_where_squares_leave_float64(system, unit):
+    _, _, a, b = system
+    solver = CholeskySolver(unit * a)
+    one = solver.solve(unit * b)
+    np.testing.assert_allclose(a @ one.value, b, atol=1e-9)
+    assert 0 < one.residual < 1e-10
+    solver._once = np.zeros_like
+    assert solver.solve(unit * b).residual == pytest.approx(1.0)
+
+
 def test_cholesky_refuses_an_indefinite_matrix():
     with pytest.raises(np.linalg.LinAlgError):
         CholeskySolver(np.diag([1.0, -1.0]))

@@ -10,6 +10,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.gp.inference.observations import Observations
+from graphrf.gp.prior import FLAT, HyperparameterPrior
 from graphrf.gp.training.blocks import training_blocks
 from graphrf.gp.training.gram import FactorGram, SeriesGram
 from graphrf.gp.training.likelihood_search import (
@@ -18,7 +19,6 @@ from graphrf.gp.training.likelihood_search import (
     spectral_divisor,
     spread,
     subset_divisor,
-    train,
     unit_divisor,
 )
 from graphrf.gp.training.parameters import Parameters
@@ -46,10 +46,11 @@ def _divisors(graph, laplacian):
     }
 
 
+@pytest.mark.parametrize("prior", [FLAT, HyperparameterPrior()], ids=["flat", "weak"])
 @pytest.mark.parametrize("rows", ["series", "features"])
 @pytest.mark.parametrize("divisor", ["subset", "spectral", "unit"])
 @pytest.mark.parametrize("name", KERNELS)
-def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divisor, rows):
+def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divisor, rows, prior):
     kernel, bounds = KERNELS[name]
     y = np.random.default_rng(0).standard_normal((NODES.size, 2))
     observations = Observations.of(NODES, y, np.ones((34, 1)))
@@ -61,8 +62,9 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
         gram = FactorGram(features.factor(), karate.laplacian_scale(kernel.laplacian))
     by = _divisors(karate, kernel.laplacian)[divisor]
     search = LikelihoodSearch(
-        [Block(gram, observations)] * 2, Parameters(kernel, tuple(bounds), bounds), None, None, by, 1.0
-    )
+        [Block(gram, observations)] * 2, Parameters(kernel, tuple(bounds), bounds), None, None, by, prior,
+        unit=0.7, length_unit=1.3,
+    )  # fmt: skip
     own = [
         math.log(value) if bounds[key][0] > 0 else value
         for key, value in kernel.hyperparameters.items()
@@ -78,12 +80,15 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
 def test_with_nothing_to_train_the_given_values_come_back(karate):
     observations = Observations.of(np.arange(5), np.arange(5.0)[:, None], np.ones((34, 1)))
     gram = SeriesGram(karate, "normalized", observations.nodes, max_degree=100)
-    trained = train(
-        [Block(gram, observations)], grf.Diffusion(1.5), names=(), bounds={}, output_scale=2.0, noise=0.1,
-        divisor=unit_divisor(),
+    kernel = grf.Diffusion(1.5)
+    search = LikelihoodSearch(
+        [Block(gram, observations)], Parameters(kernel, (), {}), 2.0, 0.1, unit_divisor(), HyperparameterPrior(),
+        unit=1.0, length_unit=1.0,
     )  # fmt: skip
+    trained = search.run([search.point(kernel, 2.0, 0.1)])
     assert (trained.kernel, trained.amplitude, trained.noise) == (grf.Diffusion(1.5), 2.0, 0.1)
     assert trained.converged
+    assert trained.ends == {}
 
 
 def test_spread_is_the_variance_of_all_observations():
@@ -145,7 +150,7 @@ def test_little_and_much_noise_are_both_found(noise):
     nodes = rng.choice(900, 500, replace=False)
     y = truth[nodes] + np.sqrt(noise) * rng.standard_normal((500, 4))
     for method in ("series", "features"):
-        gp = grf.GraphGPRegressor(graph, method=method, seed=0).fit(nodes, y)
+        gp = grf.GraphGPRegressor(graph, kernel="diffusion", method=method, seed=0).fit(nodes, y)
         # the estimate of a variance from 2,000 numbers: five standard errors are 16 %
         assert abs(gp.noise_ / noise - 1) < 0.3
         assert 3.0 < gp.kernel_.hyperparameters["lengthscale"] < 8.0

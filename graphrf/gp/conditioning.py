@@ -30,10 +30,8 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 
 _PRECONDITIONER_RANK = 200
-# The error of the prior covariance, in units of the noise variance, beyond which it shows in predictions.
+# What the cut of a root's series may change unsaid, relative to the prior covariance and the noise.
 _CUT = 0.01
-# That error, in units of the mean variance, which tolerances leave.
-_UNCUT = 1e-8
 
 
 class Conditions(NamedTuple):
@@ -149,8 +147,13 @@ def condition(
             covariance, rows, made, observations, noise=given.noise, basis=basis, offset=given.offset
         )
     error = covariance.error / given.mean_variance
-    if given.sampler is None and error > _UNCUT:
-        _check_cut(kernel, error * given.output_scale, given.noise)
+    cut = covariance.cut(given.noise)
+    if cut > _CUT:
+        warn(
+            f"the series of the root of {kernel!r} had to be cut, which moves the prior covariance by up to "
+            f"{cut:.2g} of itself and the noise: means and standard deviations may be off by such a share; raise "
+            "`noise`, or take a kernel whose root is smooth, such as Matern or Diffusion",
+        )
     return posterior, error
 
 
@@ -191,14 +194,3 @@ def _conjugate_gradients(
         nystrom_preconditioner(columns, chosen, diagonal),
         **options,
     )
-
-
-def _check_cut(kernel: Kernel, error: float, noise: float) -> None:
-    """Warn where the cut of the series moves the prior covariance by as much as the noise: that shows in means."""
-    if error > _CUT * noise:
-        warn(
-            f"the series of {kernel!r}, cut after the most terms that are held, moves the prior covariance by up "
-            f"to {error:.2g}, {error / noise:.2g} times the noise variance: near observed nodes means and "
-            "standard deviations may be off by as large a share of the standard deviation of y; raise `noise`, or "
-            "take a kernel whose root is smooth, such as Matern or Diffusion",
-        )

@@ -34,7 +34,7 @@ class SeriesSource:
     """Exact rows, never formed: they are applied by sparse products over the whole graph, however few they are."""
 
     def __init__(self, graph: Graph, kernel: Kernel, n_threads: int | None = None) -> None:
-        self._all, self.modulation, self.error = root_series(graph, kernel, n_threads)
+        self._all, self.modulation, self.error, self.lacks = root_series(graph, kernel, n_threads)
         self.height: int = graph.n_nodes
 
     def __call__(self, nodes: np.ndarray) -> SeriesFactor:
@@ -110,6 +110,7 @@ class Covariance:
         self._normalize = normalize
         self._exact = self if exact is None else exact
         self.error = error
+        self.lacks: tuple[np.ndarray, np.ndarray] | None = None
 
     @classmethod
     def of(
@@ -128,12 +129,20 @@ class Covariance:
         scale = graph.laplacian_scale(kernel.laplacian)
         series = SeriesSource(graph, kernel, n_threads)
         exact = cls(series, series.modulation, amplitude, error=series.error, normalize=normalize)
+        exact.lacks = series.lacks
         if sampler is None:
             return exact
         length = sampler.survival.max_length
         f, error = kernel.modulation(length + 1, scale), tail_error(kernel, length, scale)
         sampled = SampledSource(graph, sampler, seed, n_threads, draw)
         return cls(sampled, f, amplitude, error=error, normalize=normalize, exact=exact)
+
+    def cut(self, noise: float) -> float:
+        """What the cut of the exact root's series changes, relative to K + noise, where that is most."""
+        if self._exact.lacks is None:
+            return 0.0
+        values, lack = self._exact.lacks
+        return float((self._amplitude * np.abs(lack) / (self._amplitude * np.maximum(values, 0) + noise)).max())
 
     @property
     def exact(self) -> bool:

@@ -23,7 +23,7 @@ class GeneralisedMean:
     """
 
     def __init__(self, basis: np.ndarray, solved: np.ndarray) -> None:
-        self._basis = basis
+        self.basis = basis
         self.solved = solved
         precision = basis.T @ solved
         self._precision = precision
@@ -37,6 +37,10 @@ class GeneralisedMean:
     def half(self, unexplained: np.ndarray) -> np.ndarray:
         """R M^{-1/2} for R of shape (q, b): its rows' products are the covariance that beta adds."""
         return np.asarray(unexplained @ self._root)
+
+    def lacking(self, missing: np.ndarray) -> np.ndarray:
+        """Weights Z with H^T Z = missing^T, shape (m, q), for what a predictor lacks of a basis, shape (q, b)."""
+        return np.asarray(self.solved @ (self._root @ (missing @ self._root).T))
 
     def weights(self, unexplained: np.ndarray) -> np.ndarray:
         """A^-1 H M^-1 R^T, shape (m, q): what the predictor gains by the mean's coefficients."""

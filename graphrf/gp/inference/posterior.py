@@ -140,12 +140,12 @@ class Posterior:
             if self._covariance.exact:
                 cross, prior = self._rows.columns(self._covariance.rows(nodes[part]))
                 # Exactly at least 0; what rounding leaves below is 0.
-                result[part] = np.maximum(prior - self._reduction(cross), 0.0)
+                result[part] = np.maximum(prior - self._reduction(cross, nodes[part]), 0.0)
             else:
                 result[part] = self._error_variances(nodes[part])
             if bar is not None:
                 bar.update(part.size)
-        if self._covariance.exact:
+        if isinstance(self._solver, CholeskySolver) and self._covariance.exact:
             result += np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1)
         return result
 
@@ -194,12 +194,13 @@ class Posterior:
         if isinstance(self._solver, CholeskySolver):
             solved = self._solver.half(cross)
             return positive_semidefinite(prior - solved.T @ solved + half @ half.T, prior)
-        solved = self._solve(cross)
-        # C^T X + X^T C - X^T A X is at most the exact reduction, whatever the solver's error.
-        reduction = cross.T @ solved
-        product = np.hstack([self._solver.product(solved[:, part]) for part in slices(nodes.size, _SOLVE_WIDTH)])
-        covariance = prior - reduction - reduction.T + 0.5 * (solved.T @ product + product.T @ solved)
-        return positive_semidefinite(covariance + half @ half.T, prior)
+        parts = list(slices(nodes.size, _SOLVE_WIDTH))
+        weights = np.hstack([self._unbiased(cross[:, part], nodes[part], self._solver.tol) for part in parts])
+        # C^T W + W^T C - W^T A W is at most the exact reduction, whatever the solver's error.
+        reduction = cross.T @ weights
+        product = np.hstack([self._solver.product(weights[:, part]) for part in parts])
+        covariance = prior - reduction - reduction.T + 0.5 * (weights.T @ product + product.T @ weights)
+        return positive_semidefinite(covariance, prior)
 
     def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         """Joint draws of f + H beta, shape (n_samples, q, p): one block solve for all of them.
@@ -258,16 +259,26 @@ class Posterior:
             return np.hstack([rows.columns(part)[0] for part in parts])
         return np.hstack([rows.apply(part.apply_t(np.eye(part.shape[0]))) for part in parts])
 
-    def _reduction(self, cross: np.ndarray) -> np.ndarray:
-        """The diagonal of K_qu A^-1 K_uq."""
+    def _reduction(self, cross: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """What the observations take off the prior variances of nodes; by Cholesky, if the mean were known."""
         if isinstance(self._solver, CholeskySolver):
-            return self._solver.quadratic(cross)[0]
+            return np.square(self._solver.half(cross)).sum(axis=0)
         result = np.empty(cross.shape[1])
+        tol = max(self._solver.tol, 0.1 * self._solver.tol**0.5)  # the error is the square of the solution's
         for part in slices(cross.shape[1], _SOLVE_WIDTH):
-            result[part], solution = self._solver.quadratic(cross[:, part])
-            if solution is not None:
-                _report(solution, "the deviations")
+            weights = self._unbiased(cross[:, part], nodes[part], tol)
+            result[part] = (2 * cross[:, part] * weights - weights * self._solver.product(weights)).sum(axis=0)
         return result
+
+    def _unbiased(self, cross: np.ndarray, nodes: np.ndarray, tol: float) -> np.ndarray:
+        """Weights of a linear predictor at nodes, shape (m, q), that is right for every mean for any solve.
+
+        The variance of such a predictor's error is never below that of the best one.
+        """
+        assert not isinstance(self._solver, CholeskySolver)
+        solution = self._solver.solve_to(cross, tol)
+        _report(solution, "the deviations")
+        return solution.value + self._mean.lacking(self._basis[nodes] - solution.value.T @ self._mean.basis)
 
     def _solve_loosely(self, rhs: np.ndarray) -> Solution:
         """A^-1 b as exactly as squares of draws need."""

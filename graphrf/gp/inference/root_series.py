@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebval
 
 from graphrf._base.warn import warn
 from graphrf.features.bounds import tail_error
@@ -23,6 +24,8 @@ _SINGULAR = 1e-4
 # What a root may lack unsaid, and at all.
 _UNSAID = 0.01
 _AT_ALL = 0.5
+# Places of the spectrum at which the series is compared with the function.
+_LOOKS = 1_000
 
 
 class RootSeries(NamedTuple):
@@ -36,11 +39,14 @@ class RootSeries(NamedTuple):
         What F is asked for by.
     error : float
         A bound on the error of F F^T, in operator norm.
+    lacks : (ndarray, ndarray), optional
+        Values of K over the spectrum and of K - F F^T, where the series of F had to be cut.
     """
 
     factor: SeriesFactor
     modulation: np.ndarray
     error: float
+    lacks: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None) -> RootSeries:
@@ -72,7 +78,15 @@ def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None) -> R
     coefficients, lost = _chebyshev_root(kernel, scale, factor.width)
     _check_share(kernel, f"{coefficients.size - 1} Chebyshev terms", lost)
     factor.know(f, coefficients)
-    return RootSeries(factor, f, lost * (2 + lost) * kernel.root_norm(scale) ** 2)
+    lacks = _lacks(kernel, scale, factor.width, coefficients) if lost > _TAIL else None
+    return RootSeries(factor, f, lost * (2 + lost) * kernel.root_norm(scale) ** 2, lacks)
+
+
+def _lacks(kernel: Kernel, scale: float, width: float, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values of K, and of K less the square of the series of F, over the interval of the spectrum."""
+    t = np.cos(np.linspace(0.0, np.pi, _LOOKS))
+    exact = kernel.spectrum(scale * 0.5 * width * (1 - t), scale)
+    return exact, exact - chebval(t, coefficients) ** 2
 
 
 def _chebyshev_root(kernel: Kernel, scale: float, width: float) -> tuple[np.ndarray, float]:

@@ -30,8 +30,8 @@ _NOISES = 19
 # probability below which an axis is cut.
 _FINE = (9, 13, 13)
 _CUT = 1e-3
-# Eigenvalues of K below this share of its mean variance are rounding.
-_ROUNDING = 1e-9
+# Eigenvalues of K below the second share of its mean variance are taken for the first.
+_ROUNDING, _NEGATIVE = 1e-9, 1e-6
 # Keeps what the observations do not tell of the mean's coefficients finite.
 _RIDGE = 1e-12
 # Maxima that are so many nats lower than the largest are not worth a search.
@@ -232,9 +232,14 @@ class HyperparameterGrid:
             value -= 0.5 * outputs * block.n_total * math.log(unit)
             roots = np.sqrt(block.counts)
             eigenvalues, vectors = np.linalg.eigh(matrix * roots * roots[:, None])
-            floor = _ROUNDING * max(float(np.trace(matrix)) / roots.size, 0.0)
-            signal = np.multiply.outer(self._scales / unit, np.maximum(eigenvalues, floor))
+            mean = max(float(np.trace(matrix)) / roots.size, 0.0)
+            rounded = np.abs(eigenvalues) <= _NEGATIVE * mean  # what is more negative has been cut, not rounded
+            eigenvalues[rounded] = np.maximum(eigenvalues[rounded], _ROUNDING * mean)
+            signal = np.multiply.outer(self._scales / unit, eigenvalues)
             variances = np.repeat(signal, self._noises.size, axis=0) + noises[:, None]
+            indefinite = (variances <= 0).any(axis=1)
+            value[indefinite] = -np.inf
+            variances[indefinite] = 1.0
             y, h = vectors.T @ (roots[:, None] * block.means), vectors.T @ (roots[:, None] * block.basis)
             inverse = 1 / variances
             squares += inverse @ np.square(y).sum(axis=1)

@@ -101,22 +101,23 @@ def condition(
     n_threads: int | None,
     draw: Callable[..., Any] | None = None,
     step: Step | None = None,
+    tell: bool = True,
 ) -> tuple[Posterior | MixturePosterior, float]:
     """The posterior, and a bound on what a cut of the series costs the prior in units of the output scale.
 
-    `basis` is the mean function's at all nodes, whose first column, if there is one, is 1: so that predictions are
+    `tell` says whether a cut of the kernel's series is warned of. `basis` is the mean function's at all nodes, whose first column, if there is one, is 1: so that predictions are
     about the values as they were before `offset` was taken off. The rest are settings of `GraphGPRegressor`, its
     `draw`, and what is called for each iteration of conjugate gradients. The same arguments
     give the same posterior: what is drawn depends on the seed only.
     """
     if given.points:
-        parts = [given.at(point) for point in given.points]
+        longest = max(given.points, key=lambda point: point.kernel.hyperparameters.get("lengthscale", 0.0))
         found = [
             condition(
-                graph, part, basis, solver=solver, tol=tol, max_iterations=max_iterations, n_threads=n_threads,
-                draw=draw, step=step,
+                graph, given.at(point), basis, solver=solver, tol=tol, max_iterations=max_iterations,
+                n_threads=n_threads, draw=draw, step=step, tell=point is longest,
             )
-            for part in parts
+            for point in given.points
         ]  # fmt: skip
         probabilities = np.array([point.weight for point in given.points])
         posteriors = [posterior for posterior, _ in found if isinstance(posterior, Posterior)]
@@ -133,7 +134,14 @@ def condition(
             "pass solver='cg', or fewer observations",
         )
     covariance = Covariance.of(
-        graph, kernel, given.amplitude, sampler=given.sampler, seed=given.seed, n_threads=n_threads, draw=draw
+        graph,
+        kernel,
+        given.amplitude,
+        sampler=given.sampler,
+        seed=given.seed,
+        n_threads=n_threads,
+        draw=draw,
+        tell=tell,
     )
     with linear_algebra(size, n_threads):
         rows = covariance.rows(observations.nodes)
@@ -148,7 +156,7 @@ def condition(
         )
     error = covariance.error / given.mean_variance
     cut = covariance.cut(given.noise)
-    if cut > _CUT:
+    if tell and cut > _CUT:
         warn(
             f"the series of the root of {kernel!r} had to be cut, which moves the prior covariance by up to "
             f"{cut:.2g} of itself and the noise: means and standard deviations may be off by such a share; raise "

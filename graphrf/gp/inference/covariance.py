@@ -33,8 +33,8 @@ class FactorSource(Protocol):
 class SeriesSource:
     """Exact rows, never formed: they are applied by sparse products over the whole graph, however few they are."""
 
-    def __init__(self, graph: Graph, kernel: Kernel, n_threads: int | None = None) -> None:
-        self._all, self.modulation, self.error, self.lacks = root_series(graph, kernel, n_threads)
+    def __init__(self, graph: Graph, kernel: Kernel, n_threads: int | None = None, tell: bool = True) -> None:
+        self._all, self.modulation, self.error, self.lacks = root_series(graph, kernel, n_threads, tell)
         self.height: int = graph.n_nodes
 
     def __call__(self, nodes: np.ndarray) -> SeriesFactor:
@@ -124,10 +124,14 @@ class Covariance:
         n_threads: int | None,
         draw: Callable[..., Any] | None = None,
         normalize: bool = False,
+        tell: bool = True,
     ) -> Covariance:
-        """That of a kernel by the series, or where there is a sampler by the rows that it samples."""
+        """That of a kernel by the series, or where there is a sampler by the rows that it samples.
+
+        Unless `tell` is false, a series that lacks a hundredth is warned of.
+        """
         scale = graph.laplacian_scale(kernel.laplacian)
-        series = SeriesSource(graph, kernel, n_threads)
+        series = SeriesSource(graph, kernel, n_threads, tell)
         exact = cls(series, series.modulation, amplitude, error=series.error, normalize=normalize)
         exact.lacks = series.lacks
         if sampler is None:

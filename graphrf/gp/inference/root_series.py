@@ -49,7 +49,7 @@ class RootSeries(NamedTuple):
     lacks: tuple[np.ndarray, np.ndarray] | None = None
 
 
-def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None) -> RootSeries:
+def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None, tell: bool = True) -> RootSeries:
     """The root of a kernel by its power series; where that is cut or cancels, by the Chebyshev series of F itself.
 
     The function needs far fewer terms than its power series, and values of it do not cancel. Kernels that have it
@@ -63,7 +63,7 @@ def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None) -> R
     Warns
     -----
     UserWarning
-        If a hundredth of it may be.
+        If a hundredth of it may be, unless `tell` is false.
     """
     scale = graph.laplacian_scale(kernel.laplacian)
     length = series_length(kernel, scale, _TAIL)
@@ -73,10 +73,10 @@ def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None) -> R
     lost = kernel.modulation_tail(length, scale) / total if total > 0 else 0.0
     known = type(kernel).root_spectral_function is not Kernel.root_spectral_function
     if not known or (lost <= _TAIL and kernel.cancellation(scale) <= _CANCELS):
-        _check_share(kernel, f"{length} terms of the series", lost)
+        _check_share(kernel, f"{length} terms of the series", lost, tell)
         return RootSeries(factor, f, tail_error(kernel, length, scale))
     coefficients, lost = _chebyshev_root(kernel, scale, factor.width)
-    _check_share(kernel, f"{coefficients.size - 1} Chebyshev terms", lost)
+    _check_share(kernel, f"{coefficients.size - 1} Chebyshev terms", lost, tell)
     factor.know(f, coefficients)
     lacks = _lacks(kernel, scale, factor.width, coefficients) if lost > _TAIL else None
     return RootSeries(factor, f, lost * (2 + lost) * kernel.root_norm(scale) ** 2, lacks)
@@ -108,11 +108,12 @@ def _chebyshev_root(kernel: Kernel, scale: float, width: float) -> tuple[np.ndar
     return best, lost
 
 
-def _check_share(kernel: Kernel, terms: str, lost: float) -> None:
+def _check_share(kernel: Kernel, terms: str, lost: float, tell: bool) -> None:
     """Refuse kernels of whose root next to nothing is left, and warn of those that lose a share of it."""
     if lost <= _UNSAID:
         return
     message = f"{terms} of {kernel!r} leave out up to {lost:.2g} of the norm of its root: "
     if lost > _AT_ALL:
         raise ValueError(f"{message}shorten the lengthscale of `kernel` (K is nearly constant on components)")
-    warn(f"{message}variances are too small by up to twice that share; shorten the lengthscale of `kernel`")
+    if tell:
+        warn(f"{message}variances are too small by up to twice that share; shorten the lengthscale of `kernel`")

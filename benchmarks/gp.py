@@ -69,7 +69,7 @@ def warm() -> None:
     nodes = np.arange(0, 144, 3)
     for method in ("series", "walks"):
         for solver in ("cholesky", "cg"):
-            gp = grf.GraphGPRegressor(small, method=method, solver=solver, noise=0.1, seed=0)
+            gp = grf.GraphGPRegressor(small, kernel="diffusion", method=method, solver=solver, noise=0.1, seed=0)
             gp.fit(nodes, np.sin(nodes / 9)).predict(return_std=True)
 
 
@@ -91,7 +91,7 @@ def grid10k(rival: bool, exact: bool) -> None:
     for method in ("series", "walks"):
         seconds = []
         for repeat in range(3):
-            gp = grf.GraphGPRegressor(graph, method=method, seed=repeat)
+            gp = grf.GraphGPRegressor(graph, kernel="diffusion", method=method, seed=repeat)
             _, fit, fit_cpu = clocked(gp.fit, nodes, y)
             (mean, std), predict, predict_cpu = clocked(gp.predict, return_std=True)
             seconds.append(fit + predict)
@@ -143,7 +143,7 @@ def few() -> None:
         nodes, asked = rng.choice(n, 1_000, replace=False), rng.choice(n, 10_000, replace=False)
         y = truth[nodes] + NOISE * truth.std() * rng.standard_normal(1_000)
         before = peak_gib()
-        gp = grf.GraphGPRegressor(graph, seed=0)
+        gp = grf.GraphGPRegressor(graph, kernel="diffusion", seed=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # so few nodes may not tell the lengthscale
             _, fit, fit_cpu = clocked(gp.fit, nodes, y)
@@ -171,7 +171,7 @@ def million(deviations: bool) -> None:
     widths = (4.0, 5.0, 6.0, 7.0, 8.0)
     filtered = [gaussian_filter(values, w) / np.maximum(gaussian_filter(mask, w), 1e-9) for w in widths]
     best = min(metrics.rmse(truth, image.ravel()) for image in filtered)
-    gp = grf.GraphGPRegressor(graph, seed=0)
+    gp = grf.GraphGPRegressor(graph, kernel="diffusion", seed=0)
     _, fit, fit_cpu = clocked(gp.fit, nodes, y)
     mean, predict, _ = clocked(gp.predict)
     print(
@@ -204,7 +204,7 @@ def growth() -> None:
             truth = np.sqrt(10.0) * grf.apply_root(graph, grf.Diffusion(np.sqrt(20.0)), rng.standard_normal(n))
             nodes = rng.choice(n, n // 10, replace=False)
             y = truth[nodes] + NOISE * rng.standard_normal(nodes.size)
-            gp = grf.GraphGPRegressor(graph, method=method, seed=0)
+            gp = grf.GraphGPRegressor(graph, kernel="diffusion", method=method, seed=0)
             _, fit, _ = clocked(gp.fit, nodes, y)
             _, predict, _ = clocked(gp.predict, return_std=True)
             print(f"{method}, N = {n:,}: fit {fit:.2f} s, deviations at all {predict:.2f} s", flush=True)

@@ -35,7 +35,7 @@ def main() -> None:
         rng = np.random.default_rng(0)
         nodes = np.sort(rng.choice(graph.n_nodes, int(share * graph.n_nodes), replace=False))
         asked = np.setdiff1d(np.arange(graph.n_nodes), nodes)
-        exact = grf.GraphGPRegressor(graph, method="series", seed=0).fit(nodes, y[nodes])
+        exact = grf.GraphGPRegressor(graph, kernel="diffusion", method="series", seed=0).fit(nodes, y[nodes])
         kernel, mean = exact.kernel_, exact.predict(asked)
         length = kernel.truncation_length(1e-3)
         known = {"optimize": False, "output_scale": exact.output_scale_, "noise": exact.noise_, "mean": "zero"}

@@ -85,7 +85,16 @@ class Surrogate:
     """
 
     def __init__(self, graph: grf.Graph, nodes: np.ndarray, values: np.ndarray, noise: float, seed: int) -> None:
-        gp = grf.GraphGPRegressor(graph, method="series", normalize=False, noise=noise, max_train=100, seed=seed)
+        gp = grf.GraphGPRegressor(
+            graph,
+            kernel="diffusion",
+            hyperparameters="map",
+            method="series",
+            normalize=False,
+            noise=noise,
+            max_train=100,
+            seed=seed,
+        )
         self.gp = gp.fit(graph.positions(nodes), values)
         kernel = self.gp.kernel_
         length = kernel.truncation_length(1e-10)

@@ -86,7 +86,7 @@ class Watch:
         self._seen.add(key)
         try:
             error = _quick_error(rows, kernel, origin, room)
-        except ValueError:  # the exact series is longer than products serve: nothing is known of the error
+        except (ValueError, MemoryError):  # the exact series is too long, or its products too large, to tell
             return
         if error > MUCH:
             warn(_words(kernel, error), FeatureErrorWarning)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -28,7 +28,7 @@ from graphrf.gp.settings import (
     checked_targets,
     drawing,
 )
-from graphrf.gp.training.blocks import BLOCK, training_blocks
+from graphrf.gp.training.blocks import SCOUT, training_blocks
 from graphrf.gp.training.candidates import SeriesTables, TrainingSet
 from graphrf.gp.training.fitting import CandidateKernel, Targets, compare, normaliser, train
 from graphrf.graph.graph import Graph, given_nodes
@@ -96,8 +96,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         with few observations often ends without noise, and with intervals that are far too narrow.
     hyperparameters : {"auto", "map", "integrate"}
         "map": predictions take those of the largest posterior density. "integrate": predictions are averaged over
-        about 12 points of the posterior of kernel and hyperparameters, as integrated nested Laplace approximation
-        does it. "auto": "integrate" for up to 250 observed nodes by the series, else "map".
+        about eight points of the posterior of kernel and hyperparameters, as integrated nested Laplace
+        approximation does it. "auto": "integrate" for up to 250 observed nodes by the series, else "map".
     max_train : int
         Distinct observed nodes that training sees: all m up to so many, at m^3 operations a step; beyond, blocks
         of 250 near nodes and one of distant ones, taken as independent (a composite likelihood).
@@ -212,6 +212,15 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     n_observations_: int
     n_observed_nodes_: int
 
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        if "alpha" in options:
+            raise checks.type_error(
+                "alpha",
+                "is scikit-learn's name of the noise variance: pass `noise`, one for all observations or an array "
+                "with one for each",
+            )
+        return super().__new__(cls)
+
     def __init__(
         self,
         graph: Graph,
@@ -319,8 +328,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         rng = np.random.default_rng(seed)
         blocks = training_blocks(self.graph, distinct, n_train, rng)
         scouts = blocks
-        if len(blocks) == 1 and distinct.size > BLOCK:  # smaller ones compare kernels at a tenth of the cost
-            scouts = training_blocks(self.graph, distinct, distinct.size - 1, rng)
+        if (
+            len(blocks) == 1 and distinct.size > 2 * SCOUT
+        ):  # smaller ones compare kernels at a fraction of the cost
+            scouts = training_blocks(self.graph, distinct, distinct.size - 1, rng, SCOUT)
         tables = SeriesTables(self.graph, share, self.n_threads)
 
         def targets(parts: Sequence[np.ndarray], step: Step | None) -> Targets:
@@ -348,6 +359,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             compared = compare(sets, few, method, self.sampler)
             best = compared.training[0]._replace(blocks=blocks)
             trained, sampler = train(best, whole, compared.grids[0], method, self.sampler)
+            integrates = self._integrates(distinct.size, method, whole)
+            points = compared.points(blocks, whole, method, sampler) if integrates else []
         mean_variance = normaliser(self.graph, trained.kernel, seed) if self.normalize else 1.0
         given = Conditions(
             observations=Observations.of(positions, values, mean.basis, precisions),
@@ -363,7 +376,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             seed=seed,
             log_marginal_likelihood=trained.value,
             trained=trained.converged,
-            points=compared.points(whole) if self._integrates(distinct.size, method, whole) else [],
+            points=points,
             candidates=compared.kernels,
         )
         return self._condition(given, mean)

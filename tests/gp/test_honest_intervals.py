@@ -215,7 +215,7 @@ def test_hyperparameters_drawn_from_the_prior_are_averaged_over_as_they_should()
 
     A truth whose hyperparameters are drawn from the prior is at any node exchangeable with draws of the posterior:
     its probability under the predictive mixture is uniform, so that 95 % intervals hold it at a rate of 0.95, but
-    for the 12 points and the prior's units, the sample variance of y in place of the true one.
+    for the eight points and the prior's units, the sample variance of y in place of the true one.
     """
     graph = grf.load_graph(nx.random_geometric_graph(60, 0.2, seed=1))
     prior = grf.gp.HyperparameterPrior(lengthscale=(3.0, 1.5), output_scale=(1.0, 1.5), noise=(0.2, 1.5))
@@ -311,6 +311,14 @@ def test_priors_out_of_range_are_refused(prior, words):
     path = grf.load_graph(nx.path_graph(4))
     with pytest.raises((ValueError, TypeError), match=words):
         grf.GraphGPRegressor(path, prior=prior, seed=0).fit([0, 1, 2], [1.0, 2.0, 0.0])
+
+
+def test_the_name_that_scikit_learn_has_for_noise_is_answered():
+    path = grf.load_graph(nx.path_graph(4))
+    with pytest.raises(TypeError, match="`alpha` is scikit-learn's name of the noise variance: pass `noise`"):
+        grf.GraphGPRegressor(path, alpha=0.1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'alfa'"):
+        grf.GraphGPRegressor(path, alfa=0.1)
 
 
 def test_a_prior_moves_what_the_data_leave_open():

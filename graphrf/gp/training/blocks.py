@@ -10,16 +10,18 @@ from graphrf.graph.graph import Graph
 
 # Training on more nodes than it can factor at once sees blocks of so many.
 BLOCK = 250
+# Kernels are compared on blocks of so many.
+SCOUT = 100
 # The widest block is drawn from a neighbourhood of at most so many nodes of the graph.
 _WIDEST = 20_000
 
 
 def training_blocks(
-    graph: Graph, observed: np.ndarray, n_train: int, rng: np.random.Generator
+    graph: Graph, observed: np.ndarray, n_train: int, rng: np.random.Generator, block: int = BLOCK
 ) -> list[np.ndarray]:
     """The observed nodes in blocks that training treats as independent of each other.
 
-    Up to `n_train` nodes there is one block of all: the exact marginal likelihood. Beyond, blocks of about 250
+    Up to `n_train` nodes there is one block of all: the exact marginal likelihood. Beyond, blocks of about `block`
     nodes: around random centres the nearest observed nodes, which tell noise and lengthscale apart, and one drawn
     from a wide neighbourhood, which tells long lengthscales. As many nodes drawn at random from all are far apart
     and tell little (`benchmarks/training_blocks.py`).
@@ -38,7 +40,7 @@ def training_blocks(
     """
     if observed.size <= n_train:
         return [observed]
-    n_blocks = max(n_train // BLOCK, 2)
+    n_blocks = max(n_train // block, 2)
     size = max(n_train // n_blocks, 1)
     is_observed = np.zeros(graph.n_nodes, dtype=bool)
     is_observed[observed] = True

@@ -165,10 +165,11 @@ class SeriesCandidates(Generic[Result]):
         yield candidate
         self._warn_of_cut(candidate.grams[0], candidate.longest)
 
-    def scout(self) -> Candidate:
-        """K on which kernels are compared before they are searched: the exact one, here too."""
+    def scout(self, most: int | None = None) -> Candidate:
+        """K on which kernels are compared before one is searched: the exact one, here too, by `most` degrees."""
         _, kernel, names, *_ = self._training
-        grams, most = self._training.series_grams()
+        grams, held = self._training.series_grams()
+        most = held if most is None else min(most, held)
         longest = self._training.largest_lengthscale
         if "lengthscale" in names:
             longest = longest_lengthscale(kernel, lambda k: grams[0].degree(k) <= most, self._training.unit)
@@ -258,7 +259,7 @@ class SampledCandidates(Generic[Result]):
         self.result = found
         return best, at_end
 
-    def scout(self) -> Candidate:
+    def scout(self, most: int | None = None) -> Candidate:
         """Rows on which kernels are compared before one is searched: the given ones, or the first default ones."""
         kernel, names = self._training.kernel, self._training.names
         n_trained = sum(block.size for block in self._training.blocks)

@@ -18,7 +18,7 @@ from graphrf.gp.progress import Step
 from graphrf.gp.training import likelihood_search
 from graphrf.gp.training.candidates import Candidate, TrainingSet, candidates
 from graphrf.gp.training.gram import Gram
-from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, representatives, shares
+from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, representatives
 from graphrf.gp.training.likelihood_search import Block, LikelihoodResult, LikelihoodSearch
 from graphrf.gp.training.parameters import Parameters
 from graphrf.graph.graph import Graph
@@ -29,10 +29,14 @@ from graphrf.kernels.spectrum import density_of_states
 # Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
 _PROBES = 64
 _PROBE_NUMBERS = 4_000_000
+# Several kernels are compared up to the lengthscales that so many degrees of their series serve.
+_COMPARED_DEGREES = 400
+# From so many observations on peaks are climbed, of kernels whose evidence is within so many nats for each.
+_SHARP, _MISSED = 40, 0.1
 # Searches begin at so many maxima of the grid.
 _STARTS = 2
 # Points over which predictions are averaged.
-_POINTS = 12
+_POINTS = 8
 # Kernels of a smaller share of the best one's probability are not averaged over.
 _LIKELY = 0.05
 # So few observations may well tell nothing of hyperparameters: that the graph explains nothing is no news.
@@ -104,16 +108,18 @@ class Compared(NamedTuple):
     training: list[TrainingSet]
     grids: list[HyperparameterGrid]
 
-    def points(self, targets: Targets) -> list[GridCell]:
+    def points(self, blocks: Sequence[np.ndarray], targets: Targets, method: str, sampler: Any) -> list[GridCell]:
         """Hyperparameters that stand for their posterior, over all kernels that are not out of the question.
 
-        None where one would stand for all, as where nothing is trained.
+        `blocks` are the nodes of `targets`, on which finer grids have the posterior. None where one point would
+        stand for all, as where nothing is trained.
         """
-        likely = [
-            grid.finer()
-            for grid, kernel in zip(self.grids, self.kernels, strict=True)
-            if kernel.probability >= _LIKELY * self.kernels[0].probability
-        ]
+        likely = []
+        for training, grid, kernel in zip(self.training, self.grids, self.kernels, strict=True):
+            if kernel.probability >= _LIKELY * self.kernels[0].probability:
+                whole = training._replace(blocks=blocks)
+                candidate: Candidate = candidates(whole, method, sampler).scout()
+                likely.append(grid.finer(_search(whole, targets, candidate).blocks))
         found = representatives(likely, _POINTS)
         if len(found) == 1:
             return []
@@ -129,31 +135,49 @@ class Compared(NamedTuple):
 def compare(sets: Sequence[TrainingSet], targets: Targets, method: str, sampler: Any) -> Compared:
     """The evidence of several kernels, each on the rows or the series with which its search would begin."""
     found = []
-    for training in sets:
-        candidate: Candidate = candidates(training, method, sampler).scout()
-        search = _search(training, targets, candidate)
-        longest = training.ranges(training.names, candidate.longest).get("lengthscale")
-        with linear_algebra(max(block.nodes.size for block in targets.observations), training.n_threads):
+    most = _COMPARED_DEGREES if len(sets) > 1 else None
+    with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
+        for training in sets:
+            candidate: Candidate = candidates(training, method, sampler).scout(most)
+            search = _search(training, targets, candidate)
+            longest = training.ranges(training.names, candidate.longest).get("lengthscale")
             grid = HyperparameterGrid(
                 search.blocks, training.kernel,
                 Axes.of(longest, targets.output_scale, targets.noise, search.unit), divisor=search.divisor,
                 unit=search.unit, length_unit=search.length_unit, prior=targets.prior,
             )  # fmt: skip
-        if np.isfinite(grid.likelihood).any():
-            found.append((training, grid))
-    if not found:
-        raise ValueError(
-            "the kernel vanishes at the observed nodes to rounding: walks or series are too short for it; shorten "
-            "the lengthscale of `kernel`"
-        )
-    _warn_of_nothing([grid for _, grid in found], targets)
-    probabilities = shares([grid for _, grid in found])
+            if np.isfinite(grid.likelihood).any():
+                found.append((training, grid, search))
+        if not found:
+            raise ValueError(
+                "the covariance of the observations cannot be factored: the kernel vanishes there to rounding, or "
+                "its series is too short for it; shorten the lengthscale of `kernel`"
+            )
+        _warn_of_nothing([grid for _, grid, _ in found], targets)
+        evidence = _evidence([(grid, search) for _, grid, search in found], targets)
+    probabilities = np.exp(evidence - logsumexp(evidence))
     order = np.argsort(-probabilities, kind="stable")
     kernels = [
-        CandidateKernel(found[k][1].maxima(1)[0][0], found[k][1].log_evidence, float(probabilities[k]))
-        for k in order
+        CandidateKernel(found[k][1].maxima(1)[0][0], float(evidence[k]), float(probabilities[k])) for k in order
     ]
     return Compared(kernels, [found[k][0] for k in order], [found[k][1] for k in order])
+
+
+def _evidence(found: Sequence[tuple[HyperparameterGrid, LikelihoodSearch]], targets: Targets) -> np.ndarray:
+    """The log evidence of each kernel.
+
+    The more observations, the sharper the peak, which a grid then misses, of one kernel by more than of another.
+    So peaks that may decide are climbed, and what the grid missed is added.
+    """
+    evidence = np.array([grid.log_evidence for grid, _ in found])
+    n = sum(block.n_total * block.n_outputs for block in targets.observations)
+    if len(found) == 1 or n < _SHARP:
+        return evidence
+    for k in np.flatnonzero(evidence >= evidence.max() - _MISSED * n).tolist():
+        grid, search = found[k]
+        peak = search.run([search.point(*grid.maxima(1)[0])]).point
+        evidence[k] += max(0.0, -search.negative(peak, gradient=False)[0] - grid.log_peak)
+    return evidence
 
 
 def train(

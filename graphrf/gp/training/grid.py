@@ -23,12 +23,12 @@ from graphrf.gp.training.ranges import NOISES, OUTPUT_SCALES
 from graphrf.kernels.kernel import Kernel
 
 # Factors between neighbouring lengthscales, and numbers of output scales and noises.
-_LENGTHSCALE_FACTOR = 1.8
+_LENGTHSCALE_FACTOR = 2.0
 _SCALES = 19
 _NOISES = 19
 # Cells along each axis of a grid on the part that holds the probability, and the share of the largest marginal
 # probability below which an axis is cut.
-_FINE = (9, 13, 13)
+_FINE = (7, 13, 13)
 _CUT = 1e-3
 # Eigenvalues of K below the second share of its mean variance are taken for the first.
 _ROUNDING, _NEGATIVE = 1e-9, 1e-6
@@ -149,7 +149,7 @@ class HyperparameterGrid:
         length_unit: float,
         prior: HyperparameterPrior,
     ) -> None:
-        self._given = blocks, kernel
+        self._kernel = kernel
         self._divisor, self._prior = divisor, prior
         self._unit, self._length_unit = unit, length_unit
         self._axes = axes
@@ -181,10 +181,11 @@ class HyperparameterGrid:
         independent = self._likelihoods([np.eye(block.nodes.size) for block in observations], observations)
         self.log_null_evidence = float(logsumexp(independent + density) - logsumexp(density))
 
-    def finer(self) -> HyperparameterGrid:
-        """A grid of smaller cells on the part that holds the probability."""
+    def finer(self, blocks: Sequence[Block]) -> HyperparameterGrid:
+        """A grid of smaller cells on the part that holds the probability, for these blocks."""
         return HyperparameterGrid(
-            *self._given, self._axes.around(self.posterior), divisor=self._divisor, unit=self._unit,
+            blocks,
+            self._kernel, self._axes.around(self.posterior), divisor=self._divisor, unit=self._unit,
             length_unit=self._length_unit, prior=self._prior,
         )  # fmt: skip
 
@@ -192,6 +193,11 @@ class HyperparameterGrid:
     def log_evidence(self) -> float:
         """The logarithm of the likelihood's mean under the prior, up to a constant that all kernels share."""
         return float(logsumexp(self.posterior))
+
+    @property
+    def log_peak(self) -> float:
+        """The largest log likelihood times prior density on the grid."""
+        return float(self.posterior.max()) - self._axes.log_cell
 
     @property
     def log_bayes_factor(self) -> float:
@@ -252,12 +258,6 @@ class HyperparameterGrid:
             outer = outer / size[:, :, None]
             squares = squares - (outer * np.linalg.solve(inner, outer)).sum(axis=(1, 2))
         return (value - 0.5 * squares).reshape(self._scales.size, self._noises.size)
-
-
-def shares(grids: Sequence[HyperparameterGrid]) -> np.ndarray:
-    """The posterior probability of each kernel, all of them being equally likely before."""
-    evidence = np.array([grid.log_evidence for grid in grids])
-    return np.asarray(np.exp(evidence - logsumexp(evidence)))
 
 
 def representatives(grids: Sequence[HyperparameterGrid], n: int) -> list[GridCell]:

@@ -328,9 +328,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         rng = np.random.default_rng(seed)
         blocks = training_blocks(self.graph, distinct, n_train, rng)
         scouts = blocks
-        if (
-            len(blocks) == 1 and distinct.size > 2 * SCOUT
-        ):  # smaller ones compare kernels at a fraction of the cost
+        if len(blocks) == 1 and distinct.size > 2 * SCOUT:
+            # smaller blocks compare kernels at a fraction of the cost
             scouts = training_blocks(self.graph, distinct, distinct.size - 1, rng, SCOUT)
         tables = SeriesTables(self.graph, share, self.n_threads)
 
@@ -348,10 +347,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
         with step_bar("training", self.progress) as bar:
             whole, few = targets(blocks, bar.update), targets(scouts, bar.update)
-            if not few.vary:
-                kernels = [(kernels[0][0], ())]
-                whole = whole.fixed()
-                few = few._replace(output_scale=whole.output_scale, noise=whole.noise)
+            if not whole.vary:
+                kernels, whole = [(kernels[0][0], ())], whole.fixed()
+            if not few.vary:  # what varies is elsewhere, if anything does
+                scouts, few = blocks, whole
             sets = [
                 TrainingSet(self.graph, kernel, names, scouts, share, seed, self.n_threads, tables)
                 for kernel, names in kernels

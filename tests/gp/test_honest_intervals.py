@@ -249,6 +249,18 @@ def test_hyperparameters_drawn_from_the_prior_are_averaged_over_as_they_should()
     assert abs(rate - 0.95) < 4 * 0.022 + 0.02
 
 
+def test_what_varies_at_few_nodes_is_seen_wherever_it_is():
+    """Most blocks on which kernels are compared are constant here."""
+    graph = grf.datasets.load("generated-grid").graph
+    y = np.zeros(900)
+    y[:4] = 1.0, 2.0, 1.5, 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        gp = grf.GraphGPRegressor(graph, kernel="diffusion", seed=0).fit(np.arange(0, 900, 3), y[::3] + y[:300])
+    assert gp.output_scale_ != 1.0
+    assert gp.predict([0])[0] > 0.5
+
+
 # -- what is chosen, and what is said --------------------------------------------------------------
 
 

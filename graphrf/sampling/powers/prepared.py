@@ -170,6 +170,8 @@ class PreparedPowers(PreparedSampler):
 
     def sample(self, sources: np.ndarray) -> Block:
         """The powers of `sources`; runs without the interpreter lock."""
+        if not (sources.flags.writeable and sources.flags.c_contiguous):  # the loop would be compiled anew for it
+            sources = sources.copy()
         rows, per_row, work, dropped, nodes, per_entry, steps, values, n_entries, n_values = power_block(
             self._matrix,
             self._scratch(),

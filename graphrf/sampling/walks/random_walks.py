@@ -163,7 +163,7 @@ class PreparedWalks(PreparedSampler):
 
     def sample(self, sources: np.ndarray) -> Block:
         """The visits of the walks from `sources`; runs without the interpreter lock."""
-        if not sources.flags.writeable:  # the loop would be compiled anew for it
+        if not (sources.flags.writeable and sources.flags.c_contiguous):  # the loop would be compiled anew for it
             sources = sources.copy()
         batch = max(1, min(self._batch, sources.size))
         weighted = self._transitions.cumulative.size > 0

@@ -12,6 +12,7 @@ and directions stratified, with the same number of walks.
 from __future__ import annotations
 
 import argparse
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,9 @@ from _options import add_figure_option
 
 import graphrf as grf
 from graphrf.plot import COLOURS
+
+# Errors are what is measured here, so that large ones are no news.
+warnings.simplefilter("ignore", grf.FeatureErrorWarning)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,8 +26,8 @@ class HyperparameterPrior:
 
     Twenty observations hardly tell a rough function from noise. Without a prior the likelihood of such data is
     often largest where the noise or the output scale vanishes, and the intervals of f vanish with them. The
-    defaults are weak: a few tens of observations outweigh them. They were chosen among several by the coverage of
-    the intervals and the errors of the means, `benchmarks/calibration.py`.
+    defaults are weak: a few tens of observations outweigh them. `benchmarks/calibration.py` measures what they do
+    for the coverage of intervals and the errors of means.
 
     Parameters
     ----------

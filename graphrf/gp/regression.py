@@ -305,7 +305,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
         Notes
         -----
-        Time: to compare kernels, some 100 eigendecompositions of blocks of 250 observed nodes; training, some 30
+        Time: to compare kernels, some 100 eigendecompositions of blocks of 100 observed nodes; training, some 30
         times max_train^3 / 2 multiply-adds and their covariances; then Cholesky, m^3 / 6,
         or conjugate gradients (one product with K a step) for the m observed nodes. Memory: m^2 numbers for
         Cholesky; up to 256 MB for training by the series.

@@ -152,7 +152,7 @@ def test_training_is_warmed_and_what_it_warns_of_is_told_without_options(monkeyp
 
     monkeypatch.setattr(gp, "GraphGPRegressor", Regressor)
     part = run.interpolate_mesh(demo_data.twisted_torus(12, 6), SETTINGS)
-    assert made == [("series",), ("series", "kernel"), ("features", "kernel")]
+    assert made == [("auto",), ("series", "kernel"), ("features", "kernel")]
     assert [row.seconds for row in part.rows] == [None, 1, 1, 1]
     assert [row.fitted_noise for row in part.rows] == [None, 0.2, 0.2, 0.2]
     assert part.notes == tuple(

@@ -272,7 +272,7 @@ def _interpolated(
     rows = [_interpolation_row("mean of the observations", truth[hidden], *constant)]
     notes: list[str] = []
     cases: list[tuple[str, str, dict[str, Any]]] = [
-        ("series", "by default", {}),
+        ("auto", "by default", {}),
         ("series", "diffusion kernel", {"kernel": Diffusion()}),
         ("features", "diffusion, sampled rows", {"kernel": Diffusion()}),
     ]

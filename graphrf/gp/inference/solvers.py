@@ -54,10 +54,6 @@ class IterativeSolver(Protocol):
         """A^-1 b to a tolerance of its own."""
         ...
 
-    def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
-        """b^T A^-1 b for each column of b, never above the exact value, and the solution that it rests on."""
-        ...
-
 
 class CholeskySolver:
     """A = K + diag(noise) = L L^T, made once: m^3 / 6 multiply-adds, m^2 numbers; a solve costs m^2 a column.
@@ -105,10 +101,6 @@ class CholeskySolver:
         return np.asarray(
             solve_triangular(self._factor, self.half(rhs), lower=True, trans="T", check_finite=False)
         )
-
-    def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
-        """b^T A^-1 b for each column of b, shape (p,); there is nothing to report."""
-        return np.square(self.half(rhs)).sum(axis=0), None
 
 
 class ConjugateGradients:
@@ -164,10 +156,6 @@ class ConjugateGradients:
             done += self._iterate(x, r, tol * norm, self._max_iterations - done)
         return Solution(np.ldexp(x, exponents).reshape(rhs.shape), reached <= tol, done, reached)
 
-    def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
-        """b^T A^-1 b for each column of b, shape (p,), and the solution that it rests on."""
-        return quadratic_from_below(self, rhs)
-
     def _iterate(self, x: np.ndarray, r: np.ndarray, wanted: np.ndarray, most: int) -> int:
         """Improve x in place from its residual r until the recurrence has half the wanted norms; steps taken."""
         z = self._precondition(r)
@@ -198,17 +186,6 @@ def columns_near_one(rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     columns = rhs.reshape(rhs.shape[0], -1)
     exponents = np.frexp(np.abs(columns).max(axis=0, initial=0.0))[1]
     return np.ldexp(columns, -exponents), exponents
-
-
-def quadratic_from_below(solver: IterativeSolver, rhs: np.ndarray) -> tuple[np.ndarray, Solution]:
-    """b^T A^-1 b for each column of b, shape (p,), and the solution that it rests on.
-
-    2 b^T x - x^T A x never exceeds the exact value, so that variances reduced by it are never too small, and
-    its error is the square of the solution's: so x needs a residual of 0.1 sqrt(tol) only.
-    """
-    solution = solver.solve_to(rhs, max(solver.tol, 0.1 * solver.tol**0.5))
-    x = solution.value
-    return np.asarray((2 * rhs * x - x * solver.product(x)).sum(axis=0)), solution
 
 
 def nystrom_preconditioner(columns: np.ndarray, chosen: np.ndarray, diagonal: np.ndarray) -> Product:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from graphrf.gp.inference.pathwise import FeatureRows
-from graphrf.gp.inference.solvers import ConjugateGradients, Solution, columns_near_one, quadratic_from_below
+from graphrf.gp.inference.solvers import ConjugateGradients, Solution, columns_near_one
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.spectral_filter import SpectralFilter
@@ -115,10 +115,6 @@ class SpectralCG:
             if left <= tol or done >= self._max_iterations or inner == _ROUNDING:
                 break
         return Solution(np.ldexp(x, exponents).reshape(rhs.shape), left <= tol, done, left)
-
-    def quadratic(self, rhs: np.ndarray) -> tuple[np.ndarray, Solution | None]:
-        """b^T A^-1 b for each column of b, at most the exact value, and the solution that it rests on."""
-        return quadratic_from_below(self, rhs)
 
     def _whole(self, b: np.ndarray, tol: float, most: int) -> tuple[np.ndarray, int]:
         """An approximate A^-1 b from the system on all nodes, and the steps that it took."""

@@ -111,11 +111,14 @@ class Compared(NamedTuple):
     def points(self, blocks: Sequence[np.ndarray], targets: Targets, method: str, sampler: Any) -> list[GridCell]:
         """Hyperparameters that stand for their posterior, over all kernels that are not out of the question.
 
-        `blocks` are the nodes of `targets`, on which finer grids have the posterior. None where one point would
-        stand for all, as where nothing is trained.
+        With sampled rows it is over the best kernel alone, for whose Laplacian and length these are. `blocks` are
+        the nodes of `targets`, on which finer grids have the posterior. None where one point would stand for all,
+        as where nothing is trained.
         """
-        likely = []
+        likely: list[HyperparameterGrid] = []
         for training, grid, kernel in zip(self.training, self.grids, self.kernels, strict=True):
+            if sampler is not None and likely:
+                break
             if kernel.probability >= _LIKELY * self.kernels[0].probability:
                 whole = training._replace(blocks=blocks)
                 candidate: Candidate = candidates(whole, method, sampler).scout()

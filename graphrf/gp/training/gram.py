@@ -190,10 +190,6 @@ class FactorGram:
             pattern = self._pattern = _Pattern(root)
         return pattern.products(root.data, [slope.data for slope in slopes])
 
-    def take(self, rows: np.ndarray) -> FactorGram:
-        """The Gram matrices of some of the rows."""
-        return FactorGram(self._factor.take(rows), self._scale)
-
 
 class _Pattern:
     """The pattern of sparse rows R, by columns, for products R R^T with many values."""

@@ -49,6 +49,8 @@ $(READY_DEMO): pyproject.toml constraints.txt
 $(READY): $(READY_DEMO)
 	@echo "Setting up 4: graphrf[$(TEST)], about 60 packages more (1 to 2 minutes)"
 	@$(call install,-e '.[$(TEST)]')
+	@echo "Setting up 5: compiling the loops (1 minute)"
+	@$(BIN)/python checks/compile_loops.py
 	@touch $@
 
 demo: $(READY_DEMO)

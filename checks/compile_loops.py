@@ -3,7 +3,7 @@
 python checks/compile_loops.py
 
 numba keeps what it has compiled in files beside the modules, until these change. What the settings leave out is
-compiled at its first use, as all of it would be without this script. The parts take equally long, about half a minute.
+compiled at its first use, as all of it would be without this script. The parts take equally long.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from graphrf.gp.inference.covariance import Covariance
 from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import Posterior
+from graphrf.gp.inference.precision_posterior import PrecisionPosterior
 from graphrf.gp.inference.rows import RootRows
 from graphrf.gp.inference.solvers import (
     CholeskySolver,
@@ -28,6 +29,7 @@ from graphrf.gp.training.fitting import CandidateKernel
 from graphrf.gp.training.grid import GridCell
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.precision import SparsePrecision
 
 _PRECONDITIONER_RANK = 200
 # What the cut of a root's series may change unsaid, relative to the prior covariance and the noise.
@@ -47,7 +49,7 @@ class Conditions(NamedTuple):
     kernel : Kernel
     output_scale, noise, mean_variance : float
     sampler : Sampler or None
-        None for the series.
+        None without sampled rows.
     seed : int
     log_marginal_likelihood : float
     trained : bool
@@ -56,6 +58,8 @@ class Conditions(NamedTuple):
         Hyperparameters over which predictions are averaged; none where those above are taken alone.
     candidates : sequence of CandidateKernel
         The kernels that were compared.
+    sparse : bool
+        Whether the posterior is that of the kernel's sparse precision.
     """
 
     observations: Observations
@@ -71,6 +75,7 @@ class Conditions(NamedTuple):
     trained: bool
     points: Sequence[GridCell] = ()
     candidates: Sequence[CandidateKernel] = ()
+    sparse: bool = False
 
     @property
     def amplitude(self) -> float:
@@ -86,7 +91,9 @@ class Conditions(NamedTuple):
 
     @property
     def method(self) -> str:
-        """ "series" or "features"."""
+        """ "series", "precision" or "features"."""
+        if self.sparse:
+            return "precision"
         return "series" if self.sampler is None else "features"
 
 
@@ -102,13 +109,14 @@ def condition(
     draw: Callable[..., Any] | None = None,
     step: Step | None = None,
     tell: bool = True,
-) -> tuple[Posterior | MixturePosterior, float]:
+    precision: SparsePrecision | None = None,
+) -> tuple[Posterior | PrecisionPosterior | MixturePosterior, float]:
     """The posterior, and a bound on what a cut of the series costs the prior in units of the output scale.
 
     `tell` says whether a cut of the kernel's series is warned of. `basis` is the mean function's at all nodes,
     whose first column, if there is one, is 1: so that predictions are about the values as they were before
     `offset` was taken off. The rest are settings of `GraphGPRegressor`, its `draw`, and what is called for each
-    iteration of conjugate gradients. The same arguments give the same posterior: what is drawn depends on the
+    iteration of conjugate gradients; `precision` is the kernel's, if it was made before. The same arguments give the same posterior: what is drawn depends on the
     seed only.
     """
     if given.points:
@@ -116,14 +124,19 @@ def condition(
         found = [
             condition(
                 graph, given.at(point), basis, solver=solver, tol=tol, max_iterations=max_iterations,
-                n_threads=n_threads, draw=draw, step=step, tell=point is longest,
+                n_threads=n_threads, draw=draw, step=step, tell=point is longest, precision=precision,
             )
             for point in given.points
         ]  # fmt: skip
         probabilities = np.array([point.weight for point in given.points])
-        posteriors = [posterior for posterior, _ in found if isinstance(posterior, Posterior)]
+        posteriors = [posterior for posterior, _ in found if not isinstance(posterior, MixturePosterior)]
         return MixturePosterior(posteriors, probabilities), max(error for _, error in found)
     observations, kernel = given.observations, given.kernel
+    if given.sparse:
+        own = SparsePrecision(graph, kernel) if precision is None else precision.with_kernel(kernel)
+        return PrecisionPosterior(
+            own, given.amplitude, observations, noise=given.noise, basis=basis, offset=given.offset
+        ), 0.0  # fmt: skip
     size = observations.nodes.size
     if solver == "auto":
         solver = choose_solver(graph, given.method, size)

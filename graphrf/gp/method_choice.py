@@ -1,13 +1,16 @@
-"""Series or features, Cholesky or conjugate gradients: which costs less, and how many nodes training affords."""
+"""Series, sparse precision or features, Cholesky or conjugate gradients, and how many nodes training affords."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from graphrf.gp.inference.posterior import LARGEST_CHOLESKY
-from graphrf.gp.training.blocks import BLOCK, neighbourhood
+from graphrf.gp.training.blocks import BLOCK, boundary_share, neighbourhood
 from graphrf.gp.training.sampler_choice import FIRST_LENGTH, SMALLEST_BUDGET
 from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.ordering import Elimination, FactorTooLargeError
+from graphrf.kernels.precision.precision import SparsePrecision, has_sparse_precision
 
 # Multiply-adds of exact sparse products up to which the series is taken whatever features would cost (some two
 # minutes on two cores), by how much features must be cheaper beyond, and the products that a vector and a solve by
@@ -21,6 +24,17 @@ _SAMPLED_STEPS = 100
 # Numbers (reached nodes of the graph x training nodes) that training by the series may hold, twice: 1.6 GB.
 _TRAINING_NUMBERS = 100_000_000
 _FEWEST_TRAINED = 50
+# Up to so many nodes it takes no time to see what a sparse factor would cost. Of larger graphs, those whose balls
+# of nodes have boundaries of a larger share are not tried: their factors fill up.
+_QUICKLY_ORDERED = 5_000
+_THICK = 0.2
+# Fewer observed nodes are served by as many columns of the series as soon as by a factor.
+_FEWEST_FACTORED = 100
+# Multiply-adds and numbers a second of a sparse factorisation, and multiply-adds of the series (two cores).
+_FACTORED, _FACTOR_NUMBERS, _SERIES_SPEED = 1e10, 2e8, 4e8
+# The exact likelihood of all observations is climbed where so many evaluations, of two factors and two selected
+# inverses each, take no more than so many seconds.
+_EVALUATIONS, _CLIMB_SECONDS = 12, 30.0
 
 
 def choose_method(graph: Graph, n_observed: int, n_trained: int, share: float = 1.0) -> str:
@@ -70,3 +84,44 @@ def reached_share(graph: Graph, observed: np.ndarray, n_trained: int) -> float:
     block = neighbourhood(graph, observed[:1], n_nodes, BLOCK * n_nodes // observed.size)
     reached = neighbourhood(graph, block, _SERIES_DEGREE // 2, n_nodes)
     return reached.size / n_nodes
+
+
+def choose_precision(graph: Graph, kernel: Kernel, asked: str, n_observed: int) -> SparsePrecision | None:
+    """The kernel's sparse precision, if method `asked` asks for it, or "auto" and it costs less than the series.
+
+    With "auto", graphs whose factor would fill up are told by the boundary of balls of nodes, then by the order of
+    elimination.
+    """
+    if asked == "precision":
+        precision = SparsePrecision(graph, kernel)
+        try:
+            precision.elimination(precision.power)
+        except FactorTooLargeError as error:
+            raise FactorTooLargeError(
+                f"{error}: graphs with hubs or without small separators have no sparse factor; take "
+                "method='series' or 'features', or a kernel of smaller `nu`"
+            ) from None
+        precision.warn_of_rounding()
+        return precision
+    if asked != "auto" or n_observed < _FEWEST_FACTORED or not has_sparse_precision(kernel):
+        return None
+    if graph.n_nodes > _QUICKLY_ORDERED and boundary_share(graph, _QUICKLY_ORDERED) > _THICK:
+        return None
+    try:
+        precision = SparsePrecision(graph, kernel)
+        elimination = precision.elimination(precision.power)
+    except (FactorTooLargeError, ImportError, ValueError):
+        return None
+    series = _SERIES_DEGREE * graph.adjacency.nnz * min(n_observed, _SOLVE_PRODUCTS // _SERIES_DEGREE)
+    seconds = series / _SERIES_SPEED + n_observed**3 / 6 / _FACTORED
+    return precision if 2 * _factor_seconds(elimination) < seconds else None
+
+
+def affords_exact_likelihood(precision: SparsePrecision) -> bool:
+    """Whether hyperparameters can be sought by the exact likelihood of all observations."""
+    each = 4 * _factor_seconds(precision.elimination(precision.power))
+    return _EVALUATIONS * each <= _CLIMB_SECONDS
+
+
+def _factor_seconds(elimination: Elimination) -> float:
+    return elimination.operations / _FACTORED + elimination.n_entries / _FACTOR_NUMBERS

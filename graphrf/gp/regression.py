@@ -16,7 +16,14 @@ from graphrf.gp.conditioning import Conditions, condition
 from graphrf.gp.inference.mean_function import MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import LARGEST_JOINT
-from graphrf.gp.method_choice import affordable_training, choose_deviations, choose_method, reached_share
+from graphrf.gp.method_choice import (
+    affordable_training,
+    affords_exact_likelihood,
+    choose_deviations,
+    choose_method,
+    choose_precision,
+    reached_share,
+)
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step, node_bar, step_bar
 from graphrf.gp.saved import Saved
@@ -30,9 +37,18 @@ from graphrf.gp.settings import (
 )
 from graphrf.gp.training.blocks import SCOUT, training_blocks
 from graphrf.gp.training.candidates import SeriesTables, TrainingSet
-from graphrf.gp.training.fitting import CandidateKernel, Targets, compare, normaliser, train
+from graphrf.gp.training.fitting import (
+    CandidateKernel,
+    Targets,
+    compare,
+    normaliser,
+    train,
+    train_exactly,
+    warn_of_ends,
+)
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.precision import SparsePrecision
 from graphrf.kernels.series import kernel_block
 from graphrf.sampling.contract import Sampler
 
@@ -360,6 +376,13 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             trained, sampler = train(best, whole, compared.grids[0], method, self.sampler)
             integrates = self._integrates(distinct.size, method, whole)
             points = compared.points(blocks, whole, method, sampler) if integrates else []
+            asked = "averaged" if integrates and checked_method(self.method) == "auto" else self._asked_method()
+            precision = choose_precision(self.graph, trained.kernel, asked, distinct.size)
+            if precision is not None:
+                sampler = None
+                if len(blocks) > 1 and affords_exact_likelihood(precision):
+                    trained = train_exactly(best, targets([distinct], bar.update), precision, trained)
+            warn_of_ends(trained, best.largest_lengthscale)
         mean_variance = normaliser(self.graph, trained.kernel, seed) if self.normalize else 1.0
         given = Conditions(
             observations=Observations.of(positions, values, mean.basis, precisions),
@@ -377,8 +400,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             trained=trained.converged,
             points=points,
             candidates=compared.kernels,
+            sparse=precision is not None,
         )
-        return self._condition(given, mean)
+        return self._condition(given, mean, precision)
 
     def _integrates(self, n_observed: int, method: str, targets: Targets) -> bool:
         """Whether predictions are averaged over hyperparameters: by default where observations are few."""
@@ -388,13 +412,16 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             return bool(self.hyperparameters == "integrate")
         return method == "series" and n_observed <= _FEW_OBSERVED
 
-    def _condition(self, given: Conditions, mean: MeanFunction) -> GraphGPRegressor:
+    def _condition(
+        self, given: Conditions, mean: MeanFunction, precision: SparsePrecision | None = None
+    ) -> GraphGPRegressor:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
         with step_bar("solving", self.progress) as bar:
             posterior, truncation_error = condition(
                 self.graph, given, mean.basis,
                 solver=self.solver, tol=float(self.tol), max_iterations=int(self.max_iterations),
                 n_threads=self.n_threads, draw=drawing(self), step=bar.update if self.progress else None,
+                precision=precision,
             )  # fmt: skip
         constant, trend = mean.parts(posterior.coefficients)
 
@@ -431,13 +458,18 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             return True
         return self.solver_ == "cholesky" and choose_deviations(self.graph, self.method_, n_nodes) == "exact"
 
-    def _choose_method(self, n_observed: int, share: float) -> str:
+    def _asked_method(self) -> str:
+        """The method that the settings ask for."""
         method = checked_method(self.method)
-        if method != "auto":
-            return method
-        if self.sampler is not None or drawing(self) is not None:
-            return "features"
-        return choose_method(self.graph, n_observed, min(n_observed, self.max_train), share)
+        drawn = self.sampler is not None or drawing(self) is not None
+        return "features" if method == "auto" and drawn else method
+
+    def _choose_method(self, n_observed: int, share: float) -> str:
+        """How training sees the kernel: "series" or "features"."""
+        method = self._asked_method()
+        if method == "auto":
+            return choose_method(self.graph, n_observed, min(n_observed, self.max_train), share)
+        return "series" if method == "precision" else method
 
     # -- predictions -------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.given import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import require_kernel
 from graphrf.kernels.named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
+from graphrf.kernels.precision.precision import require_sparse_precision
 from graphrf.sampling.powers.powers import CompressedPowers, CutPowers, ExactPowers
 from graphrf.sampling.sample import require_sampler
 from graphrf.sampling.walks.auto_lengths import AutoLengths
@@ -57,7 +58,16 @@ _LARGEST_VARIANCE = 1e290  # that fits find, from squares of what is observed
 _OBSERVED = ("nodes", "counts", "means")
 _NAMELESS = "pass graph=False and keep the graph yourself"
 _GRAPH = ("indptr", "indices", "weights")
-_PLAIN = ("single", "output_scale", "noise", "mean_variance", "seed", "log_marginal_likelihood", "trained")
+_PLAIN = (
+    "single",
+    "output_scale",
+    "noise",
+    "mean_variance",
+    "seed",
+    "log_marginal_likelihood",
+    "trained",
+    "sparse",
+)
 
 
 class Saved:
@@ -179,7 +189,8 @@ def _read(
         settings = {name: _decoded(value) for name, value in record["settings"].items()}
         if "covariates" in arrays:
             settings["mean"] = _real("covariates", arrays["covariates"], arrays["covariates"].ndim)
-        fitted = {name: _decoded(record["fitted"][name]) for name in _PLAIN}
+        known = {"sparse": False} | record["fitted"]  # files of before know no sparse precisions
+        fitted = {name: _decoded(known[name]) for name in _PLAIN}
         kernel, sampler = require_kernel(_decoded(record["kernel"])), _decoded(record["sampler"])
         offset, digest = _real("offset", arrays["offset"], 1), str(record["graph"])
     if graph is None:
@@ -270,7 +281,7 @@ def _point(record: Mapping[str, Any]) -> GridCell:
 
 def _check_fitted(regressor: Any, given: Conditions) -> None:
     """Raise unless what a fit finds is what it can find, and suits the regressor's settings."""
-    for name in ("single", "trained"):
+    for name in ("single", "trained", "sparse"):
         checks.flag(name, getattr(given, name))
     for name in ("output_scale", "noise"):
         checks.number(name, getattr(given, name), low=1 / _LARGEST_VARIANCE, high=_LARGEST_VARIANCE)
@@ -283,8 +294,13 @@ def _check_fitted(regressor: Any, given: Conditions) -> None:
     checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
     if given.single and given.observations.n_outputs != 1:
         raise checks.value_error("single", "must not be said of several outputs")
+    if given.sparse:
+        for kernel in (given.kernel, *(point.kernel for point in given.points)):
+            require_sparse_precision(kernel)
     if given.sampler is None:
         return
+    if given.sparse:
+        raise ValueError("it has both a sparse precision and a sampler")
     if require_sampler(given.sampler).laplacian != given.kernel.laplacian:
         raise ValueError("its sampler and its kernel are of different Laplacians")
 

@@ -15,6 +15,7 @@ from graphrf.gp.prior import FLAT, HyperparameterPrior
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, Matern, RegularizedLaplacian
+from graphrf.kernels.precision.precision import has_sparse_precision, require_sparse_precision
 from graphrf.sampling.sample import require_sampler
 
 KERNELS: dict[str, type[Kernel]] = {
@@ -24,7 +25,7 @@ KERNELS: dict[str, type[Kernel]] = {
 }
 AUTO = "auto"
 HYPERPARAMETERS = ("auto", "map", "integrate")
-METHODS = ("auto", "series", "features")
+METHODS = ("auto", "series", "precision", "features")
 SOLVERS = ("auto", "cholesky", "cg")
 DEVIATIONS = ("auto", "exact", "sampled")
 
@@ -53,6 +54,8 @@ def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
                 "its hyperparameters",
             )
         kernels = automatic_kernels(gp.graph, getattr(gp.sampler, "laplacian", None))
+        if checked_method(gp.method) == "precision":
+            kernels = [kernel for kernel in kernels if has_sparse_precision(kernel)]
     else:
         kernels = [gp.kernel]
     result = [checked_prior(gp, kernel) for kernel in kernels]
@@ -61,6 +64,8 @@ def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
     checks.choice("solver", gp.solver, SOLVERS)
     checks.choice("deviations", gp.deviations, DEVIATIONS)
     _check_drawing(gp)
+    if checked_method(gp.method) == "precision" and gp.solver == "cg":
+        raise checks.value_error("solver", "must be 'auto' or 'cholesky' for method='precision', got 'cg'")
     if np.ndim(gp.noise) == 0:
         _check_variance("noise", gp.noise)
     checks.flag("progress", gp.progress)
@@ -133,11 +138,18 @@ def checked_prior(gp: Any, kernel: Any) -> tuple[Kernel, tuple[str, ...]]:
     method = checked_method(gp.method)
     if gp.sampler is not None:
         _check_sampler(gp.sampler, method, kernel)
+    if method == "precision":
+        require_sparse_precision(kernel)
     _check_variance("output_scale", gp.output_scale)
     checks.flag("normalize", gp.normalize)
     checks.integer("max_train", gp.max_train, low=1)
     thread_count(gp.n_threads)
-    return kernel, trained_names(gp.optimize, kernel)
+    names = trained_names(gp.optimize, kernel)
+    if method == "precision" and set(names) & set(_CHOSEN):
+        raise checks.value_error(
+            "optimize", "must not name 'nu' or 'power' with method='precision', for which they are integers"
+        )
+    return kernel, names
 
 
 def checked_method(method: Any) -> str:
@@ -168,8 +180,8 @@ def check_latent_scale(value: float | None) -> None:
 
 def _check_sampler(sampler: Any, method: str, kernel: Kernel) -> None:
     require_sampler(sampler)
-    if method == "series":
-        raise checks.value_error("sampler", "is for method='features'; the series draws nothing")
+    if method in ("series", "precision"):
+        raise checks.value_error("sampler", f"is for method='features'; {method!r} draws nothing")
     if sampler.laplacian != kernel.laplacian:
         raise checks.value_error(
             "sampler", f"must walk the {kernel.laplacian} Laplacian, as the kernel, got {sampler.laplacian!r}"
@@ -195,8 +207,8 @@ def _check_drawing(gp: Any) -> None:
             "must be a callable with the arguments of graphrf.sample_features, or None, got "
             f"{checks.describe(draw)}",
         )
-    if gp.method == "series":
-        raise checks.value_error("draw", "is for method='features'; the series draws nothing")
+    if gp.method in ("series", "precision"):
+        raise checks.value_error("draw", f"is for method='features'; {gp.method!r} draws nothing")
 
 
 def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:

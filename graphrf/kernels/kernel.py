@@ -131,6 +131,11 @@ class Kernel:
         """
         return None
 
+    @property
+    def inverse_power(self) -> tuple[float, float, float] | None:
+        """(c, t, q) if K = (c I + t L)^-q, whose inverse is sparse for small integers q; None for other kernels."""
+        return None
+
     def nth_root(self, n: int) -> Kernel:
         """R with R^n = K, n > 1."""
         raise checks.value_error(

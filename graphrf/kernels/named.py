@@ -111,6 +111,10 @@ class _InversePower(Kernel):
         """c, t and q."""
         raise NotImplementedError
 
+    @property
+    def inverse_power(self) -> tuple[float, float, float]:
+        return self._coefficients
+
     def check_scale(self, scale: float) -> None:
         c, _, q = self._coefficients
         self.check_size(-q * math.log(c))

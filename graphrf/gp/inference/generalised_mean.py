@@ -34,6 +34,15 @@ class GeneralisedMean:
         coefficients = least_squares_mean(self._precision, self.solved.T @ values)
         return coefficients, solved - self.solved @ coefficients
 
+    @property
+    def rank(self) -> int:
+        """How many directions of beta the observations tell."""
+        return int(self._root.shape[1])
+
+    def draw(self, z: np.ndarray) -> np.ndarray:
+        """beta - its estimate, shape (b, p), from standard normals of shape (rank, p)."""
+        return np.asarray(self._root @ z)
+
     def half(self, unexplained: np.ndarray) -> np.ndarray:
         """R M^{-1/2} for R of shape (q, b): its rows' products are the covariance that beta adds."""
         return np.asarray(unexplained @ self._root)

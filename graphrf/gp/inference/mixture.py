@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphrf.gp.inference.posterior import N_DRAWS, Posterior
+from graphrf.gp.inference.precision_posterior import PrecisionPosterior
 from graphrf.gp.inference.solvers import Solution
 
 # Draws of each part, at least, for variances by draws.
@@ -21,11 +22,11 @@ class MixturePosterior:
 
     Parameters
     ----------
-    parts : sequence of Posterior
+    parts : sequence of Posterior or PrecisionPosterior
     probabilities : ndarray, of sum 1
     """
 
-    def __init__(self, parts: Sequence[Posterior], probabilities: np.ndarray) -> None:
+    def __init__(self, parts: Sequence[Posterior | PrecisionPosterior], probabilities: np.ndarray) -> None:
         self._parts = parts
         self._p = probabilities
         self._sampled: np.ndarray | None = None

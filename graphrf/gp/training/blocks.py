@@ -64,6 +64,22 @@ def neighbourhood(graph: Graph, centres: np.ndarray, n_steps: int, most: int) ->
     return np.concatenate(rings)
 
 
+def boundary_share(graph: Graph, most: int) -> float:
+    """The last ring of a ball of at least `most` nodes, as a share of the ball: the largest of three balls.
+
+    About 2 / radius on a plane, where separators are small; nearly 1 where distances are logarithms.
+    """
+    shares = []
+    for centre in np.linspace(0, graph.n_nodes - 1, 5).astype(np.int64)[1:-1]:
+        ball, ring = 0, np.zeros(0)
+        for ring in _rings(graph, np.array([centre]), graph.n_nodes):
+            ball += ring.size
+            if ball >= most:
+                break
+        shares.append(ring.size / ball if ball >= most else 0.0)
+    return max(shares)
+
+
 def _nearest(
     graph: Graph, observed: np.ndarray, size: int, is_observed: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:

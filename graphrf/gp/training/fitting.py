@@ -19,10 +19,12 @@ from graphrf.gp.training import likelihood_search
 from graphrf.gp.training.candidates import Candidate, TrainingSet, candidates
 from graphrf.gp.training.gram import Gram
 from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, representatives
-from graphrf.gp.training.likelihood_search import Block, LikelihoodResult, LikelihoodSearch
+from graphrf.gp.training.likelihood_search import Block, Divisor, LikelihoodResult, LikelihoodSearch
 from graphrf.gp.training.parameters import Parameters
+from graphrf.gp.training.precision_search import PrecisionSearch
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.precision import SparsePrecision
 from graphrf.kernels.series import mean_variance
 from graphrf.kernels.spectrum import density_of_states
 
@@ -198,8 +200,30 @@ def train(
     result: LikelihoodResult = searches.result
     if targets.output_scale is not None and targets.normalize:
         result = _with_the_posteriors_normaliser(training, search, result)
-    _warn_of_ends(result, training.largest_lengthscale)
     return result, searches.sampler
+
+
+def train_exactly(
+    training: TrainingSet, targets: Targets, precision: SparsePrecision, trained: LikelihoodResult
+) -> LikelihoodResult:
+    """The best hyperparameters by the exact likelihood of all observations, from what blocks of them gave."""
+    divisor = _global_divisor(training, targets)
+    if targets.output_scale is not None and targets.normalize:
+        rough, _ = divisor(trained.kernel, (), [])
+        exact = normaliser(training.graph, trained.kernel, training.seed)
+        divisor = likelihood_search.scaled_divisor(divisor, exact / rough)
+    names = training.names
+    search = PrecisionSearch(
+        precision,
+        targets.observations[0],
+        LikelihoodSearch(
+            (), Parameters(training.kernel, names, training.ranges(names, training.largest_lengthscale)),
+            targets.output_scale, targets.noise, divisor, targets.prior,
+            unit=likelihood_search.spread(targets.observations) or 1.0, length_unit=training.unit,
+        ),
+    )  # fmt: skip
+    output_scale = trained.amplitude * search.divided_by(trained.kernel)
+    return search.run([search.point(trained.kernel, output_scale, trained.noise)])
 
 
 def normaliser(graph: Graph, kernel: Kernel, seed: int) -> float:
@@ -223,7 +247,7 @@ def _with_the_posteriors_normaliser(
     return result
 
 
-def _warn_of_ends(trained: LikelihoodResult, largest: float) -> None:
+def warn_of_ends(trained: LikelihoodResult, largest: float) -> None:
     """Warn of hyperparameters at the ends of the search, where the data do not tell them.
 
     A lengthscale below the largest of all that is at its end is the longest that series or rows can serve: that
@@ -270,18 +294,23 @@ def _search(training: TrainingSet, targets: Targets, candidate: Candidate) -> Li
     kernel = training.kernel
     if targets.output_scale is None:
         divisor = likelihood_search.subset_divisor()
-    elif not targets.normalize:
-        divisor = likelihood_search.unit_divisor()
     else:
-        rng = np.random.default_rng(training.seed)
-        points, weights = density_of_states(training.graph, kernel.laplacian, rng)
-        divisor = likelihood_search.spectral_divisor(points, weights, training.scale)
+        divisor = _global_divisor(training, targets)
     names = training.names
     return LikelihoodSearch(
         blocks, Parameters(kernel, names, training.ranges(names, candidate.longest)),
         targets.output_scale, targets.noise, divisor, targets.prior,
         unit=likelihood_search.spread(targets.observations) or 1.0, length_unit=training.unit,
     )  # fmt: skip
+
+
+def _global_divisor(training: TrainingSet, targets: Targets) -> Divisor:
+    """What divides K before an output scale multiplies it: 1, or the mean variance over all nodes by quadrature."""
+    if not targets.normalize:
+        return likelihood_search.unit_divisor()
+    rng = np.random.default_rng(training.seed)
+    points, weights = density_of_states(training.graph, training.kernel.laplacian, rng)
+    return likelihood_search.spectral_divisor(points, weights, training.scale)
 
 
 def _counted(gram: Gram, step: Step | None) -> Gram:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from graphrf.gp.inference.likelihood import least_squares_mean, log_marginal_likelihood
+from graphrf.gp.inference.likelihood import Likelihood, least_squares_mean, log_marginal_likelihood
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.training.gram import Gram
@@ -119,9 +119,8 @@ class LikelihoodSearch:
                 "kernel (shorten its lengthscale)"
             )
         kernel, output_scale, noise = self._model(best)
-        divisor, _ = self.divisor(kernel, (), [block.gram(kernel, ()) for block in self.blocks])
         return LikelihoodResult(
-            kernel, output_scale / divisor, noise, value, converged, best, self._ends(best, box)
+            kernel, output_scale / self.divided_by(kernel), noise, value, converged, best, self._ends(best, box)
         )
 
     def again(self, start: np.ndarray) -> LikelihoodResult:
@@ -202,22 +201,8 @@ class LikelihoodSearch:
     def negative(self, vector: np.ndarray, gradient: bool = True, prior: bool = True) -> tuple[float, np.ndarray]:
         """Minus the log marginal likelihood, with the prior or without, and its gradient (or zeros)."""
         kernel, output_scale, noise = self._model(vector)
-        names = self.parameters.names if gradient else ()
-        given = [block.gram(kernel, names) for block in self.blocks]
-        divisor, slopes = self.divisor(kernel, names, given)
-        if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
-            return _IMPOSSIBLE, np.zeros(vector.size)
-        matrices = [matrix / divisor for matrix, _ in given]
-        derivatives = [
-            [(change - slope * matrix) / divisor for change, slope in zip(changes, slopes, strict=True)]
-            for matrix, (_, changes) in zip(matrices, given, strict=True)
-        ]
-        try:
-            result = log_marginal_likelihood(
-                matrices, [block.observations for block in self.blocks], scale=output_scale, noise=noise,
-                derivatives=derivatives if gradient else (),
-            )  # fmt: skip
-        except np.linalg.LinAlgError:
+        result = self._likelihood(kernel, self.parameters.names if gradient else None, output_scale, noise)
+        if result is None:
             return _IMPOSSIBLE, np.zeros(vector.size)
         density, density_slope = self._log_prior(vector) if prior else (0.0, np.zeros(vector.size))
         if not gradient:
@@ -228,6 +213,31 @@ class LikelihoodSearch:
         if self.noise is None:
             slope.append(result.log_noise)
         return -result.value - density, -np.array(slope) - density_slope
+
+    def _likelihood(
+        self, kernel: Kernel, names: Sequence[str] | None, output_scale: float, noise: float
+    ) -> Likelihood | None:
+        """The likelihood, with derivatives in the named parameters unless there are None; None if impossible."""
+        given = [block.gram(kernel, names or ()) for block in self.blocks]
+        divisor, slopes = self.divisor(kernel, names or (), given)
+        if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
+            return None
+        matrices = [matrix / divisor for matrix, _ in given]
+        derivatives = [
+            [(change - slope * matrix) / divisor for change, slope in zip(changes, slopes, strict=True)]
+            for matrix, (_, changes) in zip(matrices, given, strict=True)
+        ]
+        try:
+            return log_marginal_likelihood(
+                matrices, [block.observations for block in self.blocks], scale=output_scale, noise=noise,
+                derivatives=() if names is None else derivatives,
+            )  # fmt: skip
+        except np.linalg.LinAlgError:
+            return None
+
+    def divided_by(self, kernel: Kernel) -> float:
+        """What K is divided by before the output scale multiplies it."""
+        return self.divisor(kernel, (), [block.gram(kernel, ()) for block in self.blocks])[0]
 
     def _log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """The log prior density of a vector and its gradient."""

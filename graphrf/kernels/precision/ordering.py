@@ -1,0 +1,117 @@
+"""The order of elimination: nested dissection, and what the factor in that order will hold and cost."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base.memory import available_memory
+from graphrf.kernels.precision import symbolic
+
+# Bytes that a factor may take where nobody says how many there are, and the share of those that are there.
+_ANYWHERE = 8e9
+_SHARE = 0.5
+
+
+class FactorTooLargeError(MemoryError):
+    """The Cholesky factor of a sparse matrix would hold more numbers than there is room for."""
+
+
+class Elimination(NamedTuple):
+    """The order of elimination of all symmetric matrices with one pattern, and where their factors have entries.
+
+    Attributes
+    ----------
+    order : ndarray of int64, shape (n,)
+        The rows of the matrix in the order of elimination.
+    start : ndarray of int64, shape (blocks + 1,)
+        The first column of each block of columns that are factored together.
+    begins, rows : ndarray of int64
+        The rows below block b are rows[begins[b] : begins[b + 1]].
+    offsets : ndarray of int64, shape (blocks + 1,)
+        Where each block's numbers begin in the factor.
+    operations : float
+        Multiply-adds of a factorisation.
+    """
+
+    order: np.ndarray
+    start: np.ndarray
+    begins: np.ndarray
+    rows: np.ndarray
+    offsets: np.ndarray
+    operations: float
+
+    @property
+    def n_entries(self) -> int:
+        """Numbers in the factor."""
+        return int(self.offsets[-1])
+
+    @classmethod
+    def of(cls, pattern: sp.csr_array, most: float | None = None) -> Elimination:
+        """Nested dissection by METIS, in an order in which every subtree is in one piece.
+
+        Parameters
+        ----------
+        pattern : csr_array, shape (n, n)
+            Symmetric; its values are not looked at.
+        most : float, optional
+            Numbers that the factor may hold. Default: half of the memory that is there.
+
+        Raises
+        ------
+        FactorTooLargeError
+            As soon as it is known that the factor would hold more.
+        ImportError
+            Without pymetis.
+
+        Notes
+        -----
+        Source: Karypis and Kumar 1998, "A fast and high quality multilevel scheme for partitioning irregular
+        graphs".
+        """
+        n = pattern.shape[0]
+        if most is None:
+            there = available_memory()
+            most = (_ANYWHERE if there is None else _SHARE * there) / 8
+        order = _nested_dissection(pattern)
+        indptr, indices = _reordered(pattern, order)
+        order = order[symbolic.postorder(symbolic.elimination_tree(indptr, indices))]
+        indptr, indices = _reordered(pattern, order)
+        parent = symbolic.elimination_tree(indptr, indices)
+        count = symbolic.column_counts(indptr, indices, parent, most)
+        if not count.size:
+            raise FactorTooLargeError(
+                f"the Cholesky factor of a sparse matrix of {n} rows would hold more than {most:.2g} numbers"
+            )
+        start = symbolic.supernodes(parent, count)
+        begins, rows = symbolic.front_rows(indptr, indices, start)
+        wide, below = np.diff(start), np.diff(begins)
+        offsets = np.concatenate([[0], np.cumsum(wide * (wide + below))])
+        k, r = wide.astype(np.float64), below.astype(np.float64)
+        return cls(order, start, begins, rows, offsets, float((k * (k * (k / 2 + r) + r * r)).sum()))
+
+
+def _nested_dissection(pattern: sp.csr_array) -> np.ndarray:
+    """The rows in the order of METIS."""
+    try:
+        import pymetis
+    except ImportError as error:
+        raise ImportError(
+            "sparse precisions need pymetis, which orders their factors: pip install 'graphrf[gp]'"
+        ) from error
+    n = pattern.shape[0]
+    rows = np.repeat(np.arange(n), np.diff(pattern.indptr))
+    others = pattern.indices != rows
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows[others], minlength=n))])
+    if not others.any():
+        return np.arange(n)
+    order, _ = pymetis.nested_dissection(pymetis.CSRAdjacency(indptr, pattern.indices[others]))
+    return np.asarray(order, dtype=np.int64)
+
+
+def _reordered(pattern: sp.csr_array, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row pointers and columns of the pattern in another order."""
+    matrix = sp.csr_array(pattern[order][:, order])
+    return matrix.indptr, matrix.indices

@@ -1,0 +1,228 @@
+"""Kernels whose inverse is a polynomial of the Laplacian, and so a sparse matrix."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base import checks
+from graphrf._base.cached import cached_property
+from graphrf._base.warn import warn
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.cholesky import SparseCholesky
+from graphrf.kernels.precision.ordering import Elimination, FactorTooLargeError
+
+# Larger powers fill the factor, and lose the smallest eigenvalues to rounding.
+LARGEST_POWER = 4
+# Entries of a power of the Laplacian that are looked at: 3 GB.
+_MOST_ENTRIES = 2e8
+# Ratios of the largest to the smallest eigenvalue of Q from which rounding shows, and from which nothing is left.
+_ROUNDED, _LOST = 1e10, 1e14
+
+
+def has_sparse_precision(kernel: Kernel) -> bool:
+    """Whether the inverse of the kernel is a polynomial of the Laplacian of small degree."""
+    power = kernel.inverse_power
+    return power is not None and float(power[2]).is_integer() and power[2] <= LARGEST_POWER
+
+
+def require_sparse_precision(kernel: Kernel) -> None:
+    """Raise ValueError unless the kernel has a sparse inverse."""
+    if not has_sparse_precision(kernel):
+        raise checks.value_error(
+            "kernel",
+            "must have a sparse inverse for method='precision': Matern with nu, or RegularizedLaplacian with power, "
+            f"1 to {LARGEST_POWER} and an integer, got {kernel!r}; take one of these, or method='series'",
+        )
+
+
+class SparsePrecision:
+    r"""Q = K^-1 = B^q with B = c I + t L, for one graph, Laplacian and power q.
+
+    Parameters
+    ----------
+    graph : Graph, undirected, N nodes
+    kernel : Kernel
+        `Matern` with nu, or `RegularizedLaplacian` with power, 1 to 4.
+
+    Raises
+    ------
+    ValueError
+        If the kernel has no sparse inverse, or one that is singular to rounding.
+
+    Notes
+    -----
+    The order of elimination is that of the pattern of Q with its diagonal: one for all lengthscales, and for the
+    posterior's precision, see `with_kernel`.
+
+    Examples
+    --------
+    >>> import networkx as nx, numpy as np, graphrf as grf
+    >>> from graphrf.kernels.precision.precision import SparsePrecision
+    >>> graph = grf.load_graph(nx.cycle_graph(6))
+    >>> kernel = grf.Matern(nu=2.0, lengthscale=2.0)
+    >>> precision = SparsePrecision(graph, kernel)
+    >>> bool(np.allclose(precision.matrix @ kernel.dense(graph), np.eye(6)))
+    True
+    """
+
+    def __init__(self, graph: Graph, kernel: Kernel) -> None:
+        require_sparse_precision(kernel)
+        kernel.check_graph(graph)
+        self.graph = graph
+        self.kernel = kernel
+        self._laplacian = graph.laplacian(kernel.laplacian == "normalized")
+        self._eliminations: dict[int, Elimination] = {}
+        self._check_condition()
+
+    def with_kernel(self, kernel: Kernel) -> SparsePrecision:
+        """That of another kernel on the same graph, which shares what does not depend on it."""
+        if kernel == self.kernel:
+            return self
+        require_sparse_precision(kernel)
+        other = object.__new__(SparsePrecision)
+        other.graph, other.kernel, other._laplacian = self.graph, kernel, self._laplacian
+        if kernel.laplacian != self.kernel.laplacian:
+            other._laplacian = self.graph.laplacian(kernel.laplacian == "normalized")
+        other._eliminations = self._eliminations
+        other._check_condition()
+        return other
+
+    @property
+    def power(self) -> int:
+        """q."""
+        return int(self._power[2])
+
+    @cached_property
+    def base(self) -> sp.csr_array:
+        """B."""
+        c, t, _ = self._power
+        return sp.csr_array(c * sp.eye_array(self.graph.n_nodes, format="csr") + t * self._laplacian)
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """Q."""
+        return self._raised(self.power)
+
+    def derivative(self, name: str) -> sp.csr_array:
+        """The derivative of Q in the lengthscale."""
+        if name != "lengthscale":
+            raise checks.value_error(
+                "optimize", f"must not name {name!r} with method='precision', whose power is an integer"
+            )
+        c, t, q = self._power
+        lengthscale = self.kernel.hyperparameters["lengthscale"]
+        inner = self._raised(self.power - 1)
+        if t == 1.0:  # Matern: c = 2 nu / l^2
+            return sp.csr_array((-2 * c * q / lengthscale) * inner)
+        return sp.csr_array((2 * t * q / lengthscale) * (inner @ self._laplacian))
+
+    def elimination(self, power: int) -> Elimination:
+        """The order of elimination for matrices with the pattern of a power of B."""
+        if power not in self._eliminations:
+            self._eliminations[power] = Elimination.of(self._raised(power))
+        return self._eliminations[power]
+
+    def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
+        """The Cholesky factor of Q + diag(weights)."""
+        matrix = self.matrix + sp.diags_array(np.broadcast_to(weights, self.graph.n_nodes), format="csr")
+        return SparseCholesky(sp.csr_array(matrix), self.elimination(self.power))
+
+    def log_determinant(self) -> float:
+        """log |Q|."""
+        return self.power * self._base_factor.log_determinant
+
+    def trace_of_derivative(self, name: str) -> float:
+        """trace(Q^-1 dQ), from the inverse's diagonal alone."""
+        c, t, q = self._power
+        lengthscale = self.kernel.hyperparameters["lengthscale"]
+        inverse = float(self._base_factor.inverse_diagonal.sum())
+        if t == 1.0:
+            return -2 * c * q / lengthscale * inverse
+        return 2 * q / lengthscale * (self.graph.n_nodes - c * inverse)
+
+    @cached_property
+    def _base_factor(self) -> SparseCholesky:
+        return SparseCholesky(self.base, self.elimination(1))
+
+    @property
+    def root_size(self) -> int:
+        """Columns of the matrix R with R R^T = Q that `root` has."""
+        return self.graph.n_nodes + (self._incidence.shape[1] if self.power % 2 else 0)
+
+    def root(self, z: np.ndarray) -> np.ndarray:
+        r"""R z for z of shape (root_size, p), with R R^T = Q.
+
+        R is B^{q/2} for even q; for odd q it is B^{(q-1)/2} (\sqrt{c} I, \sqrt{t} E) with the weighted incidence
+        matrix E, L = E E^T.
+        """
+        n = self.graph.n_nodes
+        if self.power % 2:
+            c, t, _ = self._power
+            z = math.sqrt(c) * z[:n] + math.sqrt(t) * (self._incidence @ z[n:])
+        for _ in range(self.power // 2):
+            z = self.base @ z
+        return np.asarray(z)
+
+    @cached_property
+    def _incidence(self) -> sp.csr_array:
+        """E with E E^T = L: a column for every edge that is no loop."""
+        adjacency = sp.triu(self.graph.adjacency, k=1, format="coo")
+        first, second = adjacency.coords
+        root = np.sqrt(adjacency.data)
+        size = np.ones(self.graph.n_nodes)
+        if self.kernel.laplacian == "normalized":
+            degrees = self.graph.degrees
+            size = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1.0)), 0.0)
+        edges = np.arange(root.size)
+        values = np.concatenate([root * size[first], -root * size[second]])
+        places = np.concatenate([first, second]), np.concatenate([edges, edges])
+        return sp.csr_array((values, places), shape=(self.graph.n_nodes, root.size))
+
+    @property
+    def _power(self) -> tuple[float, float, float]:
+        power = self.kernel.inverse_power
+        assert power is not None
+        return power
+
+    def _raised(self, power: int) -> sp.csr_array:
+        """B to a power."""
+        if power == 0:
+            return sp.csr_array(sp.eye_array(self.graph.n_nodes, format="csr"))
+        result = self.base
+        for _ in range(power - 1):
+            counts = np.diff(result.indptr).astype(np.float64)
+            if float(counts @ np.diff(self.base.indptr)) > _MOST_ENTRIES:
+                raise FactorTooLargeError(
+                    f"power {power} of the Laplacian of this graph has too many entries: its largest node has "
+                    f"{int(np.diff(self.base.indptr).max())} neighbours"
+                )
+            result = sp.csr_array(result @ self.base)
+        return result
+
+    def _check_condition(self) -> None:
+        if not self._spread < _LOST:
+            raise checks.value_error(
+                "kernel",
+                f"{self.kernel!r} has an inverse that is singular to rounding on this graph (its eigenvalues span "
+                f"a factor of {self._spread:.1g}): shorten the lengthscale, or bring the weights closer together",
+            )
+
+    def warn_of_rounding(self) -> None:
+        """Warn where the eigenvalues of Q span ten orders of magnitude or more."""
+        if self._spread > _ROUNDED:
+            warn(
+                f"the eigenvalues of the inverse of {self.kernel!r} span a factor of {self._spread:.1g}, so that "
+                f"{math.log10(self._spread):.0f} of 16 digits may be lost to rounding; shorten the lengthscale, "
+                "or bring the weights closer together",
+            )
+
+    @property
+    def _spread(self) -> float:
+        """The largest over the smallest eigenvalue of Q, at most."""
+        c, t, q = self._power
+        largest = self.kernel.spectrum_end(self.graph.laplacian_scale(self.kernel.laplacian))
+        return float(((c + t * largest) / c) ** q) if c > 0 else math.inf

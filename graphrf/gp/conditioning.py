@@ -115,9 +115,9 @@ def condition(
 
     `tell` says whether a cut of the kernel's series is warned of. `basis` is the mean function's at all nodes,
     whose first column, if there is one, is 1: so that predictions are about the values as they were before
-    `offset` was taken off. The rest are settings of `GraphGPRegressor`, its `draw`, and what is called for each
-    iteration of conjugate gradients; `precision` is the kernel's, if it was made before. The same arguments give the same posterior: what is drawn depends on the
-    seed only.
+    `offset` was taken off. The rest are settings of `GraphGPRegressor`, its `draw`, what is called for each
+    iteration of conjugate gradients, and a sparse precision on the same graph, if there is one. The same arguments
+    give the same posterior: what is drawn depends on the seed only.
     """
     if given.points:
         longest = max(given.points, key=lambda point: point.kernel.hyperparameters.get("lengthscale", 0.0))

@@ -133,7 +133,7 @@ class Kernel:
 
     @property
     def inverse_power(self) -> tuple[float, float, float] | None:
-        """(c, t, q) if K = (c I + t L)^-q, whose inverse is sparse for small integers q; None for other kernels."""
+        """(c, t, q) if K = (c I + t L)^-q, whose inverse is sparse for small integers q; else None."""
         return None
 
     def nth_root(self, n: int) -> Kernel:

@@ -305,7 +305,7 @@ def _search(training: TrainingSet, targets: Targets, candidate: Candidate) -> Li
 
 
 def _global_divisor(training: TrainingSet, targets: Targets) -> Divisor:
-    """What divides K before an output scale multiplies it: 1, or the mean variance over all nodes by quadrature."""
+    """What divides K before an output scale multiplies it: 1, or its mean variance by quadrature."""
     if not targets.normalize:
         return likelihood_search.unit_divisor()
     rng = np.random.default_rng(training.seed)

@@ -34,8 +34,8 @@ def require_sparse_precision(kernel: Kernel) -> None:
     if not has_sparse_precision(kernel):
         raise checks.value_error(
             "kernel",
-            "must have a sparse inverse for method='precision': Matern with nu, or RegularizedLaplacian with power, "
-            f"1 to {LARGEST_POWER} and an integer, got {kernel!r}; take one of these, or method='series'",
+            "must have a sparse inverse for method='precision': Matern with nu, or RegularizedLaplacian with "
+            f"power, an integer from 1 to {LARGEST_POWER}, got {kernel!r}; take one of these, or method='series'",
         )
 
 

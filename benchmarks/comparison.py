@@ -1,4 +1,4 @@
-"""Which method for a Gaussian process on a graph of N nodes: dense, eigenpairs, GMRF, series, rows or a rival?
+"""Which way to a Gaussian process on a graph of N nodes: dense, eigenpairs, precision, series, rows or a rival?
 
     python benchmarks/comparison.py [--cases road hubs matern] [--methods ...] [--sizes ...] [--limit SECONDS]
 
@@ -10,9 +10,10 @@ noise of deviation 0.1; asked are means and deviations at 1,000 others. Every me
 - `dense`: all eigenpairs and Cholesky (`ExactGraphGP`); exact, and what the others are compared with.
 - `eigenpairs`: the 200 smoothest, by scipy's `eigsh` (shift and invert on roads, Lanczos on hubs; `eigh` up to
   1,200 nodes), then linear regression on them; scaled to the prior's mean variance, as GeometricKernels does.
-- `gmrf`: the precision matrix of `matern` by scipy's sparse LU (`examples/_gmrf.py`). It is exact there. It has no
-  diffusion kernel: in the other cases it is another prior, with the l, nu and scale that maximise its own
-  likelihood on 1,024 nodes of such a graph, half of them observed, found beforehand.
+- `precision`: `GraphGPRegressor(method="precision")`. It is exact in `matern`. It has no diffusion kernel: in the
+  other cases it is another prior, a Matern kernel with the l, nu and scale that maximise its own posterior density
+  on 1,024 nodes of such a graph, half of them observed, found beforehand.
+- `lu`: the same posterior by scipy's sparse LU (SuperLU, minimum degree), a solve for every deviation.
 - `series` and `walks`: `GraphGPRegressor(method=...)`, else with its defaults: compressed powers for `walks`, and
   deviations by 64 draws beyond 7,000 observed nodes.
 - `fast-graph-gp`: its own defaults, with which it trains a kernel of its own
@@ -48,7 +49,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 CASES = ("road", "hubs", "matern")
-METHODS = ("dense", "eigenpairs", "gmrf", "series", "walks", "fast-graph-gp")
+METHODS = ("dense", "eigenpairs", "precision", "lu", "series", "walks", "fast-graph-gp")
 SIZES = (1_024, 4_096, 10_000, 100_000, 1_000_000)
 NOISE = 0.1
 PAIRS = 200
@@ -162,17 +163,29 @@ def eigenpairs(data: Data) -> tuple[Any, Any]:
     return mean, NOISE * np.sqrt((asked * cho_solve(factor, asked.T).T).sum(axis=1))
 
 
-def gmrf(data: Data, nu: int, lengthscale: float, scale: float) -> tuple[Any, Any]:
+def precision(data: Data, kernel: Any, scale: float) -> tuple[Any, Any]:
+    import graphrf as grf
+
+    gp = grf.GraphGPRegressor(
+        data.graph, kernel=kernel, method="precision", optimize=False, output_scale=scale, noise=NOISE**2,
+        normalize=False, mean="zero", seed=0,
+    )  # fmt: skip
+    return gp.fit(data.nodes, data.y).predict(data.asked, return_std=True)
+
+
+def lu(data: Data, kernel: Any, scale: float) -> tuple[Any, Any]:
     import numpy as np
     import scipy.sparse as sp
-    from _gmrf import _lu
+    from scipy.sparse.linalg import splu
 
     n = data.graph.n_nodes
-    base = sp.csc_array(2 * nu / lengthscale**2 * sp.eye_array(n) + data.graph.laplacian())
-    precision = (base if nu == 1 else sp.csc_array(base @ base)) / scale
+    shift, _, power = kernel.inverse_power
+    base = sp.csc_array(shift * sp.eye_array(n) + data.graph.laplacian())
+    inverse = (base if power == 1 else sp.csc_array(base @ base)) / scale
     sides = np.zeros((n, 2))
     sides[data.nodes] = np.column_stack([np.ones(data.nodes.size), data.y]) / NOISE**2
-    factor = _lu(sp.csc_array(precision + sp.diags_array(sides[:, 0])))
+    matrix = sp.csc_array(inverse + sp.diags_array(sides[:, 0]))
+    factor = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     variances = []
     for some in np.array_split(data.asked, math.ceil(data.asked.size * n / 2**24)):
         units = np.zeros((n, some.size))
@@ -181,15 +194,19 @@ def gmrf(data: Data, nu: int, lengthscale: float, scale: float) -> tuple[Any, An
     return factor.solve(sides[:, 1])[data.asked], np.sqrt(np.concatenate(variances))
 
 
-def gmrf_parameters(case: str) -> tuple[int, float, float]:
-    """nu, l and the scale: those of the truth, or the likeliest ones of a small draw."""
-    from _gmrf import MaternGMRF
+def matern_of(case: str) -> tuple[Any, float]:
+    """The Matern kernel and the scale of the truth, or the most probable ones of a small draw."""
+    import graphrf as grf
 
     small = data_of(case, 1_024, share=0.5)
     if case == "matern":
-        return 2, LENGTHSCALE[case], small.scale
-    fitted = MaternGMRF(small.graph).fit(small.nodes, small.y)
-    return fitted.nu_, fitted.lengthscale_, fitted.output_scale_
+        return kernel_of(case), small.scale
+    found = []
+    for nu in (1.0, 2.0):
+        gp = grf.GraphGPRegressor(small.graph, kernel=grf.Matern(nu), normalize=False, mean="zero", seed=0)
+        found.append(gp.fit(small.nodes, small.y))
+    best = max(found, key=lambda gp: gp.log_marginal_likelihood_)
+    return best.kernel_, best.output_scale_
 
 
 def method_of(name: str, case: str) -> tuple[Callable[[Data], tuple[Any, ...]], list[Callable[[Data], Any]]]:
@@ -198,10 +215,10 @@ def method_of(name: str, case: str) -> tuple[Callable[[Data], tuple[Any, ...]], 
         return regressor, [regressor]
     if name == "eigenpairs":
         return eigenpairs, [eigenpairs]
-    if name == "gmrf":
-        sys.path.append(str(Path(__file__).resolve().parent.parent / "examples"))
-        parameters = gmrf_parameters(case)
-        return (lambda data: gmrf(data, *parameters)), [lambda data: gmrf(data, *parameters)]
+    if name in ("precision", "lu"):
+        matern = matern_of(case)
+        field = precision if name == "precision" else lu
+        return (lambda data: field(data, *matern)), [lambda data: field(data, *matern)]
     if name == "fast-graph-gp":
         from _fast_graph_gp import fast_graph_gp
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from graphrf.gp.inference.posterior import LARGEST_CHOLESKY
@@ -9,7 +11,7 @@ from graphrf.gp.training.blocks import BLOCK, boundary_share, neighbourhood
 from graphrf.gp.training.sampler_choice import FIRST_LENGTH, SMALLEST_BUDGET
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.ordering import Elimination, FactorTooLargeError
+from graphrf.kernels.precision.ordering import FactorTooLargeError
 from graphrf.kernels.precision.precision import SparsePrecision, has_sparse_precision
 
 # Multiply-adds of exact sparse products up to which the series is taken whatever features would cost (some two
@@ -30,11 +32,8 @@ _QUICKLY_ORDERED = 5_000
 _THICK = 0.2
 # Fewer observed nodes are served by as many columns of the series as soon as by a factor.
 _FEWEST_FACTORED = 100
-# Multiply-adds and numbers a second of a sparse factorisation, and multiply-adds of the series (two cores).
-_FACTORED, _FACTOR_NUMBERS, _SERIES_SPEED = 1e10, 2e8, 4e8
-# The exact likelihood of all observations is climbed where so many evaluations, of two factors and two selected
-# inverses each, take no more than so many seconds.
-_EVALUATIONS, _CLIMB_SECONDS = 12, 30.0
+# Multiply-adds of the series, and of dense factorisations, a second (two cores).
+_SERIES_SPEED, _DENSE_SPEED = 4e8, 1e10
 
 
 def choose_method(graph: Graph, n_observed: int, n_trained: int, share: float = 1.0) -> str:
@@ -86,24 +85,36 @@ def reached_share(graph: Graph, observed: np.ndarray, n_trained: int) -> float:
     return reached.size / n_nodes
 
 
-def choose_precision(graph: Graph, kernel: Kernel, asked: str, n_observed: int) -> SparsePrecision | None:
-    """The kernel's sparse precision, if method `asked` asks for it, or "auto" and it costs less than the series.
+def factored_precision(
+    graph: Graph, kernels: Sequence[tuple[Kernel, tuple[str, ...]]]
+) -> tuple[SparsePrecision, list[tuple[Kernel, tuple[str, ...]]]]:
+    """The sparse precision that kernels share, and those of them for whose factor there is room.
 
-    With "auto", graphs whose factor would fill up are told by the boundary of balls of nodes, then by the order of
-    elimination.
+    Each comes with what is trained. FactorTooLargeError if there is room for none.
     """
-    if asked == "precision":
-        precision = SparsePrecision(graph, kernel)
+    precision = SparsePrecision(graph, kernels[0][0])
+    kept, lacking = [], ""
+    for kernel, names in kernels:
+        own = precision.with_kernel(kernel)
         try:
-            precision.elimination(precision.power)
+            own.elimination(own.power)
+            kept.append((kernel, names))
         except FactorTooLargeError as error:
-            raise FactorTooLargeError(
-                f"{error}: graphs with hubs or without small separators have no sparse factor; take "
-                "method='series' or 'features', or a kernel of smaller `nu`"
-            ) from None
-        precision.warn_of_rounding()
-        return precision
-    if asked != "auto" or n_observed < _FEWEST_FACTORED or not has_sparse_precision(kernel):
+            lacking = str(error)
+    if not kept:
+        raise FactorTooLargeError(
+            f"{lacking}: graphs with hubs or without small separators have no sparse factor; take method='series' "
+            "or 'features', or a kernel of smaller `nu`"
+        )
+    return precision.with_kernel(kept[0][0]), kept
+
+
+def cheaper_precision(graph: Graph, kernel: Kernel, n_observed: int) -> SparsePrecision | None:
+    """The kernel's sparse precision if it costs less than the series.
+
+    Graphs whose factor would fill up are told by the boundary of balls of nodes, then by the order of elimination.
+    """
+    if n_observed < _FEWEST_FACTORED or not has_sparse_precision(kernel):
         return None
     if graph.n_nodes > _QUICKLY_ORDERED and boundary_share(graph, _QUICKLY_ORDERED) > _THICK:
         return None
@@ -113,15 +124,5 @@ def choose_precision(graph: Graph, kernel: Kernel, asked: str, n_observed: int) 
     except (FactorTooLargeError, ImportError, ValueError):
         return None
     series = _SERIES_DEGREE * graph.adjacency.nnz * min(n_observed, _SOLVE_PRODUCTS // _SERIES_DEGREE)
-    seconds = series / _SERIES_SPEED + n_observed**3 / 6 / _FACTORED
-    return precision if 2 * _factor_seconds(elimination) < seconds else None
-
-
-def affords_exact_likelihood(precision: SparsePrecision) -> bool:
-    """Whether hyperparameters can be sought by the exact likelihood of all observations."""
-    each = 4 * _factor_seconds(precision.elimination(precision.power))
-    return _EVALUATIONS * each <= _CLIMB_SECONDS
-
-
-def _factor_seconds(elimination: Elimination) -> float:
-    return elimination.operations / _FACTORED + elimination.n_entries / _FACTOR_NUMBERS
+    seconds = series / _SERIES_SPEED + n_observed**3 / 6 / _DENSE_SPEED
+    return precision if 2 * elimination.seconds < seconds else None

@@ -18,10 +18,10 @@ from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import LARGEST_JOINT
 from graphrf.gp.method_choice import (
     affordable_training,
-    affords_exact_likelihood,
+    cheaper_precision,
     choose_deviations,
     choose_method,
-    choose_precision,
+    factored_precision,
     reached_share,
 )
 from graphrf.gp.prior import HyperparameterPrior
@@ -41,11 +41,13 @@ from graphrf.gp.training.fitting import (
     CandidateKernel,
     Targets,
     compare,
+    lacks_exact_likelihood,
     normaliser,
     train,
     train_exactly,
     warn_of_ends,
 )
+from graphrf.gp.training.precision_search import affords_exact_likelihood
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.precision import SparsePrecision
@@ -330,6 +332,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         kernels = checked_settings(self)
         for kernel, _ in kernels:
             kernel.check_graph(self.graph)
+        precision = None
+        if checked_method(self.method) == "precision":
+            precision, kernels = factored_precision(self.graph, kernels)
         positions = given_nodes(self.graph, nodes)
         values, single = checked_targets(y, positions.size)
         noise, precisions = checked_noise(self.noise, positions.size)
@@ -368,7 +373,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             if not few.vary:  # what varies is elsewhere, if anything does
                 scouts, few = blocks, whole
             sets = [
-                TrainingSet(self.graph, kernel, names, scouts, share, seed, self.n_threads, tables)
+                TrainingSet(
+                    self.graph, kernel, names, scouts, share, seed, self.n_threads, tables, tell=precision is None
+                )
                 for kernel, names in kernels
             ]
             compared = compare(sets, few, method, self.sampler)
@@ -376,14 +383,18 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             trained, sampler = train(best, whole, compared.grids[0], method, self.sampler)
             integrates = self._integrates(distinct.size, method, whole)
             points = compared.points(blocks, whole, method, sampler) if integrates else []
-            asked = "averaged" if integrates and checked_method(self.method) == "auto" else self._asked_method()
-            precision = choose_precision(self.graph, trained.kernel, asked, distinct.size)
+            if self._asked_method() == "auto" and not integrates:
+                precision = cheaper_precision(self.graph, trained.kernel, distinct.size)
             if precision is not None:
-                sampler = None
-                if len(blocks) > 1 and affords_exact_likelihood(precision):
-                    trained = train_exactly(best, targets([distinct], bar.update), precision, trained)
+                sampler, precision = None, precision.with_kernel(trained.kernel)
+                if affords_exact_likelihood(precision) and lacks_exact_likelihood(best, method, trained):
+                    every = targets([distinct], bar.update)
+                    every = every._replace(output_scale=whole.output_scale, noise=whole.noise)
+                    trained = train_exactly(best, every, precision, trained)
+                precision = precision.with_kernel(trained.kernel)
+                precision.warn_of_rounding()
             warn_of_ends(trained, best.largest_lengthscale)
-        mean_variance = normaliser(self.graph, trained.kernel, seed) if self.normalize else 1.0
+        mean_variance = normaliser(self.graph, trained.kernel, seed, precision) if self.normalize else 1.0
         given = Conditions(
             observations=Observations.of(positions, values, mean.basis, precisions),
             offset=offset,

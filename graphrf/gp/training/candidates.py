@@ -24,7 +24,7 @@ _TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
 _LARGEST_DEGREE = 1_000
 # What they may lack unsaid, as a share of the kernel's norm.
-_MUCH_LOST = 1e-3
+MUCH_LOST = 1e-3
 # Nats that rows of twice the length, or of twice the entries, must gain.
 _WORTH_MORE = 1.0
 
@@ -90,6 +90,8 @@ class TrainingSet(NamedTuple):
     n_threads : int or None
     tables : SeriesTables, optional
         Those that training sets of other kernels or blocks share.
+    tell : bool
+        Whether it is told if the series was cut; not where the exact likelihood follows.
     """
 
     graph: Graph
@@ -100,6 +102,7 @@ class TrainingSet(NamedTuple):
     seed: int
     n_threads: int | None
     tables: SeriesTables | None = None
+    tell: bool = True
 
     def series_grams(self) -> tuple[list[SeriesGram], int]:
         """Of each block, and the largest degree that they hold."""
@@ -163,7 +166,8 @@ class SeriesCandidates(Generic[Result]):
     def __iter__(self) -> Iterator[Candidate]:
         candidate = self.scout()
         yield candidate
-        self._warn_of_cut(candidate.grams[0], candidate.longest)
+        if self._training.tell:
+            self._warn_of_cut(candidate.grams[0], candidate.longest)
 
     def scout(self, most: int | None = None) -> Candidate:
         """K on which kernels are compared before one is searched: the exact one, here too, by `most` degrees."""
@@ -186,7 +190,7 @@ class SeriesCandidates(Generic[Result]):
                 "Chebyshev terms of the series: the data ask for more; fix the lengthscale (optimize=False), "
                 "bring the weights closer together, or take the normalized Laplacian",
             )
-        elif (lost := gram.lost(kernel)) > _MUCH_LOST:
+        elif (lost := gram.lost(kernel)) > MUCH_LOST:
             warn(
                 f"training cut the series of {kernel!r} after {most} Chebyshev terms: the covariance that it saw "
                 f"is off by up to {lost:.1g} of the kernel's norm, and so may be what was trained, and the log "
@@ -268,7 +272,7 @@ class SampledCandidates(Generic[Result]):
         return self._candidate(self.sampler or default)
 
     def _candidate(self, sampler: Any, start: np.ndarray | None = None) -> Candidate:
-        graph, kernel, names, blocks, _, seed, n_threads, _ = self._training
+        graph, kernel, names, blocks, _, seed, n_threads, *_ = self._training
         scale, longest = self._training.scale, self._training.largest_lengthscale
         if "lengthscale" in names:
             longest = longest_lengthscale(kernel, sampler_choice.serves(sampler, scale), self._training.unit)

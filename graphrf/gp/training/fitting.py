@@ -16,12 +16,12 @@ from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step
 from graphrf.gp.training import likelihood_search
-from graphrf.gp.training.candidates import Candidate, TrainingSet, candidates
+from graphrf.gp.training.candidates import MUCH_LOST, Candidate, TrainingSet, candidates
 from graphrf.gp.training.gram import Gram
 from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, representatives
 from graphrf.gp.training.likelihood_search import Block, Divisor, LikelihoodResult, LikelihoodSearch
 from graphrf.gp.training.parameters import Parameters
-from graphrf.gp.training.precision_search import PrecisionSearch
+from graphrf.gp.training.precision_search import PrecisionSearch, affords_exact_likelihood
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.precision import SparsePrecision
@@ -203,6 +203,13 @@ def train(
     return result, searches.sampler
 
 
+def lacks_exact_likelihood(training: TrainingSet, method: str, trained: LikelihoodResult) -> bool:
+    """Whether training saw blocks of the observations, or a kernel whose series was cut."""
+    if len(training.blocks) > 1 or method != "series" or trained.ends.get("lengthscale") == "largest":
+        return True
+    return training.series_grams()[0][0].lost(trained.kernel) > MUCH_LOST
+
+
 def train_exactly(
     training: TrainingSet, targets: Targets, precision: SparsePrecision, trained: LikelihoodResult
 ) -> LikelihoodResult:
@@ -210,7 +217,7 @@ def train_exactly(
     divisor = _global_divisor(training, targets)
     if targets.output_scale is not None and targets.normalize:
         rough, _ = divisor(trained.kernel, (), [])
-        exact = normaliser(training.graph, trained.kernel, training.seed)
+        exact = normaliser(training.graph, trained.kernel, training.seed, precision)
         divisor = likelihood_search.scaled_divisor(divisor, exact / rough)
     names = training.names
     search = PrecisionSearch(
@@ -226,8 +233,10 @@ def train_exactly(
     return search.run([search.point(trained.kernel, output_scale, trained.noise)])
 
 
-def normaliser(graph: Graph, kernel: Kernel, seed: int) -> float:
-    """The mean variance of K over the nodes, exact up to 1,000 of them."""
+def normaliser(graph: Graph, kernel: Kernel, seed: int, precision: SparsePrecision | None = None) -> float:
+    """The mean variance of K over the nodes, exact up to 1,000 of them and by cheap sparse precisions."""
+    if precision is not None and affords_exact_likelihood(precision):
+        return float(precision.factor().inverse_diagonal.mean())
     probes = int(np.clip(_PROBE_NUMBERS // graph.n_nodes, 2, _PROBES))
     return mean_variance(graph, kernel, n_probes=probes, seed=seed).value
 

@@ -13,6 +13,15 @@ from graphrf.gp.training.likelihood_search import Block, LikelihoodSearch
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.precision import SparsePrecision
 
+# The exact likelihood of all observations is climbed where so many evaluations, of two factors and two selected
+# inverses each, take no more than so many seconds.
+_EVALUATIONS, _SECONDS = 12, 30.0
+
+
+def affords_exact_likelihood(precision: SparsePrecision) -> bool:
+    """Whether hyperparameters can be sought by the exact likelihood of all observations."""
+    return 4 * _EVALUATIONS * precision.elimination(precision.power).seconds <= _SECONDS
+
 
 def precision_likelihood(
     precision: SparsePrecision,

@@ -13,6 +13,8 @@ from graphrf.kernels.precision import symbolic
 # Bytes that a factor may take where nobody says how many there are, and the share of those that are there.
 _ANYWHERE = 8e9
 _SHARE = 0.5
+# Multiply-adds, and numbers of the factor, a second.
+_OPERATIONS, _NUMBERS = 1e10, 2e8
 
 
 class FactorTooLargeError(MemoryError):
@@ -47,6 +49,11 @@ class Elimination(NamedTuple):
     def n_entries(self) -> int:
         """Numbers in the factor."""
         return int(self.offsets[-1])
+
+    @property
+    def seconds(self) -> float:
+        """About how long a factorisation takes on a core; selected inversion takes as long."""
+        return self.operations / _OPERATIONS + self.n_entries / _NUMBERS
 
     @classmethod
     def of(cls, pattern: sp.csr_array, most: float | None = None) -> Elimination:

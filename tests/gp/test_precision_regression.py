@@ -1,0 +1,157 @@
+"""GraphGPRegressor by sparse precisions, as a user calls it."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.method_choice import cheaper_precision
+
+RNG = np.random.default_rng(3)
+KERNEL = grf.Matern(nu=2.0, lengthscale=4.0)
+
+
+@pytest.fixture(scope="module")
+def roads():
+    """A grid of 30 x 30 without a quarter of its edges, in several components."""
+    grid = nx.grid_2d_graph(30, 30)
+    rng = np.random.default_rng(0)
+    grid.remove_edges_from([edge for edge in list(grid.edges) if rng.random() < 0.25])
+    return grf.Graph(nx.to_scipy_sparse_array(grid))
+
+
+@pytest.fixture(scope="module")
+def observed(roads):
+    signal = 3 * grf.apply_root(roads, KERNEL, np.random.default_rng(1).standard_normal(900))
+    nodes = np.random.default_rng(2).choice(900, 300, replace=False)
+    return nodes, signal[nodes] + 0.1 * np.random.default_rng(4).standard_normal(300)
+
+
+def test_predictions_are_those_of_the_series(roads, observed):
+    settings = {"kernel": grf.Matern(nu=2.0), "seed": 0, "hyperparameters": "map"}
+    series = grf.GraphGPRegressor(roads, method="series", **settings).fit(*observed)
+    sparse = grf.GraphGPRegressor(roads, method="precision", **settings).fit(*observed)
+    assert (sparse.method_, sparse.solver_, sparse.converged_) == ("precision", "cholesky", True)
+    for ask in ({"return_std": True}, {"return_std": "observation"}, {"nodes": [5, 899, 5], "return_cov": True}):
+        for one, other in zip(series.predict(**ask), sparse.predict(**ask), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-8)
+
+
+def test_the_automatic_method_takes_the_precision_where_it_is_cheaper(roads, observed):
+    nodes, y = observed
+    gp = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), seed=0).fit(nodes, y)
+    assert gp.method_ == "precision"
+    few = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), hyperparameters="map", seed=0).fit(
+        nodes[:30], y[:30]
+    )
+    assert few.method_ == "series"
+    smooth = grf.GraphGPRegressor(roads, kernel="diffusion", seed=0).fit(nodes, y)
+    assert smooth.method_ == "series"
+    scattered = grf.load_graph(nx.gnm_random_graph(6_000, 30_000, seed=0))
+    assert cheaper_precision(scattered, KERNEL, 1_000) is None
+
+
+def test_kernels_that_the_default_compares_have_sparse_inverses(roads, observed):
+    gp = grf.GraphGPRegressor(roads, method="precision", seed=0).fit(*observed)
+    assert {type(candidate.kernel) for candidate in gp.candidates_} == {grf.Matern}
+    assert {candidate.kernel.nu for candidate in gp.candidates_} == {1.0, 2.0}
+
+
+def test_averages_over_hyperparameters_are_those_of_the_series(roads, observed):
+    nodes, y = observed
+    settings = {"kernel": grf.Matern(nu=1.0), "seed": 0, "hyperparameters": "integrate"}
+    found = [
+        grf.GraphGPRegressor(roads, method=method, **settings).fit(nodes[:40], y[:40])
+        for method in ("series", "precision")
+    ]
+    assert found[1].n_points_ == found[0].n_points_ > 1
+    for one, other in zip(*(gp.predict(return_std=True) for gp in found), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7)
+
+
+def test_beyond_the_training_blocks_hyperparameters_maximise_the_likelihood_of_all(roads, observed):
+    def fitted(**settings):
+        gp = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), seed=0, **settings).fit(*observed)
+        return gp, (gp.kernel_.lengthscale, gp.noise_)
+
+    exact, best = fitted(method="series")
+    _, rough = fitted(method="series", max_train=60)
+    sparse, found = fitted(method="precision", max_train=60)
+    assert found == pytest.approx(best, rel=1e-2)
+    assert rough != pytest.approx(best, rel=1e-2)  # or nothing was tested
+    assert sparse.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_, abs=0.01)
+
+
+@pytest.mark.parametrize("settings", [{"output_scale": 4.0}, {"noise": 0.02}, {"optimize": False, "noise": 0.02}])
+def test_what_is_fixed_stays_so(roads, observed, settings):
+    gp = grf.GraphGPRegressor(roads, kernel=KERNEL, method="precision", max_train=60, seed=0, **settings).fit(
+        *observed
+    )
+    assert gp.output_scale_ == settings.get("output_scale", gp.output_scale_)
+    assert gp.noise_ == settings.get("noise", gp.noise_)
+    series = grf.GraphGPRegressor(roads, kernel=KERNEL, method="series", seed=0, **settings).fit(*observed)
+    assert gp.noise_ == pytest.approx(series.noise_, rel=0.03)
+    assert gp.kernel_.lengthscale == pytest.approx(series.kernel_.lengthscale, rel=0.03)
+
+
+def test_a_file_has_what_the_predictions_rest_on(roads, observed, tmp_path):
+    gp = grf.GraphGPRegressor(roads, kernel=KERNEL, method="precision", optimize=False, seed=0).fit(*observed)
+    gp.save(tmp_path / "gp.npz")
+    loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
+    assert loaded.method_ == "precision"
+    np.testing.assert_array_equal(loaded.predict(), gp.predict())
+    np.testing.assert_array_equal(loaded.sample([3, 4], 2, seed=1), gp.sample([3, 4], 2, seed=1))
+
+
+def test_components_and_nodes_without_observations_keep_the_prior():
+    pieces = nx.disjoint_union_all([nx.path_graph(20), nx.cycle_graph(6), nx.empty_graph(2)])
+    graph = grf.Graph(nx.to_scipy_sparse_array(pieces))
+    gp = grf.GraphGPRegressor(
+        graph, kernel=KERNEL, method="precision", optimize=False, noise=0.01, output_scale=2.0, mean="zero", seed=0
+    ).fit([3, 11], [1.0, -1.0])
+    mean, std = gp.predict(return_std=True)
+    np.testing.assert_allclose(mean[20:], 0.0, atol=1e-14)
+    np.testing.assert_allclose(std[20:] ** 2, np.diagonal(gp.prior_covariance())[20:], rtol=1e-9)
+    assert np.isfinite(std).all()
+    assert std[3] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kernel": "diffusion"}, "`kernel` must have a sparse inverse for method='precision'"),
+        ({"kernel": grf.Matern(1.5)}, "an integer from 1 to 4, got Matern"),
+        ({"sampler": grf.RandomWalks(4)}, "`sampler` is for method='features'; 'precision' draws nothing"),
+        ({"draw": grf.sample_features}, "`draw` is for method='features'; 'precision' draws nothing"),
+        ({"solver": "cg"}, "`solver` must be 'auto' or 'cholesky' for method='precision', got 'cg'"),
+        ({"kernel": KERNEL, "optimize": ["nu"]}, "must not name 'nu' or 'power' with method='precision'"),
+        ({"kernel": grf.Matern(2.0, 1e9), "optimize": False, "noise": 1.0}, "singular to rounding"),
+    ],
+)
+def test_settings_that_do_not_go_with_it_are_refused(roads, observed, settings, message):
+    with pytest.raises(ValueError, match=message):
+        grf.GraphGPRegressor(roads, method="precision", **settings).fit(*observed)
+
+
+def test_a_factor_that_does_not_fit_is_refused_with_the_way_out():
+    star = grf.load_graph(nx.star_graph(20_000))
+    gp = grf.GraphGPRegressor(star, kernel=KERNEL, method="precision", optimize=False, noise=0.1, seed=0)
+    with pytest.raises(
+        MemoryError, match=r"no sparse factor; take method='series' or 'features', or .* smaller `nu`"
+    ):
+        gp.fit([0, 5], [0.0, 1.0])
+
+
+def test_weights_over_many_orders_of_magnitude_warn():
+    path = nx.path_graph(50)
+    for number, edge in enumerate(path.edges):
+        path.edges[edge]["weight"] = 10.0 ** (-6 if number % 2 else 6)
+    graph = grf.load_graph(path, weight="weight")
+    kernel = grf.Matern(nu=1.0, lengthscale=1e3, laplacian="combinatorial")
+    gp = grf.GraphGPRegressor(graph, kernel=kernel, method="precision", optimize=False, noise=0.1, seed=0)
+    with pytest.warns(UserWarning, match="1[0-9] of 16 digits may be lost to rounding"):
+        gp.fit([0, 20, 40], [0.0, 1.0, 0.0])
+    _, std = gp.predict(return_std=True)
+    assert np.isfinite(std).all()

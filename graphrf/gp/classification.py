@@ -22,9 +22,10 @@ from graphrf.gp.inference.rows import slices
 from graphrf.gp.method_choice import (
     SERIES_BUDGET,
     affordable_training,
+    cheaper_precision,
     choose_method,
-    choose_precision,
     choose_solver,
+    factored_precision,
 )
 from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior
 from graphrf.gp.training.candidates import TrainingSet, candidates
@@ -236,7 +237,11 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         kernel.check_graph(self.graph)
         self.n_observations_ = positions.size
         self.n_observed_nodes_ = n_observed
-        precision = choose_precision(self.graph, kernel, self._asked_method(), n_observed)
+        precision = None
+        if self._asked_method() == "precision":
+            precision, _ = factored_precision(self.graph, [(kernel, names)])
+        elif self._asked_method() == "auto":
+            precision = cheaper_precision(self.graph, kernel, n_observed)
         self.method_ = self._choose_method(n_observed) if precision is None else "precision"
 
         trained_by = "features" if self.method_ == "features" else "series"
@@ -295,8 +300,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
                 raise
             self.method_ = "series"
             return None
-        if trained is not precision:
-            trained.warn_of_rounding()
+        trained.warn_of_rounding()
         return trained
 
     def _condition(self, labels: Labels, precision: SparsePrecision | None) -> None:

@@ -192,8 +192,8 @@ class MetricGraph:
             if kind == 1:
                 found = self._at_nodes(self._nodes(part, argument))
             elif kind == 2:
-                edges = [checks.integer(f"the edge number of {argument}", place[0]) for place in part]
-                found = self._along(np.array(edges), _distances(part, argument), argument)
+                edges = np.array([_edge_number(place[0], argument) for place in part])
+                found = self._along(edges, _distances(part, argument), argument)
             elif kind == 3:
                 u, v = (self._nodes([place[end] for place in part], argument) for end in (0, 1))
                 found = self._between(u, v, _distances(part, argument), argument)
@@ -354,6 +354,12 @@ def _checked_lengths(length: Any, n_edges: int) -> np.ndarray:
             "such edges): join the ends of edges without length, or drop them",
         )
     return values
+
+
+def _edge_number(value: Any, argument: str) -> int:
+    """The first part of a pair: an integer, or a float that is one, as rows of arrays have it."""
+    whole = isinstance(value, float) and value.is_integer()
+    return checks.integer(f"the edge number of {argument}", int(value) if whole else value)
 
 
 def _distances(places: Sequence[Any], argument: str) -> np.ndarray:

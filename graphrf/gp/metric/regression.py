@@ -305,7 +305,8 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
 def _settled(fixed: Hyperparameters, observations: Observations) -> Hyperparameters:
     """Where y does not vary, output scale and noise are fixed: nothing can be learned of them."""
     largest = float(np.abs(observations.means).max())
-    if spread([observations]) > 1e-20 * largest**2:
+    trained = fixed.output_scale is None or fixed.noise is None
+    if not trained or spread([observations]) > 1e-20 * largest**2:
         return fixed
     output_scale = 1.0 if fixed.output_scale is None else fixed.output_scale
     noise = 0.1 * output_scale if fixed.noise is None else fixed.noise

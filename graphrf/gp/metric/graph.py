@@ -63,9 +63,9 @@ class MetricGraph:
     >>> roads
     MetricGraph(4 nodes, 3 edges, total length 950)
     >>> roads.covariance(["a", ("b", "c", 100.0), (2, 300.0)], lengthscale=200.0).round(3)
-    array([[0.923, 0.055, 0.02 ],
+    array([[0.994, 0.055, 0.02 ],
            [0.055, 0.877, 0.09 ],
-           [0.02 , 0.09 , 0.872]])
+           [0.02 , 0.09 , 0.983]])
     """
 
     def __init__(self, src: Any, dst: Any, length: Any, *, nodes: Iterable[Hashable] | None = None) -> None:

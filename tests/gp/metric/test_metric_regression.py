@@ -167,20 +167,23 @@ def test_draws_have_the_law_of_the_predictions(observed, hyperparameters):
 
 
 def test_default_intervals_hold_on_draws():
-    inside, squares = [], []
+    truth = {"lengthscale": 2.0, "output_scale": 4.0, "noise": 0.25}
+    scores: dict[str, list[np.ndarray]] = {"default": [], "truth": []}
     for seed in range(8):
         graph = _network(6, seed)
         rng = np.random.default_rng(100 + seed)
-        places = _anywhere(graph, 160, rng)
+        places = _anywhere(graph, 220, rng)
         f = 5.0 + graph.sample(places, lengthscale=2.0, output_scale=4.0, seed=seed)[0]
-        y = f[:80] + 0.5 * rng.standard_normal(80)
-        mean, std = MetricGraphGPRegressor(graph).fit(places[:80], y).predict(places[80:], return_std=True)
-        z = (f[80:] - mean) / std
-        inside.append(np.mean(np.abs(z) < 1.96))
-        squares.append(np.mean(z**2))
-    assert 0.91 < np.mean(inside) < 0.98
-    assert 0.7 < np.mean(squares) < 1.4
-    assert np.mean(np.abs(z / 2) < 1.96) > 0.99  # intervals of twice the width would be seen
+        y = f[:120] + 0.5 * rng.standard_normal(120)
+        for name, known in (("default", {}), ("truth", truth)):
+            gp = MetricGraphGPRegressor(graph, **known).fit(places[:120], y)
+            mean, std = gp.predict(places[120:], return_std=True)
+            scores[name].append((f[120:] - mean) / std)
+    inside = {name: np.mean(np.abs(z) < 1.96) for name, z in scores.items()}
+    assert 0.91 < inside["truth"] < 0.98
+    assert abs(inside["default"] - inside["truth"]) < 0.02
+    narrow = np.mean(np.abs(scores["default"]) < 0.75 * 1.96)
+    assert abs(narrow - inside["truth"]) > 0.04  # intervals of three quarters of the width would be seen
 
 
 def test_values_that_do_not_vary_say_nothing():

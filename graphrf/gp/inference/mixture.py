@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphrf.gp.inference.covariance import shared_variances
 from graphrf.gp.inference.posterior import N_DRAWS, Posterior
 from graphrf.gp.inference.solvers import Solution
 
@@ -46,7 +47,18 @@ class MixturePosterior:
 
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Variances, shape (q,), or (q, p) where outputs differ in the parts' means."""
-        own = self._average([part.variances(nodes) for part in self._parts])
+        unseen = np.any([part.unseen(nodes) for part in self._parts], axis=0)
+        shared = shared_variances(
+            [part.covariance for part in self._parts], nodes[unseen], self._parts[0].n_observed
+        )
+        each = []
+        for part, known in zip(self._parts, shared, strict=True):
+            prior = None
+            if known is not None:
+                prior = np.full(nodes.size, np.nan)
+                prior[unseen] = known
+            each.append(part.variances(nodes, prior=prior))
+        own = self._average(each)
         if bar is not None:
             bar.update(nodes.size)
         return own[:, None] + self._between(nodes)

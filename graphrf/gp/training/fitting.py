@@ -121,8 +121,7 @@ class Compared(NamedTuple):
                 break
             if kernel.probability >= _LIKELY * self.kernels[0].probability:
                 whole = training._replace(blocks=blocks)
-                candidate: Candidate = candidates(whole, method, sampler).scout()
-                likely.append(grid.finer(_search(whole, targets, candidate).blocks))
+                likely.append(grid.finer(_blocks(candidates(whole, method, sampler).grams(), targets)))
         found = representatives(likely, _POINTS)
         if len(found) == 1:
             return []
@@ -263,10 +262,6 @@ def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> N
 
 
 def _search(training: TrainingSet, targets: Targets, candidate: Candidate) -> LikelihoodSearch:
-    blocks = [
-        Block(_counted(gram, targets.step), own)
-        for gram, own in zip(candidate.grams, targets.observations, strict=True)
-    ]
     kernel = training.kernel
     if targets.output_scale is None:
         divisor = likelihood_search.subset_divisor()
@@ -278,10 +273,16 @@ def _search(training: TrainingSet, targets: Targets, candidate: Candidate) -> Li
         divisor = likelihood_search.spectral_divisor(points, weights, training.scale)
     names = training.names
     return LikelihoodSearch(
-        blocks, Parameters(kernel, names, training.ranges(names, candidate.longest)),
+        _blocks(candidate.grams, targets), Parameters(kernel, names, training.ranges(names, candidate.longest)),
         targets.output_scale, targets.noise, divisor, targets.prior,
         unit=likelihood_search.spread(targets.observations) or 1.0, length_unit=training.unit,
     )  # fmt: skip
+
+
+def _blocks(grams: Sequence[Gram], targets: Targets) -> list[Block]:
+    return [
+        Block(_counted(gram, targets.step), own) for gram, own in zip(grams, targets.observations, strict=True)
+    ]
 
 
 def _counted(gram: Gram, step: Step | None) -> Gram:

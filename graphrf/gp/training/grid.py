@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from graphrf._base.cached import cached_property
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.training.likelihood_search import Block, Divisor
@@ -130,8 +131,6 @@ class HyperparameterGrid:
     ----------
     likelihood, posterior : ndarray, shape (lengthscales, output scales, noises)
         Logarithms; the second, of a cell's probability up to a constant that all kernels share.
-    log_null_evidence : float
-        The logarithm of the mean likelihood of independent values under the same prior of variances.
 
     Notes
     -----
@@ -161,7 +160,7 @@ class HyperparameterGrid:
         if self._noises.size > 1:
             density = density + prior.log_density("noise", np.log(self._noises), unit)[0]
         self._divisors, likelihoods, densities = [], [], []
-        observations = [block.observations for block in blocks]
+        self._observations = observations = [block.observations for block in blocks]
         for member in self._kernels:
             given = [block.gram(member, ()) for block in blocks]
             by, _ = divisor(member, (), given)
@@ -177,9 +176,7 @@ class HyperparameterGrid:
             densities.append(density + own)
         self.likelihood = np.array(likelihoods)
         self.posterior = self.likelihood + np.array(densities)
-        self._prior_mass = float(logsumexp(np.array(densities)))
-        independent = self._likelihoods([np.eye(block.nodes.size) for block in observations], observations)
-        self.log_null_evidence = float(logsumexp(independent + density) - logsumexp(density))
+        self._density, self._densities = density, np.array(densities)
 
     def finer(self, blocks: Sequence[Block]) -> HyperparameterGrid:
         """A grid of smaller cells on the part that holds the probability, for these blocks."""
@@ -188,6 +185,13 @@ class HyperparameterGrid:
             self._kernel, self._axes.around(self.posterior), divisor=self._divisor, unit=self._unit,
             length_unit=self._length_unit, prior=self._prior,
         )  # fmt: skip
+
+    @cached_property
+    def log_null_evidence(self) -> float:
+        """The logarithm of the mean likelihood of independent values under the same prior of variances."""
+        identities = [np.eye(block.nodes.size) for block in self._observations]
+        independent = self._likelihoods(identities, self._observations)
+        return float(logsumexp(independent + self._density) - logsumexp(self._density))
 
     @property
     def log_evidence(self) -> float:
@@ -202,7 +206,7 @@ class HyperparameterGrid:
     @property
     def log_bayes_factor(self) -> float:
         """Of the kernel against independent values."""
-        return self.log_evidence - self._prior_mass - self.log_null_evidence
+        return self.log_evidence - float(logsumexp(self._densities)) - self.log_null_evidence
 
     def maxima(self, most: int) -> list[tuple[Kernel, float, float]]:
         """Kernel, output scale and noise of the largest local maxima of the posterior, best first."""

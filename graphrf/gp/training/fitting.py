@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
@@ -18,7 +17,7 @@ from graphrf.gp.progress import Step
 from graphrf.gp.training import likelihood_search
 from graphrf.gp.training.candidates import Candidate, TrainingSet, candidates
 from graphrf.gp.training.gram import Gram
-from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, representatives
+from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, log_sum_exp, representatives
 from graphrf.gp.training.likelihood_search import Block, LikelihoodResult, LikelihoodSearch
 from graphrf.gp.training.parameters import Parameters
 from graphrf.graph.graph import Graph
@@ -157,7 +156,7 @@ def compare(sets: Sequence[TrainingSet], targets: Targets, method: str, sampler:
             )
         _warn_of_nothing([grid for _, grid, _ in found], targets)
         evidence = _evidence([(grid, search) for _, grid, search in found], targets)
-    probabilities = np.exp(evidence - logsumexp(evidence))
+    probabilities = np.exp(evidence - log_sum_exp(evidence))
     order = np.argsort(-probabilities, kind="stable")
     kernels = [
         CandidateKernel(found[k][1].maxima(1)[0][0], float(evidence[k]), float(probabilities[k])) for k in order
@@ -251,7 +250,7 @@ def _warn_of_ends(trained: LikelihoodResult, largest: float) -> None:
 def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> None:
     """Warn where independent values explain y as well as the kernels do."""
     n = sum(block.n_total for block in targets.observations)
-    factor = float(logsumexp([grid.log_bayes_factor for grid in grids])) - math.log(len(grids))
+    factor = float(log_sum_exp([grid.log_bayes_factor for grid in grids])) - math.log(len(grids))
     trains = targets.output_scale is None and targets.noise is None
     if trains and n >= _FEW and factor < 0:
         warn(

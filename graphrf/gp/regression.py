@@ -25,7 +25,7 @@ from graphrf.gp.method_choice import (
     reached_share,
 )
 from graphrf.gp.prior import HyperparameterPrior
-from graphrf.gp.progress import Step, node_bar, step_bar
+from graphrf.gp.progress import node_bar, step_bar
 from graphrf.gp.saved import Saved
 from graphrf.gp.settings import (
     checked_hyperprior,
@@ -35,19 +35,8 @@ from graphrf.gp.settings import (
     checked_targets,
     drawing,
 )
-from graphrf.gp.training.blocks import SCOUT, training_blocks
-from graphrf.gp.training.candidates import SeriesTables, TrainingSet
-from graphrf.gp.training.fitting import (
-    CandidateKernel,
-    Targets,
-    compare,
-    lacks_exact_likelihood,
-    normaliser,
-    train,
-    train_exactly,
-    warn_of_ends,
-)
-from graphrf.gp.training.precision_search import affords_exact_likelihood
+from graphrf.gp.training.fitting import CandidateKernel, normaliser
+from graphrf.gp.training.regression_training import RegressionTraining
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.precision import SparsePrecision
@@ -345,80 +334,55 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         share = reached_share(self.graph, distinct, self.max_train)
         method = self._choose_method(distinct.size, share)
 
-        n_train = affordable_training(self.graph, method, self.max_train, share)
-        rng = np.random.default_rng(seed)
-        blocks = training_blocks(self.graph, distinct, n_train, rng)
-        scouts = blocks
-        if len(blocks) == 1 and distinct.size > 2 * SCOUT:
-            # smaller blocks compare kernels at a fraction of the cost
-            scouts = training_blocks(self.graph, distinct, distinct.size - 1, rng, SCOUT)
-        tables = SeriesTables(self.graph, share, self.n_threads)
-
-        def targets(parts: Sequence[np.ndarray], step: Step | None) -> Targets:
-            own = [np.isin(positions, part) for part in parts]
-            observed = [
-                Observations.of(
-                    positions[part], values[part], mean.basis, None if precisions is None else precisions[part]
-                )
-                for part in own
-            ]
-            prior = checked_hyperprior(self.prior)
-            scale = None if self.output_scale is None else float(self.output_scale)
-            return Targets(observed, scale, noise, self.normalize, prior, step)
-
+        training = RegressionTraining(
+            self.graph, positions, values, precisions, mean.basis,
+            output_scale=None if self.output_scale is None else float(self.output_scale), noise=noise,
+            normalize=self.normalize, prior=checked_hyperprior(self.prior),
+            n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
+            method=method, sampler=self.sampler, integrate=self._integrates(distinct.size, method),
+            exact=precision is not None, seed=seed, n_threads=self.n_threads,
+        )  # fmt: skip
+        known = not kernels[0][1] and None not in (self.output_scale, noise) and len(kernels) == 1
+        if known and self._asked_method() == "auto":
+            precision = cheaper_precision(self.graph, kernels[0][0], distinct.size)
         with step_bar("training", self.progress) as bar:
-            whole, few = targets(blocks, bar.update), targets(scouts, bar.update)
-            if not whole.vary:
-                kernels, whole = [(kernels[0][0], ())], whole.fixed()
-            if not few.vary:  # what varies is elsewhere, if anything does
-                scouts, few = blocks, whole
-            sets = [
-                TrainingSet(
-                    self.graph, kernel, names, scouts, share, seed, self.n_threads, tables, tell=precision is None
-                )
-                for kernel, names in kernels
-            ]
-            compared = compare(sets, few, method, self.sampler)
-            best = compared.training[0]._replace(blocks=blocks)
-            trained, sampler = train(best, whole, compared.grids[0], method, self.sampler)
-            integrates = self._integrates(distinct.size, method, whole)
-            points = compared.points(blocks, whole, method, sampler) if integrates else []
-            if self._asked_method() == "auto" and not integrates:
-                precision = cheaper_precision(self.graph, trained.kernel, distinct.size)
-            if precision is not None:
-                sampler, precision = None, precision.with_kernel(trained.kernel)
-                if affords_exact_likelihood(precision) and lacks_exact_likelihood(best, method, trained):
-                    every = targets([distinct], bar.update)
-                    every = every._replace(output_scale=whole.output_scale, noise=whole.noise)
-                    trained = train_exactly(best, every, precision, trained)
-                precision = precision.with_kernel(trained.kernel)
-                precision.warn_of_rounding()
-            warn_of_ends(trained, best.largest_lengthscale)
-        mean_variance = normaliser(self.graph, trained.kernel, seed, precision) if self.normalize else 1.0
+            if known and precision is not None:
+                divisor = normaliser(self.graph, kernels[0][0], seed, precision) if self.normalize else 1.0
+                trained = training.known(kernels[0][0], precision, divisor)
+            else:
+                trained = training.run(kernels, bar.update)
+                if self._asked_method() == "auto" and not trained.points:
+                    precision = cheaper_precision(self.graph, trained.best.kernel, distinct.size)
+                if precision is not None:
+                    trained = training.run_exactly(trained, precision, bar.update)
+                    precision = precision.with_kernel(trained.best.kernel)
+                trained.warn_of_ends()
+        if precision is not None:
+            precision.warn_of_rounding()
+        best = trained.best
+        mean_variance = normaliser(self.graph, best.kernel, seed, precision) if self.normalize else 1.0
         given = Conditions(
             observations=Observations.of(positions, values, mean.basis, precisions),
             offset=offset,
             single=single,
-            kernel=trained.kernel,
+            kernel=best.kernel,
             output_scale=(
-                trained.amplitude * mean_variance if self.output_scale is None else float(self.output_scale)
+                best.amplitude * mean_variance if self.output_scale is None else float(self.output_scale)
             ),
-            noise=trained.noise,
+            noise=best.noise,
             mean_variance=mean_variance,
-            sampler=sampler,
+            sampler=trained.sampler,
             seed=seed,
-            log_marginal_likelihood=trained.value,
-            trained=trained.converged,
-            points=points,
-            candidates=compared.kernels,
+            log_marginal_likelihood=best.value,
+            trained=best.converged,
+            points=trained.points,
+            candidates=trained.candidates,
             sparse=precision is not None,
         )
         return self._condition(given, mean, precision)
 
-    def _integrates(self, n_observed: int, method: str, targets: Targets) -> bool:
+    def _integrates(self, n_observed: int, method: str) -> bool:
         """Whether predictions are averaged over hyperparameters: by default where observations are few."""
-        if not targets.vary:
-            return False
         if self.hyperparameters != "auto":
             return bool(self.hyperparameters == "integrate")
         return method == "series" and n_observed <= _FEW_OBSERVED
@@ -507,8 +471,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         -----
         Means: one product with F for all nodes. Standard deviations: see `deviations`. With Cholesky an observed
         node costs nothing beyond m^3 / 6 multiply-adds once for all of them, another node m^2 / 2 and a product
-        with K; with conjugate gradients each costs a solve (64 columns at once). All that for each of the
-        `n_points_` sets of hyperparameters. Memory: blocks of about
+        with K, or where fewer nodes were observed half a product, and a product for each observed node; with
+        conjugate gradients each costs a solve (64 columns at once). All that for each of the `n_points_` sets of
+        hyperparameters, but half products once for all of one Laplacian. Memory: blocks of about
         64 MB; m^2 numbers where observed nodes are asked for with Cholesky; 3 N x 16 numbers for draws.
         """
         self._check_fitted()

@@ -169,6 +169,10 @@ class SeriesCandidates(Generic[Result]):
         if self._training.tell:
             self._warn_of_cut(candidate.grams[0], candidate.longest)
 
+    def grams(self) -> Sequence[SeriesGram]:
+        """K of each block, whatever the lengthscale."""
+        return self._training.series_grams()[0]
+
     def scout(self, most: int | None = None) -> Candidate:
         """K on which kernels are compared before one is searched: the exact one, here too, by `most` degrees."""
         _, kernel, names, *_ = self._training
@@ -176,7 +180,7 @@ class SeriesCandidates(Generic[Result]):
         most = held if most is None else min(most, held)
         longest = self._training.largest_lengthscale
         if "lengthscale" in names:
-            longest = longest_lengthscale(kernel, lambda k: grams[0].degree(k) <= most, self._training.unit)
+            longest = longest_lengthscale(kernel, lambda k: grams[0].fits(k, most), self._training.unit)
         return Candidate(grams, longest)
 
     def _warn_of_cut(self, gram: SeriesGram, longest: float) -> None:
@@ -262,6 +266,10 @@ class SampledCandidates(Generic[Result]):
             best, found, at_end = larger, self.result, self._ended(larger)
         self.result = found
         return best, at_end
+
+    def grams(self) -> Sequence[FactorGram]:
+        """K of each block by the rows of `scout`."""
+        return self.scout().grams
 
     def scout(self, most: int | None = None) -> Candidate:
         """Rows on which kernels are compared before one is searched: the given ones, or the first default ones."""

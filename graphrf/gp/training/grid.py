@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
+from graphrf._base.cached import cached_property
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.training.likelihood_search import Block, Divisor
@@ -101,7 +101,7 @@ class Axes:
         """Finer axes over the part that holds the probability."""
         fine = []
         for number, (axis, size) in enumerate(zip(self._each, _FINE, strict=True)):
-            marginal = logsumexp(posterior, axis=tuple(other for other in range(3) if other != number))
+            marginal = log_sum_exp(posterior, axis=tuple(other for other in range(3) if other != number))
             kept = np.flatnonzero(marginal >= marginal.max() + math.log(_CUT))
             low, high = max(kept[0] - 1, 0), min(kept[-1] + 1, marginal.size - 1)
             fine.append(np.geomspace(axis[low], axis[high], size) if axis.size > 1 else axis)
@@ -130,8 +130,6 @@ class HyperparameterGrid:
     ----------
     likelihood, posterior : ndarray, shape (lengthscales, output scales, noises)
         Logarithms; the second, of a cell's probability up to a constant that all kernels share.
-    log_null_evidence : float
-        The logarithm of the mean likelihood of independent values under the same prior of variances.
 
     Notes
     -----
@@ -161,7 +159,7 @@ class HyperparameterGrid:
         if self._noises.size > 1:
             density = density + prior.log_density("noise", np.log(self._noises), unit)[0]
         self._divisors, likelihoods, densities = [], [], []
-        observations = [block.observations for block in blocks]
+        self._observations = observations = [block.observations for block in blocks]
         for member in self._kernels:
             given = [block.gram(member, ()) for block in blocks]
             by, _ = divisor(member, (), given)
@@ -177,9 +175,7 @@ class HyperparameterGrid:
             densities.append(density + own)
         self.likelihood = np.array(likelihoods)
         self.posterior = self.likelihood + np.array(densities)
-        self._prior_mass = float(logsumexp(np.array(densities)))
-        independent = self._likelihoods([np.eye(block.nodes.size) for block in observations], observations)
-        self.log_null_evidence = float(logsumexp(independent + density) - logsumexp(density))
+        self._density, self._densities = density, np.array(densities)
 
     def finer(self, blocks: Sequence[Block]) -> HyperparameterGrid:
         """A grid of smaller cells on the part that holds the probability, for these blocks."""
@@ -189,10 +185,17 @@ class HyperparameterGrid:
             length_unit=self._length_unit, prior=self._prior,
         )  # fmt: skip
 
+    @cached_property
+    def log_null_evidence(self) -> float:
+        """The logarithm of the mean likelihood of independent values under the same prior of variances."""
+        identities = [np.eye(block.nodes.size) for block in self._observations]
+        independent = self._likelihoods(identities, self._observations)
+        return float(log_sum_exp(independent + self._density) - log_sum_exp(self._density))
+
     @property
     def log_evidence(self) -> float:
         """The logarithm of the likelihood's mean under the prior, up to a constant that all kernels share."""
-        return float(logsumexp(self.posterior))
+        return float(log_sum_exp(self.posterior))
 
     @property
     def log_peak(self) -> float:
@@ -202,7 +205,7 @@ class HyperparameterGrid:
     @property
     def log_bayes_factor(self) -> float:
         """Of the kernel against independent values."""
-        return self.log_evidence - self._prior_mass - self.log_null_evidence
+        return self.log_evidence - float(log_sum_exp(self._densities)) - self.log_null_evidence
 
     def maxima(self, most: int) -> list[tuple[Kernel, float, float]]:
         """Kernel, output scale and noise of the largest local maxima of the posterior, best first."""
@@ -268,7 +271,7 @@ def representatives(grids: Sequence[HyperparameterGrid], n: int) -> list[GridCel
     draws.
     """
     log = np.concatenate([grid.posterior.ravel() for grid in grids])
-    cumulated = np.cumsum(np.exp(log - logsumexp(log)))
+    cumulated = np.cumsum(np.exp(log - log_sum_exp(log)))
     chosen = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
     distinct, counts = np.unique(np.minimum(chosen, log.size - 1), return_counts=True)
     starts = np.cumsum([0, *(grid.posterior.size for grid in grids)])
@@ -277,3 +280,12 @@ def representatives(grids: Sequence[HyperparameterGrid], n: int) -> list[GridCel
         which = int(np.searchsorted(starts, position, side="right")) - 1
         found.append(grids[which].cell(int(position - starts[which]), float(count) / n))
     return found
+
+
+def log_sum_exp(values: Any, axis: tuple[int, ...] | None = None) -> np.ndarray:
+    """log(sum(exp(values))) over some axes, for arrays so small that scipy's checks take most of its time."""
+    values = np.asarray(values, dtype=np.float64)
+    largest = values.max(axis=axis, keepdims=True)
+    largest = np.where(np.isfinite(largest), largest, 0.0)
+    with np.errstate(divide="ignore"):  # of nothing but -inf
+        return np.asarray(np.log(np.exp(values - largest).sum(axis=axis)) + largest.squeeze(axis))

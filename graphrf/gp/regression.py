@@ -36,6 +36,7 @@ from graphrf.gp.settings import (
     drawing,
 )
 from graphrf.gp.training.fitting import CandidateKernel, normaliser
+from graphrf.gp.training.precision_search import affords_exact_likelihood
 from graphrf.gp.training.regression_training import RegressionTraining
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel
@@ -340,7 +341,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             normalize=self.normalize, prior=checked_hyperprior(self.prior),
             n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
             method=method, sampler=self.sampler, integrate=self._integrates(distinct.size, method),
-            exact=precision is not None, seed=seed, n_threads=self.n_threads,
+            exact=precision is not None and affords_exact_likelihood(precision),
+            seed=seed, n_threads=self.n_threads,
         )  # fmt: skip
         known = not kernels[0][1] and None not in (self.output_scale, noise) and len(kernels) == 1
         if known and self._asked_method() == "auto":

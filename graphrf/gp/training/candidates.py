@@ -23,6 +23,8 @@ _TABLE_NUMBERS = 64_000_000
 _TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
 _LARGEST_DEGREE = 1_000
+# Lengthscales that so many degrees serve are enough where the exact likelihood, which needs none, is climbed next.
+_BEGUN_DEGREES = 128
 # What they may lack unsaid, as a share of the kernel's norm.
 MUCH_LOST = 1e-3
 # Nats that rows of twice the length, or of twice the entries, must gain.
@@ -177,7 +179,7 @@ class SeriesCandidates(Generic[Result]):
         """K on which kernels are compared before one is searched: the exact one, here too, by `most` degrees."""
         _, kernel, names, *_ = self._training
         grams, held = self._training.series_grams()
-        most = held if most is None else min(most, held)
+        most = min(held, held if most is None else most, held if self._training.tell else _BEGUN_DEGREES)
         longest = self._training.largest_lengthscale
         if "lengthscale" in names:
             longest = longest_lengthscale(kernel, lambda k: grams[0].fits(k, most), self._training.unit)

@@ -201,6 +201,12 @@ def train(
     return result, searches.sampler
 
 
+def begun(grid: HyperparameterGrid) -> LikelihoodResult:
+    """The best of a grid, from which a search may go on."""
+    cell = grid.cell(int(np.argmax(grid.posterior)), 1.0)
+    return LikelihoodResult(cell.kernel, cell.amplitude, cell.noise, -math.inf, False, np.zeros(0), {})
+
+
 def lacks_exact_likelihood(training: TrainingSet, method: str, trained: LikelihoodResult) -> bool:
     """Whether training saw blocks of the observations, or a kernel whose series was cut."""
     if len(training.blocks) > 1 or method != "series" or trained.ends.get("lengthscale") == "largest":

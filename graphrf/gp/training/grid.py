@@ -34,6 +34,8 @@ _CUT = 1e-3
 _ROUNDING, _NEGATIVE = 1e-9, 1e-6
 # Keeps what the observations do not tell of the mean's coefficients finite.
 _RIDGE = 1e-12
+# Lengthscales beyond two whose peaks are so many nats lower than the highest are not looked at.
+_HOPELESS = 30.0
 # Maxima that are so many nats lower than the largest are not worth a search.
 _WORTH = 6.0
 
@@ -133,7 +135,8 @@ class HyperparameterGrid:
 
     Notes
     -----
-    Time: an eigendecomposition of each block, about 9 m^3 multiply-adds, for each lengthscale.
+    Time: an eigendecomposition of each block, about 9 m^3 multiply-adds, for each lengthscale, from the shortest
+    on until they are hopeless.
     """
 
     def __init__(
@@ -160,7 +163,18 @@ class HyperparameterGrid:
             density = density + prior.log_density("noise", np.log(self._noises), unit)[0]
         self._divisors, likelihoods, densities = [], [], []
         self._observations = observations = [block.observations for block in blocks]
+        peaks: list[float] = []  # of the lengthscales so far
         for member in self._kernels:
+            own: Any = 0.0
+            if axes.lengthscales.size:
+                log = math.log(member.hyperparameters["lengthscale"])
+                own = prior.log_density("lengthscale", log, length_unit)[0]
+            densities.append(density + own)
+            if max(peaks[-2:], default=np.inf) < max(peaks, default=np.inf) - _HOPELESS:
+                # what is longer still is less probable, and its series would take the most products
+                self._divisors.append(np.nan)
+                likelihoods.append(np.full(density.shape, -np.inf))
+                continue
             given = [block.gram(member, ()) for block in blocks]
             by, _ = divisor(member, (), given)
             self._divisors.append(by)
@@ -168,11 +182,7 @@ class HyperparameterGrid:
                 likelihoods.append(np.full(density.shape, -np.inf))
             else:
                 likelihoods.append(self._likelihoods([matrix / by for matrix, _ in given], observations))
-            own: Any = 0.0
-            if axes.lengthscales.size:
-                log = math.log(member.hyperparameters["lengthscale"])
-                own = prior.log_density("lengthscale", log, length_unit)[0]
-            densities.append(density + own)
+            peaks.append(float((likelihoods[-1] + densities[-1]).max()))
         self.likelihood = np.array(likelihoods)
         self.posterior = self.likelihood + np.array(densities)
         self._density, self._densities = density, np.array(densities)

@@ -16,6 +16,7 @@ from graphrf.gp.training.candidates import SeriesTables, TrainingSet
 from graphrf.gp.training.fitting import (
     CandidateKernel,
     Targets,
+    begun,
     compare,
     lacks_exact_likelihood,
     train,
@@ -127,7 +128,10 @@ class RegressionTraining:
         ]
         compared = compare(sets, few, self.method, self.sampler)
         chosen = compared.training[0]._replace(blocks=blocks)
-        best, sampler = train(chosen, whole, compared.grids[0], self.method, self.sampler)
+        if self.exact and len(blocks) > 1:  # the best on the grid is where the exact search begins
+            best, sampler = begun(compared.grids[0]), None
+        else:
+            best, sampler = train(chosen, whole, compared.grids[0], self.method, self.sampler)
         points = compared.points(blocks, whole, self.method, sampler) if integrate else []
         return Trained(best, sampler, compared.kernels, points, chosen, whole)
 
@@ -156,6 +160,9 @@ class RegressionTraining:
         """The nodes that training sees, and those on which kernels are compared."""
         rng = np.random.default_rng(self.seed)
         distinct = np.unique(self.positions)
+        if self.exact and distinct.size > self.n_train:  # a rough start is enough
+            blocks = training_blocks(self.graph, distinct, min(self.n_train, 3 * SCOUT), rng, SCOUT)
+            return blocks, blocks
         blocks = training_blocks(self.graph, distinct, self.n_train, rng)
         if len(blocks) == 1 and distinct.size > 2 * SCOUT:
             # smaller blocks compare kernels at a fraction of the cost

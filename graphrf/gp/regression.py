@@ -335,13 +335,14 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         share = reached_share(self.graph, distinct, self.max_train)
         method = self._choose_method(distinct.size, share)
 
+        integrate = self._integrates(distinct.size, method)
         training = RegressionTraining(
             self.graph, positions, values, precisions, mean.basis,
             output_scale=None if self.output_scale is None else float(self.output_scale), noise=noise,
             normalize=self.normalize, prior=checked_hyperprior(self.prior),
             n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
-            method=method, sampler=self.sampler, integrate=self._integrates(distinct.size, method),
-            exact=precision is not None and affords_exact_likelihood(precision),
+            method=method, sampler=self.sampler, integrate=integrate,
+            exact=not integrate and precision is not None and affords_exact_likelihood(precision),
             seed=seed, n_threads=self.n_threads,
         )  # fmt: skip
         known = not kernels[0][1] and None not in (self.output_scale, noise) and len(kernels) == 1

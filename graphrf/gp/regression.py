@@ -25,7 +25,7 @@ from graphrf.gp.method_choice import (
     reached_share,
 )
 from graphrf.gp.prior import HyperparameterPrior
-from graphrf.gp.progress import node_bar, step_bar
+from graphrf.gp.progress import Step, node_bar, step_bar
 from graphrf.gp.saved import Saved
 from graphrf.gp.settings import (
     checked_hyperprior,
@@ -37,7 +37,7 @@ from graphrf.gp.settings import (
 )
 from graphrf.gp.training.fitting import CandidateKernel, normaliser
 from graphrf.gp.training.precision_search import affords_exact_likelihood
-from graphrf.gp.training.regression_training import RegressionTraining
+from graphrf.gp.training.regression_training import RegressionTraining, Trained
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.precision import SparsePrecision
@@ -336,32 +336,17 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         method = self._choose_method(distinct.size, share)
 
         integrate = self._integrates(distinct.size, method)
+        exact = not integrate and precision is not None and affords_exact_likelihood(precision)
         training = RegressionTraining(
             self.graph, positions, values, precisions, mean.basis,
             output_scale=None if self.output_scale is None else float(self.output_scale), noise=noise,
             normalize=self.normalize, prior=checked_hyperprior(self.prior),
             n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
             method=method, sampler=self.sampler, integrate=integrate,
-            exact=not integrate and precision is not None and affords_exact_likelihood(precision),
-            seed=seed, n_threads=self.n_threads,
+            exact=exact, seed=seed, n_threads=self.n_threads,
         )  # fmt: skip
-        known = not kernels[0][1] and None not in (self.output_scale, noise) and len(kernels) == 1
-        if known and self._asked_method() == "auto":
-            precision = cheaper_precision(self.graph, kernels[0][0], distinct.size)
         with step_bar("training", self.progress) as bar:
-            if known and precision is not None:
-                divisor = normaliser(self.graph, kernels[0][0], seed, precision) if self.normalize else 1.0
-                trained = training.known(kernels[0][0], precision, divisor)
-            else:
-                trained = training.run(kernels, bar.update)
-                if self._asked_method() == "auto" and not trained.points:
-                    precision = cheaper_precision(self.graph, trained.best.kernel, distinct.size)
-                if precision is not None:
-                    trained = training.run_exactly(trained, precision, bar.update)
-                    precision = precision.with_kernel(trained.best.kernel)
-                trained.warn_of_ends()
-        if precision is not None:
-            precision.warn_of_rounding()
+            trained, precision = self._trained(training, kernels, precision, bar.update)
         best = trained.best
         mean_variance = normaliser(self.graph, best.kernel, seed, precision) if self.normalize else 1.0
         given = Conditions(
@@ -383,6 +368,41 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             sparse=precision is not None,
         )
         return self._condition(given, mean, precision)
+
+    def _trained(
+        self,
+        training: RegressionTraining,
+        kernels: Sequence[tuple[Kernel, tuple[str, ...]]],
+        precision: SparsePrecision | None,
+        step: Step,
+    ) -> tuple[Trained, SparsePrecision | None]:
+        """What training finds, and the sparse precision of the posterior if it is to have one."""
+        (kernel, names), automatic = kernels[0], self._asked_method() == "auto"
+        n_observed = np.unique(training.positions).size
+        if len(kernels) == 1 and not names and None not in (training.output_scale, training.noise):
+            if automatic:
+                precision = cheaper_precision(self.graph, kernel, n_observed)
+            if precision is not None:
+                precision.warn_of_rounding()
+                divisor = normaliser(self.graph, kernel, training.seed, precision) if self.normalize else 1.0
+                return training.known(kernel, precision, divisor), precision
+        part = None
+        if precision is not None and not (training.exact or training.integrate):
+            part = training.on_part()
+        if part is not None:
+            trained = part.run(kernels, step)
+            trained = part.run_exactly(trained, SparsePrecision(part.graph, trained.best.kernel), step)
+        else:
+            trained = training.run(kernels, step)
+            if automatic and not trained.points:
+                precision = cheaper_precision(self.graph, trained.best.kernel, n_observed)
+            if precision is not None:
+                trained = training.run_exactly(trained, precision, step)
+        trained.warn_of_ends()
+        if precision is not None:
+            precision = precision.with_kernel(trained.best.kernel)
+            precision.warn_of_rounding()
+        return trained, precision
 
     def _integrates(self, n_observed: int, method: str) -> bool:
         """Whether predictions are averaged over hyperparameters: by default where observations are few."""

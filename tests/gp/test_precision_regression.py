@@ -8,6 +8,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.gp.method_choice import cheaper_precision
+from graphrf.kernels.precision.precision import SparsePrecision
 
 RNG = np.random.default_rng(3)
 KERNEL = grf.Matern(nu=2.0, lengthscale=4.0)
@@ -84,6 +85,25 @@ def test_beyond_the_training_blocks_hyperparameters_maximise_the_likelihood_of_a
     assert sparse.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_, abs=0.01)
 
 
+def test_beyond_what_is_affordable_hyperparameters_are_those_of_a_part(roads, observed, monkeypatch):
+    from graphrf.gp.training import blocks, precision_search
+
+    whole = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), method="precision", max_train=60, seed=0)
+    whole.fit(*observed)
+    monkeypatch.setattr(
+        precision_search, "_SECONDS", 0.75 * 48 * SparsePrecision(roads, KERNEL).elimination(2).seconds
+    )
+    monkeypatch.setattr(blocks, "_BALLS", (150, 300))
+    monkeypatch.setattr(blocks, "_FEWEST_OBSERVED", 120)
+    part = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), method="precision", max_train=60, seed=0)
+    part.fit(*observed)
+    found, best = ((gp.kernel_.lengthscale, gp.noise_) for gp in (part, whole))
+    assert found == pytest.approx(best, rel=0.5)
+    assert found != best
+    assert whole.log_marginal_likelihood_ < part.log_marginal_likelihood_  # of fewer observations
+    assert part.converged_
+
+
 @pytest.mark.parametrize("settings", [{"output_scale": 4.0}, {"noise": 0.02}, {"optimize": False, "noise": 0.02}])
 def test_what_is_fixed_stays_so(roads, observed, settings):
     gp = grf.GraphGPRegressor(roads, kernel=KERNEL, method="precision", max_train=60, seed=0, **settings).fit(
@@ -150,7 +170,9 @@ def test_weights_over_many_orders_of_magnitude_warn():
         path.edges[edge]["weight"] = 10.0 ** (-6 if number % 2 else 6)
     graph = grf.load_graph(path, weight="weight")
     kernel = grf.Matern(nu=1.0, lengthscale=1e3, laplacian="combinatorial")
-    gp = grf.GraphGPRegressor(graph, kernel=kernel, method="precision", optimize=False, noise=0.1, seed=0)
+    gp = grf.GraphGPRegressor(
+        graph, kernel=kernel, method="precision", optimize=False, noise=0.1, hyperparameters="map", seed=0
+    )
     with pytest.warns(UserWarning, match="1[0-9] of 16 digits may be lost to rounding"):
         gp.fit([0, 20, 40], [0.0, 1.0, 0.0])
     _, std = gp.predict(return_std=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step
-from graphrf.gp.training.blocks import SCOUT, training_blocks
+from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
 from graphrf.gp.training.candidates import SeriesTables, TrainingSet
 from graphrf.gp.training.fitting import (
     CandidateKernel,
@@ -134,6 +134,22 @@ class RegressionTraining:
             best, sampler = train(chosen, whole, compared.grids[0], self.method, self.sampler)
         points = compared.points(blocks, whole, self.method, sampler) if integrate else []
         return Trained(best, sampler, compared.kernels, points, chosen, whole)
+
+    def on_part(self) -> RegressionTraining | None:
+        """The same on a part of the graph, for its exact likelihood; None where large parts observe too little.
+
+        The part is taken for the whole graph of a smaller problem, which changes the field near its boundary only.
+        """
+        part = observed_part(self.graph, np.unique(self.positions), np.random.default_rng(self.seed))
+        if part is None:
+            return None
+        inside = np.isin(self.positions, part)
+        return replace(
+            self, graph=Graph(self.graph.adjacency[part][:, part]),
+            positions=np.searchsorted(part, self.positions[inside]), values=self.values[inside],
+            precisions=None if self.precisions is None else self.precisions[inside], basis=self.basis[part],
+            exact=True, share=1.0,
+        )  # fmt: skip
 
     def known(self, kernel: Kernel, precision: SparsePrecision, divisor: float) -> Trained:
         """What there is to know where nothing is trained: the exact likelihood."""

@@ -36,7 +36,7 @@ from graphrf.gp.settings import (
     drawing,
 )
 from graphrf.gp.training.fitting import CandidateKernel, normaliser
-from graphrf.gp.training.precision_search import affords_exact_likelihood
+from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
 from graphrf.gp.training.regression_training import RegressionTraining, Trained
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel
@@ -71,8 +71,12 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         combinatorial Laplacian, by their evidence, and keeps the best (see `candidates_`). Another name stands for
         the kernel with its default smoothness; its lengthscale is found by training. A `Kernel` is trained from
         its own smoothness (and is the kernel itself with `optimize=False`).
-    method : {"auto", "series", "features"}
-        "series": the exact K, by sparse products. "features": Phi Phi^T of one set of features throughout, of
+    method : {"auto", "series", "precision", "features"}
+        "series": the exact K, by sparse products. "precision": the exact posterior by the sparse inverse of K, for
+        `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4 (kernel="auto": nu = 1
+        and 2), on graphs with small separators, such as roads and meshes; with it hyperparameters maximise the
+        exact likelihood of all observations (of the largest graphs: of a part), and all deviations are exact and
+        cheap. "features": Phi Phi^T of one set of features throughout, of
         what `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget
         that `fit` takes into account when it trains. "auto": the rule under Notes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
@@ -169,7 +173,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    `method="auto"` takes the series if the exact products of a fit stay below 5e10 multiply-adds: 40 nnz(W)
+    `method="auto"` takes the sparse precision where the kernel that training chose has one, predictions are not
+    averaged over others, and its factor costs less than products; else it takes the series if the exact products of a fit stay below 5e10 multiply-adds: 40 nnz(W)
     for every node that training sees (of the part of the graph around its blocks) and, for the posterior, 40 m or
     5,000 times nnz(W). Beyond, features are taken where their solver's steps cost a quarter of that at most.
 
@@ -186,8 +191,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     Observations at one node are joined: c of them act as one with noise s / c. Isolated nodes and other components
     are legal: without observations they keep the prior.
 
-    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Ch. 2 and 5; Reid et al.
-    2024, "Variance-Reducing Couplings for Random Features", Sec. 4 and App. F.2 (walks).
+    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Ch. 2 and 5; Rue and Held
+    2005, "Gaussian Markov Random Fields", Ch. 2 (precisions); Reid et al. 2024, "Variance-Reducing Couplings for
+    Random Features", Sec. 4 and App. F.2 (walks).
 
     Examples
     --------
@@ -336,13 +342,15 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         method = self._choose_method(distinct.size, share)
 
         integrate = self._integrates(distinct.size, method)
+        if precision is not None and affords_precision_grams(precision, min(distinct.size, self.max_train)):
+            method = "precision"
         exact = not integrate and precision is not None and affords_exact_likelihood(precision)
         training = RegressionTraining(
             self.graph, positions, values, precisions, mean.basis,
             output_scale=None if self.output_scale is None else float(self.output_scale), noise=noise,
             normalize=self.normalize, prior=checked_hyperprior(self.prior),
             n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
-            method=method, sampler=self.sampler, integrate=integrate,
+            method=method, precision=precision, sampler=self.sampler, integrate=integrate,
             exact=exact, seed=seed, n_threads=self.n_threads,
         )  # fmt: skip
         with step_bar("training", self.progress) as bar:

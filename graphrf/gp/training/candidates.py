@@ -10,10 +10,11 @@ import numpy as np
 
 from graphrf._base.warn import warn
 from graphrf.gp.training import sampler_choice
-from graphrf.gp.training.gram import FactorGram, SeriesGram
+from graphrf.gp.training.gram import FactorGram, PrecisionGram, SeriesGram
 from graphrf.gp.training.ranges import LENGTHSCALES, hyperparameter_range, lengthscale_unit, longest_lengthscale
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.precision import SparsePrecision
 from graphrf.kernels.truncation import steps_needed
 from graphrf.sampling.sample import sample_features
 
@@ -92,6 +93,8 @@ class TrainingSet(NamedTuple):
     n_threads : int or None
     tables : SeriesTables, optional
         Those that training sets of other kernels or blocks share.
+    precision : SparsePrecision, optional
+        Of any of the kernels, for the method "precision".
     tell : bool
         Whether it is told if the series was cut; not where the exact likelihood follows.
     """
@@ -104,6 +107,7 @@ class TrainingSet(NamedTuple):
     seed: int
     n_threads: int | None
     tables: SeriesTables | None = None
+    precision: SparsePrecision | None = None
     tell: bool = True
 
     def series_grams(self) -> tuple[list[SeriesGram], int]:
@@ -205,6 +209,31 @@ class SeriesCandidates(Generic[Result]):
             )
 
 
+class PrecisionCandidates(Generic[Result]):
+    """One search, with the exact K from sparse factors: `result` is what the caller found for it."""
+
+    result: Result
+    sampler = None
+
+    def __init__(self, training: TrainingSet, precision: SparsePrecision) -> None:
+        self._training = training
+        self._precision = precision
+
+    def __iter__(self) -> Iterator[Candidate]:
+        yield self.scout()
+
+    def scout(self, most: int | None = None) -> Candidate:
+        """K on which kernels are compared before one is searched: the exact one, here too."""
+        longest = self._training.largest_lengthscale
+        if "lengthscale" in self._training.names:
+            longest = longest_lengthscale(self._training.kernel, self._precision.serves, self._training.unit)
+        return Candidate(self.grams(), longest)
+
+    def grams(self) -> list[PrecisionGram]:
+        """K of each block."""
+        return [PrecisionGram(self._precision, block) for block in self._training.blocks]
+
+
 class SampledCandidates(Generic[Result]):
     """Searches with sampled rows; `result` is what the caller found for the last, and in the end the best.
 
@@ -303,6 +332,11 @@ class SampledCandidates(Generic[Result]):
         return reached and candidate.longest < self._training.largest_lengthscale
 
 
-def candidates(training: TrainingSet, method: str, sampler: Any) -> SeriesCandidates[Any] | SampledCandidates[Any]:
+def candidates(
+    training: TrainingSet, method: str, sampler: Any
+) -> SeriesCandidates[Any] | PrecisionCandidates[Any] | SampledCandidates[Any]:
     """The searches of a method, one after another: set `result` for each, before the next is asked for."""
+    if method == "precision":
+        assert training.precision is not None
+        return PrecisionCandidates(training, training.precision)
     return SeriesCandidates(training) if method == "series" else SampledCandidates(training, sampler)

@@ -209,9 +209,9 @@ def begun(grid: HyperparameterGrid) -> LikelihoodResult:
 
 def lacks_exact_likelihood(training: TrainingSet, method: str, trained: LikelihoodResult) -> bool:
     """Whether training saw blocks of the observations, or a kernel whose series was cut."""
-    if len(training.blocks) > 1 or method != "series" or trained.ends.get("lengthscale") == "largest":
+    if len(training.blocks) > 1 or method == "features" or trained.ends.get("lengthscale") == "largest":
         return True
-    return training.series_grams()[0][0].lost(trained.kernel) > MUCH_LOST
+    return method == "series" and training.series_grams()[0][0].lost(trained.kernel) > MUCH_LOST
 
 
 def train_exactly(

@@ -22,6 +22,7 @@ from graphrf.kernels.chebyshev_sums import chebyshev_step, doubled_matrix
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.precision import SparsePrecision
 
 # Chebyshev terms below this share of the largest value are left out of K[S, S].
 _TOLERANCE = 1e-9
@@ -168,6 +169,26 @@ class SeriesGram:
         matrix[self._triangle] = values
         matrix.T[self._triangle] = values
         return matrix
+
+
+class PrecisionGram:
+    """The exact K[S, S] of kernels with a sparse inverse: columns of K by one sparse factor for each kernel.
+
+    An evaluation costs that factor and a solve for each node of S; no lengthscale is too long for it.
+    """
+
+    def __init__(self, precision: SparsePrecision, nodes: np.ndarray) -> None:
+        self._precision = precision
+        self._nodes = nodes
+
+    def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        precision = self._precision.with_kernel(kernel)
+        units = np.zeros((precision.graph.n_nodes, self._nodes.size))
+        units[self._nodes, np.arange(self._nodes.size)] = 1.0
+        columns = precision.factor().solve(units)
+        matrix = columns[self._nodes]
+        slopes = [-(columns.T @ (precision.derivative(name) @ columns)) for name in names]  # dK = -K dQ K
+        return 0.5 * (matrix + matrix.T), [0.5 * (slope + slope.T) for slope in slopes]
 
 
 class FactorGram:

@@ -82,7 +82,9 @@ class RegressionTraining:
         Nodes that training sees.
     share : float
         Of the graph that its products reach.
-    method : "series" or "features"
+    method : "series", "precision" or "features"
+    precision : SparsePrecision or None
+        For the method "precision".
     sampler : Sampler or None
     integrate : bool
         Whether points are wanted.
@@ -104,6 +106,7 @@ class RegressionTraining:
     n_train: int
     share: float
     method: str
+    precision: SparsePrecision | None
     sampler: Any
     integrate: bool
     exact: bool
@@ -122,7 +125,16 @@ class RegressionTraining:
         tables = SeriesTables(self.graph, self.share, self.n_threads)
         sets = [
             TrainingSet(
-                self.graph, kernel, names, scouts, self.share, self.seed, self.n_threads, tables, not self.exact
+                self.graph,
+                kernel,
+                names,
+                scouts,
+                self.share,
+                self.seed,
+                self.n_threads,
+                tables,
+                self.precision,
+                tell=not self.exact,
             )
             for kernel, names in kernels
         ]
@@ -148,7 +160,7 @@ class RegressionTraining:
             self, graph=Graph(self.graph.adjacency[part][:, part]),
             positions=np.searchsorted(part, self.positions[inside]), values=self.values[inside],
             precisions=None if self.precisions is None else self.precisions[inside], basis=self.basis[part],
-            exact=True, share=1.0,
+            method="series", precision=None, exact=True, share=1.0,
         )  # fmt: skip
 
     def known(self, kernel: Kernel, precision: SparsePrecision, divisor: float) -> Trained:

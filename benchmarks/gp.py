@@ -1,6 +1,6 @@
 """How long do fit and prediction of a Gaussian process take on 10,000 to a million nodes, and how good are they?
 
-    python benchmarks/gp.py [--case grid10k|few|million|growth|dense]
+    python benchmarks/gp.py [--case grid10k|few|million|field|growth|dense]
 
 - `grid10k`: 6,000 of 10,000 nodes of a grid, a draw of exp(-10 L), scale 10, with noise of deviation 0.1:
   training, then means and deviations at all nodes, by the series and by sampled rows; beside them the exact
@@ -11,6 +11,9 @@
 - `million`: 100,000 nodes of a grid of a million, sin(x / 40) cos(y / 40), noise of deviation 0.1: fit, means at
   all nodes, against the best Gaussian filter of the observations; then deviations at 20,000 nodes from draws,
   against 256 exact ones (`--deviations`, some minutes more).
+- `field`: 100,000 nodes of a million observed, a grid and one of which a quarter of the edges is gone, draws of a
+  Matern kernel (l = 8, nu = 1 and 2), noise of a tenth of the variance: hyperparameters, means and exact
+  deviations at all nodes by the sparse precision, and how many deviations hold.
 - `growth`: seconds of fit and prediction with deviations against N, 10 % of a grid observed, and the fitted power.
 - `dense`: against Cholesky with the dense kernel, all with the same fixed hyperparameters.
 
@@ -33,7 +36,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from _machine import header, peak_gib
 from scipy.ndimage import gaussian_filter
 
@@ -43,11 +45,13 @@ from graphrf.gp import metrics
 NOISE = 0.1
 
 
-def grid(side: int) -> grf.Graph:
-    """A square grid."""
-    path = sp.diags_array([np.ones(side - 1), np.ones(side - 1)], offsets=[-1, 1])
-    eye = sp.eye_array(side)
-    return grf.Graph(sp.csr_array(sp.kron(path, eye) + sp.kron(eye, path)))
+def grid(side: int, missing: float = 0.0) -> grf.Graph:
+    """A square grid, of which a share of the edges may be missing."""
+    places = np.arange(side * side).reshape(side, side)
+    ends = np.hstack([(places[:, :-1].ravel(), places[:, 1:].ravel()), (places[:-1].ravel(), places[1:].ravel())])
+    if missing:
+        ends = ends[:, np.random.default_rng(0).random(ends.shape[1]) >= missing]
+    return grf.from_edges(*ends, n_nodes=side * side)
 
 
 def random_graph(n: int, degree: int, rng: np.random.Generator) -> grf.Graph:
@@ -67,6 +71,8 @@ def warm() -> None:
     """Compile all loops."""
     small = grid(12)
     nodes = np.arange(0, 144, 3)
+    field = grf.GraphGPRegressor(small, kernel=grf.Matern(2.0), method="precision", max_train=20, seed=0)
+    field.fit(nodes, np.sin(nodes / 9)).predict(return_std=True)
     for method in ("series", "walks"):
         for solver in ("cholesky", "cg"):
             gp = grf.GraphGPRegressor(small, kernel="diffusion", method=method, solver=solver, noise=0.1, seed=0)
@@ -194,6 +200,27 @@ def million(deviations: bool) -> None:
     )
 
 
+def field() -> None:
+    """A tenth of a million nodes observed, by the sparse precision."""
+    n = 1_000_000
+    for missing, nu in ((0.25, 2.0), (0.25, 1.0), (0.0, 1.0), (0.0, 2.0)):
+        graph, rng, kernel = grid(1_000, missing), np.random.default_rng(0), grf.Matern(nu, 8.0)
+        truth = grf.apply_root(graph, kernel, rng.standard_normal(n), tol=1e-6)
+        truth *= 1 / truth.std()
+        nodes = rng.choice(n, 100_000, replace=False)
+        y = truth[nodes] + NOISE**0.5 * rng.standard_normal(nodes.size)
+        gp = grf.GraphGPRegressor(graph, kernel=grf.Matern(nu), method="precision", seed=0)
+        _, fit, fit_cpu = clocked(gp.fit, nodes, y)
+        mean, means, _ = clocked(gp.predict)
+        (_, std), deviations, _ = clocked(gp.predict, return_std=True)
+        covered = np.mean(np.abs(mean - truth) < 1.96 * std)
+        print(
+            f"{missing:.0%} of the edges missing, nu = {nu:g}: fit {fit:.1f} s ({fit_cpu:.1f}), means "
+            f"{means:.2f} s, deviations {deviations:.1f} s; RMSE {metrics.rmse(truth, mean):.4f}, 95 % "
+            f"intervals hold {covered:.4f}; {peak_gib():.1f} GiB; {gp.kernel_}, noise {gp.noise_:.4f}", flush=True,
+        )  # fmt: skip
+
+
 def growth() -> None:
     """Seconds against the number of nodes."""
     for method in ("series", "walks"):
@@ -236,7 +263,7 @@ def dense() -> None:
 
 
 def main() -> None:
-    cases = ("grid10k", "few", "million", "growth", "dense")
+    cases = ("grid10k", "few", "million", "field", "growth", "dense")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--case", choices=cases, help="default: all")
     parser.add_argument("--rival", action="store_true", help="run fast-graph-gp on grid10k")
@@ -253,7 +280,7 @@ def main() -> None:
         elif case == "million":
             million(options.deviations)
         else:
-            {"few": few, "growth": growth, "dense": dense}[case]()
+            {"few": few, "field": field, "growth": growth, "dense": dense}[case]()
 
 
 if __name__ == "__main__":

@@ -66,6 +66,22 @@ def quiet() -> Iterator[None]:
         yield
 
 
+def matern_field(
+    graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, *, mean: str = "zero", laplacian: str = "normalized"
+) -> grf.GraphGPRegressor:
+    """The likelier of the Markov random fields of Matern's nu = 1 and 2, by maximum likelihood."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of noise at its smallest, where maximum likelihood may end
+        fields = [
+            grf.GraphGPRegressor(
+                graph, kernel=grf.Matern(nu, laplacian=laplacian), method="precision", mean=mean, prior=None,
+                hyperparameters="map", seed=0,
+            ).fit(nodes, y)
+            for nu in (1.0, 2.0)
+        ]  # fmt: skip
+    return max(fields, key=lambda field: field.log_marginal_likelihood_)
+
+
 def split(n: int, n_test: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Training and test positions among n."""
     order = np.random.default_rng(seed).permutation(n)

@@ -26,7 +26,6 @@ from typing import Any
 
 import _gp_protocol as protocol
 import numpy as np
-from _gmrf import MaternGMRF
 from _options import add_figure_option
 
 import graphrf as grf
@@ -74,11 +73,11 @@ def run(
         signal[test], known[0], np.diagonal(known[1]) + model.noise, time.perf_counter() - start,
     )  # fmt: skip
     start = time.perf_counter()
-    field = MaternGMRF(graph).fit(train, signal[train])
-    mean, covariance = field.predict(test)
+    field = protocol.matern_field(graph, train, signal[train])
+    mean, std = field.predict(test, return_std="observation")
     print_model(
-        f"Matern GMRF: nu {field.nu_}, lengthscale {field.lengthscale_:.3g}, noise {field.noise_:.2g}",
-        signal[test], mean, np.diagonal(covariance) + field.noise_, time.perf_counter() - start,
+        f"Markov random field: {field.kernel_}, noise {field.noise_:.2g}",
+        signal[test], mean, std**2, time.perf_counter() - start,
     )  # fmt: skip
     if task is None:
         print(f"rows of {length} steps reach every face: the series only")

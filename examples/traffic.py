@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 import _gp_protocol as protocol
 import numpy as np
-from _gmrf import MaternGMRF
 from _options import add_figure_option
 
 import graphrf as grf
@@ -82,9 +81,9 @@ def print_models(graph: grf.Graph, sensors: np.ndarray, speeds: np.ndarray, spli
 
     def field(name: str) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
         def predict(train: np.ndarray, y: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            model = MaternGMRF(graph, mean="constant", laplacian=name).fit(train, y)
-            mean, covariance = model.predict(test)
-            return mean, np.diagonal(covariance) + model.noise_
+            model = protocol.matern_field(graph, train, y, mean="constant", laplacian=name)
+            mean, std = model.predict(test, return_std="observation")
+            return mean, std**2
 
         return predict
 
@@ -95,8 +94,8 @@ def print_models(graph: grf.Graph, sensors: np.ndarray, speeds: np.ndarray, spli
         "mean of all sensors": overall,
         "exact GP, normalized": exact("normalized"),
         "exact GP, combinatorial": exact("combinatorial"),
-        "Matern GMRF, normalized": field("normalized"),
-        "Matern GMRF, combinatorial": field("combinatorial"),
+        "Matern field, normalized": field("normalized"),
+        "Matern field, combinatorial": field("combinatorial"),
     }
     print(f"{'model':<28}{'RMSE':<18}{'NLPD':<18}{'coverage .95':<14}{'seconds':>8}")
     for name, predict in models.items():
@@ -178,10 +177,9 @@ def los_angeles(folds: int, every: int, seed: int) -> None:
         return mean, np.sqrt(std**2 + gp.noise_)
 
     def field(seen: np.ndarray, y: np.ndarray, hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        model = MaternGMRF(week.graph, mean="constant").fit(seen, y)
-        mean, covariance = model.predict(hidden)
-        std = np.sqrt(np.diagonal(covariance) + model.noise_)
-        return mean, np.repeat(std[:, None], mean.shape[1], axis=1)
+        return protocol.matern_field(week.graph, seen, y, mean="constant").predict(
+            hidden, return_std="observation"
+        )
 
     def history(seen: np.ndarray, y: np.ndarray, hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return constant_deviation(np.zeros((hidden.size, y.shape[1])), y)
@@ -202,7 +200,7 @@ def los_angeles(folds: int, every: int, seed: int) -> None:
         "GraphGPRegressor": regressor(),
         "the same, Matern": regressor(kernel="matern"),
         "the same, 16 walks": regressor(method="walks", sampler=walks),
-        "Matern GMRF": field,
+        "Matern field": field,
     }
     print(f"{'model of the residuals':<28}{'RMSE, mph':<18}{'NLPD':<18}{'coverage .95':<14}{'seconds':>8}")
     for name, predict in models.items():

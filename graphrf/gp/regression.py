@@ -35,19 +35,9 @@ from graphrf.gp.settings import (
     checked_targets,
     drawing,
 )
-from graphrf.gp.training.blocks import SCOUT, training_blocks
-from graphrf.gp.training.candidates import SeriesTables, TrainingSet
-from graphrf.gp.training.fitting import (
-    CandidateKernel,
-    Targets,
-    compare,
-    lacks_exact_likelihood,
-    normaliser,
-    train,
-    train_exactly,
-    warn_of_ends,
-)
-from graphrf.gp.training.precision_search import affords_exact_likelihood
+from graphrf.gp.training.fitting import CandidateKernel, normaliser
+from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
+from graphrf.gp.training.regression_training import RegressionTraining, Trained
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.precision import SparsePrecision
@@ -81,8 +71,12 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         combinatorial Laplacian, by their evidence, and keeps the best (see `candidates_`). Another name stands for
         the kernel with its default smoothness; its lengthscale is found by training. A `Kernel` is trained from
         its own smoothness (and is the kernel itself with `optimize=False`).
-    method : {"auto", "series", "features"}
-        "series": the exact K, by sparse products. "features": Phi Phi^T of one set of features throughout, of
+    method : {"auto", "series", "precision", "features"}
+        "series": the exact K, by sparse products. "precision": the exact posterior by the sparse inverse of K, for
+        `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4 (kernel="auto": nu = 1
+        and 2), on graphs with small separators, such as roads and meshes; with it hyperparameters maximise the
+        exact likelihood of all observations (of the largest graphs: of a part), and all deviations are exact and
+        cheap. "features": Phi Phi^T of one set of features throughout, of
         what `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget
         that `fit` takes into account when it trains. "auto": the rule under Notes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
@@ -179,7 +173,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    `method="auto"` takes the series if the exact products of a fit stay below 5e10 multiply-adds: 40 nnz(W)
+    `method="auto"` takes the sparse precision where the kernel that training chose has one, predictions are not
+    averaged over others, and its factor costs less than products; else it takes the series if the exact products of a fit stay below 5e10 multiply-adds: 40 nnz(W)
     for every node that training sees (of the part of the graph around its blocks) and, for the posterior, 40 m or
     5,000 times nnz(W). Beyond, features are taken where their solver's steps cost a quarter of that at most.
 
@@ -196,8 +191,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     Observations at one node are joined: c of them act as one with noise s / c. Isolated nodes and other components
     are legal: without observations they keep the prior.
 
-    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Ch. 2 and 5; Reid et al.
-    2024, "Variance-Reducing Couplings for Random Features", Sec. 4 and App. F.2 (walks).
+    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Ch. 2 and 5; Rue and Held
+    2005, "Gaussian Markov Random Fields", Ch. 2 (precisions); Reid et al. 2024, "Variance-Reducing Couplings for
+    Random Features", Sec. 4 and App. F.2 (walks).
 
     Examples
     --------
@@ -345,80 +341,79 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         share = reached_share(self.graph, distinct, self.max_train)
         method = self._choose_method(distinct.size, share)
 
-        n_train = affordable_training(self.graph, method, self.max_train, share)
-        rng = np.random.default_rng(seed)
-        blocks = training_blocks(self.graph, distinct, n_train, rng)
-        scouts = blocks
-        if len(blocks) == 1 and distinct.size > 2 * SCOUT:
-            # smaller blocks compare kernels at a fraction of the cost
-            scouts = training_blocks(self.graph, distinct, distinct.size - 1, rng, SCOUT)
-        tables = SeriesTables(self.graph, share, self.n_threads)
-
-        def targets(parts: Sequence[np.ndarray], step: Step | None) -> Targets:
-            own = [np.isin(positions, part) for part in parts]
-            observed = [
-                Observations.of(
-                    positions[part], values[part], mean.basis, None if precisions is None else precisions[part]
-                )
-                for part in own
-            ]
-            prior = checked_hyperprior(self.prior)
-            scale = None if self.output_scale is None else float(self.output_scale)
-            return Targets(observed, scale, noise, self.normalize, prior, step)
-
+        integrate = self._integrates(distinct.size, method)
+        if precision is not None and affords_precision_grams(precision, min(distinct.size, self.max_train)):
+            method = "precision"
+        exact = not integrate and precision is not None and affords_exact_likelihood(precision)
+        training = RegressionTraining(
+            self.graph, positions, values, precisions, mean.basis,
+            output_scale=None if self.output_scale is None else float(self.output_scale), noise=noise,
+            normalize=self.normalize, prior=checked_hyperprior(self.prior),
+            n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
+            method=method, precision=precision, sampler=self.sampler, integrate=integrate,
+            exact=exact, seed=seed, n_threads=self.n_threads,
+        )  # fmt: skip
         with step_bar("training", self.progress) as bar:
-            whole, few = targets(blocks, bar.update), targets(scouts, bar.update)
-            if not whole.vary:
-                kernels, whole = [(kernels[0][0], ())], whole.fixed()
-            if not few.vary:  # what varies is elsewhere, if anything does
-                scouts, few = blocks, whole
-            sets = [
-                TrainingSet(
-                    self.graph, kernel, names, scouts, share, seed, self.n_threads, tables, tell=precision is None
-                )
-                for kernel, names in kernels
-            ]
-            compared = compare(sets, few, method, self.sampler)
-            best = compared.training[0]._replace(blocks=blocks)
-            trained, sampler = train(best, whole, compared.grids[0], method, self.sampler)
-            integrates = self._integrates(distinct.size, method, whole)
-            points = compared.points(blocks, whole, method, sampler) if integrates else []
-            if self._asked_method() == "auto" and not integrates:
-                precision = cheaper_precision(self.graph, trained.kernel, distinct.size)
-            if precision is not None:
-                sampler, precision = None, precision.with_kernel(trained.kernel)
-                if affords_exact_likelihood(precision) and lacks_exact_likelihood(best, method, trained):
-                    every = targets([distinct], bar.update)
-                    every = every._replace(output_scale=whole.output_scale, noise=whole.noise)
-                    trained = train_exactly(best, every, precision, trained)
-                precision = precision.with_kernel(trained.kernel)
-                precision.warn_of_rounding()
-            warn_of_ends(trained, best.largest_lengthscale)
-        mean_variance = normaliser(self.graph, trained.kernel, seed, precision) if self.normalize else 1.0
+            trained, precision = self._trained(training, kernels, precision, bar.update)
+        best = trained.best
+        mean_variance = normaliser(self.graph, best.kernel, seed, precision) if self.normalize else 1.0
         given = Conditions(
             observations=Observations.of(positions, values, mean.basis, precisions),
             offset=offset,
             single=single,
-            kernel=trained.kernel,
+            kernel=best.kernel,
             output_scale=(
-                trained.amplitude * mean_variance if self.output_scale is None else float(self.output_scale)
+                best.amplitude * mean_variance if self.output_scale is None else float(self.output_scale)
             ),
-            noise=trained.noise,
+            noise=best.noise,
             mean_variance=mean_variance,
-            sampler=sampler,
+            sampler=trained.sampler,
             seed=seed,
-            log_marginal_likelihood=trained.value,
-            trained=trained.converged,
-            points=points,
-            candidates=compared.kernels,
+            log_marginal_likelihood=best.value,
+            trained=best.converged,
+            points=trained.points,
+            candidates=trained.candidates,
             sparse=precision is not None,
         )
         return self._condition(given, mean, precision)
 
-    def _integrates(self, n_observed: int, method: str, targets: Targets) -> bool:
+    def _trained(
+        self,
+        training: RegressionTraining,
+        kernels: Sequence[tuple[Kernel, tuple[str, ...]]],
+        precision: SparsePrecision | None,
+        step: Step,
+    ) -> tuple[Trained, SparsePrecision | None]:
+        """What training finds, and the sparse precision of the posterior if it is to have one."""
+        (kernel, names), automatic = kernels[0], self._asked_method() == "auto"
+        n_observed = np.unique(training.positions).size
+        if len(kernels) == 1 and not names and None not in (training.output_scale, training.noise):
+            if automatic:
+                precision = cheaper_precision(self.graph, kernel, n_observed)
+            if precision is not None:
+                precision.warn_of_rounding()
+                divisor = normaliser(self.graph, kernel, training.seed, precision) if self.normalize else 1.0
+                return training.known(kernel, precision, divisor), precision
+        part = None
+        if precision is not None and not (training.exact or training.integrate):
+            part = training.on_part()
+        if part is not None:
+            trained = part.run(kernels, step)
+            trained = part.run_exactly(trained, SparsePrecision(part.graph, trained.best.kernel), step)
+        else:
+            trained = training.run(kernels, step)
+            if automatic and not trained.points:
+                precision = cheaper_precision(self.graph, trained.best.kernel, n_observed)
+            if precision is not None:
+                trained = training.run_exactly(trained, precision, step)
+        trained.warn_of_ends()
+        if precision is not None:
+            precision = precision.with_kernel(trained.best.kernel)
+            precision.warn_of_rounding()
+        return trained, precision
+
+    def _integrates(self, n_observed: int, method: str) -> bool:
         """Whether predictions are averaged over hyperparameters: by default where observations are few."""
-        if not targets.vary:
-            return False
         if self.hyperparameters != "auto":
             return bool(self.hyperparameters == "integrate")
         return method == "series" and n_observed <= _FEW_OBSERVED
@@ -507,8 +502,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         -----
         Means: one product with F for all nodes. Standard deviations: see `deviations`. With Cholesky an observed
         node costs nothing beyond m^3 / 6 multiply-adds once for all of them, another node m^2 / 2 and a product
-        with K; with conjugate gradients each costs a solve (64 columns at once). All that for each of the
-        `n_points_` sets of hyperparameters. Memory: blocks of about
+        with K, or where fewer nodes were observed half a product, and a product for each observed node; with
+        conjugate gradients each costs a solve (64 columns at once). All that for each of the `n_points_` sets of
+        hyperparameters, but half products once for all of one Laplacian. Memory: blocks of about
         64 MB; m^2 numbers where observed nodes are asked for with Cholesky; 3 N x 16 numbers for draws.
         """
         self._check_fitted()

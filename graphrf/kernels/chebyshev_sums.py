@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from graphrf._base.panels import aligned_zeros, row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import WIDTHS
-from graphrf.kernels.loops import step_rows, sum_polynomials
+from graphrf.kernels.loops import column_products, half_moments, step_rows, sum_polynomials
 
 # Columns summed together: two lines of the cache on graphs whose panels stay in it, one on larger graphs.
 _WIDE, _NARROW = 16, 8
@@ -157,9 +157,26 @@ class ChebyshevSum:
         """The forms z_j^T (sum_k c_k T_k) z_j of the columns, shape (p,), with half as many products."""
 
         def panel(part: slice, n_threads: int) -> np.ndarray:
-            return self._forms_of_panel(_own(z[:, part]), n_threads)
+            now = aligned_zeros(self._n_nodes, part.stop - part.start)
+            now[:] = z[:, part]
+            moments = self._moments(now, _EVERY_ROW, _EVERY_ROW, (0, self._n_nodes), n_threads)
+            return np.asarray(np.einsum("k,kp->p", self._c, moments))
 
         return np.concatenate([np.empty(0), *self._over_panels(z.shape[1], panel)])
+
+    def unit_moments(
+        self, nodes: np.ndarray, use: Callable[[np.ndarray], Result]
+    ) -> Iterator[tuple[slice, Result]]:
+        """What `use` makes of T_k(M)[q, q], k = 0 .. degree, for `nodes` q, panel by panel, as `of_units`."""
+
+        def panel(part: slice, n_threads: int) -> tuple[slice, Result]:
+            units = nodes[part]
+            now = aligned_zeros(self._n_nodes, units.size)
+            now[units, np.arange(units.size)] = 1.0
+            rows = int(units.min()), int(units.max()) + 1
+            return part, use(self._moments(now, *self._reach, rows, n_threads))
+
+        yield from self._over_panels(nodes.size, panel)
 
     def _over_panels(self, n_columns: int, task: Callable[[slice, int], Result]) -> Iterator[Result]:
         """Results of `task` over the columns of every panel and its number of threads."""
@@ -213,27 +230,34 @@ class ChebyshevSum:
                 now, before = before, now
         return now
 
-    def _forms_of_panel(self, z: np.ndarray, n_threads: int) -> np.ndarray:
-        c = self._c
-        norm = _column_products(z, z)
-        forms = c[0] * norm
-        if c.size == 1:
-            return np.asarray(forms)
-        before, now = aligned_zeros(*z.shape), aligned_zeros(*z.shape)
-        before[:] = z
-        with Steps(self._doubled, z.shape[1], n_threads) as steps:
-            steps.step(0.5, z, 0.0, now)
-            first = _column_products(z, now)  # z^T T_1 z
-            forms += c[1] * first
-            for k in range(1, c.size // 2 + 1):  # now is T_k z, before T_{k-1} z
-                if k > 1:
-                    steps.step(1.0, now, -1.0, before)
+    def _moments(
+        self, now: np.ndarray, low: np.ndarray, high: np.ndarray, rows: tuple[int, int], n_threads: int
+    ) -> np.ndarray:
+        """<v, T_k(M) v> for the columns of `now`, shape (degree + 1, p), by T_2k = 2 T_k^2 - 1 and the like.
+
+        `half_moments` on one thread, its loop here on several. `now` is overwritten.
+        """
+        first, last = rows
+        matrix = self._doubled
+        before = aligned_zeros(*now.shape)
+        moments = np.zeros((3 + 2 * (max(self.degree - 1, 0) // 2), now.shape[1]))
+        if n_threads == 1 or not _worth_threads(matrix, now.shape[1]):
+            half_moments(first, last, low, high, matrix.indptr, matrix.indices, matrix.data, now, before, moments)
+        else:
+            column_products(first, last, now, now, np.empty_like(moments[:1]), moments[:1])
+            with Steps(matrix, now.shape[1], n_threads) as steps:
+                for k in range(1, (moments.shape[0] + 1) // 2):
+                    if low.size:
+                        first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
+                    steps.step(1.0 if k > 1 else 0.5, now, -1.0, before, rows=(first, last))
+                    column_products(
+                        first, last, before, now, moments[2 * k - 1 : 2 * k], moments[2 * k : 2 * k + 1]
+                    )
                     now, before = before, now
-                    if 2 * k - 1 < c.size:  # T_{2k-1} = 2 T_k T_{k-1} - T_1
-                        forms += c[2 * k - 1] * (2 * _column_products(now, before) - first)
-                if 2 * k < c.size:  # T_{2k} = 2 T_k^2 - 1
-                    forms += c[2 * k] * (2 * _column_products(now, now) - norm)
-        return np.asarray(forms)
+        moments[2:] *= 2.0
+        moments[2::2] -= moments[0]
+        moments[3::2] -= moments[1]
+        return moments[: self._c.size]
 
     @cached_property
     def _reach(self) -> tuple[np.ndarray, np.ndarray]:
@@ -250,6 +274,21 @@ class ChebyshevSum:
             low[filled] = np.minimum(low[filled], np.minimum.reduceat(indices, starts))
             high[filled] = np.maximum(high[filled], np.maximum.reduceat(indices, starts) + 1)
         return np.minimum.accumulate(low[::-1])[::-1].copy(), np.maximum.accumulate(high)
+
+
+def shared_diagonals(sums: Sequence[ChebyshevSum], nodes: np.ndarray) -> np.ndarray:
+    """The entries [q, q] of several sums for `nodes` q, shape (sums, nodes), by half the products of the longest.
+
+    All are sums of polynomials of one matrix.
+    """
+    longest = max(sums, key=lambda each: each.degree)
+    coefficients = np.zeros((len(sums), longest.degree + 1))
+    for row, each in zip(coefficients, sums, strict=True):
+        row[: each.degree + 1] = each.coefficients
+    result = np.empty((len(sums), nodes.size))
+    for part, values in longest.unit_moments(nodes, lambda moments: np.einsum("ik,kp->ip", coefficients, moments)):
+        result[:, part] = values
+    return result
 
 
 def chebyshev_step(
@@ -330,8 +369,3 @@ def _worth_threads(matrix: sp.csr_array, width: int) -> bool:
 def _own(block: np.ndarray) -> np.ndarray:
     """The block itself where the loops can read it without being compiled anew, else a copy."""
     return block if block.flags.c_contiguous and block.flags.writeable else block.copy(order="C")
-
-
-def _column_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """<a_j, b_j> for every column."""
-    return np.einsum("ij,ij->j", a, b)

@@ -39,5 +39,7 @@ def spectral_derivatives(kernel: Kernel, names: Sequence[str], x: np.ndarray, sc
 
     g = F^2, so dg = 2 F dF.
     """
+    if not names:
+        return np.zeros((x.size, 0))
     gap = 1 - x
     return 2.0 * kernel.root_spectrum(scale * gap, scale)[:, None] * root_derivatives(kernel, names, gap, scale)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types, uint64
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from graphrf._base.vector_registers import VectorRegisters, unpacked
+
+# Rows of a step whose products are taken before those of the next.
+_ROWS = 128
 
 
 @intrinsic(prefer_literal=True)
@@ -144,3 +148,66 @@ def sum_polynomials(  # type: ignore[no-untyped-def]
         step_rows(first, last, indptr, indices, data, scale, now, -1.0, before, value, added, units)
         now, before = before, now
     return first, last
+
+
+@intrinsic(prefer_literal=True)
+def _multiply(typingctx, width, first, last, a, b, cross, own, column):  # type: ignore[no-untyped-def]
+    """Adds a b to cross[column : column + width] and a a to own, over rows first .. last - 1, in their order."""
+    if not isinstance(width, types.IntegerLiteral):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, first, last, a, b, cross, own, column = unpacked(context, builder, signature, arguments)
+        vectors = VectorRegisters(context, builder, width.literal_value, signature.args[3].dtype)
+        row = ir.Constant(column.type, 0)
+        places = [vectors.place(out, row, column) for out in (cross, own)]
+        totals = [cgutils.alloca_once_value(builder, vectors.load(place)) for place in places]
+        with cgutils.for_range_slice(builder, first, last, ir.Constant(first.type, 1), first.type) as (i, _):
+            left = vectors.load(vectors.place(a, i, column))
+            for total, right in zip(totals, (vectors.load(vectors.place(b, i, column)), left), strict=True):
+                builder.store(builder.fadd(builder.load(total), builder.fmul(left, right)), total)
+        for total, place in zip(totals, places, strict=True):
+            vectors.store(builder.load(total), place)
+        return context.get_dummy_value()
+
+    return types.void(width, first, last, a, b, cross, own, column), generate
+
+
+@njit(nogil=True, cache=True)
+def column_products(first, last, a, b, cross, own):  # type: ignore[no-untyped-def]
+    """cross += <a_j, b_j>, own += <a_j, a_j> over rows first .. last - 1, in their order; shape (1, p) each."""
+    p = uint64(a.shape[1])
+    low, high = uint64(first), uint64(last)
+    c = uint64(0)
+    while c + uint64(16) <= p:
+        _multiply(16, low, high, a, b, cross, own, c)
+        c += uint64(16)
+    while c + uint64(4) <= p:
+        _multiply(4, low, high, a, b, cross, own, c)
+        c += uint64(4)
+    while c < p:
+        _multiply(1, low, high, a, b, cross, own, c)
+        c += uint64(1)
+
+
+@njit(nogil=True, cache=True)
+def half_moments(first, last, low, high, indptr, indices, data, now, before, moments):  # type: ignore[no-untyped-def]
+    """moments[2 k], [2 k - 1] <- <T_k v, T_k v>, <T_k v, T_{k-1} v> for the columns v of `now`, T_k = T_k(M).
+
+    There is one more than can be asked for where their number is odd. The other arguments are those of
+    `sum_polynomials`; a product gives two moments. Both blocks are overwritten.
+    """
+    none, no_units = now[:0], np.empty(0, dtype=np.int64)
+    moments[:] = 0.0
+    column_products(first, last, now, now, moments[1:2], moments[:1])
+    moments[1:2] = 0.0
+    for k in range(1, (moments.shape[0] + 1) // 2):
+        if low.size > 0:
+            first, last = min(first, low[first]), max(last, high[last - 1])
+        scale = 1.0 if k > 1 else 0.5
+        cross, own = moments[2 * k - 1 : 2 * k], moments[2 * k : 2 * k + 1]
+        for start in range(first, last, _ROWS):  # rows that stay in the cache
+            stop = min(start + _ROWS, last)
+            step_rows(start, stop, indptr, indices, data, scale, now, -1.0, before, 0.0, none, no_units)
+            column_products(start, stop, before, now, cross, own)
+        now, before = before, now

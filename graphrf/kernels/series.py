@@ -21,7 +21,7 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.chebyshev import chebyshev_coefficients
-from graphrf.kernels.chebyshev_sums import ChebyshevSum, doubled_matrix
+from graphrf.kernels.chebyshev_sums import ChebyshevSum, doubled_matrix, shared_diagonals
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
 
 _PROBES_AT_ONCE = 32
@@ -198,12 +198,7 @@ def mean_variance(
         return MeanVariance(float(values.mean()), 0.0)
     expansion = _expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)
     if graph.adjacency.nnz * graph.n_nodes * expansion.degree <= _EXACT_TRACE_PRODUCTS:
-        every = np.arange(graph.n_nodes)
-        total = sum(
-            float(panel[every[part], every[: panel.shape[1]]].sum())
-            for part, panel in expansion.of_units(every, lambda panel: panel)
-        )
-        return MeanVariance(total / graph.n_nodes, 0.0)
+        return MeanVariance(float(shared_diagonals([expansion], np.arange(graph.n_nodes)).mean()), 0.0)
     rng = np.random.default_rng(seed)
     samples: list[np.ndarray] = []
     for start in range(0, n_probes, _PROBES_AT_ONCE):

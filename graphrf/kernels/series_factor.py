@@ -153,10 +153,7 @@ class SeriesFactor(FactorBase):
         if not isinstance(other, SeriesFactor):
             return super().columns(f, other)
         nodes = other.nodes
-        c = self._expansion(f).coefficients
-        square = np.polynomial.chebyshev.chebmul(c, c)
-        kept = np.flatnonzero(np.abs(square) > np.finfo(np.float64).eps * np.abs(square).max())
-        expansion = ChebyshevSum(self._doubled, square[: int(kept[-1]) + 1 if kept.size else 1], self._threads)
+        expansion = self.square(f)
         wanted = np.concatenate([self._nodes, nodes])
         order = np.argsort(nodes, kind="stable")
         block = np.empty((self._nodes.size, nodes.size))
@@ -166,6 +163,13 @@ class SeriesFactor(FactorBase):
             block[:, columns] = values[: self._nodes.size]
             diagonal[columns] = values[self._nodes.size + columns, np.arange(columns.size)]
         return block, diagonal
+
+    def square(self, f: np.ndarray) -> ChebyshevSum:
+        """F F^T among all nodes of the graph."""
+        c = self._expansion(f).coefficients
+        square = np.polynomial.chebyshev.chebmul(c, c)
+        kept = np.flatnonzero(np.abs(square) > np.finfo(np.float64).eps * np.abs(square).max())
+        return ChebyshevSum(self._doubled, square[: int(kept[-1]) + 1 if kept.size else 1], self._threads)
 
     def gram_columns(self, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """The columns of F F^T, dense, that belong to distinct positions among the rows."""

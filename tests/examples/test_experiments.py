@@ -22,20 +22,6 @@ def _draw(graph, n, seed, p=1):
     return nodes, 1.0 + signal[nodes] + 0.1 * rng.standard_normal((n, p))
 
 
-@pytest.mark.parametrize("mean", ["constant", "zero"])
-@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
-def test_the_random_field_is_the_dense_matern_process(example, grid, mean, laplacian):
-    nodes, y = _draw(grid, 80, seed=0, p=2)
-    field = example("_gmrf").MaternGMRF(grid, mean=mean, laplacian=laplacian).fit(nodes, y)
-    kernel = grf.Matern(field.nu_, field.lengthscale_, laplacian=laplacian)
-    fixed = {"kernel": kernel, "normalize": False, "mean": mean, "optimize": False}
-    exact = ExactGraphGP(grid, output_scale=field.output_scale_, noise=field.noise_, **fixed).fit(nodes, y)
-    assert np.isclose(field.log_marginal_likelihood_, exact.log_marginal_likelihood_, rtol=1e-7)
-    others = np.setdiff1d(np.arange(144), nodes)
-    for found, expected in zip(field.predict(others), exact.predict(others, return_cov=True), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-7)
-
-
 @pytest.fixture
 def task(example, grid):
     protocol = example("_gp_protocol")

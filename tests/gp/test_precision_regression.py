@@ -8,6 +8,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.gp.method_choice import cheaper_precision
+from graphrf.kernels.precision.precision import SparsePrecision
 
 RNG = np.random.default_rng(3)
 KERNEL = grf.Matern(nu=2.0, lengthscale=4.0)
@@ -36,7 +37,7 @@ def test_predictions_are_those_of_the_series(roads, observed):
     assert (sparse.method_, sparse.solver_, sparse.converged_) == ("precision", "cholesky", True)
     for ask in ({"return_std": True}, {"return_std": "observation"}, {"nodes": [5, 899, 5], "return_cov": True}):
         for one, other in zip(series.predict(**ask), sparse.predict(**ask), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-8)
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)  # two searches of one optimum
 
 
 def test_the_automatic_method_takes_the_precision_where_it_is_cheaper(roads, observed):
@@ -68,7 +69,7 @@ def test_averages_over_hyperparameters_are_those_of_the_series(roads, observed):
     ]
     assert found[1].n_points_ == found[0].n_points_ > 1
     for one, other in zip(*(gp.predict(return_std=True) for gp in found), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-7)
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_beyond_the_training_blocks_hyperparameters_maximise_the_likelihood_of_all(roads, observed):
@@ -82,6 +83,25 @@ def test_beyond_the_training_blocks_hyperparameters_maximise_the_likelihood_of_a
     assert found == pytest.approx(best, rel=1e-2)
     assert rough != pytest.approx(best, rel=1e-2)  # or nothing was tested
     assert sparse.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_, abs=0.01)
+
+
+def test_beyond_what_is_affordable_hyperparameters_are_those_of_a_part(roads, observed, monkeypatch):
+    from graphrf.gp.training import blocks, precision_search
+
+    whole = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), method="precision", max_train=60, seed=0)
+    whole.fit(*observed)
+    monkeypatch.setattr(
+        precision_search, "_SECONDS", 0.75 * 48 * SparsePrecision(roads, KERNEL).elimination(2).seconds
+    )
+    monkeypatch.setattr(blocks, "_BALLS", (150, 300))
+    monkeypatch.setattr(blocks, "_FEWEST_OBSERVED", 120)
+    part = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), method="precision", max_train=60, seed=0)
+    part.fit(*observed)
+    found, best = ((gp.kernel_.lengthscale, gp.noise_) for gp in (part, whole))
+    assert found == pytest.approx(best, rel=0.5)
+    assert found != best
+    assert whole.log_marginal_likelihood_ < part.log_marginal_likelihood_  # of fewer observations
+    assert part.converged_
 
 
 @pytest.mark.parametrize("settings", [{"output_scale": 4.0}, {"noise": 0.02}, {"optimize": False, "noise": 0.02}])
@@ -150,7 +170,9 @@ def test_weights_over_many_orders_of_magnitude_warn():
         path.edges[edge]["weight"] = 10.0 ** (-6 if number % 2 else 6)
     graph = grf.load_graph(path, weight="weight")
     kernel = grf.Matern(nu=1.0, lengthscale=1e3, laplacian="combinatorial")
-    gp = grf.GraphGPRegressor(graph, kernel=kernel, method="precision", optimize=False, noise=0.1, seed=0)
+    gp = grf.GraphGPRegressor(
+        graph, kernel=kernel, method="precision", optimize=False, noise=0.1, hyperparameters="map", seed=0
+    )
     with pytest.warns(UserWarning, match="1[0-9] of 16 digits may be lost to rounding"):
         gp.fit([0, 20, 40], [0.0, 1.0, 0.0])
     _, std = gp.predict(return_std=True)

@@ -132,6 +132,20 @@ def test_quadratic_forms_take_half_the_products(kernel: Kernel) -> None:
     assert np.abs(expansion.quadratic_forms(z) / expected - 1).max() < 1e-9
 
 
+def test_diagonals_of_several_kernels_at_once() -> None:
+    kernels = [Diffusion(0.3), RegularizedLaplacian(3.0, 1.5), Diffusion(9.0)]
+    sums = [series._expansion(GRAPH, kernel, 1e-14, 20_000, None, root=False) for kernel in kernels]
+    constant = chebyshev_sums.ChebyshevSum(sums[0]._doubled, np.array([2.5]))
+    linear = chebyshev_sums.ChebyshevSum(sums[0]._doubled, np.array([2.5, 2.0]))
+    nodes = np.array([3, 30, 0, 17])
+    found = chebyshev_sums.shared_diagonals([*sums, constant], nodes)
+    for kernel, diagonal in zip(kernels, found, strict=False):
+        assert np.abs(diagonal - np.diagonal(kernel.dense(GRAPH))[nodes]).max() < 1e-12
+    assert np.array_equal(found[3], [2.5] * 4)
+    walk = np.diagonal(sums[0]._doubled.toarray())
+    assert np.allclose(chebyshev_sums.shared_diagonals([constant, linear], nodes)[1], 2.5 + walk[nodes])
+
+
 def _factor(kernel: Kernel, nodes: np.ndarray | None = ROWS) -> tuple[SeriesFactor, np.ndarray]:
     scale = kernel.check_graph(GRAPH)
     length = kernel.truncation_length(1e-12, scale)
@@ -255,6 +269,7 @@ def test_bits_depend_neither_on_threads_nor_on_other_columns(worth: int, monkeyp
     block = kernel_block(GRAPH, kernel, n_threads=1)
     factor, f = _factor(kernel)
     diagonal, gradient = factor.diagonal(f), factor.grad_f(v, v[:4])
+    shared = chebyshev_sums.shared_diagonals([factor.square(f)], np.arange(35))
     forms = series._expansion(GRAPH, kernel, 1e-10, 20_000, 1, root=False).quadratic_forms(v)
     for n_threads in (2, 3, 40):
         assert np.array_equal(apply_kernel(GRAPH, kernel, v, n_threads=n_threads), one)
@@ -262,6 +277,7 @@ def test_bits_depend_neither_on_threads_nor_on_other_columns(worth: int, monkeyp
         other = SeriesFactor(GRAPH, max_length=factor.max_length, nodes=ROWS, n_threads=n_threads)
         assert np.array_equal(other.diagonal(f), diagonal)
         assert np.array_equal(other.grad_f(v, v[:4]), gradient)
+        assert np.array_equal(chebyshev_sums.shared_diagonals([other.square(f)], np.arange(35)), shared)
         expansion = series._expansion(GRAPH, kernel, 1e-10, 20_000, n_threads, root=False)
         assert np.array_equal(expansion.quadratic_forms(v), forms)
     for width in (1, 2, 5, 8, 9):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphrf.gp.inference.covariance import shared_variances
 from graphrf.gp.inference.posterior import N_DRAWS, Posterior
 from graphrf.gp.inference.precision_posterior import PrecisionPosterior
 from graphrf.gp.inference.solvers import Solution
@@ -47,7 +48,7 @@ class MixturePosterior:
 
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Variances, shape (q,), or (q, p) where outputs differ in the parts' means."""
-        own = self._average([part.variances(nodes) for part in self._parts])
+        own = self._average(self._each_variances(nodes))
         if bar is not None:
             bar.update(nodes.size)
         return own[:, None] + self._between(nodes)
@@ -80,6 +81,22 @@ class MixturePosterior:
             if places.size:
                 result[places] = part.draws(nodes, places.size, stream)
         return result
+
+    def _each_variances(self, nodes: np.ndarray) -> list[np.ndarray]:
+        """The variances of each part; those by columns of K share what is not one kernel's own."""
+        parts = [part for part in self._parts if isinstance(part, Posterior)]
+        if not parts:
+            return [part.variances(nodes) for part in self._parts]
+        unseen = np.any([part.unseen(nodes) for part in parts], axis=0)
+        shared = shared_variances([part.covariance for part in parts], nodes[unseen], parts[0].n_observed)
+        each = []
+        for part, known in zip(parts, shared, strict=True):
+            prior = None
+            if known is not None:
+                prior = np.full(nodes.size, np.nan)
+                prior[unseen] = known
+            each.append(part.variances(nodes, prior=prior))
+        return each
 
     def _average(self, values: Any) -> np.ndarray:
         return np.asarray(np.tensordot(self._p, np.asarray(values), axes=1))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._base.warn import warn
-from graphrf.gp.inference.covariance import Covariance
+from graphrf.gp.inference.covariance import Covariance, shared_variances
 from graphrf.gp.inference.generalised_mean import GeneralisedMean
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.pathwise import draw_normals
@@ -80,7 +80,7 @@ class Posterior:
         basis: np.ndarray,
         offset: np.ndarray,
     ) -> None:
-        self._covariance = covariance
+        self.covariance = covariance
         self._rows = rows
         self._solver = solver
         self._nodes = observations.nodes
@@ -101,7 +101,7 @@ class Posterior:
     @cached_property
     def _exact_rows(self) -> RootRows:
         """E_u: F_u itself where that is exact."""
-        return self._rows if self._covariance.exact else self._covariance.exact_rows(self._nodes)
+        return self._rows if self.covariance.exact else self.covariance.exact_rows(self._nodes)
 
     @cached_property
     def _mean_spread(self) -> np.ndarray:
@@ -113,41 +113,61 @@ class Posterior:
         """ "cholesky" or "cg"."""
         return self._solver.name
 
+    @property
+    def n_observed(self) -> int:
+        """Distinct observed nodes."""
+        return self._nodes.size
+
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
-        result = self._covariance.root_values(nodes, self._spread)
+        result = self.covariance.root_values(nodes, self._spread)
         if bar is not None:
             bar.update(nodes.size)
         return np.asarray(result + self._basis[nodes] @ self.coefficients + self._offset)
 
-    def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
-        """Variances of f + H beta, shape (q,), by blocks of distinct nodes, to the solver's tolerance."""
+    def variances(self, nodes: np.ndarray, bar: Any = None, prior: np.ndarray | None = None) -> np.ndarray:
+        """Variances of f + H beta, shape (q,), by blocks of distinct nodes, to the solver's tolerance.
+
+        `prior` are those of f before anything was observed, where they are known: `shared_variances`.
+        """
         result = np.empty(nodes.size)
-        if isinstance(self._solver, CholeskySolver) and self._covariance.exact:
-            # At an observed node d - d^2 (A^-1)_qq is left of the prior: no column is needed, and little cancels
-            # where the noise d is below the prior.
-            place = np.searchsorted(self._nodes, nodes).clip(max=self._nodes.size - 1)
-            seen = (self._nodes[place] == nodes) & (self._diagonal[place] <= self._solver.prior[place])
-            noise = self._diagonal[place[seen]]
-            result[seen] = noise * np.maximum(1 - noise * self._solver.inverse_diagonal[place[seen]], 0.0)
-            rest = np.flatnonzero(~seen)
+        unseen = self.unseen(nodes)
+        rest = np.flatnonzero(unseen)
+        if isinstance(self._solver, CholeskySolver) and rest.size < nodes.size:
+            # At an observed node d - d^2 (A^-1)_qq is left of the prior, and little cancels where the noise d is
+            # below the prior.
+            place = np.searchsorted(self._nodes, nodes[~unseen])
+            noise = self._diagonal[place]
+            result[~unseen] = noise * np.maximum(1 - noise * self._solver.inverse_diagonal[place], 0.0)
             if bar is not None:
-                bar.update(nodes.size - rest.size)
+                bar.update(place.size)
+        if prior is None:
+            (known,) = shared_variances([self.covariance], nodes[rest], self._nodes.size)
         else:
-            rest = np.arange(nodes.size)
-        for block in self._exact_rows.blocks(rest.size):
+            known = prior[rest]
+        for block in self._exact_rows.blocks(rest.size, whole=known is None):
             part = rest[block]
-            if self._covariance.exact:
-                cross, prior = self._rows.columns(self._covariance.rows(nodes[part]))
+            if self.covariance.exact:
+                if known is None:
+                    cross, own = self._rows.columns(self.covariance.rows(nodes[part]))
+                else:
+                    cross, own = self.covariance.block(self._nodes, nodes[part]), known[block]
                 # Exactly at least 0; what rounding leaves below is 0.
-                result[part] = np.maximum(prior - self._reduction(cross, nodes[part]), 0.0)
+                result[part] = np.maximum(own - self._reduction(cross, nodes[part]), 0.0)
             else:
                 result[part] = self._error_variances(nodes[part])
             if bar is not None:
                 bar.update(part.size)
-        if isinstance(self._solver, CholeskySolver) and self._covariance.exact:
+        if isinstance(self._solver, CholeskySolver) and self.covariance.exact:
             result += np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1)
         return result
+
+    def unseen(self, nodes: np.ndarray) -> np.ndarray:
+        """Of which nodes `variances` needs columns of K, shape (q,): by Cholesky not of observed ones."""
+        if not (isinstance(self._solver, CholeskySolver) and self.covariance.exact):
+            return np.ones(nodes.size, dtype=bool)
+        place = np.searchsorted(self._nodes, nodes).clip(max=self._nodes.size - 1)
+        return (self._nodes[place] != nodes) | (self._diagonal[place] > self._solver.prior[place])
 
     def sampled_variances(self, rng: np.random.Generator, bar: Any = None, n_draws: int = N_DRAWS) -> np.ndarray:
         """Variances at all N nodes from draws, shape (N,): unbiased, with relative error sqrt(2 / n_draws).
@@ -162,7 +182,7 @@ class Posterior:
         for part in slices(n_draws, _DRAWS_AT_ONCE):
             count = part.stop - part.start
             weights, trend, _ = self._drawn(nothing, count, rng, self._solve_loosely)
-            draws = self._covariance.root_values(every, weights[:, :, 0]) + self._basis @ trend[:, :, 0]
+            draws = self.covariance.root_values(every, weights[:, :, 0]) + self._basis @ trend[:, :, 0]
             squares += np.einsum("ij,ij->i", draws, draws)
             if bar is not None:
                 bar.update(every.size * count // n_draws)
@@ -177,12 +197,12 @@ class Posterior:
         """
         if not nodes.size:
             return np.zeros((0, 0))
-        queried = self._covariance.exact_rows(nodes)
+        queried = self.covariance.exact_rows(nodes)
         prior = queried.dense()
         prior = 0.5 * (prior + prior.T)
         half = self._mean.half(self._unexplained(nodes))
         cross = self._cross(self._exact_rows, queried)
-        if not self._covariance.exact:
+        if not self.covariance.exact:
             weights = self._predictor(self._cross(self._rows, queried), nodes)
             both = [
                 self._exact_rows.gram(weights[:, part]) + self._diagonal[:, None] * weights[:, part]
@@ -209,7 +229,7 @@ class Posterior:
         """
         weights, trend, solution = self._drawn(self._values, n_samples, rng, self._solver.solve)
         _report(solution, "the samples")
-        values = self._covariance.root_values(nodes, weights.reshape(weights.shape[0], -1))
+        values = self.covariance.root_values(nodes, weights.reshape(weights.shape[0], -1))
         result = np.moveaxis(values.reshape(nodes.size, *weights.shape[1:]), 0, 1)
         result += np.einsum("qb,bsp->sqp", self._basis[nodes], trend)
         result += self._offset
@@ -239,7 +259,7 @@ class Posterior:
         """R_q, what the observations leave of the mean's basis at nodes, shape (q, b)."""
         if not self._basis.shape[1]:
             return np.zeros((nodes.size, 0))
-        return np.asarray(self._basis[nodes] - self._covariance.root_values(nodes, self._mean_spread))
+        return np.asarray(self._basis[nodes] - self.covariance.root_values(nodes, self._mean_spread))
 
     def _predictor(self, cross: np.ndarray, nodes: np.ndarray) -> np.ndarray:
         """w_q of nodes as columns, shape (m, q), from F_u E_q^T."""
@@ -247,7 +267,7 @@ class Posterior:
 
     def _error_variances(self, nodes: np.ndarray) -> np.ndarray:
         """|E_q - w_q^T E_u|^2 + w_q^T D w_q of a block of nodes."""
-        own = self._covariance.exact_rows(nodes).apply_t(np.eye(nodes.size))
+        own = self.covariance.exact_rows(nodes).apply_t(np.eye(nodes.size))
         weights = self._predictor(self._rows.apply(own), nodes)
         own -= self._exact_rows.apply_t(weights)
         return np.asarray(np.square(own).sum(axis=0) + self._diagonal @ np.square(weights))

@@ -93,8 +93,13 @@ class RootRows:
         factor = self._factor.take(rows)
         return RootRows(factor, self._f, self._amplitude, normalize=normalize, height=self._height)
 
-    def blocks(self, n: int) -> Iterator[slice]:
-        """Slices of n nodes so small that blocks of columns K[these, slice] stay within about 64 MB."""
+    def blocks(self, n: int, whole: bool = True) -> Iterator[slice]:
+        """Slices of n nodes so small that blocks of columns K[these, slice] stay within about 64 MB.
+
+        `whole` says whether columns pass through dense ones over all nodes on their way.
+        """
+        if not whole:
+            return slices(n, max(8, _BLOCK_NUMBERS // self.shape[0]))
         height = max(self.shape[0], self._height)
         return slices(n, min(_LARGEST_BLOCK, max(8, _BLOCK_NUMBERS // height)))
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from graphrf._base.warn import warn
 from graphrf.gp.training import sampler_choice
-from graphrf.gp.training.gram import FactorGram, SeriesGram
+from graphrf.gp.training.gram import FactorGram, PrecisionGram, SeriesGram
 from graphrf.gp.training.ranges import LENGTHSCALES, hyperparameter_range, lengthscale_unit, longest_lengthscale
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.precision import SparsePrecision
 from graphrf.kernels.truncation import steps_needed
 from graphrf.sampling.sample import sample_features
 
@@ -23,6 +24,8 @@ _TABLE_NUMBERS = 64_000_000
 _TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
 _LARGEST_DEGREE = 1_000
+# Lengthscales that so many degrees serve are enough where the exact likelihood, which needs none, is climbed next.
+_BEGUN_DEGREES = 128
 # What they may lack unsaid, as a share of the kernel's norm.
 MUCH_LOST = 1e-3
 # Nats that rows of twice the length, or of twice the entries, must gain.
@@ -90,6 +93,8 @@ class TrainingSet(NamedTuple):
     n_threads : int or None
     tables : SeriesTables, optional
         Those that training sets of other kernels or blocks share.
+    precision : SparsePrecision, optional
+        Of any of the kernels, for the method "precision".
     tell : bool
         Whether it is told if the series was cut; not where the exact likelihood follows.
     """
@@ -102,6 +107,7 @@ class TrainingSet(NamedTuple):
     seed: int
     n_threads: int | None
     tables: SeriesTables | None = None
+    precision: SparsePrecision | None = None
     tell: bool = True
 
     def series_grams(self) -> tuple[list[SeriesGram], int]:
@@ -169,14 +175,18 @@ class SeriesCandidates(Generic[Result]):
         if self._training.tell:
             self._warn_of_cut(candidate.grams[0], candidate.longest)
 
+    def grams(self) -> Sequence[SeriesGram]:
+        """K of each block, whatever the lengthscale."""
+        return self._training.series_grams()[0]
+
     def scout(self, most: int | None = None) -> Candidate:
         """K on which kernels are compared before one is searched: the exact one, here too, by `most` degrees."""
         _, kernel, names, *_ = self._training
         grams, held = self._training.series_grams()
-        most = held if most is None else min(most, held)
+        most = min(held, held if most is None else most, held if self._training.tell else _BEGUN_DEGREES)
         longest = self._training.largest_lengthscale
         if "lengthscale" in names:
-            longest = longest_lengthscale(kernel, lambda k: grams[0].degree(k) <= most, self._training.unit)
+            longest = longest_lengthscale(kernel, lambda k: grams[0].fits(k, most), self._training.unit)
         return Candidate(grams, longest)
 
     def _warn_of_cut(self, gram: SeriesGram, longest: float) -> None:
@@ -197,6 +207,31 @@ class SeriesCandidates(Generic[Result]):
                 "marginal likelihood; shorten the lengthscale, bring the weights closer together, or lower "
                 "`max_train`",
             )
+
+
+class PrecisionCandidates(Generic[Result]):
+    """One search, with the exact K from sparse factors: `result` is what the caller found for it."""
+
+    result: Result
+    sampler = None
+
+    def __init__(self, training: TrainingSet, precision: SparsePrecision) -> None:
+        self._training = training
+        self._precision = precision
+
+    def __iter__(self) -> Iterator[Candidate]:
+        yield self.scout()
+
+    def scout(self, most: int | None = None) -> Candidate:
+        """K on which kernels are compared before one is searched: the exact one, here too."""
+        longest = self._training.largest_lengthscale
+        if "lengthscale" in self._training.names:
+            longest = longest_lengthscale(self._training.kernel, self._precision.serves, self._training.unit)
+        return Candidate(self.grams(), longest)
+
+    def grams(self) -> list[PrecisionGram]:
+        """K of each block."""
+        return [PrecisionGram(self._precision, block) for block in self._training.blocks]
 
 
 class SampledCandidates(Generic[Result]):
@@ -263,6 +298,10 @@ class SampledCandidates(Generic[Result]):
         self.result = found
         return best, at_end
 
+    def grams(self) -> Sequence[FactorGram]:
+        """K of each block by the rows of `scout`."""
+        return self.scout().grams
+
     def scout(self, most: int | None = None) -> Candidate:
         """Rows on which kernels are compared before one is searched: the given ones, or the first default ones."""
         kernel, names = self._training.kernel, self._training.names
@@ -293,6 +332,11 @@ class SampledCandidates(Generic[Result]):
         return reached and candidate.longest < self._training.largest_lengthscale
 
 
-def candidates(training: TrainingSet, method: str, sampler: Any) -> SeriesCandidates[Any] | SampledCandidates[Any]:
+def candidates(
+    training: TrainingSet, method: str, sampler: Any
+) -> SeriesCandidates[Any] | PrecisionCandidates[Any] | SampledCandidates[Any]:
     """The searches of a method, one after another: set `result` for each, before the next is asked for."""
+    if method == "precision":
+        assert training.precision is not None
+        return PrecisionCandidates(training, training.precision)
     return SeriesCandidates(training) if method == "series" else SampledCandidates(training, sampler)

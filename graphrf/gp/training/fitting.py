@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
@@ -18,7 +17,7 @@ from graphrf.gp.progress import Step
 from graphrf.gp.training import likelihood_search
 from graphrf.gp.training.candidates import MUCH_LOST, Candidate, TrainingSet, candidates
 from graphrf.gp.training.gram import Gram
-from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, representatives
+from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, log_sum_exp, representatives
 from graphrf.gp.training.likelihood_search import Block, Divisor, LikelihoodResult, LikelihoodSearch
 from graphrf.gp.training.parameters import Parameters
 from graphrf.gp.training.precision_search import PrecisionSearch, affords_exact_likelihood
@@ -123,8 +122,7 @@ class Compared(NamedTuple):
                 break
             if kernel.probability >= _LIKELY * self.kernels[0].probability:
                 whole = training._replace(blocks=blocks)
-                candidate: Candidate = candidates(whole, method, sampler).scout()
-                likely.append(grid.finer(_search(whole, targets, candidate).blocks))
+                likely.append(grid.finer(_blocks(candidates(whole, method, sampler).grams(), targets)))
         found = representatives(likely, _POINTS)
         if len(found) == 1:
             return []
@@ -160,7 +158,7 @@ def compare(sets: Sequence[TrainingSet], targets: Targets, method: str, sampler:
             )
         _warn_of_nothing([grid for _, grid, _ in found], targets)
         evidence = _evidence([(grid, search) for _, grid, search in found], targets)
-    probabilities = np.exp(evidence - logsumexp(evidence))
+    probabilities = np.exp(evidence - log_sum_exp(evidence))
     order = np.argsort(-probabilities, kind="stable")
     kernels = [
         CandidateKernel(found[k][1].maxima(1)[0][0], float(evidence[k]), float(probabilities[k])) for k in order
@@ -203,11 +201,17 @@ def train(
     return result, searches.sampler
 
 
+def begun(grid: HyperparameterGrid) -> LikelihoodResult:
+    """The best of a grid, from which a search may go on."""
+    cell = grid.cell(int(np.argmax(grid.posterior)), 1.0)
+    return LikelihoodResult(cell.kernel, cell.amplitude, cell.noise, -math.inf, False, np.zeros(0), {})
+
+
 def lacks_exact_likelihood(training: TrainingSet, method: str, trained: LikelihoodResult) -> bool:
     """Whether training saw blocks of the observations, or a kernel whose series was cut."""
-    if len(training.blocks) > 1 or method != "series" or trained.ends.get("lengthscale") == "largest":
+    if len(training.blocks) > 1 or method == "features" or trained.ends.get("lengthscale") == "largest":
         return True
-    return training.series_grams()[0][0].lost(trained.kernel) > MUCH_LOST
+    return method == "series" and training.series_grams()[0][0].lost(trained.kernel) > MUCH_LOST
 
 
 def train_exactly(
@@ -285,7 +289,7 @@ def warn_of_ends(trained: LikelihoodResult, largest: float) -> None:
 def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> None:
     """Warn where independent values explain y as well as the kernels do."""
     n = sum(block.n_total for block in targets.observations)
-    factor = float(logsumexp([grid.log_bayes_factor for grid in grids])) - math.log(len(grids))
+    factor = float(log_sum_exp([grid.log_bayes_factor for grid in grids])) - math.log(len(grids))
     trains = targets.output_scale is None and targets.noise is None
     if trains and n >= _FEW and factor < 0:
         warn(
@@ -296,10 +300,6 @@ def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> N
 
 
 def _search(training: TrainingSet, targets: Targets, candidate: Candidate) -> LikelihoodSearch:
-    blocks = [
-        Block(_counted(gram, targets.step), own)
-        for gram, own in zip(candidate.grams, targets.observations, strict=True)
-    ]
     kernel = training.kernel
     if targets.output_scale is None:
         divisor = likelihood_search.subset_divisor()
@@ -307,7 +307,7 @@ def _search(training: TrainingSet, targets: Targets, candidate: Candidate) -> Li
         divisor = _global_divisor(training, targets)
     names = training.names
     return LikelihoodSearch(
-        blocks, Parameters(kernel, names, training.ranges(names, candidate.longest)),
+        _blocks(candidate.grams, targets), Parameters(kernel, names, training.ranges(names, candidate.longest)),
         targets.output_scale, targets.noise, divisor, targets.prior,
         unit=likelihood_search.spread(targets.observations) or 1.0, length_unit=training.unit,
     )  # fmt: skip
@@ -320,6 +320,12 @@ def _global_divisor(training: TrainingSet, targets: Targets) -> Divisor:
     rng = np.random.default_rng(training.seed)
     points, weights = density_of_states(training.graph, training.kernel.laplacian, rng)
     return likelihood_search.spectral_divisor(points, weights, training.scale)
+
+
+def _blocks(grams: Sequence[Gram], targets: Targets) -> list[Block]:
+    return [
+        Block(_counted(gram, targets.step), own) for gram, own in zip(grams, targets.observations, strict=True)
+    ]
 
 
 def _counted(gram: Gram, step: Step | None) -> Gram:

@@ -22,6 +22,7 @@ from graphrf.kernels.chebyshev_sums import chebyshev_step, doubled_matrix
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.precision import SparsePrecision
 
 # Chebyshev terms below this share of the largest value are left out of K[S, S].
 _TOLERANCE = 1e-9
@@ -29,6 +30,8 @@ _TABLE_CHUNK = 32
 _BLOCK_COLUMNS = 16
 # Degrees whose reach the first part of the graph holds; with more, the table begins anew on a larger part.
 _FIRST_DEGREES = 64
+# Multiply-adds of a chunk of the table below which a pool of threads is not worth its start.
+_WORTH_POOL = 20_000_000
 # Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
 _DENSE_SPEED = 30.0
 
@@ -80,9 +83,9 @@ class SeriesGram:
         """The largest degree that the table may have."""
         return self._max_degree
 
-    def degree(self, kernel: Kernel) -> int:
-        """The degree that the kernel's matrix needs; above `max_degree` its series is cut there."""
-        return self._coefficients(kernel, ()).shape[0] - 1
+    def fits(self, kernel: Kernel, degree: int) -> bool:
+        """Whether the kernel's matrix needs no larger degree, which is at most `max_degree`."""
+        return self._coefficients(kernel, (), degree).shape[0] - 1 <= degree
 
     def lost(self, kernel: Kernel) -> float:
         """What the matrix lacks because its series is cut at `max_degree`, as a share of the kernel's norm."""
@@ -93,7 +96,7 @@ class SeriesGram:
         )[1]  # fmt: skip
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
-        coefficients = self._coefficients(kernel, names)[: self._max_degree + 1]
+        coefficients = self._coefficients(kernel, names, self._max_degree)[: self._max_degree + 1]
         self._grow(coefficients.shape[0])
         packed = np.zeros((coefficients.shape[1], self._triangle[0].size))
         for start, chunk in zip(range(0, coefficients.shape[0], _TABLE_CHUNK), self._chunks, strict=False):
@@ -102,8 +105,11 @@ class SeriesGram:
         matrices = [self._unpacked(values) for values in packed]
         return matrices[0], matrices[1:]
 
-    def _coefficients(self, kernel: Kernel, names: Sequence[str]) -> np.ndarray:
-        """Chebyshev coefficients of g and of its derivatives, shape (degree + 1, 1 + len(names))."""
+    def _coefficients(self, kernel: Kernel, names: Sequence[str], most: int) -> np.ndarray:
+        """Chebyshev coefficients of g and of its derivatives, shape (degree + 1, 1 + len(names)).
+
+        Above the degree `most` they need not be right, but there are more than `most` + 1 then.
+        """
         scale = self._scale
 
         def values(gap: np.ndarray) -> np.ndarray:
@@ -111,7 +117,7 @@ class SeriesGram:
             return np.column_stack([kernel.spectrum(scale * gap, scale), slopes])
 
         # derivatives do not decide the degree
-        return chebyshev_columns(values, self._width, tol=_TOLERANCE, max_degree=self._max_degree)
+        return chebyshev_columns(values, self._width, tol=_TOLERANCE, max_degree=most)
 
     def _start(self, n_degrees: int) -> None:
         """Begin the table anew, on the part of the graph that so many degrees reach.
@@ -154,7 +160,8 @@ class SeriesGram:
                     before, now = now, before
                 return before, now
 
-            self._terms = list(ordered_map(fill, blocks, self._threads))
+            work = self._doubled.nnz * self._nodes.size * _TABLE_CHUNK
+            self._terms = list(ordered_map(fill, blocks, self._threads if work > _WORTH_POOL else 1))
             self._chunks.append(np.ascontiguousarray(chunk[:, *self._triangle]))
 
     def _unpacked(self, values: np.ndarray) -> np.ndarray:
@@ -162,6 +169,26 @@ class SeriesGram:
         matrix[self._triangle] = values
         matrix.T[self._triangle] = values
         return matrix
+
+
+class PrecisionGram:
+    """The exact K[S, S] of kernels with a sparse inverse: columns of K by one sparse factor for each kernel.
+
+    An evaluation costs that factor and a solve for each node of S; no lengthscale is too long for it.
+    """
+
+    def __init__(self, precision: SparsePrecision, nodes: np.ndarray) -> None:
+        self._precision = precision
+        self._nodes = nodes
+
+    def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        precision = self._precision.with_kernel(kernel)
+        units = np.zeros((precision.graph.n_nodes, self._nodes.size))
+        units[self._nodes, np.arange(self._nodes.size)] = 1.0
+        columns = precision.factor().solve(units)
+        matrix = columns[self._nodes]
+        slopes = [-(columns.T @ (precision.derivative(name) @ columns)) for name in names]  # dK = -K dQ K
+        return 0.5 * (matrix + matrix.T), [0.5 * (slope + slope.T) for slope in slopes]
 
 
 class FactorGram:

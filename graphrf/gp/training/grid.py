@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
+from graphrf._base.cached import cached_property
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.training.likelihood_search import Block, Divisor
@@ -34,6 +34,8 @@ _CUT = 1e-3
 _ROUNDING, _NEGATIVE = 1e-9, 1e-6
 # Keeps what the observations do not tell of the mean's coefficients finite.
 _RIDGE = 1e-12
+# Lengthscales beyond two whose peaks are so many nats lower than the highest are not looked at.
+_HOPELESS = 30.0
 # Maxima that are so many nats lower than the largest are not worth a search.
 _WORTH = 6.0
 
@@ -101,7 +103,7 @@ class Axes:
         """Finer axes over the part that holds the probability."""
         fine = []
         for number, (axis, size) in enumerate(zip(self._each, _FINE, strict=True)):
-            marginal = logsumexp(posterior, axis=tuple(other for other in range(3) if other != number))
+            marginal = log_sum_exp(posterior, axis=tuple(other for other in range(3) if other != number))
             kept = np.flatnonzero(marginal >= marginal.max() + math.log(_CUT))
             low, high = max(kept[0] - 1, 0), min(kept[-1] + 1, marginal.size - 1)
             fine.append(np.geomspace(axis[low], axis[high], size) if axis.size > 1 else axis)
@@ -130,12 +132,11 @@ class HyperparameterGrid:
     ----------
     likelihood, posterior : ndarray, shape (lengthscales, output scales, noises)
         Logarithms; the second, of a cell's probability up to a constant that all kernels share.
-    log_null_evidence : float
-        The logarithm of the mean likelihood of independent values under the same prior of variances.
 
     Notes
     -----
-    Time: an eigendecomposition of each block, about 9 m^3 multiply-adds, for each lengthscale.
+    Time: an eigendecomposition of each block, about 9 m^3 multiply-adds, for each lengthscale, from the shortest
+    on until they are hopeless.
     """
 
     def __init__(
@@ -161,8 +162,19 @@ class HyperparameterGrid:
         if self._noises.size > 1:
             density = density + prior.log_density("noise", np.log(self._noises), unit)[0]
         self._divisors, likelihoods, densities = [], [], []
-        observations = [block.observations for block in blocks]
+        self._observations = observations = [block.observations for block in blocks]
+        peaks: list[float] = []  # of the lengthscales so far
         for member in self._kernels:
+            own: Any = 0.0
+            if axes.lengthscales.size:
+                log = math.log(member.hyperparameters["lengthscale"])
+                own = prior.log_density("lengthscale", log, length_unit)[0]
+            densities.append(density + own)
+            if max(peaks[-2:], default=np.inf) < max(peaks, default=np.inf) - _HOPELESS:
+                # what is longer still is less probable, and its series would take the most products
+                self._divisors.append(np.nan)
+                likelihoods.append(np.full(density.shape, -np.inf))
+                continue
             given = [block.gram(member, ()) for block in blocks]
             by, _ = divisor(member, (), given)
             self._divisors.append(by)
@@ -170,16 +182,10 @@ class HyperparameterGrid:
                 likelihoods.append(np.full(density.shape, -np.inf))
             else:
                 likelihoods.append(self._likelihoods([matrix / by for matrix, _ in given], observations))
-            own: Any = 0.0
-            if axes.lengthscales.size:
-                log = math.log(member.hyperparameters["lengthscale"])
-                own = prior.log_density("lengthscale", log, length_unit)[0]
-            densities.append(density + own)
+            peaks.append(float((likelihoods[-1] + densities[-1]).max()))
         self.likelihood = np.array(likelihoods)
         self.posterior = self.likelihood + np.array(densities)
-        self._prior_mass = float(logsumexp(np.array(densities)))
-        independent = self._likelihoods([np.eye(block.nodes.size) for block in observations], observations)
-        self.log_null_evidence = float(logsumexp(independent + density) - logsumexp(density))
+        self._density, self._densities = density, np.array(densities)
 
     def finer(self, blocks: Sequence[Block]) -> HyperparameterGrid:
         """A grid of smaller cells on the part that holds the probability, for these blocks."""
@@ -189,10 +195,17 @@ class HyperparameterGrid:
             length_unit=self._length_unit, prior=self._prior,
         )  # fmt: skip
 
+    @cached_property
+    def log_null_evidence(self) -> float:
+        """The logarithm of the mean likelihood of independent values under the same prior of variances."""
+        identities = [np.eye(block.nodes.size) for block in self._observations]
+        independent = self._likelihoods(identities, self._observations)
+        return float(log_sum_exp(independent + self._density) - log_sum_exp(self._density))
+
     @property
     def log_evidence(self) -> float:
         """The logarithm of the likelihood's mean under the prior, up to a constant that all kernels share."""
-        return float(logsumexp(self.posterior))
+        return float(log_sum_exp(self.posterior))
 
     @property
     def log_peak(self) -> float:
@@ -202,7 +215,7 @@ class HyperparameterGrid:
     @property
     def log_bayes_factor(self) -> float:
         """Of the kernel against independent values."""
-        return self.log_evidence - self._prior_mass - self.log_null_evidence
+        return self.log_evidence - float(log_sum_exp(self._densities)) - self.log_null_evidence
 
     def maxima(self, most: int) -> list[tuple[Kernel, float, float]]:
         """Kernel, output scale and noise of the largest local maxima of the posterior, best first."""
@@ -268,7 +281,7 @@ def representatives(grids: Sequence[HyperparameterGrid], n: int) -> list[GridCel
     draws.
     """
     log = np.concatenate([grid.posterior.ravel() for grid in grids])
-    cumulated = np.cumsum(np.exp(log - logsumexp(log)))
+    cumulated = np.cumsum(np.exp(log - log_sum_exp(log)))
     chosen = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
     distinct, counts = np.unique(np.minimum(chosen, log.size - 1), return_counts=True)
     starts = np.cumsum([0, *(grid.posterior.size for grid in grids)])
@@ -277,3 +290,12 @@ def representatives(grids: Sequence[HyperparameterGrid], n: int) -> list[GridCel
         which = int(np.searchsorted(starts, position, side="right")) - 1
         found.append(grids[which].cell(int(position - starts[which]), float(count) / n))
     return found
+
+
+def log_sum_exp(values: Any, axis: tuple[int, ...] | None = None) -> np.ndarray:
+    """log(sum(exp(values))) over some axes, for arrays so small that scipy's checks take most of its time."""
+    values = np.asarray(values, dtype=np.float64)
+    largest = values.max(axis=axis, keepdims=True)
+    largest = np.where(np.isfinite(largest), largest, 0.0)
+    with np.errstate(divide="ignore"):  # of nothing but -inf
+        return np.asarray(np.log(np.exp(values - largest).sum(axis=axis)) + largest.squeeze(axis))

@@ -17,11 +17,18 @@ from graphrf.kernels.precision.precision import SparsePrecision
 # The exact likelihood of all observations is climbed where so many evaluations, of two factors and two selected
 # inverses each, take no more than so many seconds.
 _EVALUATIONS, _SECONDS = 12, 30.0
+# Numbers of a factor times columns of K: about half a second for each evaluation of dense blocks.
+_GRAM_NUMBERS = 2e8
 
 
 def affords_exact_likelihood(precision: SparsePrecision) -> bool:
     """Whether hyperparameters can be sought by the exact likelihood of all observations."""
     return 4 * _EVALUATIONS * precision.elimination(precision.power).seconds <= _SECONDS
+
+
+def affords_precision_grams(precision: SparsePrecision, n_trained: int) -> bool:
+    """Whether training can take its dense blocks from sparse factors."""
+    return precision.elimination(precision.power).n_entries * n_trained <= _GRAM_NUMBERS
 
 
 def precision_likelihood(

@@ -208,6 +208,10 @@ class SparsePrecision:
             result = sp.csr_array(result @ self.base)
         return result
 
+    def serves(self, kernel: Kernel) -> bool:
+        """Whether the inverse of another kernel of the same kind is not singular to rounding."""
+        return self._spread_of(kernel) < _LOST
+
     def _check_condition(self) -> None:
         if not self._spread < _LOST:
             raise checks.value_error(
@@ -227,7 +231,12 @@ class SparsePrecision:
 
     @property
     def _spread(self) -> float:
-        """The largest over the smallest eigenvalue of Q, at most."""
-        c, t, q = self._power
-        largest = self.kernel.spectrum_end(self.graph.laplacian_scale(self.kernel.laplacian))
+        return self._spread_of(self.kernel)
+
+    def _spread_of(self, kernel: Kernel) -> float:
+        """The largest over the smallest eigenvalue of the kernel's inverse, at most."""
+        require_sparse_precision(kernel)
+        assert kernel.inverse_power is not None
+        c, t, q = kernel.inverse_power
+        largest = kernel.spectrum_end(self.graph.laplacian_scale(kernel.laplacian))
         return float(((c + t * largest) / c) ** q) if c > 0 else math.inf

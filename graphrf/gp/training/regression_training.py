@@ -1,0 +1,206 @@
+"""All training of a regression: the nodes that it sees, the best of some kernels, and points averaged over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphrf.gp.inference.observations import Observations
+from graphrf.gp.prior import HyperparameterPrior
+from graphrf.gp.progress import Step
+from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
+from graphrf.gp.training.candidates import SeriesTables, TrainingSet
+from graphrf.gp.training.fitting import (
+    CandidateKernel,
+    Targets,
+    begun,
+    compare,
+    lacks_exact_likelihood,
+    train,
+    train_exactly,
+    warn_of_ends,
+)
+from graphrf.gp.training.grid import GridCell
+from graphrf.gp.training.likelihood_search import LikelihoodResult
+from graphrf.gp.training.precision_search import affords_exact_likelihood, precision_likelihood
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.precision import SparsePrecision
+
+
+class Trained(NamedTuple):
+    """What training found.
+
+    Attributes
+    ----------
+    best : LikelihoodResult
+    sampler : Sampler or None
+        Of the posterior's rows.
+    candidates : sequence of CandidateKernel
+        Best first.
+    points : sequence of GridCell
+        Hyperparameters over which predictions are averaged; none where the best ones are taken alone.
+    training : TrainingSet
+        Of the best kernel.
+    targets : Targets
+    """
+
+    best: LikelihoodResult
+    sampler: Any
+    candidates: Sequence[CandidateKernel]
+    points: Sequence[GridCell]
+    training: TrainingSet
+    targets: Targets
+
+    def warn_of_ends(self) -> None:
+        """Warn of hyperparameters at the ends of the search."""
+        warn_of_ends(self.best, self.training.largest_lengthscale)
+
+
+@dataclass(frozen=True)
+class RegressionTraining:
+    """What a regression observed, and how it trains on that.
+
+    Attributes
+    ----------
+    graph : Graph
+    positions : ndarray of int, shape (n,)
+        The observed nodes; repeats are repeated observations.
+    values : ndarray, shape (n, p)
+    precisions : ndarray, shape (n,), optional
+        Relative to 1 / noise.
+    basis : ndarray, shape (N, b)
+        Of the mean function.
+    output_scale, noise : float or None
+        None trains them.
+    normalize : bool
+    prior : HyperparameterPrior
+    n_train : int
+        Nodes that training sees.
+    share : float
+        Of the graph that its products reach.
+    method : "series", "precision" or "features"
+    precision : SparsePrecision or None
+        For the method "precision".
+    sampler : Sampler or None
+    integrate : bool
+        Whether points are wanted.
+    exact : bool
+        Whether `run_exactly` follows.
+    seed : int
+    n_threads : int or None
+    """
+
+    graph: Graph
+    positions: np.ndarray
+    values: np.ndarray
+    precisions: np.ndarray | None
+    basis: np.ndarray
+    output_scale: float | None
+    noise: float | None
+    normalize: bool
+    prior: HyperparameterPrior
+    n_train: int
+    share: float
+    method: str
+    precision: SparsePrecision | None
+    sampler: Any
+    integrate: bool
+    exact: bool
+    seed: int
+    n_threads: int | None
+
+    def run(self, kernels: Sequence[tuple[Kernel, Sequence[str]]], step: Step | None) -> Trained:
+        """Train the named hyperparameters of the best of some kernels; `step` is called at every evaluation."""
+        blocks, scouts = self._blocks()
+        whole, few = self._targets(blocks, step), self._targets(scouts, step)
+        integrate = self.integrate and whole.vary
+        if not whole.vary:
+            kernels, whole = [(kernels[0][0], ())], whole.fixed()
+        if not few.vary:  # what varies is elsewhere, if anything does
+            scouts, few = blocks, whole
+        tables = SeriesTables(self.graph, self.share, self.n_threads)
+        sets = [
+            TrainingSet(
+                self.graph,
+                kernel,
+                names,
+                scouts,
+                self.share,
+                self.seed,
+                self.n_threads,
+                tables,
+                self.precision,
+                tell=not self.exact,
+            )
+            for kernel, names in kernels
+        ]
+        compared = compare(sets, few, self.method, self.sampler)
+        chosen = compared.training[0]._replace(blocks=blocks)
+        if self.exact and len(blocks) > 1:  # the best on the grid is where the exact search begins
+            best, sampler = begun(compared.grids[0]), None
+        else:
+            best, sampler = train(chosen, whole, compared.grids[0], self.method, self.sampler)
+        points = compared.points(blocks, whole, self.method, sampler) if integrate else []
+        return Trained(best, sampler, compared.kernels, points, chosen, whole)
+
+    def on_part(self) -> RegressionTraining | None:
+        """The same on a part of the graph, for its exact likelihood; None where large parts observe too little.
+
+        The part is taken for the whole graph of a smaller problem, which changes the field near its boundary only.
+        """
+        part = observed_part(self.graph, np.unique(self.positions), np.random.default_rng(self.seed))
+        if part is None:
+            return None
+        inside = np.isin(self.positions, part)
+        return replace(
+            self, graph=Graph(self.graph.adjacency[part][:, part]),
+            positions=np.searchsorted(part, self.positions[inside]), values=self.values[inside],
+            precisions=None if self.precisions is None else self.precisions[inside], basis=self.basis[part],
+            method="series", precision=None, exact=True, share=1.0,
+        )  # fmt: skip
+
+    def known(self, kernel: Kernel, precision: SparsePrecision, divisor: float) -> Trained:
+        """What there is to know where nothing is trained: the exact likelihood."""
+        assert self.output_scale is not None
+        assert self.noise is not None
+        every = self._targets([np.unique(self.positions)], None)
+        amplitude = self.output_scale / divisor
+        value = precision_likelihood(precision, every.observations[0], amplitude=amplitude, noise=self.noise).value
+        best = LikelihoodResult(kernel, amplitude, self.noise, value, True, np.zeros(0), {})
+        training = TrainingSet(self.graph, kernel, (), [], self.share, self.seed, self.n_threads)
+        return Trained(best, None, [CandidateKernel(kernel, value, 1.0)], [], training, every)
+
+    def run_exactly(self, trained: Trained, precision: SparsePrecision, step: Step | None) -> Trained:
+        """The same by the exact likelihood of all observations, where that was not seen and can be afforded."""
+        precision = precision.with_kernel(trained.best.kernel)
+        best = trained.best
+        if affords_exact_likelihood(precision) and lacks_exact_likelihood(trained.training, self.method, best):
+            every = self._targets([np.unique(self.positions)], step)
+            every = every._replace(output_scale=trained.targets.output_scale, noise=trained.targets.noise)
+            best = train_exactly(trained.training, every, precision, best)
+        return trained._replace(best=best, sampler=None)
+
+    def _blocks(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The nodes that training sees, and those on which kernels are compared."""
+        rng = np.random.default_rng(self.seed)
+        distinct = np.unique(self.positions)
+        if self.exact and distinct.size > self.n_train:  # a rough start is enough
+            blocks = training_blocks(self.graph, distinct, min(self.n_train, 3 * SCOUT), rng, SCOUT)
+            return blocks, blocks
+        blocks = training_blocks(self.graph, distinct, self.n_train, rng)
+        if len(blocks) == 1 and distinct.size > 2 * SCOUT:
+            # smaller blocks compare kernels at a fraction of the cost
+            return blocks, training_blocks(self.graph, distinct, distinct.size - 1, rng, SCOUT)
+        return blocks, blocks
+
+    def _targets(self, blocks: Sequence[np.ndarray], step: Step | None) -> Targets:
+        observed = []
+        for block in blocks:
+            own = np.isin(self.positions, block)
+            precisions = None if self.precisions is None else self.precisions[own]
+            observed.append(Observations.of(self.positions[own], self.values[own], self.basis, precisions))
+        return Targets(observed, self.output_scale, self.noise, self.normalize, self.prior, step)

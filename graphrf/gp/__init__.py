@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from graphrf.gp.inference.pathwise import PosteriorDraws as PosteriorDraws
     from graphrf.gp.inference.pathwise import posterior_draws as posterior_draws
     from graphrf.gp.inference.posterior import SolverWarning as SolverWarning
+    from graphrf.gp.metric.graph import MetricGraph as MetricGraph
+    from graphrf.gp.metric.regression import MetricGraphGPRegressor as MetricGraphGPRegressor
     from graphrf.gp.prior import HyperparameterPrior as HyperparameterPrior
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
     from graphrf.gp.torch.botorch import GraphGPModel as GraphGPModel
@@ -29,6 +31,8 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "exact": "ExactGraphGP",
         "inference.pathwise": "PosteriorDraws posterior_draws",
         "inference.posterior": "SolverWarning",
+        "metric.graph": "MetricGraph",
+        "metric.regression": "MetricGraphGPRegressor",
         "metrics": "",
         "regression": "GraphGPRegressor",
         "torch.botorch": "GraphGPModel",

@@ -19,17 +19,27 @@ from graphrf.gp.inference.labels import Labels, checked_labels
 from graphrf.gp.inference.laplace import Curvature, find_mode
 from graphrf.gp.inference.posterior import SolverWarning
 from graphrf.gp.inference.rows import slices
-from graphrf.gp.method_choice import SERIES_BUDGET, affordable_training, choose_method, choose_solver
+from graphrf.gp.method_choice import (
+    SERIES_BUDGET,
+    affordable_training,
+    cheaper_precision,
+    choose_method,
+    choose_solver,
+    factored_precision,
+)
 from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior
 from graphrf.gp.training.candidates import TrainingSet, candidates
 from graphrf.gp.training.evidence_search import EvidenceResult, search
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.precision import SparsePrecision
 from graphrf.sampling.contract import Sampler
 
 PREDICTIVES = ("mode", "integrated")
 # Sparse products that the prior variance of one node takes with the series.
 _VARIANCE_PRODUCTS = 40
+# Labelled nodes up to which as many solves with a sparse factor take no longer than those of all Newton steps.
+_FEW_COLUMNS = 1_000
 # Sparse rows that are made at once.
 _ROWS_AT_ONCE = 4_096
 # Numbers in the matrices of the latent covariance, 2 C m^2: 1 GB.
@@ -58,9 +68,11 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     kernel : Kernel or {"diffusion", "matern", "regularized_laplacian"}
         A name stands for the kernel with its default smoothness; its lengthscale is found by training. A `Kernel`
         is the first guess (and the kernel itself with `optimize=False`).
-    method : {"auto", "series", "features"}
-        "series": the exact K, by sparse products. "features": Phi Phi^T of one set of sampled rows throughout,
-        for labelled and queried nodes alike. "auto": as in `GraphGPRegressor`, and "features" too where the prior
+    method : {"auto", "series", "precision", "features"}
+        "series": the exact K, by sparse products. "precision": the same, by solves with a sparse Cholesky factor
+        of K^-1, for `Matern` with nu, and `RegularizedLaplacian` with power, an integer up to 4; training takes
+        the series. "features": Phi Phi^T of one set of sampled rows throughout, for labelled and queried nodes
+        alike. "auto": as in `GraphGPRegressor`, and "features" too where there is no factor and the prior
         variances of all N nodes, 40 N nnz(W) multiply-adds with the series, are more than 5e10.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "features". Default: compressed powers of 64 to 512 entries, as training affords, lengthened and
@@ -199,8 +211,9 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         Notes
         -----
         Time: training, some 20 times 5 C max_train^3 multiply-adds and their covariances; then some hundred
-        products with K for the m labelled nodes: C m^2 multiply-adds each up to 7,000 nodes, beyond one pass over
-        the rows of its factor each. Memory: 4 C max_train^2 numbers; m^2 numbers up to 7,000 nodes.
+        products with K for the m labelled nodes: C m^2 multiply-adds each up to 7,000 nodes (1,000 with a sparse
+        precision), beyond one pass over the rows of its factor each, or C solves with the sparse factor. Memory:
+        4 C max_train^2 numbers; m^2 numbers up to as many nodes.
         predictive="integrated" takes 1.5 C m^3 multiply-adds and 2 C m^2 numbers besides.
         """
         for name in [name for name in vars(self) if name.endswith("_") or name == "_mode"]:
@@ -224,13 +237,19 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         kernel.check_graph(self.graph)
         self.n_observations_ = positions.size
         self.n_observed_nodes_ = n_observed
-        self.method_ = self._choose_method(n_observed)
+        precision = None
+        if self._asked_method() == "precision":
+            precision, _ = factored_precision(self.graph, [(kernel, names)])
+        elif self._asked_method() == "auto":
+            precision = cheaper_precision(self.graph, kernel, n_observed)
+        self.method_ = self._choose_method(n_observed) if precision is None else "precision"
 
-        n_train = min(affordable_training(self.graph, self.method_, self.max_train), n_observed)
+        trained_by = "features" if self.method_ == "features" else "series"
+        n_train = min(affordable_training(self.graph, trained_by, self.max_train), n_observed)
         chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
         seen = known.subset(np.sort(chosen))
         training = TrainingSet(self.graph, kernel, names, [seen.nodes], 1.0, self.seed_, self.n_threads)
-        searches = candidates(training, self.method_, self.sampler)
+        searches = candidates(training, trained_by, self.sampler)
         for candidate in searches:
             with linear_algebra(n_train, self.n_threads):
                 searches.result = search(
@@ -244,8 +263,10 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         self.output_scale_ = found.output_scale
         self.log_marginal_likelihood_ = found.value
 
+        if precision is not None:
+            precision = self._trained_precision(precision)
         with linear_algebra(n_observed, self.n_threads):
-            self._condition(known)
+            self._condition(known, precision)
         self.converged_ = found.converged and self._mode.converged
         self.residual_ = self._mode.residual
         if not self._mode.converged:
@@ -256,26 +277,44 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
             )
         return self
 
-    def _choose_method(self, n_observed: int) -> str:
+    def _asked_method(self) -> str:
+        """The method that the settings ask for."""
         method = checked_method(self.method)
+        return "features" if method == "auto" and self.sampler is not None else method
+
+    def _choose_method(self, n_observed: int) -> str:
+        method = self._asked_method()
         if method != "auto":
             return method
-        if self.sampler is not None:
-            return "features"
         variances = _VARIANCE_PRODUCTS * self.graph.adjacency.nnz * self.graph.n_nodes
         if self.normalize and variances > SERIES_BUDGET:
             return "features"
         return choose_method(self.graph, n_observed, min(n_observed, self.max_train))
 
-    def _condition(self, labels: Labels) -> None:
+    def _trained_precision(self, precision: SparsePrecision) -> SparsePrecision | None:
+        """That of the trained kernel; None, and the series, if it is singular and was not asked for."""
+        try:
+            trained = precision.with_kernel(self.kernel_)
+        except ValueError:
+            if self._asked_method() == "precision":
+                raise
+            self.method_ = "series"
+            return None
+        trained.warn_of_rounding()
+        return trained
+
+    def _condition(self, labels: Labels, precision: SparsePrecision | None) -> None:
         """The posterior mode, and what predictions take from it."""
         self._covariance = Covariance.of(
             self.graph, self.kernel_, self.output_scale_,
             sampler=self.sampler_, seed=self.seed_, n_threads=self.n_threads, normalize=self.normalize,
+            precision=precision,
         )  # fmt: skip
         self._rows = rows = self._covariance.rows(labels.nodes)
         self._curvature: Curvature | None = None
         small = choose_solver(self.graph, self.method_, labels.nodes.size) == "cholesky"
+        if precision is not None:
+            small = labels.nodes.size <= _FEW_COLUMNS
         if small or self.predictive == "integrated":
             matrix = rows.dense()
             matrix = 0.5 * (matrix + matrix.T)
@@ -303,7 +342,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
         Notes
         -----
-        With features the queried rows are sampled. With the series and `normalize=True` every node takes one
+        With features the queried rows are sampled. With a sparse precision all nodes take half a solve for each
+        class, and the first time a selected inversion. With the series and `normalize=True` every node takes one
         product with F, for its prior variance. Integrated, every node takes two such products and 2 C m^2
         multiply-adds.
         """
@@ -328,7 +368,9 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     def _means(self, nodes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Posterior means of the latent functions, by blocks."""
-        for block in slices(nodes.size, _ROWS_AT_ONCE):
+        # exact rows are applied over the whole graph, however few they are
+        size = max(nodes.size, 1) if self._covariance.exact else _ROWS_AT_ONCE
+        for block in slices(nodes.size, size):
             yield block, self.class_bias_ + self._covariance.rows(nodes[block]).apply(self._spread)
 
     def _latents(self, nodes: np.ndarray, curvature: Curvature) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:

@@ -101,13 +101,13 @@ class FactorBase:
 
     def spread(self: Factor, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """F^T e_i for some of the rows, shape (N, len(rows))."""
-        return self.apply_t(f, _units(self.shape[0], rows))
+        return self.apply_t(f, units(self.shape[0], rows))
 
     def columns(self: Factor, f: np.ndarray, other: Factor) -> tuple[np.ndarray, np.ndarray]:
         """F G^T from panels of G^T, whose squared norms are the diagonal of G G^T."""
         size = other.shape[0]
         block, diagonal = np.empty((self.shape[0], size)), np.empty(size)
-        for part in _panels(size, other.shape[1]):
+        for part in panels(size, other.shape[1]):
             panel = other.spread(f, np.arange(size)[part])
             block[:, part] = self.apply(f, panel)
             diagonal[part] = np.einsum("ij,ij->j", panel, panel)
@@ -115,18 +115,18 @@ class FactorBase:
 
     def gram_columns(self: Factor, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """The columns of F F^T that belong to distinct positions, by `gram_apply`."""
-        parts = (chosen[part] for part in _panels(chosen.size, self.shape[1]))
-        return np.hstack([self.gram_apply(f, _units(self.shape[0], part)) for part in parts])
+        parts = (chosen[part] for part in panels(chosen.size, self.shape[1]))
+        return np.hstack([self.gram_apply(f, units(self.shape[0], part)) for part in parts])
 
 
-def _panels(n: int, n_nodes: int) -> Iterator[slice]:
+def panels(n: int, n_nodes: int) -> Iterator[slice]:
     """Slices of n columns so small that a panel of them over all nodes of the graph stays within 64 MB."""
     size = max(1, _PANEL_NUMBERS // n_nodes)
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 
 
-def _units(n: int, positions: np.ndarray) -> np.ndarray:
+def units(n: int, positions: np.ndarray) -> np.ndarray:
     """The columns of the identity at some positions, shape (n, len(positions))."""
     units = np.zeros((n, positions.size))
     units[positions, np.arange(positions.size)] = 1.0

@@ -265,6 +265,16 @@ def test_classify_is_the_classifier(place):
     assert table["class"] == gp.predict().tolist()
 
 
+def test_the_sparse_precision_is_asked_for_by_method(place):
+    options = "--kernel matern --smoothness 1 --method precision --seed 1"
+    assert json.loads(run(f"classify roads.csv classes.csv {options} --json"))["method"] == "precision"
+    run(f"fit roads.csv observed.csv -o m.npz {options}")
+    assert grf.GraphGPRegressor.load("m.npz").method_ == "precision"
+    refused = CliRunner().invoke(app, ["classify", "roads.csv", "classes.csv", "--method", "precision"])
+    assert refused.exit_code != 0
+    assert "must have a sparse inverse" in refused.stderr
+
+
 def test_probabilities_that_say_nothing_of_a_node_are_remarked_on(place):
     (place / "triangle.csv").write_text("a,b\nb,c\nc,a\n")
     (place / "two.csv").write_text("node,class\na,x\nb,y\n")

@@ -10,8 +10,9 @@ PANEL = "Training"
 Method = Annotated[
     str,
     typer.Option(
-        metavar="auto|series|features", rich_help_panel=PANEL,
-        help="Exact products with the kernel, or sampled features; auto takes the first where affordable.",
+        metavar="auto|series|precision|features", rich_help_panel=PANEL,
+        help="Exact products with the kernel, a factor of its sparse inverse (matern, regularized_laplacian), or "
+        "sampled features; auto takes what is exact where affordable.",
     ),
 ]  # fmt: skip
 Optimize = Annotated[

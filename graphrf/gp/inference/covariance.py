@@ -15,6 +15,8 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev_sums import ChebyshevSum, shared_diagonals
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.factor import PrecisionFactor
+from graphrf.kernels.precision.precision import SparsePrecision
 from graphrf.kernels.series_factor import SeriesFactor
 from graphrf.sampling.sample import sample_features
 
@@ -51,6 +53,17 @@ class SeriesSource:
     def square(self) -> ChebyshevSum:
         """K among all nodes, before the amplitude multiplies it."""
         return self._all.square(self.modulation)
+
+
+class PrecisionSource:
+    """Exact rows R with R R^T = K, of a sparse Cholesky factor of K^-1: a modulation of one coefficient, 1."""
+
+    def __init__(self, precision: SparsePrecision) -> None:
+        self._cholesky = precision.factor()
+        self.height: int = precision.graph.n_nodes
+
+    def __call__(self, nodes: np.ndarray) -> PrecisionFactor:
+        return PrecisionFactor(self._cholesky, nodes)
 
 
 class SampledSource:
@@ -137,11 +150,14 @@ class Covariance:
         draw: Callable[..., Any] | None = None,
         normalize: bool = False,
         tell: bool = True,
+        precision: SparsePrecision | None = None,
     ) -> Covariance:
-        """That of a kernel by the series, or where there is a sampler by the rows that it samples.
+        """That of a kernel by its sparse precision, the series, or where there is a sampler by sampled rows.
 
         Unless `tell` is false, a series that lacks a hundredth is warned of.
         """
+        if precision is not None:
+            return cls(PrecisionSource(precision), np.ones(1), amplitude, normalize=normalize)
         scale = graph.laplacian_scale(kernel.laplacian)
         series = SeriesSource(graph, kernel, n_threads, tell)
         exact = cls(series, series.modulation, amplitude, error=series.error, normalize=normalize)

@@ -11,7 +11,7 @@ from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.rows import slices
 from graphrf.gp.inference.solvers import Solution
 from graphrf.kernels.precision.cholesky import SparseCholesky
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.contract import Precision
 
 # Up to so many variances are solved for one by one; selected inversion gives all of them.
 _FEW = 32
@@ -32,7 +32,7 @@ class PrecisionPosterior:
 
     Parameters
     ----------
-    precision : SparsePrecision
+    precision : Precision
     amplitude : float
         a.
     observations : Observations
@@ -52,7 +52,7 @@ class PrecisionPosterior:
 
     def __init__(
         self,
-        precision: SparsePrecision,
+        precision: Precision,
         amplitude: float,
         observations: Observations,
         *,
@@ -68,7 +68,7 @@ class PrecisionPosterior:
         self._noise_precisions = observations.counts / noise
         self._basis = basis
         self._offset = offset
-        weights = np.zeros(precision.graph.n_nodes)
+        weights = np.zeros(precision.n_nodes)
         weights[self._nodes] = amplitude * self._noise_precisions
         self._factor: SparseCholesky = precision.factor(weights)
         fitted = self._fitted(np.column_stack([observations.means, observations.basis]))
@@ -98,12 +98,12 @@ class PrecisionPosterior:
 
     def sampled_variances(self, rng: np.random.Generator, bar: Any = None, n_draws: int = 0) -> np.ndarray:
         """The exact variances at all N nodes: nothing is gained by drawing."""
-        return self.variances(np.arange(self._precision.graph.n_nodes), bar)
+        return self.variances(np.arange(self._precision.n_nodes), bar)
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f + H beta, shape (q, q)."""
         half = self._mean.half(self._unexplained(nodes))
-        size = max(1, _BLOCK_NUMBERS // self._precision.graph.n_nodes)
+        size = max(1, _BLOCK_NUMBERS // self._precision.n_nodes)
         own = np.empty((nodes.size, nodes.size))
         for part in slices(nodes.size, size):
             own[:, part] = self._factor.solve(self._units(nodes[part]))[nodes]
@@ -114,7 +114,7 @@ class PrecisionPosterior:
 
         What `rng` yields does not depend on the nodes: a draw is one function on the whole graph.
         """
-        n, b, p = self._precision.graph.n_nodes, self._mean.rank, self.n_outputs
+        n, b, p = self._precision.n_nodes, self._mean.rank, self.n_outputs
         result = np.empty((n_samples, nodes.size, p))
         for number in range(n_samples):
             own = rng.standard_normal((self._precision.root_size, p))
@@ -130,7 +130,7 @@ class PrecisionPosterior:
 
     def _fitted(self, values: np.ndarray) -> np.ndarray:
         """f_hat of values at the observed nodes."""
-        spread = np.zeros((self._precision.graph.n_nodes, values.shape[1]))
+        spread = np.zeros((self._precision.n_nodes, values.shape[1]))
         spread[self._nodes] = (self._amplitude * self._noise_precisions)[:, None] * values
         return self._factor.solve(spread)
 
@@ -143,7 +143,7 @@ class PrecisionPosterior:
         return np.asarray(self._basis[nodes] - self._by_mean[nodes])
 
     def _units(self, nodes: np.ndarray) -> np.ndarray:
-        units = np.zeros((self._precision.graph.n_nodes, nodes.size))
+        units = np.zeros((self._precision.n_nodes, nodes.size))
         units[nodes, np.arange(nodes.size)] = 1.0
         return units
 

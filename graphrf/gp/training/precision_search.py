@@ -11,6 +11,7 @@ from graphrf.gp.inference.likelihood import Likelihood, least_squares_mean
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.training.likelihood_search import Block, LikelihoodSearch
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.contract import Precision
 from graphrf.kernels.precision.precision import SparsePrecision
 
 # The exact likelihood of all observations is climbed where so many evaluations, of two factors and two selected
@@ -31,7 +32,7 @@ def affords_precision_grams(precision: SparsePrecision, n_trained: int) -> bool:
 
 
 def precision_likelihood(
-    precision: SparsePrecision,
+    precision: Precision,
     observations: Observations,
     *,
     amplitude: float,
@@ -65,7 +66,7 @@ def precision_likelihood(
     """
     nodes, p = observations.nodes, observations.n_outputs
     d = observations.counts / noise
-    weights = np.zeros(precision.graph.n_nodes)
+    weights = np.zeros(precision.n_nodes)
     weights[nodes] = amplitude * d
     factor = precision.factor(weights)
     values = np.column_stack([observations.means, observations.basis])
@@ -98,7 +99,7 @@ def precision_likelihood(
 class PrecisionSearch(LikelihoodSearch):
     """The search by `precision_likelihood` of all observations at once; its divisor must not look at matrices."""
 
-    def __init__(self, precision: SparsePrecision, observations: Observations, search: LikelihoodSearch) -> None:
+    def __init__(self, precision: Precision, observations: Observations, search: LikelihoodSearch) -> None:
         fields = {field.name: getattr(search, field.name) for field in dataclasses.fields(LikelihoodSearch)}
         super().__init__(**fields | {"blocks": [Block(_no_matrix, observations)]})
         self._precision = precision

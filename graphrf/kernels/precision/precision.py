@@ -92,6 +92,11 @@ class SparsePrecision:
         return other
 
     @property
+    def n_nodes(self) -> int:
+        """N."""
+        return self.graph.n_nodes
+
+    @property
     def power(self) -> int:
         """q."""
         return int(self._power[2])

@@ -1,0 +1,109 @@
+"""Does a field along the edges predict better than one on the junctions?
+
+    GRAPHRF_DATA_DIR=... python benchmarks/metric_graph.py
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from _machine import header
+
+import graphrf as grf
+from graphrf.gp import GraphGPRegressor, MetricGraph, MetricGraphGPRegressor, metrics
+
+SPLITS = 10
+
+
+def main() -> None:
+    print(header("scipy"))
+    warnings.simplefilter("ignore")  # hyperparameters at the ends of the search are part of the comparison
+    san_jose()
+    california()
+
+
+def san_jose() -> None:
+    """Speeds of 325 sensors on the highways of San Jose: 250 of them are seen, 75 predicted."""
+    data = grf.datasets.load("san-jose")
+    ends, lengths = data.extra["roads"], data.extra["lengths"]
+    roads = MetricGraph(ends[:, 0], ends[:, 1], lengths)
+    speeds, sensors = data.targets, data.target_nodes
+    models: dict[str, Any] = {
+        "along the edges": lambda seed: MetricGraphGPRegressor(roads),
+        "along the edges, free ends": lambda seed: MetricGraphGPRegressor(roads, ends="free"),
+        "nodes, Matern nu=1, combinatorial": lambda seed: GraphGPRegressor(
+            data.graph, kernel=grf.Matern(nu=1.0, laplacian="combinatorial"), seed=seed
+        ),
+        "nodes, Matern nu=1, normalized": lambda seed: GraphGPRegressor(
+            data.graph, kernel=grf.Matern(nu=1.0), seed=seed
+        ),
+        "nodes, all defaults": lambda seed: GraphGPRegressor(data.graph, seed=seed),
+    }
+    print(f"\nSan Jose: {roads}, 250 of 325 sensors seen, {SPLITS} splits; miles per hour")
+    print(f"{'':36}{'rmse':>8}{'nlpd':>8}{'in 95 %':>9}{'seconds':>9}")
+    for name, make in models.items():
+        scores = []
+        for seed in range(SPLITS):
+            order = np.random.default_rng(seed).permutation(sensors.size)
+            seen, left = order[:250], order[250:]
+            scores.append(_scored(make(seed), sensors[seen], speeds[seen], sensors[left], speeds[left]))
+        print_row(name, scores)
+
+
+def california() -> None:
+    """Draws along the roads of California, seen at 3,000 places anywhere on them and predicted at 3,000 others.
+
+    The kernels on nodes have the nearest junction for each place, or the places for nodes: weights are one over
+    the length of the pieces, up to a factor.
+    """
+    graph = grf.datasets.load("california-roads").graph
+    upper = grf.Graph(graph.adjacency).adjacency.tocoo()
+    src, dst = upper.coords
+    once = src < dst
+    src, dst = src[once].astype(np.int64), dst[once].astype(np.int64)
+    length = 1 / upper.data[once]  # in mean lengths of an edge
+    roads = MetricGraph(src, dst, length)
+    matern = grf.Matern(nu=1.0, laplacian="combinatorial")
+    results: dict[str, list[list[float]]] = {}
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        edges = rng.choice(src.size, 6_000, p=length / length.sum())
+        places = np.column_stack([edges, rng.random(6_000) * length[edges]])
+        f = roads.sample(places, lengthscale=10.0, seed=seed)[0]
+        y = f + 0.3 * rng.standard_normal(6_000)
+        pieces = roads.cut(roads.places(places))
+        cut = grf.from_edges(
+            pieces.src, pieces.dst, pieces.length, n_nodes=pieces.n_nodes, weight_is="distance"
+        )
+        nearest = np.where(places[:, 1] < 0.5 * length[edges], src[edges], dst[edges])
+        for name, model, at in (
+            ("along the edges", MetricGraphGPRegressor(roads), places),
+            ("nearest junctions, Matern nu=1", GraphGPRegressor(graph, kernel=matern, seed=seed), nearest),
+            ("places as nodes, Matern nu=1", GraphGPRegressor(cut, kernel=matern, seed=seed), pieces.where),
+        ):
+            results.setdefault(name, []).append(_scored(model, at[:3_000], y[:3_000], at[3_000:], y[3_000:]))
+    print(f"\nCalifornia: {roads}, 3,000 places seen, draws of lengthscale 10 and variance 1, noise of deviation 0.3")
+    print(f"{'':36}{'rmse':>8}{'nlpd':>8}{'in 95 %':>9}{'seconds':>9}")
+    for name, scores in results.items():
+        print_row(name, scores)
+
+
+def _scored(model: Any, seen: Any, y: np.ndarray, left: Any, truth: np.ndarray) -> list[float]:
+    """Of new observations: root mean squared error, NLPD, share within 95 % intervals; seconds."""
+    started = time.perf_counter()
+    mean, std = model.fit(seen, y).predict(left, return_std="observation")
+    seconds = time.perf_counter() - started
+    inside = float(np.mean(np.abs(truth - mean) < 1.96 * std))
+    return [metrics.rmse(truth, mean), metrics.nlpd(truth, mean, std), inside, seconds]
+
+
+def print_row(name: str, scores: list[list[float]]) -> None:
+    rmse, nlpd, inside, seconds = np.mean(scores, axis=0)
+    print(f"{name:36}{rmse:8.3f}{nlpd:8.3f}{inside:9.3f}{seconds:9.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Gaussian processes along the edges of a metric graph: roads, rivers, cables."""

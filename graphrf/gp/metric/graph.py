@@ -1,0 +1,367 @@
+"""Metric graphs: edges with lengths, and places along them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.cached import cached_property
+from graphrf._base.memory import require_memory
+from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision
+from graphrf.gp.metric.pieces import Pieces, Places, cut
+from graphrf.graph.builders import from_edges
+from graphrf.graph.edges import ends_of_edges
+from graphrf.graph.graph import Graph, given_nodes
+
+# Distances may step over the end of an edge by this share of its length, by rounding.
+_BEYOND = 1e-9
+# Dense covariances have no more places.
+_LARGEST = 5_000
+_WAYS = "nodes, pairs (edge number, distance from its `src`) or triples (u, v, distance from u)"
+
+
+class MetricGraph:
+    """Edges with lengths, which are lines between nodes: roads, rivers, cables.
+
+    Places are nodes, or points along edges. Wherever places are asked for, they are given as
+
+    - nodes, by position or name;
+    - pairs (edge number, distance from its `src`): a list, or an array of shape (n, 2);
+    - triples (u, v, distance from u): a list, or an array of shape (n, 3), where one edge joins u and v;
+    - a list that mixes these.
+
+    Parameters
+    ----------
+    src, dst : array_like, shape (E,)
+        The ends of every edge, by position or name as in `graphrf.from_edges`. Edges have no direction; parallel
+        ones and loops are legal.
+    length : array_like of float, shape (E,)
+        Positive, in any unit.
+    nodes : iterable of distinct names, optional
+        As in `graphrf.from_edges`.
+
+    Attributes
+    ----------
+    graph : Graph
+        Which nodes are joined, without lengths.
+    src, dst : ndarray of int64, shape (E,)
+        Positions.
+    length : ndarray of float64, shape (E,)
+
+    Raises
+    ------
+    ValueError, TypeError
+        For lengths that are not positive and finite, ends that are no nodes, and nodes without an edge.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> roads = grf.gp.MetricGraph(["a", "b", "b"], ["b", "c", "d"], [400.0, 250.0, 300.0])
+    >>> roads
+    MetricGraph(4 nodes, 3 edges, total length 950)
+    >>> roads.covariance(["a", ("b", "c", 100.0), (2, 300.0)], lengthscale=200.0).round(3)
+    array([[0.994, 0.055, 0.02 ],
+           [0.055, 0.877, 0.09 ],
+           [0.02 , 0.09 , 0.983]])
+    """
+
+    def __init__(self, src: Any, dst: Any, length: Any, *, nodes: Iterable[Hashable] | None = None) -> None:
+        self.graph: Graph = from_edges(src, dst, False, nodes=nodes)
+        self.src = self._ends("src", src)
+        self.dst = self._ends("dst", dst)
+        self.length = _checked_lengths(length, self.src.size)
+        lonely = np.flatnonzero(np.bincount(np.concatenate([self.src, self.dst]), minlength=self.n_nodes) == 0)
+        if lonely.size:
+            raise checks.value_error(
+                "nodes",
+                f"must each be an end of an edge, got {self.graph.nodes[int(lonely[0])]!r} without one "
+                f"({lonely.size} such nodes); leave them out",
+            )
+
+    @classmethod
+    def from_networkx(cls, graph: Any, length: str = "length") -> MetricGraph:
+        """That of an undirected networkx graph, whose edges have an attribute of lengths.
+
+        Edges are numbered as `graph.edges` lists them. Make OSMnx's road graphs undirected first, with
+        `osmnx.convert.to_undirected`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the graph is directed, or an edge has no such attribute.
+        """
+        if graph.is_directed():
+            raise checks.value_error(
+                "graph",
+                "must be undirected: graph.to_undirected(), or osmnx.convert.to_undirected(graph), joins the "
+                "two directions of a road",
+            )
+        edges = list(graph.edges(data=length))
+        lacking = [(u, v) for u, v, value in edges if value is None]
+        if lacking:
+            raise checks.value_error(
+                "length", f"must be an attribute of every edge, got {length!r}, which {lacking[0]!r} does not have"
+            )
+        names = [node for node, degree in graph.degree() if degree]
+        table = {name: position for position, name in enumerate(names)}
+        src, dst = ([table[edge[end]] for edge in edges] for end in (0, 1))
+        plain = names == list(range(len(names)))
+        result = cls(src, dst, [edge[2] for edge in edges])
+        if not plain:
+            result.graph = Graph(result.graph.adjacency, nodes=names)
+        return result
+
+    @property
+    def n_nodes(self) -> int:
+        """N."""
+        return self.graph.n_nodes
+
+    @property
+    def n_edges(self) -> int:
+        """E, parallel edges counted."""
+        return int(self.src.size)
+
+    @property
+    def road_length(self) -> float:
+        """The mean length of the ways between nodes where not just two edges meet, at most a tenth of all.
+
+        It does not change when edges are cut: the unit of the weak prior of lengthscales.
+        """
+        degrees = np.bincount(np.concatenate([self.src, self.dst]))
+        ways = max(0.5 * float(degrees[degrees != 2].sum()), 10.0)
+        return float(self.length.sum()) / ways
+
+    # -- places ------------------------------------------------------------------------------------
+
+    def places(self, places: Any = None, argument: str = "places") -> Places:
+        """Places as they are given to `fit` and `predict`, checked; all nodes by default.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For what is no place: unknown nodes or edges, a distance beyond the edge, two nodes that no edge or
+            several edges join.
+        """
+        if isinstance(places, Places):
+            return places
+        places = checks.plain(argument, places)
+        if places is None or (isinstance(places, np.ndarray) and places.ndim < 2):
+            return self._at_nodes(given_nodes(self.graph, places, argument))
+        if isinstance(places, np.ndarray):
+            if places.ndim != 2 or places.shape[1] not in (2, 3) or places.dtype.kind not in "iuf":
+                raise checks.value_error(
+                    argument, f"must be {_WAYS}, got {checks.describe(places)}, which has none of these shapes"
+                )
+            return self._rows(places.astype(np.float64), argument)
+        if isinstance(places, str | bytes) or not isinstance(places, Sequence):
+            raise checks.type_error(argument, f"must be {_WAYS}, got {checks.describe(places)}")
+        return self._listed(places, argument)
+
+    def cut(self, places: Places) -> Pieces:
+        """The edges cut at places, in an order that does not depend on that of the places."""
+        return cut(self.n_nodes, self.src, self.dst, self.length, places)
+
+    def _at_nodes(self, nodes: np.ndarray) -> Places:
+        return Places(nodes, np.full(nodes.size, -1), np.zeros(nodes.size))
+
+    def _rows(self, rows: np.ndarray, argument: str) -> Places:
+        """Rows of pairs or triples of numbers."""
+        whole = rows[:, :-1]
+        if not (np.isfinite(whole).all() and (whole == np.round(whole)).all()):
+            wanted = "edge numbers" if rows.shape[1] == 2 else "positions of nodes"
+            raise checks.value_error(argument, f"must have {wanted} before the last column, got other numbers")
+        ends = whole.astype(np.int64)
+        if rows.shape[1] == 3:
+            u, v = (given_nodes(self.graph, column, argument) for column in ends.T)
+            return self._between(u, v, rows[:, 2], argument)
+        return self._along(ends[:, 0], rows[:, 1], argument)
+
+    def _listed(self, places: Sequence[Any], argument: str) -> Places:
+        """A list of nodes, pairs and triples."""
+        kinds = [
+            len(place) if isinstance(place, tuple | list | np.ndarray) and not self._names(place) else 1
+            for place in places
+        ]
+        result = self._at_nodes(np.full(len(places), -1))
+        for kind in sorted(set(kinds)):
+            own = [number for number, other in enumerate(kinds) if other == kind]
+            part = [places[number] for number in own]
+            if kind == 1:
+                found = self._at_nodes(self._nodes(part, argument))
+            elif kind == 2:
+                edges = np.array([_edge_number(place[0], argument) for place in part])
+                found = self._along(edges, _distances(part, argument), argument)
+            elif kind == 3:
+                u, v = (self._nodes([place[end] for place in part], argument) for end in (0, 1))
+                found = self._between(u, v, _distances(part, argument), argument)
+            else:
+                raise checks.value_error(argument, f"must be {_WAYS}, got a place of {kind} parts: {part[0]!r}")
+            for whole, values in zip(result, found, strict=True):
+                whole[own] = values
+        return result
+
+    def _names(self, place: Any) -> bool:
+        """Whether a tuple is the name of a node."""
+        return isinstance(place, tuple) and place in self._tuples
+
+    @cached_property
+    def _tuples(self) -> frozenset[Hashable]:
+        """The names that are tuples, as of nodes that are named by their coordinates."""
+        return frozenset(name for name in self.graph.nodes if isinstance(name, tuple))
+
+    def _nodes(self, nodes: list[Any], argument: str) -> np.ndarray:
+        """Positions of a list of nodes."""
+        if any(isinstance(node, tuple) for node in nodes):
+            return np.asarray(self.graph.index(nodes))
+        return given_nodes(self.graph, nodes, argument)
+
+    def _between(self, u: np.ndarray, v: np.ndarray, distance: np.ndarray, argument: str) -> Places:
+        """At a distance from u on the one edge to v."""
+        known, order = self._pairs
+        keys = np.minimum(u, v) * self.n_nodes + np.maximum(u, v)
+        first, last = (np.searchsorted(known, keys, side=side) for side in ("left", "right"))
+        wrong = np.flatnonzero(last - first != 1)
+        if wrong.size:
+            n = int(wrong[0])
+            pair = f"{self.graph.nodes[int(u[n])]!r} and {self.graph.nodes[int(v[n])]!r}"
+            if first[n] == last[n]:
+                raise checks.value_error(argument, f"must lie on edges, but no edge joins {pair} (place {n})")
+            several = ", ".join(str(int(edge)) for edge in order[first[n] : last[n]][:5])
+            raise checks.value_error(
+                argument,
+                f"must say which of the edges {several} between {pair} is meant (place {n}): give the pair (edge "
+                "number, distance from its `src`)",
+            )
+        edge = order[first]
+        self._check_distances(edge, distance, argument)
+        turned = self.src[edge] != u
+        return self._along(edge, np.where(turned, self.length[edge] - distance, distance), argument)
+
+    @cached_property
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """A number for the two ends of each edge, sorted, and the edges in that order."""
+        keys = np.minimum(self.src, self.dst) * self.n_nodes + np.maximum(self.src, self.dst)
+        order = np.argsort(keys, kind="stable")
+        return keys[order], order
+
+    def _along(self, edge: np.ndarray, distance: np.ndarray, argument: str) -> Places:
+        """At distances from the first ends of edges."""
+        wrong = np.flatnonzero((edge < 0) | (edge >= self.n_edges))
+        if wrong.size:
+            n = int(wrong[0])
+            raise checks.value_error(
+                argument, f"must have edge numbers in [0, {self.n_edges - 1}], got {int(edge[n])} (place {n})"
+            )
+        self._check_distances(edge, distance, argument)
+        return Places(np.full(edge.size, -1), edge, np.clip(distance, 0.0, self.length[edge]))
+
+    def _check_distances(self, edge: np.ndarray, distance: np.ndarray, argument: str) -> None:
+        length = self.length[edge]
+        wrong = np.flatnonzero(~((distance >= -_BEYOND * length) & (distance <= (1 + _BEYOND) * length)))
+        if wrong.size:
+            n = int(wrong[0])
+            raise checks.value_error(
+                argument,
+                f"must have distances from 0 to the length of the edge, {length[n]:g} for edge {int(edge[n])}, "
+                f"got {distance[n]:g} (place {n}; {wrong.size} such places)",
+            )
+
+    # -- the prior ---------------------------------------------------------------------------------
+
+    def covariance(
+        self, places: Any = None, *, lengthscale: float, output_scale: float = 1.0, ends: str = "stationary"
+    ) -> np.ndarray:
+        """The covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places, exact, shape (n, n)."""
+        found, precision, scale = self._prior(places, lengthscale, output_scale, ends)
+        vertices, inverse = np.unique(found, return_inverse=True)
+        if vertices.size > _LARGEST:
+            raise checks.value_error(
+                "places", f"must be at most {_LARGEST} for a dense covariance, got {vertices.size}"
+            )
+        require_memory(
+            16.0 * precision.n_nodes * vertices.size, f"the covariance of {vertices.size} places", "ask for fewer"
+        )
+        return scale * precision.covariance(vertices)[np.ix_(inverse, inverse)]
+
+    def sample(
+        self,
+        places: Any = None,
+        *,
+        lengthscale: float,
+        output_scale: float = 1.0,
+        ends: str = "stationary",
+        n_samples: int = 1,
+        seed: int | None = None,
+    ) -> np.ndarray:
+        """Joint draws of that field, exact, shape (n_samples, n): half a solve each."""
+        found, precision, scale = self._prior(places, lengthscale, output_scale, ends)
+        n_samples = checks.integer("n_samples", n_samples, low=1)
+        rng = np.random.default_rng(checks.seed(seed))
+        require_memory(
+            24.0 * precision.n_nodes * n_samples, f"`n_samples` = {n_samples}", "ask for fewer at a time"
+        )
+        z = rng.standard_normal((n_samples, precision.n_nodes)).T
+        return np.asarray(np.sqrt(scale) * precision.draws(z)[found].T)
+
+    def _prior(
+        self, places: Any, lengthscale: float, output_scale: float, ends: str
+    ) -> tuple[np.ndarray, EdgePrecision, float]:
+        """Vertices of places, the precision there, and sigma^2."""
+        lengthscale = checks.number("lengthscale", lengthscale, low=0, include_low=False)
+        scale = checks.number("output_scale", output_scale, low=0, include_low=False)
+        checks.choice("ends", ends, ENDS)
+        pieces = self.cut(self.places(places))
+        return pieces.where, EdgePrecision(pieces, EdgeKernel(lengthscale), ends), scale
+
+    def __repr__(self) -> str:
+        return f"MetricGraph({self.n_nodes} nodes, {self.n_edges} edges, total length {self.length.sum():g})"
+
+    def _ends(self, name: str, ends: Any) -> np.ndarray:
+        """Positions of one end of every edge."""
+        known = ends_of_edges(name, ends)
+        if isinstance(known, np.ndarray) and not self.graph.has_integer_names:
+            return known.astype(np.int64)
+        listed = known.tolist() if isinstance(known, np.ndarray) else known
+        return np.array(self.graph.index(listed), dtype=np.int64)
+
+
+def require_metric_graph(graph: Any) -> MetricGraph:
+    """`graph`, once it is known to be a `MetricGraph`."""
+    if not isinstance(graph, MetricGraph):
+        raise checks.type_error(
+            "graph",
+            f"must be a MetricGraph, got {checks.describe(graph)}; MetricGraph(src, dst, length) makes one (the "
+            "weights of a Graph are no lengths)",
+        )
+    return graph
+
+
+def _checked_lengths(length: Any, n_edges: int) -> np.ndarray:
+    values = checks.array("length", length)
+    if values.dtype.kind not in "iuf":
+        raise checks.type_error("length", f"must hold numbers, got {checks.describe(values)}")
+    if values.shape != (n_edges,):
+        raise checks.value_error("length", f"must have shape ({n_edges},), one for each edge, got {values.shape}")
+    values = values.astype(np.float64)
+    wrong = np.flatnonzero(~((values > 0) & np.isfinite(values)))
+    if wrong.size:
+        raise checks.value_error(
+            "length",
+            f"must hold positive, finite lengths, got {values[wrong[0]]:g} at edge {int(wrong[0])} ({wrong.size} "
+            "such edges): join the ends of edges without length, or drop them",
+        )
+    return values
+
+
+def _edge_number(value: Any, argument: str) -> int:
+    """The first part of a pair: an integer, or a float that is one, as rows of arrays have it."""
+    whole = isinstance(value, float) and value.is_integer()
+    return checks.integer(f"the edge number of {argument}", int(value) if whole else value)
+
+
+def _distances(places: Sequence[Any], argument: str) -> np.ndarray:
+    """The last part of each place."""
+    return np.array([checks.number(f"the distance of {argument}", place[-1]) for place in places])

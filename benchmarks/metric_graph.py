@@ -85,7 +85,7 @@ def california() -> None:
             ("places as nodes, Matern nu=1", GraphGPRegressor(cut, kernel=matern, seed=seed), pieces.where),
         ):
             results.setdefault(name, []).append(_scored(model, at[:3_000], y[:3_000], at[3_000:], y[3_000:]))
-    print(f"\nCalifornia: {roads}, 3,000 places seen, draws of lengthscale 10 and variance 1, noise of deviation 0.3")
+    print(f"\nCalifornia: {roads}, 3,000 places seen, lengthscale 10, variance 1, noise of deviation 0.3")
     print(f"{'':36}{'rmse':>8}{'nlpd':>8}{'in 95 %':>9}{'seconds':>9}")
     for name, scores in results.items():
         print_row(name, scores)

@@ -7,6 +7,7 @@ deviations at the nodes whose truth was held back.
 
     python examples/mean_and_deviation.py --out mesh.png
     python examples/mean_and_deviation.py --data mesh-teapot --share 0.2 --view 20 -60 --out teapot.png
+    python examples/mean_and_deviation.py --data mesh-bunny --method precision --view 100 -90 --out bunny.png
     python examples/mean_and_deviation.py --data san-jose --out roads.png
 """
 
@@ -65,6 +66,7 @@ def main() -> None:
     parser.add_argument(
         "--view", type=float, nargs=2, default=(35.0, -60.0), metavar=("UP", "AROUND"), help="degrees"
     )
+    parser.add_argument("--method", default="auto", help="of GraphGPRegressor")
     parser.add_argument("--seed", type=int, default=0)
     add_figure_option(parser)
     options = parser.parse_args()
@@ -76,7 +78,8 @@ def main() -> None:
     nodes = np.arange(data.graph.n_nodes) if is_mesh else data.target_nodes
     seen = observed_places(nodes.size, is_mesh, options.share, options.seed)
     rest = np.setdiff1d(np.arange(nodes.size), seen)
-    gp = grf.GraphGPRegressor(data.graph, seed=options.seed).fit(nodes[seen], data.targets[seen])
+    gp = grf.GraphGPRegressor(data.graph, method=options.method, seed=options.seed)
+    gp.fit(nodes[seen], data.targets[seen])
     mean, std = gp.predict(return_std=True)
     error = mean[nodes[rest]] - data.targets[rest]
     noisy = np.sqrt(std[nodes[rest]] ** 2 + gp.noise_)

@@ -14,6 +14,7 @@ EXTRAS = {
     "sklearn": ("gp", "euclidean"),
     "threadpoolctl": ("gp", "euclidean"),
     "gpytorch": ("gp",),
+    "pymetis": ("gp",),
     "linear_operator": ("gp",),
     "botorch": ("bo",),
     "dask": ("distributed",),

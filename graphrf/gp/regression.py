@@ -174,9 +174,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     Notes
     -----
     `method="auto"` takes the sparse precision where the kernel that training chose has one, predictions are not
-    averaged over others, and its factor costs less than products; else it takes the series if the exact products of a fit stay below 5e10 multiply-adds: 40 nnz(W)
-    for every node that training sees (of the part of the graph around its blocks) and, for the posterior, 40 m or
-    5,000 times nnz(W). Beyond, features are taken where their solver's steps cost a quarter of that at most.
+    averaged over others, and its factor costs less than products. Else it takes the series if the exact products
+    of a fit stay below 5e10 multiply-adds: 40 nnz(W) for every node that training sees (of the part of the graph
+    around its blocks) and, for the posterior, 40 m or 5,000 times nnz(W). Beyond, features are taken where their
+    solver's steps cost a quarter of that at most.
 
     With features only the rows of observed nodes are sampled: few observations on huge graphs are their case.
     Means and draws use exact rows at the queried nodes, which takes two fifths off their error

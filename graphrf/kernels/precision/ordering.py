@@ -7,14 +7,15 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf._base.lazy import missing
 from graphrf._base.memory import available_memory
 from graphrf.kernels.precision import symbolic
 
 # Bytes that a factor may take where nobody says how many there are, and the share of those that are there.
 _ANYWHERE = 8e9
 _SHARE = 0.5
-# Multiply-adds, and numbers of the factor, a second.
-_OPERATIONS, _NUMBERS = 1e10, 2e8
+# Multiply-adds, numbers of the factor and rows of the matrix a second.
+_OPERATIONS, _NUMBERS, _ROWS = 1e10, 2e8, 5e5
 
 
 class FactorTooLargeError(MemoryError):
@@ -53,7 +54,7 @@ class Elimination(NamedTuple):
     @property
     def seconds(self) -> float:
         """About how long a factorisation takes on a core; selected inversion takes as long."""
-        return self.operations / _OPERATIONS + self.n_entries / _NUMBERS
+        return self.operations / _OPERATIONS + self.n_entries / _NUMBERS + self.order.size / _ROWS
 
     @classmethod
     def of(cls, pattern: sp.csr_array, most: float | None = None) -> Elimination:
@@ -104,10 +105,8 @@ def _nested_dissection(pattern: sp.csr_array) -> np.ndarray:
     """The rows in the order of METIS."""
     try:
         import pymetis
-    except ImportError as error:
-        raise ImportError(
-            "sparse precisions need pymetis, which orders their factors: pip install 'graphrf[gp]'"
-        ) from error
+    except ModuleNotFoundError as error:
+        raise missing(error, "the order of elimination of sparse matrices") from None
     n = pattern.shape[0]
     rows = np.repeat(np.arange(n), np.diff(pattern.indptr))
     others = pattern.indices != rows

@@ -3,6 +3,7 @@ r"""The covariance of a signal on sensors and times: a sum of Kronecker products
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -111,14 +112,19 @@ class Series:
 
         def of(block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             gain, spread, none = self._room()
-            last = loops.gains(*self._arguments(), self.readout(block), self.noise, gain, spread, none)
+            last = self._run(self.readout(block), gain, spread, none)
             return gain, spread, last
 
         return list(ordered_map(of, range(self.n_blocks), self.n_threads))
 
-    def _arguments(self) -> tuple[np.ndarray, ...]:
+    def _run(self, h: np.ndarray, gain: np.ndarray, spread: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         space = self.space
-        return self.phi, self.steps.which, space.low, space.high, space.stationary
+        return np.asarray(
+            loops.gains(
+                self.phi, self.steps.which, space.low, space.high, space.stationary, h, self.noise, gain, spread,
+                predicted,
+            )
+        )  # fmt: skip
 
     def _room(self, keep: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         d, n_times = self.space.low.size, self.noise.size
@@ -157,24 +163,22 @@ class Series:
             pass
         return out
 
-    def smoothed(self) -> np.ndarray:
-        """Posterior covariances of the unit-variance parts of each series, shape (n, T, p, p)."""
-        n, p = self.eigenvalues.size, len(self.model.parts)
-        out = np.empty((self.n_blocks * WIDTH, self.noise.size, p, p))
+    def smoothed(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Posterior covariances of the unit-variance parts: the first of a block of series, and (m, T, p, p)."""
+        p = len(self.model.parts)
 
-        def of(block: int) -> None:
+        def of(block: int) -> tuple[int, np.ndarray]:
             gain, spread, predicted = self._room(keep=True)
             h, space = self.readout(block), self.space
-            loops.gains(*self._arguments(), h, self.noise, gain, spread, predicted)
+            self._run(h, gain, spread, predicted)
             part = np.empty((self.noise.size, p, p, WIDTH))
             loops.smoothed(
                 self.phi, self.steps.which, space.low, space.high, h, gain, spread, predicted, space.readouts, part
             )
-            out[block * WIDTH : (block + 1) * WIDTH] = np.moveaxis(part, 3, 0)
+            first = block * WIDTH
+            return first, np.moveaxis(part, 3, 0)[: self.eigenvalues.size - first]
 
-        for _ in ordered_map(of, range(self.n_blocks), self.n_threads):
-            pass
-        return out[:n]
+        return ordered_map(of, range(self.n_blocks), self.n_threads)
 
 
 @dataclass(frozen=True)
@@ -198,27 +202,29 @@ class GridCovariance:
         """The same at other times."""
         return dataclasses.replace(self, times=times)
 
-    def by_kernel(self, x: np.ndarray) -> np.ndarray:
-        """k_p(t, t') x(t', columns) for each part, x (T, R, n): shape (p, T, R, n)."""
+    def along_time(self, x: np.ndarray) -> np.ndarray:
+        """sum_p a_p k_p(t, t') x(t', columns), and the same with b_p, for x (T, R, n): shape (2, T, R, n)."""
         space = StateSpace.of(self.model.kernels)
         phi = transitions(self.model.kernels, self.steps.lengths)
         flat = np.ascontiguousarray(x).reshape(x.shape[0], -1)
-        out = np.empty((len(self.model.parts), *flat.shape))
+        out = np.empty((2, *flat.shape))
+        weights = np.array([self.model.shared, self.model.own])
         edges = list(range(0, flat.shape[1], 64))
 
         def of(first: int) -> None:
             last = min(first + 64, flat.shape[1])
             loops.products(
-                phi, self.steps.which, space.low, space.high, space.stationary, space.readouts, flat, first, last,
-                out,
+                phi, self.steps.which, space.low, space.high, space.stationary, space.readouts, weights, flat,
+                first, last, out,
             )  # fmt: skip
 
         for _ in ordered_map(of, edges, self.n_threads):
             pass
-        return out.reshape(len(self.model.parts), *x.shape)
+        return out.reshape(2, *x.shape)
 
     def product(self, x: np.ndarray) -> np.ndarray:
         """The covariance of f, without noise, times x (T, R, n)."""
-        parts = self.by_kernel(x)
-        shared = np.tensordot(self.model.shared, parts, 1)
-        return np.asarray(shared @ self.sensors.matrix + np.tensordot(self.model.own, parts, 1))
+        shared, own = self.along_time(x)
+        result = shared @ self.sensors.matrix
+        result += own
+        return np.asarray(result)

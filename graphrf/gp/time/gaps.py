@@ -1,4 +1,4 @@
-r"""Solves with the covariance of what was observed: by Kalman filters where times are whole, else with them beside."""
+"""Solves with the covariance of what was observed: Kalman filters where times are whole, else with their help."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ObservedCells:
         with np.errstate(divide="ignore"):
             return self.covariance.series(self.covariance.model.noise / seen)
 
-    def solve(self, y: np.ndarray) -> tuple[np.ndarray, Solution]:
+    def solve(self, y: np.ndarray, tol: float | None = None) -> tuple[np.ndarray, Solution]:
         """A^-1 y for y (T, R, n), which is not looked at in gaps: shape (T, R, n), 0 in gaps; and how it went."""
         n_columns = y.shape[1]
         if self.whole:
@@ -65,7 +65,7 @@ class ObservedCells:
             return self._gathered(self._complete(self._spread(x)))
 
         solver = ConjugateGradients(product, precondition, tol=self.tol, max_iterations=self.max_iterations)
-        solution = solver.solve(self._gathered(y))
+        solution = solver.solve_to(self._gathered(y), self.tol if tol is None else tol)
         return self._spread(solution.value.reshape(-1, n_columns)), solution
 
     def _complete(self, y: np.ndarray) -> np.ndarray:

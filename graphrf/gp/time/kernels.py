@@ -82,7 +82,7 @@ class MaternTime(TimeKernel):
 
     Examples
     --------
-    >>> from graphrf.gp.time.kernels import MaternTime
+    >>> from graphrf.gp.time import MaternTime
     >>> MaternTime(2.0).covariance([0.0, 2.0]).round(4)
     array([1.    , 0.3679])
 
@@ -150,7 +150,7 @@ class PeriodicTime(TimeKernel):
 
     Examples
     --------
-    >>> from graphrf.gp.time.kernels import PeriodicTime
+    >>> from graphrf.gp.time import PeriodicTime
     >>> PeriodicTime(24.0, decay=240.0).covariance([24.0, 48.0]).round(4)
     array([0.9048, 0.8187])
 
@@ -199,7 +199,7 @@ class ConstantTime(TimeKernel):
 
     Examples
     --------
-    >>> from graphrf.gp.time.kernels import ConstantTime
+    >>> from graphrf.gp.time import ConstantTime
     >>> ConstantTime().covariance([0.0, 1000.0])
     array([1., 1.])
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from graphrf._base.threads import ordered_map
 from graphrf.gp.time import slopes
 from graphrf.gp.time.covariance import Part, Separable, Series
-from graphrf.gp.time.kernels import StateSpace, Steps, transitions
+from graphrf.gp.time.kernels import Steps, TimeKernel, transitions
 from graphrf.gp.time.loops import WIDTH
 
 # Of logarithms of hyperparameters, where a kernel's own small matrices are differenced.
@@ -92,17 +93,22 @@ def log_likelihood(
     value = -total - 0.5 * n_times * n * np.log(2 * np.pi)
     if not with_slopes:
         return Evidence(float(value), np.zeros(0))
-    d_phi = sum(result[1] for result in results) / n_draws
-    d_stationary = sum(result[2] for result in results) / n_draws
+    d_phi = np.sum([result[1] for result in results], axis=0) / n_draws
+    d_stationary = np.sum([result[2] for result in results], axis=0) / n_draws
     by_scale = np.concatenate([result[3] for result in results], axis=1) / n_draws
     half = 0.5 * by_scale / np.maximum(series.scales[:, : by_scale.shape[1]], 1e-150)
     gradient = []
     for a, part in enumerate(model.parts):
-        gradient += [part.shared * float(half[a] @ np.repeat(eigenvalues, n_draws)), part.own * float(half[a].sum())]
+        gradient += [
+            part.shared * float(half[a] @ np.repeat(eigenvalues, n_draws)),
+            part.own * float(half[a].sum()),
+        ]
     gradient.append(model.noise * sum(result[4] for result in results) / n_draws)
     for kernel, start, end in _places(model):
         for name in kernel.trained:
-            up, down = (kernel.replace(**{name: getattr(kernel, name) * np.exp(h)}) for h in (_DIFFERENCE, -_DIFFERENCE))
+            up, down = (
+                kernel.replace(**{name: getattr(kernel, name) * np.exp(h)}) for h in (_DIFFERENCE, -_DIFFERENCE)
+            )
             own = slice(start, end)
             change = transitions((up,), steps.lengths) - transitions((down,), steps.lengths)
             slope = float(np.vdot(d_phi[:, own, own], change))
@@ -111,7 +117,7 @@ def log_likelihood(
     return Evidence(float(value), -np.array(gradient))
 
 
-def _places(model: Separable):
+def _places(model: Separable) -> Iterator[tuple[TimeKernel, int, int]]:
     """Each kernel with the first of its states, and the first after them."""
     start = 0
     for kernel in model.kernels:

@@ -227,8 +227,8 @@ def smoothed(phi, which, low, high, h, gain, spread, predicted, readouts, out): 
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def products(phi, which, low, high, stationary, readouts, x, first, last, out):  # type: ignore[no-untyped-def]
-    """out (p, T, n), columns from `first` to `last` <- k_a(t, t') x(t', column), for each of p kernels.
+def products(phi, which, low, high, stationary, readouts, weights, x, first, last, out):  # type: ignore[no-untyped-def]
+    """out (w, T, n), columns from `first` to `last` <- sum_a weights[., a] k_a(t, t') x(t', column).
 
     The kernel matrix is semiseparable: a recursion forwards and one backwards are the product, T d operations.
     """
@@ -249,23 +249,29 @@ def products(phi, which, low, high, stationary, readouts, x, first, last, out): 
         if t > 0:
             f = phi[which[t]]
             for i in range(d):
-                new[i] = 0.0
+                for c in range(width):
+                    new[i, c] = 0.0
                 for k in range(low[i], high[i]):
                     w = f[i, k]
                     for c in range(width):
                         new[i, c] += w * z[k, c]
             z, new = new, z
-        for a in range(p):
+        for a in range(weights.shape[0]):
             for c in range(first, last):
                 out[a, t, c] = 0.0
         for i in range(d):
-            start, end, a = starts[i], ends[i], owner[i]
-            for c in range(width):
-                z[i, c] += start * x[t, first + c]
-            if end != 0.0:
+            start = starts[i]
+            if start != 0.0:
                 for c in range(width):
-                    out[a, t, first + c] += end * z[i, c]
-    z[:] = 0.0
+                    z[i, c] += start * x[t, first + c]
+            if ends[i] != 0.0:
+                for a in range(weights.shape[0]):
+                    w = ends[i] * weights[a, owner[i]]
+                    for c in range(width):
+                        out[a, t, first + c] += w * z[i, c]
+    for i in range(d):
+        for c in range(width):
+            z[i, c] = 0.0
     for t in range(n_times - 2, -1, -1):
         f = phi[which[t + 1]]
         for i in range(d):
@@ -273,14 +279,43 @@ def products(phi, which, low, high, stationary, readouts, x, first, last, out): 
                 for c in range(width):
                     z[i, c] += ends[i] * x[t + 1, first + c]
         for i in range(d):
-            new[i] = 0.0
+            for c in range(width):
+                new[i, c] = 0.0
             for k in range(low[i], high[i]):
                 w = f[k, i]
                 for c in range(width):
                     new[i, c] += w * z[k, c]
         z, new = new, z
         for i in range(d):
-            start, a = starts[i], owner[i]
-            if start != 0.0:
+            if starts[i] != 0.0:
+                for a in range(weights.shape[0]):
+                    w = starts[i] * weights[a, owner[i]]
+                    for c in range(width):
+                        out[a, t, first + c] += w * z[i, c]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def simulated(phi, which, root, first, low, high, readout, normals, out):  # type: ignore[no-untyped-def]
+    """out (T, c) <- draws of one process from normal numbers (T, d, c).
+
+    `root` (u, d, d) times normal numbers is what a step adds, `first` (d, d) those of the first time.
+    """
+    n_times, d, width = normals.shape
+    x = np.zeros((d, width))
+    new = np.zeros((d, width))
+    for t in range(n_times):
+        for i in range(d):
+            for c in range(width):
+                new[i, c] = 0.0
+            for k in range(low[i], high[i]):
+                f = phi[which[t], i, k] if t > 0 else 0.0
+                r = root[which[t], i, k] if t > 0 else first[i, k]
                 for c in range(width):
-                    out[a, t, first + c] += start * z[i, c]
+                    new[i, c] += f * x[k, c] + r * normals[t, k, c]
+        x, new = new, x
+        for c in range(width):
+            out[t, c] = 0.0
+        for i in range(d):
+            if readout[i] != 0.0:
+                for c in range(width):
+                    out[t, c] += readout[i] * x[i, c]

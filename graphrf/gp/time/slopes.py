@@ -1,4 +1,4 @@
-"""The likelihood of independent series by Kalman filters, and its derivatives by one sweep back: a compiled loop."""
+"""The likelihood of independent series by Kalman filters, and its derivatives by a sweep back: compiled."""
 
 from __future__ import annotations
 

@@ -47,6 +47,11 @@ class Separable:
     def own(self) -> np.ndarray:
         return np.array([part.own for part in self.parts])
 
+    def with_own(self, variances: list[float]) -> Separable:
+        """The same with other variances of each node's own."""
+        parts = tuple(part._replace(own=float(own)) for part, own in zip(self.parts, variances, strict=True))
+        return Separable(parts, self.noise)
+
 
 class Sensors(NamedTuple):
     """C among the sensors, with its eigenvalues and eigenvectors."""

@@ -50,8 +50,9 @@ class TimeKernel:
     def covariance(self, lags: Any) -> np.ndarray:
         """k at these lags in hours, of any shape."""
         lags = np.abs(np.asarray(lags, dtype=np.float64))
+        distinct, which = np.unique(lags.ravel(), return_inverse=True)
         right = self.stationary() @ self.readout()
-        return np.asarray(self.transition(lags.ravel()) @ right @ self.readout()).reshape(lags.shape)
+        return np.asarray(self.transition(distinct) @ right @ self.readout())[which].reshape(lags.shape)
 
 
 def _positive(kernel: TimeKernel, *names: str) -> None:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
+from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
@@ -194,7 +195,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
                 return matrices[kernel]
 
             task = Task(residual, mask, grid.times, blocks, seed, thread_count(self.n_threads))
-            found = train(task, model, kernels, int(self.max_train))
+            with blas_threads(1):  # the bits depend on their number; Kalman filters have threads of their own
+                found = train(task, model, kernels, int(self.max_train))
             model, kernel, value, trained = (
                 found.model,
                 found.kernel,
@@ -215,12 +217,14 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             8.0 * mask.size * (d + 6), f"the filter of {mask.shape[1]} sensors at {mask.shape[0]} times",
             "fit fewer times, or a time kernel of fewer states",
         )  # fmt: skip
-        sensors = Sensors.of(covariance.block(kernel, grid.nodes, grid.nodes))
-        cells = ObservedCells(
-            GridCovariance(model, sensors, grid.times, thread_count(self.n_threads)), mask, float(self.tol)
-        )
-        posterior = TimePosterior(cells, np.where(mask, grid.values - mean, 0.0), int(self.n_draws), seed, start)
-        _, solution = posterior.solution
+        with blas_threads(1):
+            sensors = Sensors.of(covariance.block(kernel, grid.nodes, grid.nodes))
+            cells = ObservedCells(
+                GridCovariance(model, sensors, grid.times, thread_count(self.n_threads)), mask, float(self.tol)
+            )
+            residual = np.where(mask, grid.values - mean, 0.0)
+            posterior = TimePosterior(cells, residual, int(self.n_draws), seed, start)
+            _, solution = posterior.solution
         if not solution.converged:
             warn(
                 f"conjugate gradients stopped at a residual of {solution.residual:.1g}, above tol = {self.tol:g}",
@@ -302,10 +306,11 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
                 "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
             )
         places, columns, hours, rows = self._query(nodes, times)
-        mean = self._posterior.means(places, hours)[np.ix_(rows, columns)] + self.mean_
-        if not return_std:
-            return mean
-        variance = self._posterior.variances(places, hours)[np.ix_(rows, columns)]
+        with blas_threads(1):
+            mean = self._posterior.means(places, hours)[np.ix_(rows, columns)] + self.mean_
+            if not return_std:
+                return mean
+            variance = self._posterior.variances(places, hours)[np.ix_(rows, columns)]
         return mean, np.sqrt(variance + (self.noise_ if return_std == "observation" else 0.0))
 
     def sample(
@@ -318,7 +323,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         """
         n_samples = checks.integer("n_samples", n_samples, low=1)
         places, columns, hours, rows = self._query(nodes, times, joint=True)
-        draws = self._posterior.draws(places, hours, n_samples, checks.seed(seed))
+        with blas_threads(1):
+            draws = self._posterior.draws(places, hours, n_samples, checks.seed(seed))
         return np.asarray(draws[:, rows][:, :, columns] + self.mean_)
 
     def _query(

@@ -18,13 +18,14 @@ from scipy.optimize import minimize
 from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import Blocks
+from graphrf.gp.time.habits import with_habits
 from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime, Steps, TimeKernel
 from graphrf.gp.time.likelihood import log_likelihood, log_parameters, with_parameters
 from graphrf.gp.time.posterior import TimePosterior
 from graphrf.kernels.kernel import Kernel
 
 _RUN = 6  # consecutive times in a training run
-_ROUNDS = 5  # of expectation maximisation,
+_ROUNDS = 4  # of expectation maximisation,
 _IMPUTATIONS = 2  # with so many draws each
 _FIRST_STEPS, _MORE_STEPS = 30, 12  # of the search
 _BLOCK_CELLS = 600  # in a block that compares graph kernels,
@@ -104,13 +105,14 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int) -
             grid = np.moveaxis(posterior.imputed(_IMPUTATIONS, small.seed + turn), 1, 2)
         most = _FIRST_STEPS if whole and turn == 0 else _MORE_STEPS
         model, value, converged = _climbed(model, sensors, small, grid, prior, most)
-        if len(kernels) > 1 and turn < rounds - 1:
+        if len(kernels) > 1 and turn in (0, rounds - 2):
             chosen = _best_kernel(model, task, kernels)
             if chosen == kernel and whole:
                 more = _FIRST_STEPS
                 model, value, converged = _climbed(model, sensors, small, grid, prior, more)
                 break
             kernel = chosen
+    model = with_habits(model, task.blocks(kernel), task.times, task.y, task.mask)
     return Trained(model, kernel, value, converged, small.times.size)
 
 
@@ -142,22 +144,20 @@ def _climbed(
 
 def _best_kernel(model: Separable, task: Task, kernels: list[Kernel]) -> Kernel:
     """The graph kernel under which blocks of observed values have the largest likelihood, time left as it is."""
-    blocks = list(_cells(task))
-    time_parts = [
-        [part.kernel.covariance(times[:, None] - times) for part in model.parts] for times, _, _ in blocks
-    ]
+    blocks = []
+    for times, sensor, y in _cells(task):
+        along = [part.kernel.covariance(times[:, None] - times) for part in model.parts]
+        shared = sum(part.shared * k for part, k in zip(model.parts, along, strict=True))
+        own = sum(part.own * k for part, k in zip(model.parts, along, strict=True)) * (sensor[:, None] == sensor)
+        own[np.diag_indices(y.size)] += model.noise
+        blocks.append((np.ix_(sensor, sensor), shared, own, y))
 
     def value(kernel: Kernel) -> float:
         matrix = task.blocks(kernel)
         total = 0.0
-        for (_, sensor, y), parts in zip(blocks, time_parts, strict=True):
-            near, same = matrix[np.ix_(sensor, sensor)], sensor[:, None] == sensor
-            covariance = sum(
-                (part.shared * near + part.own * same) * k for part, k in zip(model.parts, parts, strict=True)
-            )
-            covariance[np.diag_indices(y.size)] += model.noise
+        for pairs, shared, own, y in blocks:
             try:
-                root = cholesky(covariance, lower=True)
+                root = cholesky(shared * matrix[pairs] + own, lower=True)
             except np.linalg.LinAlgError:
                 return -np.inf
             total -= 0.5 * float(y @ cho_solve((root, True), y)) + float(np.log(np.diag(root)).sum())

@@ -168,6 +168,14 @@ class Series:
             pass
         return out
 
+    def last_means(self, y: np.ndarray, block: int) -> np.ndarray:
+        """Mean states of a block after all of y (T, n), shape (d, 8)."""
+        space, gain = self.space, self.gains[block][0]
+        e = self._block(y[:, None], block)
+        return np.asarray(
+            loops.filtered(self.phi, self.steps.which, space.low, space.high, self.readout(block), gain, e)
+        )[:, 0]
+
     def smoothed(self) -> Iterator[tuple[int, np.ndarray]]:
         """Posterior covariances of the unit-variance parts: the first of a block of series, and (m, T, p, p)."""
         p = len(self.model.parts)

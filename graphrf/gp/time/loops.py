@@ -319,3 +319,29 @@ def simulated(phi, which, root, first, low, high, readout, normals, out):  # typ
             if readout[i] != 0.0:
                 for c in range(width):
                     out[t, c] += readout[i] * x[i, c]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def stepped(phi, low, high, stationary, h, noise, y, v, x):  # type: ignore[no-untyped-def]
+    """One step of the filter: means x (d, 8) and covariances v (d, d, 8) go on by phi, and see y (8,)."""
+    d = low.size
+    _advance(v, np.empty((d, d, WIDTH)), phi, low, high, stationary)
+    old = x.copy()
+    for i in range(d):
+        for m in range(WIDTH):
+            x[i, m] = 0.0
+        for k in range(low[i], high[i]):
+            for m in range(WIDTH):
+                x[i, m] += phi[i, k] * old[k, m]
+    gain = np.zeros((d, WIDTH))
+    for m in range(WIDTH):
+        spread, error = noise, y[m]
+        for i in range(d):
+            for j in range(d):
+                gain[i, m] += v[i, j, m] * h[j, m]
+            spread += h[i, m] * gain[i, m]
+            error -= h[i, m] * x[i, m]
+        for i in range(d):
+            x[i, m] += gain[i, m] * error / spread
+            for j in range(d):
+                v[i, j, m] -= gain[i, m] * gain[j, m] / spread

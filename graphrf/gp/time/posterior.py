@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from graphrf.gp.inference.solvers import Solution
 from graphrf.gp.time.covariance import GridCovariance
 from graphrf.gp.time.draws import process_draws
 from graphrf.gp.time.gaps import ObservedCells
+from graphrf.gp.time.online import Filter
 
 # Numbers in the arrays of a block of draws.
 _BLOCK_NUMBERS = 10_000_000
@@ -63,27 +64,47 @@ class TimePosterior:
     n_draws : int
         For variances where there are gaps; their relative error is sqrt(2 / n_draws).
     seed : int
-    start : ndarray, shape (T, n), optional
-        A first guess of alpha.
+    before : TimePosterior, optional
+        Given the first of these times only: where filters and conjugate gradients go on from. It is not kept.
     """
 
     cells: ObservedCells
     y: np.ndarray
     n_draws: int
     seed: int
-    start: np.ndarray | None = None
+    before: TimePosterior | None = None
+    _start: np.ndarray | None = field(init=False, default=None)
+    _states: Filter | None = field(init=False, default=None)
 
     @property
     def covariance(self) -> GridCovariance:
         return self.cells.covariance
 
+    def __post_init__(self) -> None:
+        """Takes from the posterior before what this one goes on from, and lets it go."""
+        start, states, before = None, None, self.before
+        if before is not None and self.cells.whole and before.states is not None:
+            new = slice(before.covariance.times.size, None)
+            more = self.y[new] @ self.covariance.sensors.vectors
+            states = before.states.observed(self.covariance.times[new], more)
+        elif before is not None:
+            start = np.zeros(self.y.shape)
+            start[: before.covariance.times.size] = before.solution[0]
+        for name, value in (("_start", start), ("_states", states), ("before", None)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def outcome(self) -> Solution:
+        """How the solve went; a direct one is left until it is needed."""
+        return Solution(np.zeros(0), True, 0, 0.0) if self.cells.whole else self.solution[1]
+
     @cached_property
     def solution(self) -> tuple[np.ndarray, Solution]:
         """alpha (T, n), and how it was found."""
-        if self.start is None or self.cells.whole:
+        if self._start is None or self.cells.whole:
             value, solution = self.cells.solve(self.y[:, None])
             return value[:, 0], solution
-        start = np.where(self.cells.mask, self.start, 0.0)[:, None]
+        start = self._start[:, None]
         rest = np.where(self.cells.mask, self.y, 0.0)[:, None] - self.covariance.product(start)
         rest -= self.covariance.model.noise * start
         size = float(np.linalg.norm(self.y[self.cells.mask]))
@@ -92,8 +113,27 @@ class TimePosterior:
         relative = solution.residual * left / max(size, 1e-300)
         return (value + start)[:, 0], solution._replace(residual=float(relative))
 
+    @cached_property
+    def states(self) -> Filter | None:
+        """The filter after the last time, from which forecasts begin; None where times are partly observed."""
+        if not self.cells.whole:
+            return None
+        if self._states is not None:
+            return self._states
+        y = self.y @ self.covariance.sensors.vectors
+        return Filter.of(self.cells.series, y, float(self.covariance.times[-1]))
+
+    def _ahead(self, projection: _Projection, times: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Means and variances of what sensors tell, if all times are from the last observed on."""
+        if times[0] < self.covariance.times[-1] or self.states is None:
+            return None
+        return self.states.ahead(times, projection.coefficients)
+
     def means(self, places: Places, times: np.ndarray) -> np.ndarray:
         """Posterior means at increasing times, shape (t, q)."""
+        ahead = self._ahead(self._projection(places), times)
+        if ahead is not None:
+            return ahead[0]
         return self._weighted(self.solution[0][:, None], places, times)[:, 0]
 
     def variances(self, places: Places, times: np.ndarray) -> np.ndarray:
@@ -101,6 +141,9 @@ class TimePosterior:
         projection = self._projection(places)
         remainder = projection.remainder
         rest = (remainder if remainder.ndim == 2 else np.einsum("pqq->pq", remainder)).sum(axis=0)
+        ahead = self._ahead(projection, times)
+        if ahead is not None:
+            return ahead[1] + rest
         if self.cells.whole:
             return self._smoothed(projection, times) + rest
         total = np.zeros((times.size, places.sensor.size))

@@ -208,7 +208,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
     def _settle(
         self, grid: Grid, clock: Clock, covariance: GraphCovariance, kernel: Kernel, model: Separable, mean: float,
-        seed: int, value: float, trained: bool, start: np.ndarray | None = None,
+        seed: int, value: float, trained: bool, before: TimePosterior | None = None,
     ) -> None:  # fmt: skip
         """The posterior for known hyperparameters, and all fitted attributes."""
         mask = ~np.isnan(grid.values)
@@ -218,13 +218,17 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             "fit fewer times, or a time kernel of fewer states",
         )  # fmt: skip
         with blas_threads(1):
-            sensors = Sensors.of(covariance.block(kernel, grid.nodes, grid.nodes))
+            sensors = (
+                Sensors.of(covariance.block(kernel, grid.nodes, grid.nodes))
+                if before is None
+                else before.covariance.sensors
+            )
             cells = ObservedCells(
                 GridCovariance(model, sensors, grid.times, thread_count(self.n_threads)), mask, float(self.tol)
             )
             residual = np.where(mask, grid.values - mean, 0.0)
-            posterior = TimePosterior(cells, residual, int(self.n_draws), seed, start)
-            _, solution = posterior.solution
+            posterior = TimePosterior(cells, residual, int(self.n_draws), seed, before=before)
+            solution = posterior.outcome
         if not solution.converged:
             warn(
                 f"conjugate gradients stopped at a residual of {solution.residual:.1g}, above tol = {self.tol:g}",
@@ -252,7 +256,9 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
         Notes
         -----
-        The same posterior as a fit of all with these hyperparameters. Costs a solve; conjugate gradients begin
+        The same posterior as a fit of all with these hyperparameters. Where each time has all sensors or none,
+        filters go on, O(n d^2) a time, and forecasts from there on cost as little; what lies before the last
+        time is solved for when it is asked for. With other gaps a solve follows, whose conjugate gradients begin
         from the one before.
         """
         self._check_fitted()
@@ -270,12 +276,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         joined = checked_grid(
             grid.nodes, np.concatenate([grid.times, hours]), np.concatenate([grid.values, values])
         )
-        start = np.zeros(joined.values.shape)
-        start[: grid.times.size] = self._posterior.solution[0]
         model = Separable(self.parts_, self.noise_)
         self._settle(
             joined, self._clock, self._covariance, self.kernel_, model, self.mean_, self.seed_,
-            self.log_marginal_likelihood_, self._trained, start,
+            self.log_marginal_likelihood_, self._trained, self._posterior,
         )  # fmt: skip
         return self
 

@@ -155,12 +155,24 @@ def test_products_are_those_of_the_dense_matrix(graph):
 
 
 @pytest.mark.parametrize("gaps", ["none", "times", "cells"])
-def test_update_is_a_fit_of_all(graph, gaps):
+def test_forecasts_after_updates(graph, gaps):
     y = signal(graph, IRREGULAR, gaps)
-    gp = fitted(graph, y[:5], IRREGULAR[:5]).update(IRREGULAR[5:7], y[5:7]).update(IRREGULAR[7:], y[7:])
-    constant = np.nanmean(np.nanmean(y[:5], axis=0))  # an update keeps that of the fit
+    gp = fitted(graph, y[:3], IRREGULAR[:3], n_draws=2)
+    ahead = np.array([21.5, 22.0, 40.0])
+    for first, last in ((3, 5), (5, 8)):
+        gp.update(IRREGULAR[first:last], y[first:last])
+    assert (gp._posterior._states is not None) == (gaps != "cells")  # filters went on
+    constant = gp.mean_
     seen = ~np.isnan(y).ravel()
     covariance = (dense(graph, SENSORS, IRREGULAR) + NOISE * np.eye(seen.size))[np.ix_(seen, seen)]
-    cross = dense(graph, NODES, AT, SENSORS, IRREGULAR)[:, seen]
-    wanted = cross @ np.linalg.solve(covariance, y.ravel()[seen] - constant)
-    np.testing.assert_allclose(gp.predict(NODES, AT).ravel(), constant + wanted, atol=1e-8)
+    cross = dense(graph, NODES, ahead, SENSORS, IRREGULAR)[:, seen]
+    mean, std = gp.predict(NODES, ahead, return_std=True)
+    wanted = constant + cross @ np.linalg.solve(covariance, y.ravel()[seen] - constant)
+    np.testing.assert_allclose(mean.ravel(), wanted, atol=1e-8)
+    if gaps != "cells":
+        variance = dense(graph, NODES, ahead) - cross @ np.linalg.solve(covariance, cross.T)
+        np.testing.assert_allclose(std.ravel(), np.sqrt(np.diag(variance)), atol=1e-8)
+    # what lies before is solved for when it is asked for
+    cross = dense(graph, NODES, IRREGULAR, SENSORS, IRREGULAR)[:, seen]
+    wanted = constant + cross @ np.linalg.solve(covariance, y.ravel()[seen] - constant)
+    np.testing.assert_allclose(gp.predict(NODES, IRREGULAR).ravel(), wanted, atol=1e-8)

@@ -18,7 +18,7 @@ from graphrf.kernels.series import kernel_block, mean_variance
 # In the graph's unit of lengthscales, by which neighbours are 1 apart.
 _LENGTHSCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Up to so many nodes the Laplacian is decomposed once for all kernels.
-_LARGEST_DENSE = 2_500
+_LARGEST_DENSE = 1_200
 
 
 def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:

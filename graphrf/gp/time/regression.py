@@ -309,7 +309,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             raise checks.value_error(
                 "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
             )
-        places, columns, hours, rows = self._query(nodes, times)
+        places, columns, hours, rows = self._query(nodes, times, "variances" if return_std else "means")
         with blas_threads(1):
             mean = self._posterior.means(places, hours)[np.ix_(rows, columns)] + self.mean_
             if not return_std:
@@ -326,14 +326,12 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         nodes; ValueError for more. Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
         """
         n_samples = checks.integer("n_samples", n_samples, low=1)
-        places, columns, hours, rows = self._query(nodes, times, joint=True)
+        places, columns, hours, rows = self._query(nodes, times, "draws")
         with blas_threads(1):
             draws = self._posterior.draws(places, hours, n_samples, checks.seed(seed))
         return np.asarray(draws[:, rows][:, :, columns] + self.mean_)
 
-    def _query(
-        self, nodes: Any, times: Any, joint: bool = False
-    ) -> tuple[Places, np.ndarray, np.ndarray, np.ndarray]:
+    def _query(self, nodes: Any, times: Any, purpose: str) -> tuple[Places, np.ndarray, np.ndarray, np.ndarray]:
         """Distinct places and hours, and which of them each column and row of the answer is."""
         self._check_fitted()
         positions, columns = np.unique(given_nodes(self.graph, nodes), return_inverse=True)
@@ -341,18 +339,18 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         if positions.size == 0 or given.size == 0:
             raise checks.value_error("nodes", "and `times` must not be empty")
         hours, rows = np.unique(given, return_inverse=True)
-        if joint and positions.size > LARGEST_JOINT:
+        if purpose == "draws" and positions.size > LARGEST_JOINT:
             raise checks.value_error(
                 "nodes", f"must hold at most {LARGEST_JOINT} distinct nodes for joint draws, got {positions.size}"
             )
         sensor = np.full(self.graph.n_nodes, -1)
         sensor[self.sensors_] = np.arange(self.sensors_.size)
         block = self._covariance.block
-        among = (
-            block(self.kernel_, positions, positions)
-            if joint
-            else self._covariance.diagonal(self.kernel_, positions)
-        )
+        among = np.zeros(positions.size)
+        if purpose == "variances":
+            among = self._covariance.diagonal(self.kernel_, positions)
+        elif purpose == "draws":
+            among = block(self.kernel_, positions, positions)
         places = Places(block(self.kernel_, positions, self.sensors_), among, sensor[positions])
         return places, columns, hours, rows
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import graphrf as grf
-from graphrf.gp.time import ConstantTime, MaternTime, Part, PeriodicTime, TimeKernel
+from graphrf.gp.time import ConstantTime, MaternTime, Part, PeriodicTime, TimeKernel, graph_kernels
 
 PARTS = (Part(ConstantTime(), 1.0, 0.5), Part(MaternTime(3.0, nu=1.5), 1.0, 0.2))
 KERNEL = grf.Diffusion(2.0)
@@ -76,6 +76,17 @@ def test_dates_are_hours():
     )
     at = [first.replace(tzinfo=zone) + datetime.timedelta(hours=h) for h in (3, 20)]
     np.testing.assert_allclose(zoned.predict(times=at), expected, atol=1e-10)
+
+
+def test_large_graphs_need_no_dense_laplacian(monkeypatch):
+    y = waves()
+    expected = fixed(tol=1e-8).fit(y[:, :6], times=TIMES, nodes=range(6)).predict(return_std=True)
+    auto = grf.gp.GraphTimeGPRegressor(GRAPH, "matern", PARTS, noise=0.01, max_train=50, seed=0)
+    monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
+    found = fixed(tol=1e-8).fit(y[:, :6], times=TIMES, nodes=range(6)).predict(return_std=True)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4)
+    assert auto.fit(y, times=TIMES).kernel_.laplacian == "normalized"
 
 
 def test_rows_and_columns_without_values_are_predicted():

@@ -11,6 +11,14 @@ between. `san-jose`: 26 Mondays of speeds, 20 % of the values hidden.
 Rivals: each sensor alone (the same time kernels and training without a graph: what neighbours share is its own),
 its mean at that time of the day, and the last value before. RMSE in miles an hour, mean absolute percentage error,
 and the share of hidden values within the 95 % interval of observations. All settings are defaults.
+
+Measured on 2 cores that others used too, so that seconds say little; RMSE, share covered. `sensors` 8.11, .956
+(mean of the time of day 11.95); `hours` 6.37, .939 (each sensor alone 6.31, .945; mean of the time of day 9.67);
+`forecast` 15, 30 and 60 minutes ahead 5.70, 7.77, 9.33, covered .966, .952, .930 (each sensor alone 5.69, 7.54,
+8.75; last value 6.06, 8.09, 10.24); `san-jose` 6.28, .944 (each sensor alone 9.52, mean of the sensor 9.54). The
+graph helps where sensors are missing, not where their own past is at hand. With partly observed times conjugate
+gradients take 140 steps at random gaps, and deviations as many for each draw: `random30` and `random70` were not
+run to their end.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ PARTS = (
      "pagerank local walks", "pagerank personal"),
     ("features default", "features cut", "pagerank tolerance", "regression walks", "regression walks sampler",
      "gpytorch walks", "Fourier features iid", "Fourier features orthogonal-hd", "transform diffusion",
-     "transform returns"),
+     "transform returns", "graph and time complete", "graph and time gaps"),
 )  # fmt: skip
 
 

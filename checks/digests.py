@@ -379,6 +379,17 @@ def classification(options: dict[str, Any]) -> Any:
     return gp.kernel_.hyperparameters, learned, gp.predict_proba(), gp.predict().tolist()
 
 
+@setting("graph and time", {"complete": 1.0, "gaps": 0.8})
+def graph_and_time(share: float) -> Any:
+    times, rng = np.arange(30.0), np.random.default_rng(2)
+    y = np.sin(times[:, None] / 4 + SIGNAL[NODES[:12]])
+    y[rng.random(y.shape) >= share] = np.nan
+    gp = grf.gp.GraphTimeGPRegressor(GRID, "diffusion", max_train=100, n_draws=4, seed=1)
+    gp.fit(y, times=times, nodes=NODES[:12])
+    later = np.array([3.0, 35.0])
+    return gp.parts_[-1][1:], gp.predict(NODES, later, return_std=True), gp.sample(NODES[:3], later, seed=0)
+
+
 @setting("exact regression", {"trained": {}, "fixed": {**FIXED, "normalize": False, "mean": "zero"}})
 def exact_regression(options: dict[str, Any]) -> Any:
     nodes = np.arange(0, 34, 2)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graphrf.gp.metric.regression import MetricGraphGPRegressor as MetricGraphGPRegressor
     from graphrf.gp.prior import HyperparameterPrior as HyperparameterPrior
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
+    from graphrf.gp.time.regression import GraphTimeGPRegressor as GraphTimeGPRegressor
     from graphrf.gp.torch.botorch import GraphGPModel as GraphGPModel
     from graphrf.gp.torch.draws import PathwiseDraws as PathwiseDraws
     from graphrf.gp.torch.draws import pathwise_draws as pathwise_draws
@@ -39,6 +40,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "torch.draws": "PathwiseDraws pathwise_draws",
         "torch.kernel": "GRFKernel",
         "torch.operator": "FactorOperator",
+        "time.regression": "GraphTimeGPRegressor",
         "training.fitting": "CandidateKernel",
         "prior": "HyperparameterPrior",
     },

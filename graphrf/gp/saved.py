@@ -142,18 +142,18 @@ def _write(
         arrays["covariates"] = np.asarray(settings.pop("mean"), dtype=np.float64)
     record = {
         "format": _FORMAT,
-        "settings": {name: _encoded(name, value) for name, value in settings.items()},
-        "fitted": {name: _encoded(name, getattr(given, name)) for name in _PLAIN},
-        "kernel": _encoded("kernel", given.kernel),
-        "sampler": _encoded("sampler", given.sampler),
+        "settings": {name: encoded(name, value) for name, value in settings.items()},
+        "fitted": {name: encoded(name, getattr(given, name)) for name in _PLAIN},
+        "kernel": encoded("kernel", given.kernel),
+        "sampler": encoded("sampler", given.sampler),
         "within": float(given.observations.within),
         "n_total": int(given.observations.n_total),
         "log_precisions": float(given.observations.log_precisions),
         "points": [
-            {"kernel": _encoded("kernel", point.kernel)} | {name: getattr(point, name) for name in _POINT}
+            {"kernel": encoded("kernel", point.kernel)} | {name: getattr(point, name) for name in _POINT}
             for point in given.points
         ],
-        "candidates": [[_encoded("kernel", kernel), *numbers] for kernel, *numbers in given.candidates],
+        "candidates": [[encoded("kernel", kernel), *numbers] for kernel, *numbers in given.candidates],
         "graph": graph.digest,
         "names": [encoded_name(name, _NAMELESS) for name in graph.nodes]
         if with_graph and graph.has_names
@@ -183,15 +183,15 @@ def _read(
         if set(record) != _RECORD or set(arrays) - {*_OBSERVED, "offset", "covariates", *_GRAPH}:
             raise ValueError("it holds other things than a regressor has")
         if graph is None and "weights" in arrays:
-            graph = _graph(arrays, record["names"])
+            graph = read_graph(arrays, record["names"])
             if graph.digest != record["graph"]:
                 raise ValueError("its graph is damaged")
-        settings = {name: _decoded(value) for name, value in record["settings"].items()}
+        settings = {name: decoded(value) for name, value in record["settings"].items()}
         if "covariates" in arrays:
             settings["mean"] = _real("covariates", arrays["covariates"], arrays["covariates"].ndim)
         known = {"sparse": False} | record["fitted"]  # files of before know no sparse precisions
-        fitted = {name: _decoded(known[name]) for name in _PLAIN}
-        kernel, sampler = require_kernel(_decoded(record["kernel"])), _decoded(record["sampler"])
+        fitted = {name: decoded(known[name]) for name in _PLAIN}
+        kernel, sampler = require_kernel(decoded(record["kernel"])), decoded(record["sampler"])
         offset, digest = _real("offset", arrays["offset"], 1), str(record["graph"])
     if graph is None:
         raise checks.value_error("graph", f"must be given, because {path!r} was saved without it")
@@ -215,7 +215,7 @@ def _read(
         if points and abs(sum(point.weight for point in points) - 1) > 1e-9:
             raise ValueError("the probabilities of its points do not sum to 1")
         candidates = [
-            CandidateKernel(require_kernel(_decoded(own)), float(evidence), float(probability))
+            CandidateKernel(require_kernel(decoded(own)), float(evidence), float(probability))
             for own, evidence, probability in record["candidates"]
         ]
         given = Conditions(
@@ -225,7 +225,7 @@ def _read(
         return regressor, given, mean
 
 
-def _graph(arrays: Mapping[str, np.ndarray], names: Any) -> Graph:
+def read_graph(arrays: Mapping[str, np.ndarray], names: Any) -> Graph:
     """The graph of a file."""
     indptr, indices, weights = (arrays[name] for name in _GRAPH)
     if (indptr.dtype.kind, indices.dtype.kind) != ("i", "i") or weights.dtype != np.float64 or indptr.size < 2:
@@ -276,7 +276,7 @@ def _observed(
 def _point(record: Mapping[str, Any]) -> GridCell:
     """Hyperparameters of a file, once they can be such."""
     numbers = {name: checks.number(name, record[name], low=0, include_low=False) for name in _POINT}
-    return GridCell(require_kernel(_decoded(record["kernel"])), **numbers)
+    return GridCell(require_kernel(decoded(record["kernel"])), **numbers)
 
 
 def _check_fitted(regressor: Any, given: Conditions) -> None:
@@ -305,7 +305,7 @@ def _check_fitted(regressor: Any, given: Conditions) -> None:
         raise ValueError("its sampler and its kernel are of different Laplacians")
 
 
-def _encoded(name: str, value: Any) -> Any:
+def encoded(name: str, value: Any) -> Any:
     """A setting as JSON knows it: plain values, and graphrf's own objects by class name and arguments."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -314,7 +314,7 @@ def _encoded(name: str, value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, list | tuple):
-        return [_encoded(name, part) for part in value]
+        return [encoded(name, part) for part in value]
     if _CLASSES.get(type(value).__name__) is not type(value):
         raise TypeError(
             f"`{name}` must be made of graphrf's own kernels, samplers and laws to be saved, got "
@@ -333,17 +333,17 @@ def _encoded(name: str, value: Any) -> Any:
         arguments = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
     return {
         "class": type(value).__name__,
-        "arguments": {key: _encoded(name, part) for key, part in arguments.items()},
+        "arguments": {key: encoded(name, part) for key, part in arguments.items()},
     }
 
 
-def _decoded(value: Any) -> Any:
-    """What `_encoded` was given. Only the classes of `_CLASSES` are made, with all their arguments at hand."""
+def decoded(value: Any) -> Any:
+    """What `encoded` was given. Only the classes of `_CLASSES` are made, with all their arguments at hand."""
     if isinstance(value, dict):
         if set(value) != {"class", "arguments"} or value["class"] not in _CLASSES:
             raise ValueError(f"it names no class of graphrf: {checks.describe(value)}")
         made = _CLASSES[value["class"]]
-        arguments = {name: _decoded(part) for name, part in value["arguments"].items()}
+        arguments = {name: decoded(part) for name, part in value["arguments"].items()}
         if made in (Decimal, Fraction):
             return _exact_number(made, *arguments.values())
         # Defaults may cost what the file does not: a modulation of 10^9 terms from one number.
@@ -353,7 +353,7 @@ def _decoded(value: Any) -> Any:
                 raise ValueError(f"its {made.__name__} lacks {', '.join(sorted(missing))}")
         return made(**arguments)
     if isinstance(value, list):
-        return [_decoded(part) for part in value]
+        return [decoded(part) for part in value]
     return value
 
 

@@ -93,8 +93,8 @@ def test_repeats_and_a_drawn_seed_are_kept(weighted_graph, tmp_path):
     ],
 )
 def test_every_kernel_and_sampler_survives_json(value):
-    text = json.dumps(saved._encoded("value", value))
-    assert saved._decoded(json.loads(text)) == value
+    text = json.dumps(saved.encoded("value", value))
+    assert saved.decoded(json.loads(text)) == value
 
 
 def test_every_class_of_kernels_laws_and_samplers_is_known():

@@ -1,0 +1,243 @@
+r"""The covariance of a signal on sensors and times: a sum of Kronecker products, and its complete-grid inverse."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from graphrf._base.cached import cached_property
+from graphrf._base.threads import ordered_map
+from graphrf.gp.time import loops
+from graphrf.gp.time.kernels import StateSpace, Steps, TimeKernel, transitions
+from graphrf.gp.time.loops import WIDTH
+
+
+class Part(NamedTuple):
+    """(shared C + own I) x kernel: variances of what neighbours share, and of each sensor's own."""
+
+    kernel: TimeKernel
+    shared: float
+    own: float
+
+
+@dataclass(frozen=True)
+class Separable:
+    r"""What the covariance is made of.
+
+    .. math:: \mathrm{cov}(f(u, t), f(v, t')) = \sum_p (a_p C_{uv} + b_p \delta_{uv}) k_p(t - t'), \quad
+              y = f + \varepsilon, \quad \varepsilon \sim N(0, s).
+    """
+
+    parts: tuple[Part, ...]
+    noise: float
+
+    @property
+    def kernels(self) -> tuple[TimeKernel, ...]:
+        return tuple(part.kernel for part in self.parts)
+
+    @property
+    def shared(self) -> np.ndarray:
+        return np.array([part.shared for part in self.parts])
+
+    @property
+    def own(self) -> np.ndarray:
+        return np.array([part.own for part in self.parts])
+
+    def with_own(self, variances: list[float]) -> Separable:
+        """The same with other variances of each node's own."""
+        parts = tuple(part._replace(own=float(own)) for part, own in zip(self.parts, variances, strict=True))
+        return Separable(parts, self.noise)
+
+
+class Sensors(NamedTuple):
+    """C among the sensors, with its eigenvalues and eigenvectors."""
+
+    matrix: np.ndarray
+    eigenvalues: np.ndarray
+    vectors: np.ndarray
+
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> Sensors:
+        matrix = 0.5 * (matrix + matrix.T)
+        eigenvalues, vectors = np.linalg.eigh(matrix)
+        return cls(matrix, np.maximum(eigenvalues, 0.0), vectors)
+
+
+@dataclass(frozen=True)
+class Series:
+    """The independent series that the eigenvectors of C make of a complete grid, eight side by side.
+
+    Parameters
+    ----------
+    model : Separable
+    eigenvalues : ndarray, shape (n,)
+        Of C.
+    steps : Steps
+        Between the T times.
+    noise : ndarray, shape (T,)
+        Variances of what is observed at each time; infinite where nothing is.
+    """
+
+    model: Separable
+    eigenvalues: np.ndarray
+    steps: Steps
+    noise: np.ndarray
+    n_threads: int = 1
+
+    @cached_property
+    def space(self) -> StateSpace:
+        return StateSpace.of(self.model.kernels)
+
+    @cached_property
+    def phi(self) -> np.ndarray:
+        return transitions(self.model.kernels, self.steps.lengths)
+
+    @cached_property
+    def scales(self) -> np.ndarray:
+        """The deviation of each part in each series, shape (p, n padded to whole blocks)."""
+        padded = np.zeros(-(-self.eigenvalues.size // WIDTH) * WIDTH)
+        padded[: self.eigenvalues.size] = self.eigenvalues
+        return np.asarray(np.sqrt(self.model.shared[:, None] * padded + self.model.own[:, None]))
+
+    def readout(self, block: int) -> np.ndarray:
+        """h of one block, shape (d, 8)."""
+        return np.ascontiguousarray(self.space.readouts.T @ self.scales[:, block * WIDTH : (block + 1) * WIDTH])
+
+    @property
+    def n_blocks(self) -> int:
+        return self.scales.shape[1] // WIDTH
+
+    @cached_property
+    def gains(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Of each block: gains (T, d, 8), variances of innovations (T, 8), the last covariance (d, d, 8)."""
+
+        def of(block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            gain, spread, none = self._room()
+            last = self._run(self.readout(block), gain, spread, none)
+            return gain, spread, last
+
+        return list(ordered_map(of, range(self.n_blocks), self.n_threads))
+
+    def _run(self, h: np.ndarray, gain: np.ndarray, spread: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        space = self.space
+        return np.asarray(
+            loops.gains(
+                self.phi, self.steps.which, space.low, space.high, space.stationary, h, self.noise, gain, spread,
+                predicted,
+            )
+        )  # fmt: skip
+
+    def _room(self, keep: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        d, n_times = self.space.low.size, self.noise.size
+        return (
+            np.empty((n_times, d, WIDTH)),
+            np.empty((n_times, WIDTH)),
+            np.empty((n_times if keep else 0, d, d, WIDTH)),
+        )
+
+    def _block(self, y: np.ndarray, block: int) -> np.ndarray:
+        """Columns of y (T, R, n) that a block holds, (T, R, 8)."""
+        part = y[..., block * WIDTH : (block + 1) * WIDTH]
+        result = np.zeros((*y.shape[:2], WIDTH))
+        result[..., : part.shape[2]] = part
+        return result
+
+    def _paste(self, out: np.ndarray, block: int, values: np.ndarray) -> None:
+        part = out[..., block * WIDTH : (block + 1) * WIDTH]
+        part[...] = values[..., : part.shape[2]]
+
+    def solve(self, y: np.ndarray) -> np.ndarray:
+        """The inverse covariance times y, shape (T, R, n), of series; rows without observation come back as 0."""
+        out = np.empty_like(y)
+
+        def of(block: int) -> None:
+            space, h = self.space, self.readout(block)
+            gain, spread, _ = self.gains[block]
+            e = self._block(y, block)
+            loops.filtered(self.phi, self.steps.which, space.low, space.high, h, gain, e)
+            e /= spread[:, None]
+            loops.unfiltered(self.phi, self.steps.which, space.low, space.high, h, gain, e)
+            self._paste(out, block, e)
+
+        _ = self.gains
+        for _ in ordered_map(of, range(self.n_blocks), self.n_threads):
+            pass
+        return out
+
+    def last_means(self, y: np.ndarray, block: int) -> np.ndarray:
+        """Mean states of a block after all of y (T, n), shape (d, 8)."""
+        space, gain = self.space, self.gains[block][0]
+        e = self._block(y[:, None], block)
+        return np.asarray(
+            loops.filtered(self.phi, self.steps.which, space.low, space.high, self.readout(block), gain, e)
+        )[:, 0]
+
+    def smoothed(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Posterior covariances of the unit-variance parts: the first of a block of series, and (m, T, p, p)."""
+        p = len(self.model.parts)
+
+        def of(block: int) -> tuple[int, np.ndarray]:
+            gain, spread, predicted = self._room(keep=True)
+            h, space = self.readout(block), self.space
+            self._run(h, gain, spread, predicted)
+            part = np.empty((self.noise.size, p, p, WIDTH))
+            loops.smoothed(
+                self.phi, self.steps.which, space.low, space.high, h, gain, spread, predicted, space.readouts, part
+            )
+            first = block * WIDTH
+            return first, np.moveaxis(part, 3, 0)[: self.eigenvalues.size - first]
+
+        return ordered_map(of, range(self.n_blocks), self.n_threads)
+
+
+@dataclass(frozen=True)
+class GridCovariance:
+    """The covariance of all values of n sensors at T times, of which a mask says what was observed."""
+
+    model: Separable
+    sensors: Sensors
+    times: np.ndarray
+    n_threads: int = 1
+
+    @cached_property
+    def steps(self) -> Steps:
+        return Steps.of(self.times)
+
+    def series(self, noise: np.ndarray) -> Series:
+        """The independent series, with noise variances for each time."""
+        return Series(self.model, self.sensors.eigenvalues, self.steps, noise, self.n_threads)
+
+    def at(self, times: np.ndarray) -> GridCovariance:
+        """The same at other times."""
+        return dataclasses.replace(self, times=times)
+
+    def along_time(self, x: np.ndarray) -> np.ndarray:
+        """sum_p a_p k_p(t, t') x(t', columns), and the same with b_p, for x (T, R, n): shape (2, T, R, n)."""
+        space = StateSpace.of(self.model.kernels)
+        phi = transitions(self.model.kernels, self.steps.lengths)
+        flat = np.ascontiguousarray(x).reshape(x.shape[0], -1)
+        out = np.empty((2, *flat.shape))
+        weights = np.array([self.model.shared, self.model.own])
+        edges = list(range(0, flat.shape[1], 64))
+
+        def of(first: int) -> None:
+            last = min(first + 64, flat.shape[1])
+            loops.products(
+                phi, self.steps.which, space.low, space.high, space.stationary, space.readouts, weights, flat,
+                first, last, out,
+            )  # fmt: skip
+
+        for _ in ordered_map(of, edges, self.n_threads):
+            pass
+        return out.reshape(2, *x.shape)
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """The covariance of f, without noise, times x (T, R, n)."""
+        shared, own = self.along_time(x)
+        result = shared @ self.sensors.matrix
+        result += own
+        return np.asarray(result)

@@ -1,0 +1,172 @@
+"""Signals on sensors and times as people have them: arrays with gaps, data frames, long form; times in hours."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf.graph.graph import Graph, given_nodes
+
+_LARGEST = 1e140  # whose squares are safe in sums
+_NANOSECONDS = 3.6e12  # in an hour
+
+
+class Clock(NamedTuple):
+    """How a user's times are told: plain hours, or dates counted from an origin.
+
+    Attributes
+    ----------
+    origin : int or None
+        Nanoseconds since 1970 that are hour 0; None where times are numbers.
+    zone : str or None
+        The time zone of dates; they are counted in UTC.
+    """
+
+    origin: int | None
+    zone: str | None
+
+    def hours(self, times: Any, name: str = "times") -> np.ndarray:
+        """Times in hours, float64, shape (T,)."""
+        values, dates, zone = _read(times, name)
+        if dates != (self.origin is not None):
+            kinds = ("numbers (hours)", "dates")
+            raise checks.type_error(
+                name, f"must be {kinds[self.origin is not None]}, as in `fit`, got {kinds[dates]}"
+            )
+        if dates and (zone is None) != (self.zone is None):
+            wanted = "no" if self.zone is None else "a"
+            raise checks.value_error(name, f"must have {wanted} time zone, as in `fit`: mixed ones are refused")
+        return np.asarray((values - self.origin) / _NANOSECONDS) if self.origin is not None else values
+
+
+class Grid(NamedTuple):
+    """What was observed: nodes (n,), times (T,) in hours, values (T, n) with NaN in gaps."""
+
+    nodes: np.ndarray
+    times: np.ndarray
+    values: np.ndarray
+
+
+def clock_of(times: Any) -> Clock:
+    """The clock of the first times that a user gives: dates count from midnight before the first."""
+    values, dates, zone = _read(times, "times")
+    if not dates:
+        return Clock(None, None)
+    day = int(24 * _NANOSECONDS)
+    return Clock(int(values.min()) // day * day, zone)
+
+
+def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
+    """Node positions, times as they came, and float64 values (T, n) of an array or a data frame."""
+    if hasattr(values, "columns") and hasattr(values, "index"):
+        if times is None:
+            times = values.index
+        if nodes is None:
+            names = list(values.columns)
+            by_name = graph.has_names and not all(isinstance(name, str) for name in names)
+            nodes = graph.index(names) if by_name else names
+        values = values.to_numpy(dtype=np.float64)
+    elif times is None:
+        raise checks.value_error(
+            "times",
+            "must be given, a time for each row of Y (hours, or dates); a data frame has them in its index",
+        )
+    array = np.asarray(checks.plain("Y", values))
+    if array.dtype.kind not in "biuf":
+        raise checks.type_error("Y", f"must be real numbers, with NaN for gaps, got {checks.describe(array)}")
+    if array.ndim != 2 or array.size == 0:
+        raise checks.value_error(
+            "Y", f"must have shape (times, nodes), neither of them 0, got {checks.describe(array)}"
+        )
+    return given_nodes(graph, nodes), times, array.astype(np.float64)
+
+
+def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray]:
+    """As `as_grid`, of one value for each (node, time)."""
+    positions = given_nodes(graph, nodes)
+    values = np.asarray(checks.plain("y", y))
+    if values.dtype.kind not in "biuf":
+        raise checks.type_error("y", f"must be real numbers, got {checks.describe(values)}")
+    stamps, dates, _ = _read(times, "times")
+    if not positions.shape == values.shape == stamps.shape or values.size == 0:
+        raise checks.value_error(
+            "y",
+            f"must have one value for each node and time, got {values.shape} values, {positions.shape} nodes and "
+            f"{stamps.shape} times",
+        )
+    distinct, row = np.unique(stamps, return_inverse=True)
+    sensors, column = np.unique(positions, return_inverse=True)
+    cells, counts = np.unique(row * sensors.size + column, return_counts=True)
+    if counts.max() > 1:
+        cell = int(cells[counts.argmax()])
+        node = int(sensors[cell % sensors.size])
+        raise checks.value_error(
+            "times",
+            f"must be distinct for each node, got node {node} {int(counts.max())} times at one time; average such "
+            "values first",
+        )
+    grid = np.full((distinct.size, sensors.size), np.nan)
+    grid[row, column] = values
+    # One of the user's own times for each distinct one, so that dates stay dates.
+    first = np.unique(stamps, return_index=True)[1]
+    own = times.iloc[first] if hasattr(times, "iloc") else [times[i] for i in first] if dates else distinct
+    return sensors, own, grid
+
+
+def checked_grid(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> Grid:
+    """The grid, once its shape, its times and its values are sound; empty rows and columns are dropped."""
+    if values.shape != (hours.size, nodes.size):
+        raise checks.value_error(
+            "Y",
+            f"must have shape ({hours.size}, {nodes.size}), a row for each time and a column for each node, got "
+            f"{values.shape}",
+        )
+    if np.unique(nodes).size != nodes.size:
+        raise checks.value_error("nodes", "must be distinct, got some more than once; average their columns first")
+    falls = np.flatnonzero(np.diff(hours) <= 0)
+    if falls.size:
+        at = int(falls[0]) + 1
+        what = "repeat" if hours[at] == hours[at - 1] else "fall"
+        raise checks.value_error(
+            "times", f"must increase, but they {what} at position {at}; sort them, and average what repeats"
+        )
+    if np.isinf(values).any():
+        raise checks.value_error("Y", "must be finite, or NaN in gaps, got infinite values")
+    seen = ~np.isnan(values)
+    if not seen.any():
+        raise checks.value_error("Y", "must hold at least one value, got gaps only")
+    if float(np.abs(values[seen]).max()) > _LARGEST:
+        raise checks.value_error("Y", f"must be at most {_LARGEST:g}, whose squares leave float64")
+    rows, columns = seen.any(axis=1), seen.any(axis=0)
+    return Grid(nodes[columns], hours[rows], values[np.ix_(rows, columns)])
+
+
+def _read(times: Any, name: str) -> tuple[np.ndarray, bool, str | None]:
+    """Hours as float64, or nanoseconds since 1970 as int64; whether they are dates; the time zone of dates."""
+    zone = getattr(times, "tz", None) or getattr(getattr(times, "dt", None), "tz", None)
+    if zone is not None:
+        index = times if hasattr(times, "tz") else times.dt
+        utc = index.tz_convert("UTC")
+        utc = utc.tz_localize(None) if hasattr(times, "tz") else utc.dt.tz_localize(None)
+        return np.asarray(utc, dtype="datetime64[ns]").astype(np.int64), True, str(zone)
+    array = np.atleast_1d(np.asarray(times))
+    if array.ndim != 1:
+        raise checks.value_error(name, f"must have one axis, got {checks.describe(array)}")
+    if array.dtype.kind == "M":
+        if np.isnat(array).any():
+            raise checks.value_error(name, "must be dates, got some that are not (NaT)")
+        return array.astype("datetime64[ns]").astype(np.int64), True, None
+    if array.dtype.kind == "O" and array.size and all(isinstance(t, datetime.datetime) for t in array):
+        zones = {None if t.tzinfo is None else str(t.tzinfo) for t in array}
+        if len(zones) > 1:
+            raise checks.value_error(
+                name, f"must be of one time zone, got {', '.join(sorted(map(str, zones)))}: convert them to one"
+            )
+        plain = [t if t.tzinfo is None else t.astimezone(datetime.UTC).replace(tzinfo=None) for t in array]
+        return np.array(plain, dtype="datetime64[ns]").astype(np.int64), True, zones.pop()
+    if array.dtype.kind not in "iuf":
+        raise checks.type_error(name, f"must be numbers (hours) or dates, got {checks.describe(times)}")
+    return checks.finite(name, array.astype(np.float64)), False, None

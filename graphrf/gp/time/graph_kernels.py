@@ -1,0 +1,93 @@
+"""Graph kernels among sensors: the candidates that a fit compares, and their matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf.gp.settings import AUTO, KERNELS
+from graphrf.gp.training.ranges import lengthscale_unit
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues
+from graphrf.kernels.named import Diffusion, Matern
+from graphrf.kernels.series import kernel_block, mean_variance
+
+# In the graph's unit of lengthscales, by which neighbours are 1 apart.
+_LENGTHSCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+# Up to so many nodes the Laplacian is decomposed once for all kernels.
+_LARGEST_DENSE = 1_200
+
+
+def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
+    """The kernels that `kernel` stands for: one that is given, or several lengthscales of what is named."""
+    if isinstance(kernel, Kernel):
+        return [kernel]
+    name = checks.choice("kernel", kernel, (AUTO, *KERNELS))
+    laplacians = ("normalized", "combinatorial") if graph.n_nodes <= _LARGEST_DENSE else ("normalized",)
+    result: list[Kernel] = []
+    for laplacian in laplacians:
+        unit = lengthscale_unit(graph, laplacian)
+        if name == AUTO:
+            shapes: list[Kernel] = [Matern(nu=nu, laplacian=laplacian) for nu in (1.0, 2.0)]
+            shapes.append(Diffusion(laplacian=laplacian))
+            if graph.n_nodes > _LARGEST_DENSE:
+                shapes = shapes[:1]
+        else:
+            shapes = [KERNELS[name](laplacian=laplacian)]
+        for shape in shapes:
+            if "lengthscale" in shape.hyperparameters:
+                result += [shape.replace(lengthscale=unit * scale) for scale in _LENGTHSCALES]
+            else:
+                result.append(shape)
+    return result
+
+
+class GraphCovariance:
+    """C: a graph kernel with mean variance 1 over all nodes, by blocks of any nodes.
+
+    The spectrum of the Laplacian is decomposed once where the graph is small enough, else blocks are sums of
+    Chebyshev series.
+    """
+
+    def __init__(self, graph: Graph, seed: int) -> None:
+        self._graph = graph
+        self._seed = seed
+        self._spectra: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._means: dict[Kernel, float] = {}
+
+    def block(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """C between nodes, shape (rows, columns)."""
+        if self._graph.n_nodes > _LARGEST_DENSE:
+            return kernel_block(self._graph, kernel, rows, columns) / self._mean(kernel)
+        values, vectors = self._spectrum(kernel)
+        return np.asarray((vectors[rows] * (values / values.mean())) @ vectors[columns].T)
+
+    def diagonal(self, kernel: Kernel, nodes: np.ndarray) -> np.ndarray:
+        """C(u, u)."""
+        if self._graph.n_nodes > _LARGEST_DENSE:
+            parts = [
+                np.diag(self.block(kernel, part, part)) for part in np.array_split(nodes, -(-nodes.size // 256))
+            ]
+            return np.concatenate(parts) if parts else np.zeros(0)
+        values, vectors = self._spectrum(kernel)
+        return np.asarray(vectors[nodes] ** 2 @ (values / values.mean()))
+
+    def _spectrum(self, kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
+        scale = kernel.check_graph(self._graph)
+        if kernel.laplacian not in self._spectra:
+            values, vectors = np.linalg.eigh(self._graph.laplacian(kernel.laplacian == "normalized").toarray())
+            self._spectra[kernel.laplacian] = cleaned_eigenvalues(values, self._graph, kernel.laplacian), vectors
+        eigenvalues, vectors = self._spectra[kernel.laplacian]
+        return kernel.spectrum(eigenvalues, scale), vectors
+
+    def _mean(self, kernel: Kernel) -> float:
+        if kernel not in self._means:
+            self._means[kernel] = mean_variance(self._graph, kernel, seed=self._seed).value
+        return self._means[kernel]
+
+
+Blocks = Callable[[Kernel], np.ndarray]
+"""C among the sensors for a kernel."""

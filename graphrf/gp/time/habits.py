@@ -1,0 +1,103 @@
+"""How much of a sensor's day the others tell: variances of its own, by predictions of sensor-days left out.
+
+The likelihood of a stationary model is ruled by short steps, of which there are most. Where the model is wrong
+about whole days of single sensors, their intervals are too narrow. Here what nodes have of their own, in all parts
+that last, is multiplied by the factor under which days that are left out have the largest density.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky
+
+from graphrf.gp.time.covariance import Separable
+from graphrf.gp.time.kernels import ConstantTime
+
+_FACTORS = 2.0 ** np.arange(8)
+_CELLS = 600  # in a block,
+_TIMES = 48  # at so many times at most
+_BLOCKS = 4
+_DAY = 24.0  # hours
+
+
+class Block(NamedTuple):
+    """Some observed values: times, positions of sensors, values, and the groups that are left out."""
+
+    times: np.ndarray
+    sensor: np.ndarray
+    y: np.ndarray
+    group: np.ndarray
+
+
+def lasting(model: Separable, step: float) -> list[bool]:
+    """Which parts are neither levels nor gone after six steps."""
+    return [
+        not isinstance(kernel, ConstantTime) and float(kernel.covariance(6 * step)) > 0.3
+        for kernel in model.kernels
+    ]
+
+
+def with_habits(
+    model: Separable, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray
+) -> Separable:
+    """The model whose lasting parts have the variances of nodes' own that predict sensor-days best.
+
+    Parameters
+    ----------
+    near : ndarray, shape (n, n)
+        C among the sensors.
+    times : ndarray, shape (T,)
+    y, mask : ndarray, shape (T, n)
+        Values without their mean, and where they were observed.
+    """
+    step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
+    moved = lasting(model, step)
+    blocks = list(_blocks(near, times, y, mask))
+    if not any(moved) or not blocks:
+        return model
+    scores = sum(_left_out(model, moved, near, block) for block in blocks)
+    best = float(_FACTORS[int(np.argmax(scores))])
+    return model.with_own([own * best if move else own for own, move in zip(model.own, moved, strict=True)])
+
+
+def _left_out(model: Separable, moved: list[bool], near: np.ndarray, block: Block) -> np.ndarray:
+    r"""For each factor the sum of log densities of single values, each given all of the block but its group.
+
+    With M the inverse covariance, a group g has the predicted covariance M_gg^-1 and the error M_gg^-1 (M y)_g.
+    """
+    same = block.sensor[:, None] == block.sensor
+    lags, close = block.times[:, None] - block.times, near[np.ix_(block.sensor, block.sensor)]
+    rest, changed = model.noise * np.eye(block.y.size), np.zeros_like(lags)
+    for part, move in zip(model.parts, moved, strict=True):
+        along = part.kernel.covariance(lags)
+        rest += part.shared * close * along
+        (changed if move else rest)[...] += part.own * same * along
+    groups = [np.flatnonzero(block.group == group) for group in range(int(block.group.max()) + 1)]
+    totals = np.zeros(_FACTORS.size)
+    for i, factor in enumerate(_FACTORS):
+        inverse = cho_solve((cholesky(rest + factor * changed, lower=True), True), np.eye(block.y.size))
+        weights = inverse @ block.y
+        for own in groups:
+            spread = np.linalg.inv(inverse[np.ix_(own, own)])
+            variance = np.diag(spread)
+            totals[i] -= 0.5 * float((np.log(variance) + (spread @ weights[own]) ** 2 / variance).sum())
+    return totals
+
+
+def _blocks(near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Iterator[Block]:
+    """Evenly spread sensors, each with those that are nearest by C, at evenly spread times."""
+    n_times, n = mask.shape
+    rows = np.unique(np.linspace(0, n_times - 1, min(_TIMES, n_times)).astype(int))
+    size = int(np.clip(_CELLS // rows.size, 2, n))
+    scale = np.sqrt(np.maximum(np.diag(near), 1e-300))
+    for centre in np.unique(np.linspace(0, n - 1, _BLOCKS).astype(int)):
+        chosen = np.argsort(-near[centre] / scale, kind="stable")[:size]
+        row, column = np.nonzero(mask[np.ix_(rows, chosen)])
+        if row.size < 10:
+            continue
+        day = np.floor((times[rows[row]] - times[0]) / _DAY).astype(int)
+        _, group = np.unique(day * n + chosen[column], return_inverse=True)
+        yield Block(times[rows[row]], chosen[column], y[rows[row], chosen[column]], group)

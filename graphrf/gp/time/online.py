@@ -1,0 +1,78 @@
+"""Filters that go on as observations come, and forecasts from where they stand, without partly observed times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphrf.gp.time import loops
+from graphrf.gp.time.covariance import Series
+from graphrf.gp.time.kernels import transitions
+from graphrf.gp.time.loops import WIDTH
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The states of all series given what was observed until a time.
+
+    Parameters
+    ----------
+    series : Series
+    time : float
+        Of the last observation, in hours.
+    means : ndarray, shape (blocks, d, 8)
+    covariances : ndarray, shape (blocks, d, d, 8)
+
+    Notes
+    -----
+    A step costs O(n d^2), whatever came before.
+    """
+
+    series: Series
+    time: float
+    means: np.ndarray
+    covariances: np.ndarray
+
+    @classmethod
+    def of(cls, series: Series, y: np.ndarray, time: float) -> Filter:
+        """After all of y (T, n), in the basis of the series, the last at `time`."""
+        means = [series.last_means(y, block) for block in range(series.n_blocks)]
+        return cls(series, time, np.array(means), np.array([last for _, _, last in series.gains]))
+
+    def observed(self, times: np.ndarray, y: np.ndarray) -> Filter:
+        """After more: y (t, n), in the basis of the series."""
+        space, model = self.series.space, self.series.model
+        means, covariances = self.means.copy(), self.covariances.copy()
+        phi = transitions(model.kernels, np.diff(times, prepend=self.time))
+        padded = np.zeros((times.size, self.series.n_blocks * WIDTH))
+        padded[:, : y.shape[1]] = y
+        for block in range(self.series.n_blocks):
+            h = self.series.readout(block)
+            for t, row in enumerate(padded[:, block * WIDTH : (block + 1) * WIDTH]):
+                loops.stepped(
+                    phi[t], space.low, space.high, space.stationary, h, model.noise, row, covariances[block],
+                    means[block],
+                )  # fmt: skip
+        return Filter(self.series, float(times[-1]), means, covariances)
+
+    def ahead(self, times: np.ndarray, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances at times from the last on, of sums of the series' parts; shape (t, q) each.
+
+        `coefficients` (p, q, n) belong to parts of unit variance.
+        """
+        space = self.series.space
+        readouts, n = space.readouts, coefficients.shape[2]
+        phi = transitions(self.series.model.kernels, times - self.time)
+        mean, variance = np.zeros((2, times.size, coefficients.shape[1]))
+        for block in range(self.series.n_blocks):
+            own = coefficients[:, :, block * WIDTH : min((block + 1) * WIDTH, n)]
+            less = self.covariances[block] - space.stationary[:, :, None]
+            for t, step in enumerate(phi[: times.size]):
+                left = readouts @ step
+                parts = left @ self.means[block][:, : own.shape[2]]
+                mean[t] += np.einsum("pqm,pm->q", own, parts)
+                spread = np.einsum("ai,ijm,bj->abm", left, less[..., : own.shape[2]], left, optimize=True)
+                spread += (readouts @ space.stationary @ readouts.T)[:, :, None]
+                variance[t] += np.einsum("aqm,abm,bqm->q", own, spread, own, optimize=True)
+        return mean, variance

@@ -1,0 +1,274 @@
+"""The posterior on graph and time for known hyperparameters: means, deviations and draws at any node and time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from graphrf._base.cached import cached_property
+from graphrf.gp.inference.solvers import Solution
+from graphrf.gp.time.covariance import GridCovariance
+from graphrf.gp.time.draws import process_draws
+from graphrf.gp.time.gaps import ObservedCells
+from graphrf.gp.time.online import Filter
+
+# Numbers in the arrays of a block of draws.
+_BLOCK_NUMBERS = 10_000_000
+# Of the solves of draws that only make variances.
+_DRAW_TOL = 1e-2
+
+
+class Places(NamedTuple):
+    """Queried nodes as the sensors see them.
+
+    Attributes
+    ----------
+    covariance : ndarray, shape (q, n)
+        C between queried nodes and sensors.
+    among : ndarray, shape (q, q), or (q,)
+        C among them, or its diagonal where no joint draws are wanted.
+    sensor : ndarray of int, shape (q,)
+        Which sensor each is; -1: none.
+    """
+
+    covariance: np.ndarray
+    among: np.ndarray
+    sensor: np.ndarray
+
+
+class _Projection(NamedTuple):
+    """A queried node's part p as a sum over the series' unit-variance parts, and what remains."""
+
+    coefficients: np.ndarray  # (p, q, n)
+    remainder: np.ndarray  # (p, q, q) or (p, q): covariances of what no sensor tells
+
+
+@dataclass(frozen=True)
+class TimePosterior:
+    r"""f given y at the observed cells of a grid, hyperparameters known and the mean taken off.
+
+    The mean at node u and time t is sum_p sum_v (a_p C_uv + b_p delta_uv) k_p(t, t') alpha(t', v) with
+    alpha = A^-1 y: products with semiseparable matrices, linear in the number of times. Where each time has all
+    sensors or none, variances are exact, by the smoother of each series. Else they are means of squared errors
+    of draws (Matheron's rule: a draw of f and y from the prior, whose error f - E[f | y] has the law of the
+    posterior's), with what no sensor tells added exactly.
+
+    Parameters
+    ----------
+    cells : ObservedCells
+    y : ndarray, shape (T, n)
+        Without its mean; not looked at in gaps.
+    n_draws : int
+        For variances where there are gaps; their relative error is sqrt(2 / n_draws).
+    seed : int
+    before : TimePosterior, optional
+        Given the first of these times only: where filters and conjugate gradients go on from. It is not kept.
+    """
+
+    cells: ObservedCells
+    y: np.ndarray
+    n_draws: int
+    seed: int
+    before: TimePosterior | None = None
+    _start: np.ndarray | None = field(init=False, default=None)
+    _states: Filter | None = field(init=False, default=None)
+
+    @property
+    def covariance(self) -> GridCovariance:
+        return self.cells.covariance
+
+    def __post_init__(self) -> None:
+        """Takes from the posterior before what this one goes on from, and lets it go."""
+        start, states, before = None, None, self.before
+        if before is not None and self.cells.whole and before.states is not None:
+            new = slice(before.covariance.times.size, None)
+            more = self.y[new] @ self.covariance.sensors.vectors
+            states = before.states.observed(self.covariance.times[new], more)
+        elif before is not None:
+            start = np.zeros(self.y.shape)
+            start[: before.covariance.times.size] = before.solution[0]
+        for name, value in (("_start", start), ("_states", states), ("before", None)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def outcome(self) -> Solution:
+        """How the solve went; a direct one is left until it is needed."""
+        return Solution(np.zeros(0), True, 0, 0.0) if self.cells.whole else self.solution[1]
+
+    @cached_property
+    def solution(self) -> tuple[np.ndarray, Solution]:
+        """alpha (T, n), and how it was found."""
+        if self._start is None or self.cells.whole:
+            value, solution = self.cells.solve(self.y[:, None])
+            return value[:, 0], solution
+        start = self._start[:, None]
+        rest = np.where(self.cells.mask, self.y, 0.0)[:, None] - self.covariance.product(start)
+        rest -= self.covariance.model.noise * start
+        size = float(np.linalg.norm(self.y[self.cells.mask]))
+        left = float(np.linalg.norm(rest[:, 0][self.cells.mask]))
+        value, solution = self.cells.solve(rest, tol=min(0.5, self.cells.tol * size / max(left, 1e-300)))
+        relative = solution.residual * left / max(size, 1e-300)
+        return (value + start)[:, 0], solution._replace(residual=float(relative))
+
+    @cached_property
+    def states(self) -> Filter | None:
+        """The filter after the last time, from which forecasts begin; None where times are partly observed."""
+        if not self.cells.whole:
+            return None
+        if self._states is not None:
+            return self._states
+        y = self.y @ self.covariance.sensors.vectors
+        return Filter.of(self.cells.series, y, float(self.covariance.times[-1]))
+
+    def _ahead(self, projection: _Projection, times: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Means and variances of what sensors tell, if all times are from the last observed on."""
+        if times[0] < self.covariance.times[-1] or self.states is None:
+            return None
+        return self.states.ahead(times, projection.coefficients)
+
+    def means(self, places: Places, times: np.ndarray) -> np.ndarray:
+        """Posterior means at increasing times, shape (t, q)."""
+        ahead = self._ahead(self._projection(places), times)
+        if ahead is not None:
+            return ahead[0]
+        return self._weighted(self.solution[0][:, None], places, times)[:, 0]
+
+    def variances(self, places: Places, times: np.ndarray) -> np.ndarray:
+        """Posterior variances of f, shape (t, q)."""
+        projection = self._projection(places)
+        remainder = projection.remainder
+        rest = (remainder if remainder.ndim == 2 else np.einsum("pqq->pq", remainder)).sum(axis=0)
+        ahead = self._ahead(projection, times)
+        if ahead is not None:
+            return ahead[1] + rest
+        if self.cells.whole:
+            return self._smoothed(projection, times) + rest
+        total = np.zeros((times.size, places.sensor.size))
+        done = 0
+        for rng, count in self._draw_blocks(self.n_draws, times.size):
+            errors, _ = self._errors(projection, places, times, count, rng, _DRAW_TOL)
+            total += (errors**2).sum(axis=1)
+            done += count
+        return total / done + rest
+
+    def draws(self, places: Places, times: np.ndarray, n_draws: int, seed: int) -> np.ndarray:
+        """Joint draws of f, shape (n_draws, t, q); `places.among` must be a matrix."""
+        projection = self._projection(places)
+        mean = self.means(places, times)
+        steps = self.covariance.at(times).steps
+        out = np.empty((n_draws, times.size, places.sensor.size))
+        done = 0
+        for rng, count in self._draw_blocks(n_draws, times.size, seed):
+            errors, _ = self._errors(projection, places, times, count, rng)
+            for part, among in zip(self.covariance.model.parts, projection.remainder, strict=True):
+                values, vectors = np.linalg.eigh(among)
+                root = vectors * np.sqrt(np.maximum(values, 0.0))
+                own = process_draws(part.kernel, steps, count * places.sensor.size, rng)
+                errors += own.reshape(times.size, count, -1) @ root.T
+            out[done : done + count] = np.moveaxis(errors + mean[:, None], 1, 0)
+            done += count
+        return out
+
+    def imputed(self, n_draws: int, seed: int) -> np.ndarray:
+        """Draws of what all cells would show, noise included, given the observed: shape (T, n_draws, n)."""
+        rng = np.random.default_rng([seed, 3])
+        _, y = self._prior(self.covariance.times, n_draws, rng, np.arange(self.covariance.times.size))
+        value, _ = self.cells.solve(self.y[:, None] - y)
+        drawn = self.covariance.product(value) + y
+        return np.where(self.cells.mask[:, None], self.y[:, None], drawn)
+
+    # -- pieces ------------------------------------------------------------------------------------
+
+    def _weighted(self, alpha: np.ndarray, places: Places, times: np.ndarray) -> np.ndarray:
+        """Cross-covariances of queries and grid times alpha (T, R, n): shape (t, R, q)."""
+        grid, of_grid, of_query = _united(self.covariance.times, times)
+        wide = np.zeros((grid.size, *alpha.shape[1:]))
+        wide[of_grid] = alpha
+        shared, own = self.covariance.at(grid).along_time(wide)
+        result = shared[of_query] @ places.covariance.T
+        known = np.flatnonzero(places.sensor >= 0)
+        result[..., known] += own[of_query][..., places.sensor[known]]
+        return np.asarray(result)
+
+    def _projection(self, places: Places) -> _Projection:
+        model, sensors = self.covariance.model, self.covariance.sensors
+        known = np.flatnonzero(places.sensor >= 0)
+        turned = places.covariance @ sensors.vectors
+        among = places.among
+        coefficients, remainders = [], []
+        for a, b in zip(model.shared, model.own, strict=True):
+            scales = np.sqrt(a * sensors.eigenvalues + b)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                own = np.where(scales > 1e-9 * scales.max(initial=0.0), a * turned / scales, 0.0)
+            own[known] = sensors.vectors[places.sensor[known]] * scales
+            if among.ndim == 1:
+                rest = np.maximum(a * among + b - np.einsum("qn,qn->q", own, own), 0.0)
+                rest[known] = 0.0
+            else:
+                rest = a * among + b * np.eye(len(among)) - own @ own.T
+                rest[known] = 0.0
+                rest[:, known] = 0.0
+            coefficients.append(own)
+            remainders.append(rest)
+        return _Projection(np.array(coefficients), np.array(remainders))
+
+    def _smoothed(self, projection: _Projection, times: np.ndarray) -> np.ndarray:
+        """Exact variances of what sensors tell, on a grid without partly observed times."""
+        grid, of_grid, of_query = _united(self.covariance.times, times)
+        noise = np.full(grid.size, np.inf)
+        noise[of_grid] = np.where(self.cells.mask.any(axis=1), self.covariance.model.noise, np.inf)
+        series = self.covariance.at(grid).series(noise)
+        result = np.zeros((times.size, projection.coefficients.shape[1]))
+        for first, block in series.smoothed():
+            own = projection.coefficients[:, :, first : first + block.shape[0]]
+            for m in range(own.shape[2]):
+                pairs = own[:, None, :, m] * own[None, :, :, m]
+                result += np.tensordot(block[m][of_query], pairs, ((1, 2), (0, 1)))
+        return result
+
+    def _draw_blocks(
+        self, n_draws: int, n_times: int, seed: int | None = None
+    ) -> Iterator[tuple[np.random.Generator, int]]:
+        """Generators with how many draws to make by each."""
+        n_times, n = n_times + self.covariance.times.size, self.covariance.sensors.eigenvalues.size
+        count = int(np.clip(_BLOCK_NUMBERS // (n_times * n * 4), 1, 256))
+        for block, done in enumerate(range(0, n_draws, count)):
+            rng = np.random.default_rng([self.seed if seed is None else seed, 2, block])
+            yield rng, min(count, n_draws - done)
+
+    def _prior(
+        self, grid: np.ndarray, count: int, rng: np.random.Generator, observed: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Unit-variance parts of the series at all times, (p, t, R, n), and y at the observed, (T, R, n)."""
+        model, sensors = self.covariance.model, self.covariance.sensors
+        n = sensors.eigenvalues.size
+        steps = self.covariance.at(grid).steps
+        parts = np.stack(
+            [process_draws(kernel, steps, count * n, rng).reshape(-1, count, n) for kernel in model.kernels]
+        )
+        scales = np.sqrt(model.shared[:, None] * sensors.eigenvalues + model.own[:, None])
+        f = sum(part[observed] * scale for part, scale in zip(parts, scales, strict=True)) @ sensors.vectors.T
+        return parts, f + np.sqrt(model.noise) * rng.standard_normal(f.shape)
+
+    def _errors(
+        self, projection: _Projection, places: Places, times: np.ndarray, count: int, rng: np.random.Generator,
+        tol: float = 0.0,
+    ) -> tuple[np.ndarray, Solution]:  # fmt: skip
+        """Draws of f - E[f | y], but for what no sensor tells: shape (t, count, q)."""
+        grid, of_grid, of_query = _united(self.covariance.times, times)
+        parts, y = self._prior(grid, count, rng, of_grid)
+        # A looser solve makes larger errors, and so larger variances.
+        value, solution = self.cells.solve(y, tol=max(self.cells.tol, tol))
+        truth = np.zeros((times.size, count, places.sensor.size))
+        for own, part in zip(projection.coefficients, parts, strict=True):
+            truth += part[of_query] @ own.T
+        return truth - self._weighted(value, places, times), solution
+
+
+def _united(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The times of both, increasing, and where those of each stand."""
+    grid, places = np.unique(np.concatenate([first, second]), return_inverse=True)
+    return grid, places[: first.size], places[first.size :]

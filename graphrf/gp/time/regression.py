@@ -1,0 +1,432 @@
+"""Gaussian-process regression on graph and time: gaps, other places and forecasts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from graphrf._base import checks
+from graphrf._base.blas import blas_threads
+from graphrf._base.memory import require_memory
+from graphrf._base.threads import thread_count
+from graphrf._base.warn import warn
+from graphrf.gp.inference.posterior import LARGEST_JOINT, SolverWarning
+from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
+from graphrf.gp.time.data import Clock, Grid, as_grid, checked_grid, clock_of, long_form
+from graphrf.gp.time.gaps import ObservedCells
+from graphrf.gp.time.graph_kernels import GraphCovariance, candidate_kernels
+from graphrf.gp.time.kernels import TimeKernel
+from graphrf.gp.time.posterior import Places, TimePosterior
+from graphrf.gp.time.saved import SavedTime
+from graphrf.gp.time.training import Task, automatic_parts, train
+from graphrf.graph.graph import Graph, given_nodes, require_graph
+from graphrf.kernels.kernel import Kernel
+
+_FIRST_NOISE = 0.05  # of y's variance, where the search begins
+_LARGEST_SENSORS = 5_000
+
+
+class GraphTimeGPRegressor(SavedTime, BaseEstimator):
+    r"""A Gaussian process on graph and time: fills gaps, predicts at other nodes, forecasts.
+
+    .. math:: y(u, t) = c + f(u, t) + \varepsilon, \quad
+              \mathrm{cov}(f(u, t), f(v, t')) = \sum_p (a_p C_{uv} + b_p \delta_{uv})\, k_p(t - t'), \quad
+              \varepsilon \sim N(0, s).
+
+    C is a graph kernel with mean variance 1. Each part p of the time axis (a level, a daily profile, slow and
+    quick processes) has a variance a_p that neighbours share, and b_p of every node's own, which the graph does
+    not explain. All times and lengthscales are hours.
+
+    Parameters
+    ----------
+    graph : Graph
+        Undirected, N nodes.
+    kernel : "auto", "diffusion", "matern", "regularized_laplacian" or Kernel
+        "auto" compares diffusion and Matern kernels of six lengthscales, a name the lengthscales of one, by the
+        likelihood. A Kernel is taken as it is.
+    time_kernel : "auto", TimeKernel, Part, or sequence of them
+        "auto": a constant, a daily profile if the times span two days, a weekly one if they span three weeks, and
+        three Matern processes whose first lengthscales are multiples of the median step. Others are where the
+        training begins; a `Part` also gives the variances.
+    noise : float, optional
+        The noise variance that training begins with, or the noise itself with `optimize=False`.
+    optimize : bool
+        Whether hyperparameters are trained. False takes a Kernel, Parts and a noise as they are.
+    max_train : int
+        About how many values training looks at: runs of six consecutive times, evenly spread.
+    n_draws : int
+        Draws that make the deviations where there are gaps; their relative error is sqrt(1 / (2 n_draws)).
+    tol : float
+        Of conjugate gradients, relative to y.
+    seed : int, optional
+    n_threads : int, optional
+        Default the cores at hand.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+    parts_ : tuple of Part
+        Each with `kernel`, `shared` (a_p) and `own` (b_p).
+    noise_, mean_ : float
+        s, and c: the mean of the sensors' means.
+    log_marginal_likelihood_ : float
+        Of the times of training; NaN with `optimize=False`. With gaps, of completed grids.
+    converged_ : bool
+        Whether search and conjugate gradients ended before their limits.
+    residual_ : float
+        Relative, of the solve; 0 where it is direct.
+    sensors_ : ndarray of int
+        Nodes with at least one value.
+    n_observations_ : int
+    seed_ : int
+
+    Notes
+    -----
+    If at each time all sensors were observed, or none, eigenvectors of C make independent state-space models with
+    d states: fits cost O(n^3 + n T d^2) for n sensors and T times, and deviations are exact. With other gaps the
+    solve is by conjugate gradients with the complete grid as preconditioner, O(n^2 T + n T d) an iteration, and
+    deviations come from draws. Memory n T d numbers. Irregular times cost another transition matrix for each
+    distinct step. The constant c is taken as known. Intervals at nodes without a sensor rest on the graph kernel:
+    see how they hold on sensors that are left out.
+
+    Sources: Hartikainen and Särkkä 2010; Särkkä, Solin and Hartikainen 2013, "Spatiotemporal learning via
+    infinite-dimensional Bayesian filtering and smoothing"; Lin et al. 2024 (latent Kronecker structure).
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> line = grf.from_edges(range(5), range(1, 6))
+    >>> times = np.arange(48.0)                                    # hours
+    >>> Y = np.sin(times[:, None] / 6 + np.arange(6) / 4)
+    >>> Y[10:20, 2] = np.nan
+    >>> gp = grf.gp.GraphTimeGPRegressor(line, kernel=grf.Diffusion(2.0), seed=0).fit(Y, times=times)
+    >>> mean, std = gp.predict([2], times[10:20], return_std=True)
+    >>> bool(np.abs(mean[:, 0] - np.sin(times[10:20] / 6 + 0.5)).max() < 0.1)
+    True
+    """
+
+    kernel_: Kernel
+    parts_: tuple[Part, ...]
+    noise_: float
+    mean_: float
+    sensors_: np.ndarray
+
+    def __init__(
+        self,
+        graph: Graph,
+        kernel: Kernel | str = "auto",
+        time_kernel: Any = "auto",
+        *,
+        noise: float | None = None,
+        optimize: bool = True,
+        max_train: int = 20_000,
+        n_draws: int = 48,
+        tol: float = 1e-3,
+        seed: int | None = None,
+        n_threads: int | None = None,
+    ) -> None:
+        self.graph = graph
+        self.kernel = kernel
+        self.time_kernel = time_kernel
+        self.noise = noise
+        self.optimize = optimize
+        self.max_train = max_train
+        self.n_draws = n_draws
+        self.tol = tol
+        self.seed = seed
+        self.n_threads = n_threads
+
+    # -- fit ---------------------------------------------------------------------------------------
+
+    def fit(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> Self:
+        """Train hyperparameters, and condition on what was observed.
+
+        Parameters
+        ----------
+        Y : array_like, shape (T, n), or DataFrame
+            NaN in gaps. A DataFrame brings its index as times and its columns as nodes. With `y`, in long form:
+            the node of each value.
+        times : array_like, shape (T,), increasing
+            Hours, or dates, which are counted in UTC. In long form the time of each value, in any order.
+        y : array_like, optional
+            The values in long form, `fit(nodes, times, y)`.
+        nodes : nodes by position or name, shape (n,)
+            Of the columns; default all, where there are as many.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For repeated or falling times, time zones that are mixed, unknown or repeated nodes, infinite values,
+            and gaps only.
+        """
+        kernels = self._checked()
+        self._forget()
+        if y is not None:
+            if nodes is not None:
+                raise checks.value_error("nodes", "must be None in long form, fit(nodes, times, y)")
+            positions, stamps, values = long_form(self.graph, Y, times, y)
+        else:
+            positions, stamps, values = as_grid(self.graph, Y, times, nodes)
+        clock = clock_of(stamps)
+        grid = checked_grid(positions, clock.hours(stamps), values)
+        n = grid.nodes.size
+        if n > _LARGEST_SENSORS:
+            raise checks.value_error(
+                "nodes",
+                f"must hold at most {_LARGEST_SENSORS} observed ones, got {n}: C is a dense matrix of them",
+            )
+        seed = checks.seed(self.seed)
+        covariance = GraphCovariance(self.graph, seed)
+        mask = ~np.isnan(grid.values)
+        mean = float(np.nanmean(np.nanmean(grid.values, axis=0)))
+        residual = np.where(mask, grid.values - mean, 0.0)
+        model = self._start(grid, float(residual[mask].var()))
+        kernel, value, trained = kernels[0], np.nan, True
+        if self.optimize:
+            matrices: dict[Kernel, np.ndarray] = {}
+
+            def blocks(kernel: Kernel) -> np.ndarray:
+                if kernel not in matrices:
+                    matrices[kernel] = covariance.block(kernel, grid.nodes, grid.nodes)
+                return matrices[kernel]
+
+            task = Task(residual, mask, grid.times, blocks, seed, thread_count(self.n_threads))
+            with blas_threads(1):  # the bits depend on their number; Kalman filters have threads of their own
+                found = train(task, model, kernels, int(self.max_train))
+            model, kernel, value, trained = (
+                found.model,
+                found.kernel,
+                found.log_marginal_likelihood,
+                found.converged,
+            )
+        self._settle(grid, clock, covariance, kernel, model, mean, seed, value, trained)
+        return self
+
+    def _settle(
+        self, grid: Grid, clock: Clock, covariance: GraphCovariance, kernel: Kernel, model: Separable, mean: float,
+        seed: int, value: float, trained: bool, before: TimePosterior | None = None,
+    ) -> None:  # fmt: skip
+        """The posterior for known hyperparameters, and all fitted attributes."""
+        mask = ~np.isnan(grid.values)
+        d = sum(sum(kernel.blocks()) for kernel in model.kernels)
+        require_memory(
+            8.0 * mask.size * (d + 6), f"the filter of {mask.shape[1]} sensors at {mask.shape[0]} times",
+            "fit fewer times, or a time kernel of fewer states",
+        )  # fmt: skip
+        with blas_threads(1):
+            sensors = (
+                Sensors.of(covariance.block(kernel, grid.nodes, grid.nodes))
+                if before is None
+                else before.covariance.sensors
+            )
+            cells = ObservedCells(
+                GridCovariance(model, sensors, grid.times, thread_count(self.n_threads)), mask, float(self.tol)
+            )
+            residual = np.where(mask, grid.values - mean, 0.0)
+            posterior = TimePosterior(cells, residual, int(self.n_draws), seed, before=before)
+            solution = posterior.outcome
+        if not solution.converged:
+            warn(
+                f"conjugate gradients stopped at a residual of {solution.residual:.1g}, above tol = {self.tol:g}",
+                SolverWarning,
+            )
+        self._posterior, self._grid, self._clock, self._covariance = posterior, grid, clock, covariance
+        self._trained = trained
+        self.kernel_, self.parts_, self.noise_, self.mean_ = kernel, model.parts, model.noise, mean
+        self.log_marginal_likelihood_ = value
+        self.converged_ = trained and solution.converged
+        self.residual_ = solution.residual
+        self.sensors_ = grid.nodes
+        self.n_observations_ = int(mask.sum())
+        self.seed_ = seed
+
+    def update(self, times: Any, Y: Any) -> Self:
+        """Condition on what came since, with the hyperparameters and the sensors of the fit.
+
+        Parameters
+        ----------
+        times : array_like, shape (t,)
+            Increasing, after all before.
+        Y : array_like, shape (t, n)
+            Columns as `sensors_`; NaN in gaps.
+
+        Notes
+        -----
+        The same posterior as a fit of all with these hyperparameters. Where each time has all sensors or none,
+        filters go on, O(n d^2) a time, and forecasts from there on cost as little; what lies before the last
+        time is solved for when it is asked for. With other gaps a solve follows, whose conjugate gradients begin
+        from the one before.
+        """
+        self._check_fitted()
+        hours = self._clock.hours(times)
+        values = np.asarray(checks.plain("Y", Y), dtype=np.float64)
+        if values.shape != (hours.size, self.sensors_.size):
+            raise checks.value_error(
+                "Y",
+                f"must have shape ({hours.size}, {self.sensors_.size}), a column for each node of `sensors_`, got "
+                f"{values.shape}",
+            )
+        if np.isnan(values).all():
+            return self
+        grid = self._grid
+        joined = checked_grid(
+            grid.nodes, np.concatenate([grid.times, hours]), np.concatenate([grid.values, values])
+        )
+        model = Separable(self.parts_, self.noise_)
+        self._settle(
+            joined, self._clock, self._covariance, self.kernel_, model, self.mean_, self.seed_,
+            self.log_marginal_likelihood_, self._trained, self._posterior,
+        )  # fmt: skip
+        return self
+
+    # -- predictions -------------------------------------------------------------------------------
+
+    def predict(self, nodes: Any = None, times: Any = None, return_std: bool | str = False) -> Any:
+        """Posterior means, with standard deviations if asked for: in gaps, at other nodes, in the future.
+
+        Parameters
+        ----------
+        nodes : nodes by position or name, shape (q,); default all
+        times : array_like, shape (t,); default those of the fit
+            In any order, hours or dates as in `fit`.
+        return_std : bool or "observation"
+            True: deviations of f. "observation": of a new observation, noise included.
+
+        Returns
+        -------
+        mean, std : ndarray, shape (t, q)
+
+        Notes
+        -----
+        Means cost a product, O(n T d + t n q). Deviations are exact without gaps; else from `n_draws` draws, with
+        a solve for each.
+        """
+        if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
+            raise checks.value_error(
+                "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
+            )
+        places, columns, hours, rows = self._query(nodes, times, "variances" if return_std else "means")
+        with blas_threads(1):
+            mean = self._posterior.means(places, hours)[np.ix_(rows, columns)] + self.mean_
+            if not return_std:
+                return mean
+            variance = self._posterior.variances(places, hours)[np.ix_(rows, columns)]
+        return mean, np.sqrt(variance + (self.noise_ if return_std == "observation" else 0.0))
+
+    def sample(
+        self, nodes: Any = None, times: Any = None, n_samples: int = 1, seed: int | None = None
+    ) -> np.ndarray:
+        """Joint draws of f from the posterior, shape (n_samples, t, q); arguments as in `predict`.
+
+        By Matheron's rule: draws from the prior, moved onto the observations by a solve for each. At most 5,000
+        nodes; ValueError for more. Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
+        """
+        n_samples = checks.integer("n_samples", n_samples, low=1)
+        places, columns, hours, rows = self._query(nodes, times, "draws")
+        with blas_threads(1):
+            draws = self._posterior.draws(places, hours, n_samples, checks.seed(seed))
+        return np.asarray(draws[:, rows][:, :, columns] + self.mean_)
+
+    def _query(self, nodes: Any, times: Any, purpose: str) -> tuple[Places, np.ndarray, np.ndarray, np.ndarray]:
+        """Distinct places and hours, and which of them each column and row of the answer is."""
+        self._check_fitted()
+        positions, columns = np.unique(given_nodes(self.graph, nodes), return_inverse=True)
+        given = self._grid.times if times is None else self._clock.hours(times)
+        if positions.size == 0 or given.size == 0:
+            raise checks.value_error("nodes", "and `times` must not be empty")
+        hours, rows = np.unique(given, return_inverse=True)
+        if purpose == "draws" and positions.size > LARGEST_JOINT:
+            raise checks.value_error(
+                "nodes", f"must hold at most {LARGEST_JOINT} distinct nodes for joint draws, got {positions.size}"
+            )
+        sensor = np.full(self.graph.n_nodes, -1)
+        sensor[self.sensors_] = np.arange(self.sensors_.size)
+        block = self._covariance.block
+        among = np.zeros(positions.size)
+        if purpose == "variances":
+            among = self._covariance.diagonal(self.kernel_, positions)
+        elif purpose == "draws":
+            among = block(self.kernel_, positions, positions)
+        places = Places(block(self.kernel_, positions, self.sensors_), among, sensor[positions])
+        return places, columns, hours, rows
+
+    # -- checks ------------------------------------------------------------------------------------
+
+    def _checked(self) -> list[Kernel]:
+        """The kernels to compare, once all settings are legal."""
+        require_graph(self.graph).require_undirected("a Gaussian process on its nodes")
+        kernels = candidate_kernels(self.graph, self.kernel)
+        for kernel in kernels:
+            kernel.check_graph(self.graph)
+        self._given_parts()
+        checks.flag("optimize", self.optimize)
+        if self.noise is not None:
+            checks.number("noise", self.noise, low=0, include_low=False)
+        if not self.optimize and (len(kernels) > 1 or self.noise is None or not self._has_variances()):
+            raise checks.value_error(
+                "optimize", "= False needs a Kernel as `kernel`, Parts as `time_kernel`, and `noise`"
+            )
+        checks.integer("max_train", self.max_train, low=10)
+        checks.integer("n_draws", self.n_draws, low=2)
+        checks.number("tol", self.tol, low=1e-12, high=0.1)
+        thread_count(self.n_threads)
+        return kernels
+
+    def _given_parts(self) -> list[Any]:
+        """What `time_kernel` holds: time kernels and parts; nothing for "auto"."""
+        given = self.time_kernel
+        if isinstance(given, str):
+            checks.choice("time_kernel", given, ("auto",))
+            return []
+        listed = (
+            [given] if isinstance(given, TimeKernel | Part) or not isinstance(given, Sequence) else list(given)
+        )
+        for part in listed:
+            if isinstance(part, Part) and isinstance(part.kernel, TimeKernel):
+                checks.number("shared", part.shared, low=0)
+                checks.number("own", part.own, low=0)
+                checks.number("shared + own", part.shared + part.own, low=0, include_low=False)
+            elif not isinstance(part, TimeKernel):
+                raise checks.type_error(
+                    "time_kernel",
+                    "must be 'auto', or hold TimeKernels or Parts of graphrf.gp.time, got "
+                    f"{checks.describe(part)}",
+                )
+        if not listed:
+            raise checks.value_error("time_kernel", "must hold at least one kernel, got none")
+        return listed
+
+    def _has_variances(self) -> bool:
+        parts = self._given_parts()
+        return bool(parts) and all(isinstance(part, Part) for part in parts)
+
+    def _start(self, grid: Grid, variance: float) -> Separable:
+        """The model that training begins with."""
+        if self.optimize and not variance > 0:
+            raise checks.value_error("Y", "must not be constant where hyperparameters are trained")
+        listed = self._given_parts()
+        if not listed:
+            parts = automatic_parts(grid.times, variance)
+        else:
+            share = 0.5 * variance / len(listed)
+            parts = tuple(part if isinstance(part, Part) else Part(part, share, share) for part in listed)
+        if self.optimize:  # logarithms are trained
+            least = 1e-6 * variance
+            parts = tuple(
+                part._replace(shared=max(part.shared, least), own=max(part.own, least)) for part in parts
+            )
+        return Separable(parts, _FIRST_NOISE * variance if self.noise is None else float(self.noise))
+
+    def _forget(self) -> None:
+        """Be unfitted, so that a fit that fails leaves nothing of the one before."""
+        private = ("_posterior", "_grid", "_clock", "_covariance", "_trained")
+        for name in [name for name in vars(self) if name.endswith("_") or name in private]:
+            delattr(self, name)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_posterior"):
+            raise NotFittedError("this GraphTimeGPRegressor is not fitted yet: call fit(Y, times=...) first")

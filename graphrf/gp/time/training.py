@@ -1,0 +1,179 @@
+r"""Hyperparameters by the likelihood of a part of the times, with and without gaps.
+
+Complete grids have an exact likelihood. With gaps its derivative is that of complete grids, averaged over draws
+of the missing values given the observed ones (Fisher's identity), and the search is expectation maximisation with
+such draws (Wei and Tanner 1990). Graph kernels are compared by the exact likelihood of blocks of observed values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky
+from scipy.optimize import minimize
+
+from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
+from graphrf.gp.time.gaps import ObservedCells
+from graphrf.gp.time.graph_kernels import Blocks
+from graphrf.gp.time.habits import with_habits
+from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime, Steps, TimeKernel
+from graphrf.gp.time.likelihood import log_likelihood, log_parameters, with_parameters
+from graphrf.gp.time.posterior import TimePosterior
+from graphrf.kernels.kernel import Kernel
+
+_RUN = 6  # consecutive times in a training run
+_ROUNDS = 4  # of expectation maximisation,
+_IMPUTATIONS = 2  # with so many draws each
+_FIRST_STEPS, _MORE_STEPS = 30, 12  # of the search
+_BLOCK_CELLS = 600  # in a block that compares graph kernels,
+_BLOCKS = 5  # of which there are so many
+# One standard deviation of the weak priors, as a factor.
+_FACTOR = 10.0
+# The ends of the search, from the first values.
+_LEAST, _MOST = math.log(1e-6), math.log(1e4)
+
+
+class Trained(NamedTuple):
+    """What a search found."""
+
+    model: Separable
+    kernel: Kernel
+    log_marginal_likelihood: float  # of the training times; with gaps the mean over imputations
+    converged: bool
+    n_times: int
+
+
+class Task(NamedTuple):
+    """What is to be trained on: a grid without its mean, and C for each kernel."""
+
+    y: np.ndarray
+    mask: np.ndarray
+    times: np.ndarray
+    blocks: Blocks
+    seed: int
+    n_threads: int
+
+    def rows(self, chosen: np.ndarray) -> Task:
+        return self._replace(y=self.y[chosen], mask=self.mask[chosen], times=self.times[chosen])
+
+
+def automatic_parts(times: np.ndarray, variance: float) -> tuple[Part, ...]:
+    """Levels, profiles of day and week where the times can tell, and Matern processes from slow to quick."""
+    span = float(times[-1] - times[0])
+    step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
+    kernels: list[tuple[TimeKernel, float, float]] = [(ConstantTime(), 0.1, 0.1)]
+    if span >= 48 and step <= 6:
+        kernels.append((PeriodicTime(24.0, decay=20 * 24.0, harmonics=min(6, int(12 / step))), 0.2, 0.1))
+    if span >= 3 * 168 and step <= 24:
+        kernels.append((PeriodicTime(168.0, decay=20 * 168.0, harmonics=min(6, int(84 / step))), 0.1, 0.1))
+    kernels.append((MaternTime(30 * step, nu=1.5), 0.2, 0.1))
+    kernels.append((MaternTime(10 * step), 0.1, 0.1))
+    kernels.append((MaternTime(1.5 * step), 0.05, 0.05))
+    return tuple(Part(kernel, shared * variance, own * variance) for kernel, shared, own in kernels)
+
+
+def training_rows(mask: np.ndarray, max_train: int) -> np.ndarray:
+    """Runs of consecutive times, evenly spread, that hold about so many values in all."""
+    n_times, n = mask.shape
+    wanted = max(2 * _RUN, max_train // n)
+    if n_times <= wanted:
+        return np.arange(n_times)
+    starts = np.linspace(0, n_times - _RUN, max(2, wanted // _RUN)).astype(int)
+    return np.unique((starts[:, None] + np.arange(_RUN)).ravel())
+
+
+def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int) -> Trained:
+    """Graph kernel and hyperparameters of the time axis, by turns."""
+    small = task.rows(training_rows(task.mask, max_train))
+    whole = bool(small.mask.all())
+    model, kernel = start, kernels[len(kernels) // 2]
+    prior = log_parameters(start)
+    rounds = 2 if whole else _ROUNDS
+    value, converged = -np.inf, False
+    for turn in range(rounds):
+        sensors = Sensors.of(small.blocks(kernel))
+        if whole:
+            grid = small.y[:, :, None]
+        else:
+            cells = ObservedCells(
+                GridCovariance(model, sensors, small.times, small.n_threads), small.mask, 1e-2, 60
+            )
+            posterior = TimePosterior(cells, small.y, 1, small.seed)
+            grid = np.moveaxis(posterior.imputed(_IMPUTATIONS, small.seed + turn), 1, 2)
+        most = _FIRST_STEPS if whole and turn == 0 else _MORE_STEPS
+        model, value, converged = _climbed(model, sensors, small, grid, prior, most)
+        if len(kernels) > 1 and turn in (0, rounds - 2):
+            chosen = _best_kernel(model, task, kernels)
+            if chosen == kernel and whole:
+                more = _FIRST_STEPS
+                model, value, converged = _climbed(model, sensors, small, grid, prior, more)
+                break
+            kernel = chosen
+    model = with_habits(model, task.blocks(kernel), task.times, task.y, task.mask)
+    return Trained(model, kernel, value, converged, small.times.size)
+
+
+def _climbed(
+    model: Separable, sensors: Sensors, task: Task, grid: np.ndarray, prior: np.ndarray, most: int
+) -> tuple[Separable, float, bool]:
+    """At most so many steps of quasi-Newton ascent on the likelihood of complete grids, with weak priors."""
+    turned = np.einsum("tnr,nm->tmr", grid, sensors.vectors)
+    steps, width = Steps.of(task.times), math.log(_FACTOR)
+    last: list[float] = [0.0]
+
+    def objective(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
+        evidence = log_likelihood(
+            with_parameters(model, logarithms), sensors.eigenvalues, steps, turned, n_threads=task.n_threads
+        )
+        last[0] = evidence.value
+        off = (logarithms - prior) / width
+        size = float(grid[..., 0].size)
+        return (0.5 * float(off @ off) - evidence.value) / size, (off / width - evidence.slopes) / size
+
+    first = np.clip(log_parameters(model), prior + _LEAST, prior + _MOST)
+    ends = list(zip(prior + _LEAST, prior + _MOST, strict=True))
+    found = minimize(
+        objective, first, jac=True, method="L-BFGS-B", bounds=ends,
+        options={"maxiter": most, "ftol": 1e-7, "gtol": 1e-5},
+    )  # fmt: skip
+    return with_parameters(model, found.x), last[0], bool(found.success)
+
+
+def _best_kernel(model: Separable, task: Task, kernels: list[Kernel]) -> Kernel:
+    """The graph kernel under which blocks of observed values have the largest likelihood, time left as it is."""
+    blocks = []
+    for times, sensor, y in _cells(task):
+        along = [part.kernel.covariance(times[:, None] - times) for part in model.parts]
+        shared = sum(part.shared * k for part, k in zip(model.parts, along, strict=True))
+        own = sum(part.own * k for part, k in zip(model.parts, along, strict=True)) * (sensor[:, None] == sensor)
+        own[np.diag_indices(y.size)] += model.noise
+        blocks.append((np.ix_(sensor, sensor), shared, own, y))
+
+    def value(kernel: Kernel) -> float:
+        matrix = task.blocks(kernel)
+        total = 0.0
+        for pairs, shared, own, y in blocks:
+            try:
+                root = cholesky(shared * matrix[pairs] + own, lower=True)
+            except np.linalg.LinAlgError:
+                return -np.inf
+            total -= 0.5 * float(y @ cho_solve((root, True), y)) + float(np.log(np.diag(root)).sum())
+        return total
+
+    return max(kernels, key=value)
+
+
+def _cells(task: Task) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly spread."""
+    per_time = max(1.0, float(task.mask.sum(axis=1).mean()))
+    length = int(np.clip(_BLOCK_CELLS // per_time, 1, task.times.size))
+    count = int(np.clip(task.times.size // length, 1, _BLOCKS))
+    for first in np.linspace(0, task.times.size - length, count).astype(int):
+        row, sensor = np.nonzero(task.mask[first : first + length])
+        if row.size > 2 * _BLOCK_CELLS:  # one time of very many sensors
+            chosen = np.linspace(0, row.size - 1, 2 * _BLOCK_CELLS).astype(int)
+            row, sensor = row[chosen], sensor[chosen]
+        yield task.times[first + row], sensor, task.y[first + row, sensor]

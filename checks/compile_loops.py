@@ -14,10 +14,11 @@ from multiprocessing import get_context
 
 PARTS = (
     ("features walks iid", "features with float64", "products of walks", "products of powers", "pagerank pooled",
-     "pagerank local walks", "pagerank personal"),
+     "pagerank local walks", "pagerank personal", "regression blocks precision", "transform diffusion",
+     "transform returns"),
     ("features default", "features cut", "pagerank tolerance", "regression walks", "regression walks sampler",
-     "gpytorch walks", "Fourier features iid", "Fourier features orthogonal-hd", "transform diffusion",
-     "transform returns", "graph and time complete", "graph and time gaps"),
+     "gpytorch walks", "Fourier features iid", "Fourier features orthogonal-hd",
+     "graph and time complete", "graph and time gaps"),
 )  # fmt: skip
 
 

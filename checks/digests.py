@@ -341,6 +341,7 @@ def answers(gp: Any) -> list[Any]:
         "fixed noise": {"method": "walks", "noise": 0.05, "output_scale": 1.0},
         "blocks": {"max_train": 60},
         "blocks walks": {"max_train": 60, "method": "walks"},
+        "blocks precision": {"max_train": 60, "method": "precision", "kernel": grf.Matern(2.0)},
         "not normalized": {"normalize": False},
         "combinatorial": {"kernel": grf.Diffusion(2.0, laplacian="combinatorial")},
         "fixed": FIXED,

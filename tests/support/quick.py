@@ -60,6 +60,12 @@ SLOW = {
     "tests/sampling/walks/test_auto_lengths.py::test_the_variance_of_features": "such features are unbiased",
     "tests/transforms/test_transforms.py::test_return_probabilities": "rows of the diffusion are unbiased",
     "tests/support/test_sequential.py::test_far_tails": "p-values of skewed draws are as rare as they say",
+    "tests/sampling/test_sample.py::test_couplings_lower_the_gram": "the couplings of tests/statistics",
+    "tests/pagerank/test_estimate.py::test_pooled_beats": "intervals cover at their rate there",
+    "tests/distributed/test_files.py::test_of_two_that_begin_a_folder_with_other": "two with the same arguments",
+    "tests/distributed/test_client.py::test_the_peak": "peaks of processes, tests/load/test_memory_doors.py",
+    "tests/package/test_scale.py::test_a_million": "what does not fit is refused, tests/load/test_memory_doors.py",
+    "tests/gp/time/test_regression.py::test_large_graphs": "means beside dense algebra, test_exactness.py",
 }
 
 # The beginning of a function's id -> how many of its cases, which are of one kind, `make test` runs.
@@ -110,6 +116,12 @@ GRIDS = {
     "tests/statistics/test_pagerank_errors.py::test_intervals_hold_the_truth_as_often": 1,
     "tests/statistics/test_pagerank_errors.py::test_standard_errors_that_are_half_or": 2,
     "tests/support/test_sequential.py::test_a_session_fails": 1,
+    "tests/statistics/test_unbiased_grid.py::test_rows_and_gram": 20,
+    "tests/distributed/test_faults.py::test_workers_killed_between": 1,
+    "tests/gp/test_saved.py::test_files_that_contradict": 5,
+    "tests/gp/test_bad_input.py::test_units_of_y": 1,
+    "tests/gp/test_precision_regression.py::test_what_is_fixed": 1,
+    "tests/gp/time/test_exactness.py::test_draws_have": 1,
 }
 
 

@@ -47,11 +47,11 @@ class SparseCholesky:
         order = self.elimination.order
         self._lower = sp.csc_array(sp.tril(sp.csr_array(matrix[order][:, order]), format="csc"))
         self._lower.sort_indices()
+        # one type of indices, for which the loops are compiled, whatever scipy has
+        self._pattern = self._lower.indptr.astype(np.int64), self._lower.indices.astype(np.int64)
         self._values = np.empty(self.elimination.n_entries)
         with blas_threads(1):
-            failed = multifrontal.factor(
-                self._lower.indptr, self._lower.indices, self._lower.data, *self._blocks, self._values
-            )
+            failed = multifrontal.factor(*self._pattern, self._lower.data, *self._blocks, self._values)
         if failed >= 0:
             raise np.linalg.LinAlgError("the sparse matrix is not positive definite to rounding")
         self._inverse: np.ndarray | None = None
@@ -107,9 +107,7 @@ class SparseCholesky:
         """A^-1 where the lower triangle of A has entries."""
         if self._inverse is None:
             with blas_threads(1):
-                self._inverse = multifrontal.selected_inverse(
-                    self._lower.indptr, self._lower.indices, *self._blocks, self._values
-                )
+                self._inverse = multifrontal.selected_inverse(*self._pattern, *self._blocks, self._values)
         return self._inverse
 
     @property

@@ -88,7 +88,7 @@ class Elimination(NamedTuple):
         order = order[symbolic.postorder(symbolic.elimination_tree(indptr, indices))]
         indptr, indices = _reordered(pattern, order)
         parent = symbolic.elimination_tree(indptr, indices)
-        count = symbolic.column_counts(indptr, indices, parent, most)
+        count = symbolic.column_counts(indptr, indices, parent, float(most))
         if not count.size:
             raise FactorTooLargeError(
                 f"the Cholesky factor of a sparse matrix of {n} rows would hold more than {most:.2g} numbers"
@@ -120,4 +120,4 @@ def _nested_dissection(pattern: sp.csr_array) -> np.ndarray:
 def _reordered(pattern: sp.csr_array, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Row pointers and columns of the pattern in another order."""
     matrix = sp.csr_array(pattern[order][:, order])
-    return matrix.indptr, matrix.indices
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)

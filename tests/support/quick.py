@@ -67,11 +67,11 @@ SLOW = {
     "tests/package/test_scale.py::test_a_million": "what does not fit is refused, tests/load/test_memory_doors.py",
     "tests/gp/time/test_regression.py::test_large_graphs": "means beside dense algebra, test_exactness.py",
     "tests/gp/inference/test_mean_function.py::test_one_covariate": "the other covariates there",
-    "tests/distributed/test_client.py::test_features_are_copied": "files of parcels, tests/distributed/test_parcel.py",
+    "tests/distributed/test_client.py::test_features_are_copied": "parcels, tests/distributed/test_parcel.py",
     "tests/fuzz/test_foreign_files.py::test_members_that": "an archive that unpacks to too much is refused there",
     "tests/datasets/test_datasets.py::test_self_loops": "the published counts there",
     "tests/sampling/walks/test_torch_walks.py::test_blocks_cut": "features on another device are the same",
-    "tests/euclidean/gp/test_variational.py::test_far_from": "the same of the sparse spectrum, tests/euclidean/gp/test_gp.py",
+    "tests/euclidean/gp/test_variational.py::test_far_from": "the sparse spectrum, tests/euclidean/gp/test_gp.py",
     "tests/pagerank/test_estimate.py::test_exact_steps": "intervals cover at their rate there",
     "tests/cli/test_demo.py::test_same_seed": "the same seed gives the same bits, tests/gp/test_regression.py",
 }

@@ -152,7 +152,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Coefficients of the covariates; b = 0 without any.
     log_marginal_likelihood_ : float
         Of the observations that training saw, without the prior, summed over outputs: of all of them up to
-        `max_train` nodes, beyond of blocks that count as independent.
+        `max_train` nodes; beyond, of blocks that count as independent, or with method="precision" of all, or of
+        those in a part of a very large graph.
     method_, solver_ : str
         What was used.
     converged_ : bool
@@ -345,7 +346,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         integrate = self._integrates(distinct.size, method)
         if precision is not None and affords_precision_grams(precision, min(distinct.size, self.max_train)):
             method = "precision"
-        exact = not integrate and precision is not None and affords_exact_likelihood(precision)
+        exact = False
+        if precision is not None and not integrate:
+            exact = all(affords_exact_likelihood(precision.with_kernel(kernel)) for kernel, _ in kernels)
         training = RegressionTraining(
             self.graph, positions, values, precisions, mean.basis,
             output_scale=None if self.output_scale is None else float(self.output_scale), noise=noise,

@@ -104,6 +104,17 @@ def test_beyond_what_is_affordable_hyperparameters_are_those_of_a_part(roads, ob
     assert part.converged_
 
 
+def test_a_kernel_that_is_dearer_than_the_others_is_trained_too(roads, observed, monkeypatch):
+    from graphrf.gp.training import precision_search
+
+    seconds = SparsePrecision(roads, KERNEL).elimination(2).seconds
+    monkeypatch.setattr(precision_search, "_SECONDS", 0.99 * 48 * seconds)  # of nu = 2, but not of nu = 1
+    gp = grf.GraphGPRegressor(roads, method="precision", max_train=250, seed=0).fit(*observed)
+    assert gp.kernel_.nu == 2.0
+    assert gp.converged_
+    assert np.isfinite(gp.log_marginal_likelihood_)
+
+
 @pytest.mark.parametrize("settings", [{"output_scale": 4.0}, {"noise": 0.02}, {"optimize": False, "noise": 0.02}])
 def test_what_is_fixed_stays_so(roads, observed, settings):
     gp = grf.GraphGPRegressor(roads, kernel=KERNEL, method="precision", max_train=60, seed=0, **settings).fit(

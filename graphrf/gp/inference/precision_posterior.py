@@ -10,6 +10,7 @@ from graphrf.gp.inference.generalised_mean import GeneralisedMean
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.rows import slices
 from graphrf.gp.inference.solvers import Solution
+from graphrf.kernels.factor import units
 from graphrf.kernels.precision.cholesky import SparseCholesky
 from graphrf.kernels.precision.contract import Precision
 
@@ -89,7 +90,7 @@ class PrecisionPosterior:
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Variances of f + H beta, exact, shape (q,)."""
         if nodes.size <= _FEW:
-            own = np.square(self._factor.root_t(self._units(nodes))).sum(axis=0)
+            own = np.square(self._factor.root_t(units(self._precision.n_nodes, nodes))).sum(axis=0)
         else:
             own = self._factor.inverse_diagonal[nodes]
         if bar is not None:
@@ -106,7 +107,7 @@ class PrecisionPosterior:
         size = max(1, _BLOCK_NUMBERS // self._precision.n_nodes)
         own = np.empty((nodes.size, nodes.size))
         for part in slices(nodes.size, size):
-            own[:, part] = self._factor.solve(self._units(nodes[part]))[nodes]
+            own[:, part] = self._factor.solve(units(self._precision.n_nodes, nodes[part]))[nodes]
         return np.asarray(0.5 * self._amplitude * (own + own.T) + half @ half.T)
 
     def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
@@ -141,11 +142,6 @@ class PrecisionPosterior:
     def _unexplained(self, nodes: np.ndarray) -> np.ndarray:
         """What the observations leave of the mean's basis at nodes, shape (q, b)."""
         return np.asarray(self._basis[nodes] - self._by_mean[nodes])
-
-    def _units(self, nodes: np.ndarray) -> np.ndarray:
-        units = np.zeros((self._precision.n_nodes, nodes.size))
-        units[nodes, np.arange(nodes.size)] = 1.0
-        return units
 
     def _checked(self, residual: np.ndarray) -> Solution:
         """The relative residual of P f_hat = a S^T D^-1 r."""

@@ -31,6 +31,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf.gp.metric.pieces import Pieces
+from graphrf.kernels.factor import units
 from graphrf.kernels.precision.cholesky import SparseCholesky
 from graphrf.kernels.precision.ordering import Elimination
 
@@ -134,9 +135,7 @@ class EdgePrecision:
 
     def covariance(self, vertices: np.ndarray) -> np.ndarray:
         """Q^-1 between some vertices, dense."""
-        units = np.zeros((self.n_nodes, vertices.size))
-        units[vertices, np.arange(vertices.size)] = 1.0
-        block = self._own_factor.solve(units)[vertices]
+        block = self._own_factor.solve(units(self.n_nodes, vertices))[vertices]
         return np.asarray(0.5 * (block + block.T))
 
     @property

@@ -20,7 +20,7 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import chebyshev_coefficients, chebyshev_columns
 from graphrf.kernels.chebyshev_sums import chebyshev_step, doubled_matrix
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
-from graphrf.kernels.factor import Factor
+from graphrf.kernels.factor import Factor, units
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.precision import SparsePrecision
 
@@ -183,9 +183,7 @@ class PrecisionGram:
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         precision = self._precision.with_kernel(kernel)
-        units = np.zeros((precision.graph.n_nodes, self._nodes.size))
-        units[self._nodes, np.arange(self._nodes.size)] = 1.0
-        columns = precision.factor().solve(units)
+        columns = precision.factor().solve(units(precision.n_nodes, self._nodes))
         matrix = columns[self._nodes]
         slopes = [-(columns.T @ (precision.derivative(name) @ columns)) for name in names]  # dK = -K dQ K
         return 0.5 * (matrix + matrix.T), [0.5 * (slope + slope.T) for slope in slopes]

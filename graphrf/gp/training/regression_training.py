@@ -178,7 +178,8 @@ class RegressionTraining:
         """The same by the exact likelihood of all observations, where that was not seen and can be afforded."""
         precision = precision.with_kernel(trained.best.kernel)
         best = trained.best
-        if affords_exact_likelihood(precision) and lacks_exact_likelihood(trained.training, self.method, best):
+        affordable = self.exact or affords_exact_likelihood(precision)
+        if affordable and lacks_exact_likelihood(trained.training, self.method, best):
             every = self._targets([np.unique(self.positions)], step)
             every = every._replace(output_scale=trained.targets.output_scale, noise=trained.targets.noise)
             best = train_exactly(trained.training, every, precision, best)

@@ -118,12 +118,11 @@ class SparsePrecision:
             raise checks.value_error(
                 "optimize", f"must not name {name!r} with method='precision', whose power is an integer"
             )
-        c, t, q = self._power
-        lengthscale = self.kernel.hyperparameters["lengthscale"]
-        inner = self._raised(self.power - 1)
-        if t == 1.0:  # Matern: c = 2 nu / l^2
-            return sp.csr_array((-2 * c * q / lengthscale) * inner)
-        return sp.csr_array((2 * t * q / lengthscale) * (inner @ self._laplacian))
+        dc, dt = self._slopes
+        inner = self.power * self._raised(self.power - 1)
+        if not dt:  # a multiple of the inner power, whose pattern is smaller
+            return sp.csr_array(dc * inner)
+        return sp.csr_array(dc * inner + dt * (inner @ self._laplacian))
 
     def elimination(self, power: int) -> Elimination:
         """The order of elimination for matrices with the pattern of a power of B."""
@@ -142,12 +141,9 @@ class SparsePrecision:
 
     def trace_of_derivative(self, name: str) -> float:
         """trace(Q^-1 dQ), from the inverse's diagonal alone."""
-        c, t, q = self._power
-        lengthscale = self.kernel.hyperparameters["lengthscale"]
+        (c, t, q), (dc, dt) = self._power, self._slopes
         inverse = float(self._base_factor.inverse_diagonal.sum())
-        if t == 1.0:
-            return -2 * c * q / lengthscale * inverse
-        return 2 * q / lengthscale * (self.graph.n_nodes - c * inverse)
+        return q * (dc * inverse + dt / t * (self.graph.n_nodes - c * inverse))  # t L = B - c I
 
     @cached_property
     def _base_factor(self) -> SparseCholesky:
@@ -192,6 +188,17 @@ class SparsePrecision:
         power = self.kernel.inverse_power
         assert power is not None
         return power
+
+    @property
+    def _slopes(self) -> tuple[float, float]:
+        """The derivatives of c and t in the lengthscale, by those of log K = -q log(c + t L) at L = 0 and 1."""
+        c, t, q = self._power
+        slopes = self.kernel.log_spectral_derivatives(np.array([0.0, 1.0]))
+        assert slopes is not None
+        at_zero, at_one = slopes[:, list(self.kernel.hyperparameters).index("lengthscale")]
+        dc = -at_zero * c / q
+        dt = -at_one * (c + t) / q - dc
+        return float(dc), float(dt) if abs(dt) > 1e-12 * (abs(dc) + t) else 0.0
 
     def _raised(self, power: int) -> sp.csr_array:
         """B to a power."""

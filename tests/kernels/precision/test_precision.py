@@ -15,6 +15,7 @@ KERNELS = [
     grf.Matern(2.0, 3.0, laplacian="combinatorial"),
     grf.Matern(3.0, 5.0),
     grf.RegularizedLaplacian(1.5, 1.0, laplacian="combinatorial"),
+    grf.RegularizedLaplacian(1.0, 2.0),  # c = t = 1, as of a Matern kernel
     grf.RegularizedLaplacian(2.0, 4.0),
 ]
 

@@ -89,7 +89,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     If at each time all sensors were observed, or none, eigenvectors of C make independent state-space models with
     d states: fits cost O(n^3 + n T d^2) for n sensors and T times, and deviations are exact. With other gaps the
     solve is by conjugate gradients with the complete grid as preconditioner, O(n^2 T + n T d) an iteration, and
-    deviations come from draws. Memory n T d numbers. Irregular times cost another transition matrix for each
+    deviations come from draws. Gaps that are spread at random take a hundred iterations and more, and
+    hyperparameters are then those of a few rounds of Monte Carlo expectation maximisation, which may end early:
+    where values are plenty, fit times that are complete and pass what was found with `optimize=False`. Memory
+    n T d numbers. Irregular times cost another transition matrix for each
     distinct step. The constant c is taken as known. Intervals at nodes without a sensor rest on the graph kernel:
     see how they hold on sensors that are left out.
 

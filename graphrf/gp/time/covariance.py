@@ -215,13 +215,16 @@ class GridCovariance:
         """The same at other times."""
         return dataclasses.replace(self, times=times)
 
-    def along_time(self, x: np.ndarray) -> np.ndarray:
-        """sum_p a_p k_p(t, t') x(t', columns), and the same with b_p, for x (T, R, n): shape (2, T, R, n)."""
+    def along_time(self, x: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+        """sum_p w_p k_p(t, t') x(t', columns) for x (T, R, n) and each row of weights: shape (rows, T, R, n).
+
+        The rows are by default a and b, the variances shared and own.
+        """
         space = StateSpace.of(self.model.kernels)
         phi = transitions(self.model.kernels, self.steps.lengths)
         flat = np.ascontiguousarray(x).reshape(x.shape[0], -1)
-        out = np.empty((2, *flat.shape))
-        weights = np.array([self.model.shared, self.model.own])
+        weights = np.array([self.model.shared, self.model.own]) if weights is None else weights
+        out = np.empty((len(weights), *flat.shape))
         edges = list(range(0, flat.shape[1], 64))
 
         def of(first: int) -> None:
@@ -233,7 +236,7 @@ class GridCovariance:
 
         for _ in ordered_map(of, edges, self.n_threads):
             pass
-        return out.reshape(2, *x.shape)
+        return out.reshape(-1, *x.shape)
 
     def product(self, x: np.ndarray) -> np.ndarray:
         """The covariance of f, without noise, times x (T, R, n)."""

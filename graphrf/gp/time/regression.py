@@ -13,14 +13,13 @@ from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import thread_count
-from graphrf._base.warn import warn
-from graphrf.gp.inference.posterior import LARGEST_JOINT, SolverWarning
+from graphrf.gp.inference.posterior import LARGEST_JOINT
 from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
 from graphrf.gp.time.data import Clock, Grid, as_grid, checked_grid, clock_of, long_form
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import GraphCovariance, candidate_kernels
 from graphrf.gp.time.kernels import TimeKernel
-from graphrf.gp.time.posterior import Places, TimePosterior
+from graphrf.gp.time.posterior import Places, TimePosterior, check_converged
 from graphrf.gp.time.saved import SavedTime
 from graphrf.gp.time.training import Task, automatic_parts, train
 from graphrf.graph.graph import Graph, given_nodes, require_graph
@@ -232,11 +231,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             residual = np.where(mask, grid.values - mean, 0.0)
             posterior = TimePosterior(cells, residual, int(self.n_draws), seed, before=before)
             solution = posterior.outcome
-        if not solution.converged:
-            warn(
-                f"conjugate gradients stopped at a residual of {solution.residual:.1g}, above tol = {self.tol:g}",
-                SolverWarning,
-            )
+        check_converged(solution, float(self.tol))
         self._posterior, self._grid, self._clock, self._covariance = posterior, grid, clock, covariance
         self._trained = trained
         self.kernel_, self.parts_, self.noise_, self.mean_ = kernel, model.parts, model.noise, mean

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphrf._base.cached import cached_property
 from graphrf.gp.inference.solvers import ConjugateGradients, Solution
-from graphrf.gp.time.covariance import GridCovariance, Separable, Series
+from graphrf.gp.time.covariance import GridCovariance, Separable, Series, turned
 from graphrf.gp.time.kernels import MaternTime
 
 # Gaps that are longer than so many times on average are worth a preconditioner.
@@ -82,20 +82,20 @@ class ObservedCells:
             filled += np.where(self.missing[:, None], start, 0.0)
         right = -self._gathered(self._complete(np.where(self.mask[:, None], y, 0.0)))
         rest = right if start is None else -self._gathered(self._complete(filled))
-        scale = np.linalg.norm(right) / max(float(np.linalg.norm(rest)), 1e-300)
+        scale = float(np.linalg.norm(right)) / max(float(np.linalg.norm(rest)), 1e-300)
         tol = self.tol if tol is None else tol
 
         def product(x: np.ndarray) -> np.ndarray:
             return self._gathered(self._complete(self._spread(x)))
 
         solver = ConjugateGradients(product, self._precondition, tol=tol, max_iterations=self.max_iterations)
-        solution = solver.solve_to(rest, float(min(0.5, tol * scale)))
+        solution = solver.solve_to(rest, min(0.5, tol * scale))
         filled += self._spread(solution.value.reshape(-1, n_columns))
         return self._complete(filled), filled, solution._replace(residual=solution.residual / max(scale, 1e-300))
 
     @cached_property
     def _quick(self) -> tuple[GridCovariance, np.ndarray] | None:
-        """Matern processes, and the variance of each at each sensor given all others, (p, n); None: not worth it."""
+        """Matern processes, and their variances at sensors given all others, (p, n); None where not worth it."""
         ends = self.missing & ~np.vstack([self.missing[1:], np.zeros((1, self.mask.shape[1]), bool)])
         model, sensors = self.covariance.model, self.covariance.sensors
         parts = tuple(part for part in model.parts if isinstance(part.kernel, MaternTime))
@@ -118,7 +118,7 @@ class ObservedCells:
 
     def _complete(self, y: np.ndarray) -> np.ndarray:
         vectors = self.covariance.sensors.vectors
-        value = np.asarray(self.series.solve(y @ vectors) @ vectors.T)
+        value = turned(self.series.solve(turned(y, vectors)), vectors.T)
         value[~self.mask.any(axis=1)] = 0.0
         return value
 

@@ -12,7 +12,7 @@ from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
 from graphrf.gp.inference.posterior import SolverWarning
 from graphrf.gp.inference.solvers import Solution
-from graphrf.gp.time.covariance import GridCovariance
+from graphrf.gp.time.covariance import GridCovariance, turned
 from graphrf.gp.time.draws import process_draws
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.online import Filter
@@ -181,7 +181,7 @@ class TimePosterior:
         wide = np.zeros((grid.size, *alpha.shape[1:]))
         wide[of_grid] = alpha
         shared, own = self.covariance.at(grid).along_time(wide)
-        result = shared[of_query] @ places.covariance.T
+        result = turned(shared[of_query], places.covariance.T)
         known = np.flatnonzero(places.sensor >= 0)
         result[..., known] += own[of_query][..., places.sensor[known]]
         return np.asarray(result)
@@ -243,7 +243,10 @@ class TimePosterior:
             [process_draws(kernel, steps, count * n, rng).reshape(-1, count, n) for kernel in model.kernels]
         )
         scales = np.sqrt(model.shared[:, None] * sensors.eigenvalues + model.own[:, None])
-        f = sum(part[observed] * scale for part, scale in zip(parts, scales, strict=True)) @ sensors.vectors.T
+        f = np.zeros((observed.size, count, n))
+        for part, scale in zip(parts, scales, strict=True):
+            f += part[observed] * scale
+        f = turned(f, sensors.vectors.T)
         return parts, f + np.sqrt(model.noise) * rng.standard_normal(f.shape)
 
     def _errors(
@@ -258,7 +261,7 @@ class TimePosterior:
         check_converged(solution, max(self.cells.tol, tol))
         truth = np.zeros((times.size, count, places.sensor.size))
         for own, part in zip(projection.coefficients, parts, strict=True):
-            truth += part[of_query] @ own.T
+            truth += turned(part[of_query], own.T)
         return truth - self._weighted(value, places, times)
 
 
@@ -266,8 +269,8 @@ def check_converged(solution: Solution, tol: float) -> None:
     """A warning where conjugate gradients stopped too early."""
     if not solution.converged:
         warn(
-            f"conjugate gradients stopped at a residual of {solution.residual:.1g}, above {tol:g}: predictions and "
-            "intervals are not those of the model; a larger noise makes the equations better conditioned",
+            f"conjugate gradients stopped at a residual of {solution.residual:.1g}, above {tol:g}: predictions "
+            "and intervals are not those of the model; a larger noise makes the equations better conditioned",
             SolverWarning,
         )
 

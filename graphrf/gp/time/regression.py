@@ -14,11 +14,13 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import thread_count
 from graphrf.gp.inference.posterior import LARGEST_JOINT
+from graphrf.gp.settings import AUTO
 from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
 from graphrf.gp.time.data import Clock, Grid, as_grid, checked_grid, clock_of, long_form
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import GraphCovariance, candidate_kernels
 from graphrf.gp.time.kernels import TimeKernel
+from graphrf.gp.time.learned import LearnedCovariance
 from graphrf.gp.time.posterior import Places, TimePosterior, check_converged
 from graphrf.gp.time.saved import SavedTime
 from graphrf.gp.time.training import Task, automatic_parts, train
@@ -56,7 +58,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     optimize : bool
         Whether hyperparameters are trained. False takes a Kernel, Parts and a noise as they are.
     max_train : int
-        About how many values training looks at: runs of six consecutive times, evenly spread.
+        About how many values training looks at: runs of twelve consecutive times, evenly spread.
     n_draws : int
         Draws that make the deviations where there are gaps; their relative error is sqrt(1 / (2 n_draws)).
     tol : float
@@ -125,7 +127,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         *,
         noise: float | None = None,
         optimize: bool = True,
-        max_train: int = 20_000,
+        max_train: int = 60_000,
         n_draws: int = 48,
         tol: float = 1e-3,
         seed: int | None = None,
@@ -198,13 +200,15 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
             task = Task(residual, mask, grid.times, blocks, seed, thread_count(self.n_threads))
             with blas_threads(1):  # the bits depend on their number; Kalman filters have threads of their own
-                found = train(task, model, kernels, int(self.max_train))
+                found = train(task, model, kernels, int(self.max_train), self.kernel == AUTO)
             model, kernel, value, trained = (
                 found.model,
                 found.kernel,
                 found.log_marginal_likelihood,
                 found.converged,
             )
+            if found.empirical is not None:
+                covariance = LearnedCovariance(covariance, kernel, grid.nodes, found.share, found.empirical)
         self._settle(grid, clock, covariance, kernel, model, mean, seed, value, trained)
         return self
 
@@ -234,6 +238,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         check_converged(solution, float(self.tol))
         self._posterior, self._grid, self._clock, self._covariance = posterior, grid, clock, covariance
         self._trained = trained
+        self.learned_ = covariance.share if isinstance(covariance, LearnedCovariance) else 0.0
         self.kernel_, self.parts_, self.noise_, self.mean_ = kernel, model.parts, model.noise, mean
         self.log_marginal_likelihood_ = value
         self.converged_ = trained and solution.converged

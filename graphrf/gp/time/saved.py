@@ -25,6 +25,7 @@ _WRITER = "GraphTimeGPRegressor.save"
 _KERNELS = {known.__name__: known for known in (ConstantTime, MaternTime, PeriodicTime)}
 _PLAIN = ("noise", "optimize", "max_train", "n_draws", "tol", "seed", "n_threads")
 _RECORD = {"format", "settings", "kernel", "parts", "fitted", "clock", "graph", "names"}
+_OBSERVED = ("nodes", "times", "values", "given")
 _GRAPH = ("indptr", "indices", "weights")
 
 
@@ -51,7 +52,8 @@ class SavedTime:
                     "time_kernel", f"must be graphrf's own to be saved, got {checks.describe(part.kernel)}"
                 )
         own: Graph = self.graph
-        arrays = {"nodes": self._grid.nodes, "times": self._grid.times, "values": self._grid.values}
+        observed = (self._grid.nodes, self._grid.times, self._grid.values, self._hours)
+        arrays = dict(zip(_OBSERVED, observed, strict=True))
         value = self.log_marginal_likelihood_
         record = {
             "format": _FORMAT,
@@ -93,7 +95,7 @@ class SavedTime:
             require_graph(graph)
         with whole_file(path, _WRITER):
             record, arrays = read_record(path, _FORMAT)
-            if set(record) != _RECORD or set(arrays) - {"nodes", "times", "values", *_GRAPH}:
+            if set(record) != _RECORD or set(arrays) - {*_OBSERVED, *_GRAPH}:
                 raise ValueError("it holds other things than a regressor has")
             if graph is None and "weights" in arrays:
                 graph = read_graph(arrays, record["names"])
@@ -114,8 +116,8 @@ class SavedTime:
             trained = checks.flag("trained", trained)
             origin, zone = record["clock"]
             clock = Clock(None if origin is None else checks.integer("origin", origin), zone)
-            nodes, times, values = (np.asarray(arrays[name]) for name in ("nodes", "times", "values"))
-            if nodes.dtype != np.int64 or times.dtype != np.float64 or values.dtype != np.float64:
+            nodes, times, values, given = (np.asarray(arrays[name]) for name in _OBSERVED)
+            if nodes.dtype != np.int64 or {times.dtype, values.dtype, given.dtype} != {np.dtype(np.float64)}:
                 raise ValueError("its arrays are not those of observations")
         if graph is None:
             raise checks.value_error("graph", f"must be given, because {path!r} was saved without it")
@@ -130,6 +132,7 @@ class SavedTime:
             loaded._checked()
             loaded._settle(
                 grid,
+                checks.finite("given", given),
                 clock,
                 GraphCovariance(graph, seed),
                 kernel,

@@ -42,6 +42,12 @@ class Clock(NamedTuple):
             raise checks.value_error(name, f"must have {wanted} time zone, as in `fit`: mixed ones are refused")
         return np.asarray((values - self.origin) / _NANOSECONDS) if self.origin is not None else values
 
+    def times(self, hours: np.ndarray) -> np.ndarray:
+        """Hours as a user has them: numbers, or datetime64 in UTC, to the microsecond that hours can tell."""
+        if self.origin is None:
+            return hours.copy()
+        return np.datetime64(self.origin // 1000, "us") + np.round(hours * 3.6e9).astype("timedelta64[us]")
+
 
 class Grid(NamedTuple):
     """What was observed: nodes (n,), times (T,) in hours, values (T, n) with NaN in gaps."""

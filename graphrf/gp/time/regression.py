@@ -91,6 +91,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Whether search and conjugate gradients ended before their limits.
     residual_ : float
         Relative, of the solve; 0 where it is direct.
+    times_ : ndarray, shape (T,)
+        All times that were given: hours, or datetime64 in UTC.
     sensors_ : ndarray of int
         Nodes with at least one value.
     n_observations_ : int
@@ -310,6 +312,11 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             self.log_marginal_likelihood_, self._trained, self._posterior,
         )  # fmt: skip
         return self
+
+    @property
+    def times_(self) -> np.ndarray:
+        self._check_fitted()
+        return self._clock.times(self._hours)
 
     # -- predictions -------------------------------------------------------------------------------
 

@@ -13,10 +13,21 @@ from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import thread_count
+from graphrf._base.warn import warn
 from graphrf.gp.inference.posterior import LARGEST_JOINT
 from graphrf.gp.settings import AUTO
+from graphrf.gp.time.calibration import concerns, standardised_errors
 from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
-from graphrf.gp.time.data import Clock, Grid, as_grid, checked_grid, clock_of, long_form
+from graphrf.gp.time.data import (
+    Clock,
+    Grid,
+    as_grid,
+    as_it_came,
+    checked_grid,
+    clock_of,
+    long_form,
+    require_sound,
+)
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import GraphCovariance, candidate_kernels
 from graphrf.gp.time.kernels import TimeKernel
@@ -29,6 +40,8 @@ from graphrf.kernels.kernel import Kernel
 
 _FIRST_NOISE = 0.05  # of y's variance, where the search begins
 _LARGEST_SENSORS = 5_000
+_NAMED = 5  # nodes in a warning
+_VALUES_EACH = 5  # values for each hyperparameter, below which a fit warns
 
 
 class GraphTimeGPRegressor(SavedTime, BaseEstimator):
@@ -80,6 +93,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Whether search and conjugate gradients ended before their limits.
     residual_ : float
         Relative, of the solve; 0 where it is direct.
+    times_ : ndarray, shape (T,)
+        All times that were given: hours, or datetime64 in UTC.
     sensors_ : ndarray of int
         Nodes with at least one value.
     n_observations_ : int
@@ -151,9 +166,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
         Parameters
         ----------
-        Y : array_like, shape (T, n), or DataFrame
-            NaN in gaps. A DataFrame brings its index as times and its columns as nodes. With `y`, in long form:
-            the node of each value.
+        Y : array_like, shape (T, n), DataFrame or DataArray
+            NaN in gaps. A DataFrame (pandas) brings its index as times and its columns as nodes, a DataArray
+            (xarray) the coordinates of its axes, of which the one called time, else the first, is that of times.
+            With `y`, in long form: the node of each value.
         times : array_like, shape (T,), increasing
             Hours, or dates, which are counted in UTC. In long form the time of each value, in any order.
         y : array_like, optional
@@ -166,6 +182,13 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         ValueError, TypeError
             For repeated or falling times, time zones that are mixed, unknown or repeated nodes, infinite values,
             and gaps only.
+
+        Warns
+        -----
+        UserWarning
+            Where intervals will not hold: where values are few; at sensors whose values are three times as far
+            from what is predicted from those before as the model says; where it fits most values badly; where a
+            few extreme values rule the variances; and of sensors that show one value throughout.
         """
         kernels = self._checked()
         self._forget()
@@ -176,7 +199,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         else:
             positions, stamps, values = as_grid(self.graph, Y, times, nodes)
         clock = clock_of(stamps)
-        grid = checked_grid(positions, clock.hours(stamps), values)
+        hours = clock.hours(stamps)
+        grid = checked_grid(positions, hours, values)
         n = grid.nodes.size
         if n > _LARGEST_SENSORS:
             raise checks.value_error(
@@ -209,12 +233,13 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             )
             if found.empirical is not None:
                 covariance = LearnedCovariance(covariance, kernel, grid.nodes, found.share, found.empirical)
-        self._settle(grid, clock, covariance, kernel, model, mean, seed, value, trained)
+        self._settle(grid, hours, clock, covariance, kernel, model, mean, seed, value, trained)
+        self._warn()
         return self
 
     def _settle(
-        self, grid: Grid, clock: Clock, covariance: GraphCovariance, kernel: Kernel, model: Separable, mean: float,
-        seed: int, value: float, trained: bool, before: TimePosterior | None = None,
+        self, grid: Grid, hours: np.ndarray, clock: Clock, covariance: GraphCovariance, kernel: Kernel,
+        model: Separable, mean: float, seed: int, value: float, trained: bool, before: TimePosterior | None = None,
     ) -> None:  # fmt: skip
         """The posterior for known hyperparameters, and all fitted attributes."""
         mask = ~np.isnan(grid.values)
@@ -237,6 +262,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             solution = posterior.outcome
         check_converged(solution, float(self.tol))
         self._posterior, self._grid, self._clock, self._covariance = posterior, grid, clock, covariance
+        self._hours = hours
         self._trained = trained
         self.learned_ = covariance.share if isinstance(covariance, LearnedCovariance) else 0.0
         self.kernel_, self.parts_, self.noise_, self.mean_ = kernel, model.parts, model.noise, mean
@@ -273,18 +299,25 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
                 f"must have shape ({hours.size}, {self.sensors_.size}), a column for each node of `sensors_`, got "
                 f"{values.shape}",
             )
+        grid = self._grid
+        require_sound(grid.nodes, np.concatenate([self._hours[-1:], hours]), np.pad(values, ((1, 0), (0, 0))))
+        self._hours = np.concatenate([self._hours, hours])
         if np.isnan(values).all():
             return self
-        grid = self._grid
         joined = checked_grid(
             grid.nodes, np.concatenate([grid.times, hours]), np.concatenate([grid.values, values])
         )
         model = Separable(self.parts_, self.noise_)
         self._settle(
-            joined, self._clock, self._covariance, self.kernel_, model, self.mean_, self.seed_,
+            joined, self._hours, self._clock, self._covariance, self.kernel_, model, self.mean_, self.seed_,
             self.log_marginal_likelihood_, self._trained, self._posterior,
         )  # fmt: skip
         return self
+
+    @property
+    def times_(self) -> np.ndarray:
+        self._check_fitted()
+        return self._clock.times(self._hours)
 
     # -- predictions -------------------------------------------------------------------------------
 
@@ -294,7 +327,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Parameters
         ----------
         nodes : nodes by position or name, shape (q,); default all
-        times : array_like, shape (t,); default those of the fit
+        times : array_like, shape (t,); default all that were given, those of gaps included
             In any order, hours or dates as in `fit`.
         return_std : bool or "observation"
             True: deviations of f. "observation": of a new observation, noise included.
@@ -308,17 +341,53 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Means cost a product, O(n T d + t n q). Deviations are exact without gaps; else from `n_draws` draws, with
         a solve for each.
         """
+        self._check_fitted()
+        return self._predicted(nodes, self._asked(times), return_std)
+
+    def _predicted(self, nodes: Any, hours: np.ndarray, return_std: bool | str) -> Any:
         if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
             raise checks.value_error(
                 "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
             )
-        places, columns, hours, rows = self._query(nodes, times, "variances" if return_std else "means")
+        places, columns, hours, rows = self._query(nodes, hours, "variances" if return_std else "means")
         with blas_threads(1):
             mean = self._posterior.means(places, hours)[np.ix_(rows, columns)] + self.mean_
             if not return_std:
                 return mean
             variance = self._posterior.variances(places, hours)[np.ix_(rows, columns)]
         return mean, np.sqrt(variance + (self.noise_ if return_std == "observation" else 0.0))
+
+    def fill(self, Y: Any, times: Any = None, *, nodes: Any = None, return_std: bool | str = False) -> Any:
+        """`Y` with its gaps filled by posterior means, in the form in which it came.
+
+        Parameters
+        ----------
+        Y : array_like, shape (t, q), DataFrame or DataArray
+            Such as was given to `fit`, with NaN in gaps, for any nodes and increasing times. Its values stay and
+            are not looked at: what is known is what was given to `fit` and `update`.
+        times, nodes
+            As in `fit`.
+        return_std : bool or "observation"
+            As in `predict`. Deviations are 0 where Y has a value.
+
+        Returns
+        -------
+        filled, std : as Y
+        """
+        self._check_fitted()
+        positions, stamps, values = as_grid(self.graph, Y, times, nodes)
+        hours = self._clock.hours(stamps)
+        require_sound(positions, hours, values)
+        gaps = np.isnan(values)
+        block = np.ix_(gaps.any(axis=1), gaps.any(axis=0))
+        std = np.zeros(values.shape)
+        if gaps.any():
+            found = self._predicted(positions[gaps.any(axis=0)], hours[gaps.any(axis=1)], return_std)
+            mean, spread = found if return_std else (found, 0.0)
+            values[block] = np.where(gaps[block], mean, values[block])
+            std[block] = np.where(gaps[block], spread, 0.0)
+        filled = as_it_came(Y, values)
+        return (filled, as_it_came(Y, std)) if return_std else filled
 
     def sample(
         self, nodes: Any = None, times: Any = None, n_samples: int = 1, seed: int | None = None
@@ -328,17 +397,21 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         By Matheron's rule: draws from the prior, moved onto the observations by a solve for each. At most 5,000
         nodes; ValueError for more. Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
         """
+        self._check_fitted()
         n_samples = checks.integer("n_samples", n_samples, low=1)
-        places, columns, hours, rows = self._query(nodes, times, "draws")
+        places, columns, hours, rows = self._query(nodes, self._asked(times), "draws")
         with blas_threads(1):
             draws = self._posterior.draws(places, hours, n_samples, checks.seed(seed))
         return np.asarray(draws[:, rows][:, :, columns] + self.mean_)
 
-    def _query(self, nodes: Any, times: Any, purpose: str) -> tuple[Places, np.ndarray, np.ndarray, np.ndarray]:
+    def _asked(self, times: Any) -> np.ndarray:
+        return self._hours if times is None else self._clock.hours(times)
+
+    def _query(
+        self, nodes: Any, given: np.ndarray, purpose: str
+    ) -> tuple[Places, np.ndarray, np.ndarray, np.ndarray]:
         """Distinct places and hours, and which of them each column and row of the answer is."""
-        self._check_fitted()
         positions, columns = np.unique(given_nodes(self.graph, nodes), return_inverse=True)
-        given = self._grid.times if times is None else self._clock.hours(times)
         if positions.size == 0 or given.size == 0:
             raise checks.value_error("nodes", "and `times` must not be empty")
         hours, rows = np.unique(given, return_inverse=True)
@@ -356,6 +429,26 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             among = block(self.kernel_, positions, positions)
         places = Places(block(self.kernel_, positions, self.sensors_), among, sensor[positions])
         return places, columns, hours, rows
+
+    def _warn(self) -> None:
+        """Warn where observations are few, or not as the fitted model says."""
+        grid, covariance = self._grid, self._posterior.covariance
+        n_trained = 1 + sum(2 + len(part.kernel.trained) for part in self.parts_)
+        if self.optimize and self.n_observations_ < _VALUES_EACH * n_trained:
+            warn(
+                f"{n_trained} hyperparameters are trained on {self.n_observations_} values, of "
+                f"{grid.values.size} on the grid: they rest on where training begins, and so do intervals; pass a "
+                "`time_kernel` of fewer parts, or what is known with optimize=False"
+            )
+        with blas_threads(1):
+            errors = standardised_errors(
+                covariance.model, np.diag(covariance.sensors.matrix), grid.times, grid.values - self.mean_
+            )
+        rows = np.searchsorted(self._hours, grid.times)
+        for words, sensors in concerns(errors, grid.values, rows):
+            named = ", ".join(repr(self.graph.nodes[grid.nodes[i]]) for i in sensors[:_NAMED])
+            more = f" and {len(sensors) - _NAMED} more" if len(sensors) > _NAMED else ""
+            warn(words.format(nodes=f"node{'s' if len(sensors) > 1 else ''} {named}{more}"))
 
     # -- checks ------------------------------------------------------------------------------------
 
@@ -409,8 +502,13 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
     def _start(self, grid: Grid, variance: float) -> Separable:
         """The model that training begins with."""
-        if self.optimize and not variance > 0:
-            raise checks.value_error("Y", "must not be constant where hyperparameters are trained")
+        largest = float(np.nanmax(np.abs(grid.values)))
+        if self.optimize and not variance > (1e-12 * largest) ** 2:
+            raise checks.value_error(
+                "Y",
+                "must not be constant, nor change by rounding alone, where hyperparameters are trained: pass more "
+                "values, or the hyperparameters with optimize=False",
+            )
         listed = self._given_parts()
         if not listed:
             parts = automatic_parts(grid.times, variance)
@@ -426,7 +524,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
     def _forget(self) -> None:
         """Be unfitted, so that a fit that fails leaves nothing of the one before."""
-        private = ("_posterior", "_grid", "_clock", "_covariance", "_trained")
+        private = ("_posterior", "_grid", "_hours", "_clock", "_covariance", "_trained")
         for name in [name for name in vars(self) if name.endswith("_") or name in private]:
             delattr(self, name)
 

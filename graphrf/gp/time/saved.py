@@ -125,7 +125,7 @@ class SavedTime:
             if nodes.dtype != np.int64 or {times.dtype, values.dtype, given.dtype} != {np.dtype(np.float64)}:
                 raise ValueError("its arrays are not those of observations")
             share, matrix = checks.number("learned", record["learned"], low=0, high=1), arrays.get(_LEARNED)
-            if (share > 0) != (matrix is not None) or (share > 0 and matrix.shape != (nodes.size,) * 2):
+            if share > 0 and (matrix is None or matrix.shape != (nodes.size, nodes.size)):
                 raise ValueError("it lacks the covariance of its sensors")
         if graph is None:
             raise checks.value_error("graph", f"must be given, because {path!r} was saved without it")
@@ -139,7 +139,7 @@ class SavedTime:
             loaded = made(graph, kernel, parts, **settings)
             loaded._checked()
             covariance = GraphCovariance(graph, seed)
-            if matrix is not None:
+            if matrix is not None and share > 0:
                 covariance = LearnedCovariance(
                     covariance, kernel, nodes, share, checks.finite("covariance", matrix)
                 )

@@ -26,7 +26,7 @@ from graphrf.gp.time.posterior import TimePosterior
 from graphrf.kernels.kernel import Kernel
 
 _RUN = 12  # consecutive times in a training run
-_ROUNDS = 12  # of expectation maximisation at most,
+_ROUNDS = 15  # of expectation maximisation at most,
 _IMPUTATIONS = 1  # with so many draws each,
 _SETTLED = 0.01  # until no variance changes by more, as a share of all
 _FIRST_STEPS, _MORE_STEPS = 80, 25  # of the search
@@ -122,9 +122,10 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, l
 
 
 def _moved(before: Separable, after: Separable) -> float:
-    """The largest change of a variance, as a share of their sum."""
-    first, second = (np.array([*m.shared, *m.own, m.noise]) for m in (before, after))
-    return float(np.abs(first - second).max() / second.sum())
+    """The largest change of a variance as a share of their sum, or a fifth of that of the noise's logarithm."""
+    first, second = (np.array([*m.shared, *m.own]) for m in (before, after))
+    noise = 0.2 * abs(math.log(after.noise / before.noise))
+    return max(float(np.abs(first - second).max() / second.sum()), noise)
 
 
 def _climbed(

@@ -1,4 +1,4 @@
-"""The covariance of sensors that a fit learns: valid on all nodes, better where the graph is wrong, kept in files."""
+"""The covariance of sensors that a fit learns: valid on all nodes, better where the graph is wrong, and saved."""
 
 from __future__ import annotations
 

@@ -215,14 +215,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         model = self._start(grid, float(residual[mask].var()))
         kernel, value, trained = kernels[0], np.nan, True
         if self.optimize:
-            matrices: dict[Kernel, np.ndarray] = {}
-
-            def blocks(kernel: Kernel) -> np.ndarray:
-                if kernel not in matrices:
-                    matrices[kernel] = covariance.block(kernel, grid.nodes, grid.nodes)
-                return matrices[kernel]
-
-            task = Task(residual, mask, grid.times, blocks, seed, thread_count(self.n_threads))
+            matrices = covariance.blocks(kernels, grid.nodes)
+            task = Task(residual, mask, grid.times, matrices.__getitem__, seed, thread_count(self.n_threads))
             with blas_threads(1):  # the bits depend on their number; Kalman filters have threads of their own
                 found = train(task, model, kernels, int(self.max_train), self.kernel == AUTO)
             model, kernel, value, trained = (

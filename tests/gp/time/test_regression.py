@@ -89,6 +89,21 @@ def test_large_graphs_need_no_dense_laplacian(monkeypatch):
     assert auto.fit(y, times=TIMES).kernel_.laplacian == "normalized"
 
 
+def test_large_graphs_compare_several_kernels(monkeypatch):
+    y = waves()
+    monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
+    kernels = graph_kernels.candidate_kernels(GRAPH, "auto")
+    assert {repr(type(kernel)) + str(getattr(kernel, "nu", "")) for kernel in kernels} == {
+        f"{grf.Matern!r}1.0", f"{grf.Matern!r}2.0", f"{grf.Diffusion!r}"
+    }  # fmt: skip
+    large = graph_kernels.GraphCovariance(GRAPH, 0).blocks(kernels, np.array([1, 2, 6]))
+    monkeypatch.undo()
+    small = graph_kernels.GraphCovariance(GRAPH, 0).blocks(kernels, np.array([1, 2, 6]))
+    for kernel in kernels:
+        np.testing.assert_allclose(large[kernel], small[kernel], atol=1e-5)
+    assert grf.gp.GraphTimeGPRegressor(GRAPH, max_train=50, seed=0).fit(y, times=TIMES).kernel_ is not None
+
+
 def test_rows_and_columns_without_values_are_predicted():
     y = waves(gaps=False)
     y[:, 2] = np.nan

@@ -242,10 +242,3 @@ class GridCovariance:
         for _ in ordered_map(of, edges, self.n_threads):
             pass
         return out.reshape(-1, *x.shape)
-
-    def product(self, x: np.ndarray) -> np.ndarray:
-        """The covariance of f, without noise, times x (T, R, n)."""
-        shared, own = self.along_time(x)
-        result = turned(shared, self.sensors.matrix)
-        result += own
-        return result

@@ -102,7 +102,7 @@ def ranks(gaps: str, believed_noise: float = NOISE):
         of_times, of_at = np.searchsorted(grid, TIMES), np.searchsorted(grid, at)
         y = f[of_times][:, :, SENSORS] + np.sqrt(NOISE) * rng.standard_normal((TIMES.size, n, SENSORS.size))
         # What is drawn is the mean, linear in y, and an error that does not depend on y.
-        alpha, _ = cells.solve(y)
+        alpha, _, _ = cells.solve(y)
         mean = posterior._weighted(alpha, seen_as, at)
         errors = posterior.draws(seen_as, at, N_DRAWS * n, round_).reshape(N_DRAWS, n, at.size, places.size)
         t, place, each = rng.integers(at.size, size=n), rng.integers(places.size, size=n), np.arange(n)

@@ -8,6 +8,13 @@ three; the exponents are slopes of logarithms. Road network: a square grid of wh
 a signal drawn from two processes, one that lasts ten hours and is shared by neighbours, one of two hours of which
 each node has its own half, plus noise; the fit sees the sensors only and chooses kernel and hyperparameters by
 itself ("auto"); errors are of the noise-free signal at other nodes, at evenly spread times.
+
+Measured on 2 cores that others used too, process time. Fit and forecast 0.24 s for 64,000 times of 32 sensors
+and 0.42 s for 500 times of 512; exponents 0.65 in times (4,000 to 64,000: what every fit costs still shows),
+1.12 in sensors; means at all times 0.93 and 1.25. Road network (99,856 nodes, 500 sensors x 10,000 times): fit
+23 s, predictions with deviations at 1,000 other nodes and 500 times 96 s, 3.0 GiB; RMSE 0.964 beside 1.102 of
+the mean of all readings (sensors are 14 roads apart, which is as far as the kernel reaches), 95 % intervals
+hold 0.960. An hour more and a forecast at the 1,000 nodes: 0.16 s, measured after 300 times.
 """
 
 from __future__ import annotations
@@ -43,13 +50,13 @@ def growth() -> None:
     """Process time against T and n."""
     rng = np.random.default_rng(0)
     for what, sizes in (
-        ("times, 32 sensors", [(1_000 * 2**i, 32) for i in range(5)]),
+        ("times, 32 sensors", [(4_000 * 2**i, 32) for i in range(5)]),
         ("sensors, 500 times", [(500, 64 * 2**i) for i in range(4)]),
     ):
         spent = []
         for n_times, n in sizes:
             graph = grf.from_edges(range(n - 1), range(1, n))
-            y, least = rng.standard_normal((n_times, n)), [np.inf, np.inf]
+            y, least = 0.4 * rng.standard_normal((n_times, n)), [np.inf, np.inf]
             for _ in range(4):  # the first compiles
                 gp = grf.gp.GraphTimeGPRegressor(graph, grf.Diffusion(2.0), PARTS, noise=NOISE, optimize=False)
                 start = time.process_time()

@@ -17,7 +17,7 @@ from graphrf import datasets
 from graphrf.cli.demo import data as demo_data
 from graphrf.cli.demo import report, run
 from graphrf.cli.demo import words as _demo_words
-from graphrf.cli.demo.parts import GramPart, GramRow, InterpolationPart, PageRankPart, Settings
+from graphrf.cli.demo.parts import GramPart, GramRow, InterpolationPart, PageRankPart, Settings, TimePart
 from graphrf.cli.demo.through_time import predict_through_time
 from graphrf.cli.demo.words import _compared
 from graphrf.kernels.named import Diffusion, RegularizedLaplacian
@@ -359,7 +359,7 @@ def test_short_times_are_plain_numbers():
 
 
 def test_every_kind_of_part_has_a_name_in_json():
-    assert set(report._KINDS) == {GramPart, InterpolationPart, PageRankPart}
+    assert set(report._KINDS) == {GramPart, InterpolationPart, PageRankPart, TimePart}
 
 
 def test_a_difference_within_the_noise_is_not_called_one():

@@ -157,7 +157,8 @@ def _series(part: TimePart) -> Picture:
             observed=part.observed[last, node], ax=ax, label="speed (mph)",
         )  # fmt: skip
         ax.set_title(f"a place {title} a sensor", loc="right", x=0.98)
-    figure.axes[1].get_legend().remove()
+        if node != part.example[0] and (legend := ax.get_legend()) is not None:
+            legend.remove()
     return Picture(
         file="traffic_through_time.png",
         caption="Speeds at a sensor, with the forecast of three hours, and at a place whose readings were hidden.",

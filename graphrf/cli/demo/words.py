@@ -214,9 +214,9 @@ def _narrow(part: InterpolationPart, row: InterpolationRow) -> list[str]:
 def _through_time(part: TimePart) -> Section:
     usual, process, _, ahead = part.rows
     finding = (
-        f"At hidden sensors the process has an error of {process.rmse:.3g} mph, the mean of the time of day one of "
-        f"{usual.rmse:.3g}; three hours ahead at the others it is {ahead.rmse:.3g}. The graph kernel that was chosen "
-        f"is the {part.kernel}. Training and predictions took {_seconds(part.seconds)}."
+        f"At hidden sensors the process has an error of {process.rmse:.3g} mph, the mean of the time of day one "
+        f"of {usual.rmse:.3g}; three hours ahead at the others it is {ahead.rmse:.3g}. The graph kernel that was "
+        f"chosen is the {part.kernel}. Training and predictions took {_seconds(part.seconds)}."
     )
     return Section(
         title=f"Traffic through time: {part.source.name}",

@@ -24,6 +24,8 @@ _LARGEST_DENSE = 1_200
 _TOL = 1e-8
 # Random vectors that the mean variance is estimated from: 0.4 % on graphs of 10,000 nodes.
 _PROBES = 32
+# Blocks that are kept, of so many numbers at most.
+_KEPT, _LARGEST_KEPT = 4, 5_000_000
 
 
 def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
@@ -60,11 +62,15 @@ class GraphCovariance:
         self._seed = seed
         self._spectra: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._means: dict[Kernel, float] = {}
+        self._kept: dict[tuple[Any, ...], np.ndarray] = {}
 
     def block(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """C between nodes, shape (rows, columns)."""
         if self._graph.n_nodes > _LARGEST_DENSE:
-            return kernel_block(self._graph, kernel, rows, columns, tol=_TOL) / self._mean(kernel)
+            return self._once(
+                (kernel, rows.tobytes(), columns.tobytes()),
+                lambda: kernel_block(self._graph, kernel, rows, columns, tol=_TOL) / self._mean(kernel),
+            )
         values, vectors = self._spectrum(kernel)
         return np.asarray((vectors[rows] * (values / values.mean())) @ vectors[columns].T)
 
@@ -87,7 +93,10 @@ class GraphCovariance:
     def diagonal(self, kernel: Kernel, nodes: np.ndarray) -> np.ndarray:
         """C(u, u)."""
         if self._graph.n_nodes > _LARGEST_DENSE:
-            return kernel_diagonal(self._graph, kernel, nodes, tol=_TOL) / self._mean(kernel)
+            return self._once(
+                (kernel, nodes.tobytes()),
+                lambda: kernel_diagonal(self._graph, kernel, nodes, tol=_TOL) / self._mean(kernel),
+            )
         values, vectors = self._spectrum(kernel)
         return np.asarray(vectors[nodes] ** 2 @ (values / values.mean()))
 
@@ -98,6 +107,15 @@ class GraphCovariance:
             self._spectra[kernel.laplacian] = cleaned_eigenvalues(values, self._graph, kernel.laplacian), vectors
         eigenvalues, vectors = self._spectra[kernel.laplacian]
         return kernel.spectrum(eigenvalues, scale), vectors
+
+    def _once(self, key: tuple[Any, ...], made: Callable[[], np.ndarray]) -> np.ndarray:
+        """What was made for a key, once while it is among the last: forecasts ask for the same nodes again."""
+        if key in self._kept:
+            return self._kept[key]
+        result = made()
+        if result.size <= _LARGEST_KEPT:
+            self._kept = dict([*self._kept.items(), (key, result)][-_KEPT:])
+        return result
 
     def _mean(self, kernel: Kernel) -> float:
         if kernel not in self._means:

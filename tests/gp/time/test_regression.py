@@ -81,6 +81,11 @@ def test_dates_are_hours():
 def test_large_graphs_need_no_dense_laplacian(monkeypatch):
     y = waves()
     expected = fixed(tol=1e-8).fit(y[:, :6], times=TIMES, nodes=range(6)).predict(return_std=True)
+    monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
+    covariance, nodes = graph_kernels.GraphCovariance(GRAPH, 0), np.arange(5)
+    assert covariance.block(KERNEL, nodes, nodes) is covariance.block(KERNEL, nodes, nodes)  # made once
+    assert covariance.block(KERNEL, nodes, nodes) is not covariance.block(grf.Diffusion(1.0), nodes, nodes)
+    monkeypatch.undo()
     auto = grf.gp.GraphTimeGPRegressor(GRAPH, "matern", PARTS, noise=0.01, max_train=50, seed=0)
     monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
     found = fixed(tol=1e-8).fit(y[:, :6], times=TIMES, nodes=range(6)).predict(return_std=True)

@@ -217,7 +217,7 @@ def from_mesh(
     Parameters
     ----------
     mesh : path, trimesh.Trimesh, or pair of arrays (vertices (V, 3), faces (F, 3))
-        Files: `.stl`, `.ply`, `.off`, `.obj`, also with `.gz`; they need trimesh.
+        Files: `.stl`, `.ply`, `.off`, `.obj`, also with `.gz`; all but `.obj` need trimesh.
     on : "faces" or "vertices"
         Faces are joined where they share a side (a side of three or more faces joins none, as in trimesh);
         vertices are joined along the sides of faces.
@@ -240,7 +240,7 @@ def from_mesh(
     Raises
     ------
     ImportError
-        If a file is read without trimesh: pip install 'graphrf[mesh]'.
+        If a file other than `.obj` is read without trimesh: pip install 'graphrf[mesh]'.
     TypeError, ValueError, FileNotFoundError
         If the mesh is of no kind above, has no face, or a face names a vertex that does not exist.
     MemoryError

@@ -95,7 +95,7 @@ def load_graph(
         format (with its name and line); if a weight is missing, not a number, NaN, infinite or negative (with
         its edge).
     ImportError
-        If a mesh file is read without trimesh.
+        If an STL, PLY or OFF file is read without trimesh.
 
     Warns
     -----
@@ -126,8 +126,8 @@ def load_graph(
     2 s and 500 MB.
 
     **Files that are not to be trusted.** Nothing is unpickled, no other file is opened, and XML with a document
-    type or entities is refused; the readers of edge lists, MatrixMarket and npz files are graphrf's own. GML,
-    GraphML and meshes are read by networkx and trimesh: that these never crash, nor read damaged numbers as
+    type or entities is refused; the readers of edge lists, MatrixMarket, npz and OBJ files are graphrf's own. GML,
+    GraphML and other meshes are read by networkx and trimesh: that these never crash, nor read damaged numbers as
     others, is not promised, and only the size of what they are given is bounded.
 
     Examples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import pairwise
 
 import numpy as np
 
@@ -35,10 +36,10 @@ def read_obj(content: bytes) -> tuple[np.ndarray, np.ndarray]:
         face = [corner - 1 if corner > 0 else known + corner if corner else -1 for corner in face]
         if len(face) < 3 or min(face) < 0 or max(face) >= 2**62:
             raise ValueError(
-                f"line {number}: a face has three corners or more, counted from 1, or from -1 back from the last of "
-                f"the {known} vertices above it; got {short(_text(line))}"
+                f"line {number}: a face has three corners or more, counted from 1, or from -1 back from the last "
+                f"of the {known} vertices above it; got {short(_text(line))}"
             )
-        for second, third in zip(face[1:], face[2:], strict=False):
+        for second, third in pairwise(face[1:]):
             corners.extend((face[0], second, third))
             lines.append(number)
     vertices = np.frombuffer(coordinates).reshape(-1, 3)

@@ -30,7 +30,7 @@ def load_graph(
     weight: str | int | bool | None = None,
     weight_is: str | None = None,
     directed: bool | None = None,
-    columns: tuple[str | int, str | int] = (0, 1),
+    columns: tuple[str | int, str | int] | None = None,
     header: bool | None = None,
     memory_limit: int | None = None,
 ) -> Graph:
@@ -66,12 +66,14 @@ def load_graph(
         a graph with the attribute `crs`. Lists of edges drop them; matrices and PyG's `edge_index` must be
         symmetric.
     columns : pair of str or int
-        The columns of an edge list that hold the two ends of an edge, by name or by position.
+        The columns of an edge list that hold the two ends of an edge, by name or by position. Default: the first
+        two; a list whose titles name others as source and target, and a table that seems to be an adjacency matrix
+        or to list the neighbours of each node, is then refused.
     header : bool, optional
-        Whether the first line of an edge list names its columns. By default it does if a column is asked
-        for by name, if its two ends are words such as source, target or id_1, id_2, or if they are not both
-        numbers while those of the next line are, or if some other column has a word there (other than NA, null
-        and the like) and a number in the next line. Infinity, NaN and 1_000 are numbers in the first line.
+        Whether the first line of an edge list names its columns. By default it does if a column is asked for by
+        name, if its two ends are words such as source, target or id_1, id_2, if they are words above columns of
+        numbers, or if another column of numbers has a title such as weight or length; a first line that may be
+        titles or an edge is refused.
     memory_limit : int, optional
         Bytes that the reading of a file may take. Default: what the machine has available; then a matrix in a
         file must have at most 10^6 rows, or 100 for each of its entries, because one that has more is taken for
@@ -168,7 +170,7 @@ def load_graph(
         path = Path(checks.path("source", source))
         with named(path):
             return _from_file(path, weights, directed, columns, header, memory_limit)
-    if header is not None or tuple(columns) != (0, 1):
+    if header is not None or columns is not None:
         raise checks.value_error(
             "columns", f"and `header` belong to files of edges, got a {type(source).__name__}"
         )
@@ -223,7 +225,7 @@ def _from_file(
     path: Path,
     weights: _Weights,
     directed: bool | None,
-    columns: tuple[str | int, str | int],
+    columns: tuple[str | int, str | int] | None,
     header: bool | None,
     memory_limit: int | None,
 ) -> Graph:
@@ -234,12 +236,11 @@ def _from_file(
         as_edges = not matrix_files.is_matrix_market(path)
     if as_edges:
         _need_weight(weights)
-        first, second = _two_columns(columns)
         edges = text_files.read_edge_list(
-            path, columns=(first, second), weight=weights.name, header=header, memory_limit=memory_limit
+            path, columns=_two_columns(columns), weight=weights.name, header=header, memory_limit=memory_limit
         )
         return _from_edge_list(path, edges, weights, bool(directed))
-    if header is not None or tuple(columns) != (0, 1):
+    if header is not None or columns is not None:
         raise checks.value_error("columns", f"and `header` belong to edge lists, {path} is none")
     if kind in meshes.MESH_SUFFIXES:
         return _from_plain_mesh(path, weights, directed, memory_limit)
@@ -256,7 +257,9 @@ def _from_file(
     )
 
 
-def _two_columns(columns: Any) -> tuple[str | int, str | int]:
+def _two_columns(columns: Any) -> tuple[str | int, str | int] | None:
+    if columns is None:
+        return None
     ok = isinstance(columns, tuple | list) and len(columns) == 2
     if not ok or not all(isinstance(column, str | int) and not isinstance(column, bool) for column in columns):
         raise checks.type_error(

@@ -257,6 +257,16 @@ def test_columns_of_observations_are_found(place, text, options):
     assert (given.observations.means[:, 0] + given.offset).tolist() == pytest.approx([1.0, 2.0])
 
 
+@pytest.mark.parametrize("text", ["a,y\nb,n\nc,y\nd,n\n", "d,label\na,y\nb,n\nc,y\n"])
+def test_a_first_line_with_a_node_has_no_titles(place, text):
+    """One of its cells is the title of a column of targets elsewhere."""
+    found = []
+    for first in ("", "node,class\n"):
+        (place / "seen.csv").write_text(first + text)
+        found.append(run("classify roads.csv seen.csv --seed 0 --kernel diffusion -o -"))
+    assert found[0] == found[1]
+
+
 def test_classify_is_the_classifier(place):
     table = columns(run("classify roads.csv classes.csv --seed 1"))
     gp = grf.GraphGPClassifier(grf.load_graph("roads.csv"), seed=1)

@@ -452,6 +452,86 @@ def test_headers_are_told_from_edges(tmp_path):
     assert nodes("ann,bob,friends\nbob,cid,family\n") == ("ann", "bob", "cid")
 
 
+def test_a_first_edge_is_no_header_for_a_word_in_another_column(tmp_path):
+    text = "zoo,park,N1\npark,mill,12\nmill,port,3\n"
+    assert load_graph(write(tmp_path, "e.csv", text)).nodes == ("zoo", "park", "mill", "port")
+    for cell in ("300m", "50%", '"1,000"', "0x10"):
+        path = write(tmp_path, "e.csv", f"harbour,market,{cell}\nmarket,station,250\n")
+        assert load_graph(path).nodes == ("harbour", "market", "station")
+        with pytest.raises(ValueError, match="line 1: the weight must be a number"):
+            load_graph(path, weight=2)
+    assert load_graph(write(tmp_path, "e.csv", "a,7\n1,2\n")).nodes == ("a", "7", "1", "2")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "zoo,park,N1\nmill,port,12\n",  # no node of the first line is in another
+        "author1,author2\nalice,bob\n",
+        "person_a,person_b\nalice,bob\n",
+        "a,b\n1,2\nx,3\n",
+        "source,target\ntarget,7\n",
+        "town,other,km\nLyon,other,400\n",
+    ],
+)
+def test_a_line_that_may_be_a_header_or_an_edge_is_refused(tmp_path, text):
+    path = write(tmp_path, "e.csv", text)
+    with pytest.raises(
+        ValueError, match=r"e\.csv, line 1: .* titles of the columns or an edge; say .*header=True"
+    ):
+        load_graph(path)
+    lines = text.count("\n")
+    assert load_graph(path, header=True).n_edges == lines - 1
+    assert load_graph(path, header=False).n_edges == lines
+    assert load_graph(write(tmp_path, "n.csv", "n1,n2\nn3,n4\n")).nodes == ("n1", "n2", "n3", "n4")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (",source,target,weight\n0,a,b,1.0\n1,b,c,2.0\n", r"columns=\('source', 'target'\)"),
+        ("id,From,to,length\n1,a,b,1.0\n2,b,c,2.0\n", r"columns=\('From', 'to'\)"),
+        (",friend,other,weight\n0,a,b,1.0\n", "first column has no title, as the index that pandas writes"),
+        ("0,1,1\n1,0,1\n1,1,0\n", "adjacency matrix"),
+        (",a,b,c\na,0,1,1\nb,1,0,1\nc,1,1,0\n", "if the line has titles, pass header=True"),
+        ("0 1 2 3\n1 0 2 3\n2 0 1 3\n3 0 1 2\n", "neighbours of each node"),
+        ("1 2 {'weight': 3.0, 'color': 'red'}\n", r"line 1: .*networkx\.read_edgelist"),
+        ("1 2 {'weight': 3.0}\n2 3 {'weight': 1.0}\n", r"line 1: .*networkx\.read_edgelist"),
+        ("1 2 0,5\n2 3 0,5\n", "line 1: .*decimal commas"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "Git LFS"),
+        ("<!DOCTYPE html>, x\n<p>Not Found, sorry\n", "HTML page"),
+        ("\ufeff\n<html>\n<p>Not Found, sorry\n", "HTML page"),
+    ],
+)
+def test_text_that_is_no_list_of_edges_is_refused(tmp_path, text, message):
+    path = write(tmp_path, "e.csv", text)
+    with pytest.raises(ValueError, match=rf"e\.csv.*{message}"):
+        load_graph(path)
+    if "header=True" in message:
+        with pytest.raises(ValueError, match=r"e\.csv: it seems to be an adjacency matrix"):
+            load_graph(path, header=True)
+    if "columns=" in message:
+        given = ("source", "target") if "source" in message else ("From", "to")
+        assert load_graph(path, columns=given, weight=False).nodes == ("a", "b", "c")
+        assert load_graph(path, columns=(0, 1), weight=False).n_nodes == 4
+
+
+def test_what_looks_like_a_matrix_is_read_where_columns_or_weights_are_named(tmp_path):
+    path = write(tmp_path, "e.csv", "0,1,1\n1,0,1\n1,1,0\n")
+    assert load_graph(path, columns=(0, 1)).n_nodes == 2
+    np.testing.assert_array_equal(dense(load_graph(path, weight=2)), [[0, 1], [1, 0]])
+    ring = write(tmp_path, "f.csv", "0,1,2\n1,2,5\n2,0,1\n")
+    assert load_graph(ring).n_edges == 3
+    assert load_graph(write(tmp_path, "g.edgelist", "1 2 {}\n2 3 {}\n")).n_edges == 2
+
+
+def test_decimal_commas_between_semicolons(tmp_path):
+    path = write(tmp_path, "e.csv", "a;b;1,5\nb;c;2,5\n")
+    assert load_graph(path).nodes == ("a", "b", "c")
+    with pytest.raises(ValueError, match=r"line 1: the weight must be a number, got '1,5'; .* point for decimals"):
+        load_graph(path, weight=2)
+
+
 @pytest.mark.parametrize("cell", ["inf", "-inf", "Infinity", "1_0", "1_0.5", "1__0"])
 def test_a_first_edge_with_a_strange_number_is_no_header(tmp_path, cell):
     path = write(tmp_path, "e.csv", f"a,b,{cell}\nb,c,2\n")
@@ -683,7 +763,7 @@ def test_names_that_no_file_can_have_are_names_of_no_file(name):
 
 def test_a_cell_of_many_digits_takes_linear_time(tmp_path):
     digits = "1" * 200_000
-    assert load_graph(write(tmp_path, "e.csv", f"{digits}x,2\n3,4\n")).n_edges == 1
+    assert load_graph(write(tmp_path, "e.csv", f"{digits}x,y\n3,4\n")).n_edges == 1
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph
         weight=unweighted if reading.weight is None else column(reading.weight),
         weight_is=reading.weight_is,
         directed=reading.directed,
-        columns=(0, 1) if reading.columns is None else _two(reading.columns),
+        columns=None if reading.columns is None else _two(reading.columns),
         header=reading.header,
     )
     return graph, "file"

@@ -17,11 +17,11 @@ def parsed(text: str | bytes) -> Any:
     Of two values for one key readers would take either. NaN and Infinity are read as Python writes them.
     `MemoryError` where its values may take more memory than there is: up to 26 bytes for each byte of the text.
     """
-    marks = ("[", "{", ",", ":") if isinstance(text, str) else (b"[", b"{", b",", b":")
-    n_values = sum(text.count(mark) for mark in marks)  # type: ignore[arg-type]
-    require_memory(
-        _VALUE * n_values + 4.0 * len(text), "a JSON text of that size", "free some, or use another file"
-    )
+    if isinstance(text, str):
+        n_values = sum(map(text.count, "[{,:"))
+    else:
+        n_values = sum(map(text.count, (b"[", b"{", b",", b":")))
+    require_memory(_VALUE * n_values + 4.0 * len(text), "a JSON text of that size", "free some of it")
     try:
         return json.loads(text, object_pairs_hook=_object)
     except RecursionError:

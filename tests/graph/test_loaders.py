@@ -16,6 +16,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
+from graphrf.graph import matrix_files
 from graphrf.graph.builders import from_edges, from_mesh, from_points
 from graphrf.graph.graph import Graph
 from graphrf.graph.loaders import load_graph
@@ -898,6 +899,40 @@ def test_damaged_matrix_market_is_refused(tmp_path, kind, body, message):
     with pytest.raises(ValueError, match=message) as caught:
         load_graph(write(tmp_path, "m.mtx", f"%%MatrixMarket matrix {kind}\n% a comment\n{body}"))
     assert "m.mtx" in str(caught.value)
+
+
+def test_matrix_market_numbers_at_the_ends_of_their_range(tmp_path):
+    """What scipy's parser refuses is left to NumPy's."""
+    path = write(
+        tmp_path, "m.mtx",
+        "%%MatrixMarket matrix coordinate real symmetric\n3 3 4\n2 1 5e-324\n3 1 +2.5\n3 2 .5\n3 3 1e-400\n"
+    )  # fmt: skip
+    found = dense(load_graph(path))
+    np.testing.assert_array_equal(found, [[0, 5e-324, 2.5], [5e-324, 0, 0.5], [2.5, 0.5, 0]])
+
+
+def test_a_fault_at_the_end_of_a_large_matrix_market_file_is_found_quickly(tmp_path, monkeypatch):
+    """In Python only the lines near it are looked at: all of them take a minute for a file of 60 KB."""
+    lines = 200_000
+    text = f"%%MatrixMarket matrix coordinate pattern general\n2 2 {lines - 1}\n" + "1 2\n" * lines
+    path = write(tmp_path, "m.mtx.gz", text)
+    looked_at = []
+
+    class Digits:
+        def fullmatch(self, cell):
+            looked_at.append(cell)
+            return True
+
+    monkeypatch.setattr(matrix_files, "_DIGITS", Digits())
+    with pytest.raises(ValueError, match=f"line {lines + 2}: it declares {lines - 1:,} entries"):
+        load_graph(path)
+    assert len(looked_at) <= matrix_files._PIECE // 2
+
+
+def test_words_that_only_begin_with_the_banner_are_none(tmp_path):
+    path = write(tmp_path, "m.mtx", "%%MatrixMarket[ matrix array real general\n1 1\n1\n")
+    with pytest.raises(ValueError, match="its first line must be %%MatrixMarket matrix"):
+        load_graph(path)
 
 
 def test_blank_lines_and_line_ends_of_matrix_market_do_not_matter(tmp_path):

@@ -13,9 +13,10 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.files.foreign import checked_size, listed, named, short
-from graphrf.graph import matrix_files, meshes, notices, text_files
+from graphrf.graph import meshes, notices
 from graphrf.graph.builders import WEIGHT_KINDS, _exponent, from_edges, from_mesh
 from graphrf.graph.edges import checked_weights, host_array, merged_adjacency
+from graphrf.graph.files import matrix_files, text_files
 from graphrf.graph.graph import Graph
 
 _LOST_DIRECTIONS = (

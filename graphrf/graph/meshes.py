@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from graphrf._base import checks, lazy
 from graphrf._base.files.foreign import foreign, read_bytes
 from graphrf._base.warn import warn
-from graphrf.graph.obj_files import read_obj
-from graphrf.graph.text_files import suffix
+from graphrf.graph.files.obj_files import read_obj
+from graphrf.graph.files.text_files import suffix
 
 MESH_SUFFIXES = (".stl", ".ply", ".off", ".obj")
 # Memory that the graph of a file takes for each of its bytes, measured as in `text_files.py`: up to 66, for OFF.

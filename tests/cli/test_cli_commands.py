@@ -517,3 +517,11 @@ def test_an_output_replaces_what_was_there(place):
     run("pagerank roads.csv -o s.csv")
     assert Path("s.csv").read_text().startswith("node,score\na,")
     assert {path.name for path in place.iterdir()} == {"roads.csv", "observed.csv", "classes.csv", "s.csv"}
+
+
+def test_names_of_nodes_do_not_rule_the_terminal(place):
+    (place / "escape.csv").write_text("source,target\na\x1b]0;new title\x07,b\nb,c\n")
+    said = run("pagerank escape.csv --top 3")
+    assert "\x1b" not in said
+    assert "a\\x1b]0;new title\\x07" in said
+    assert "a\x1b]0;new title\x07" in run("pagerank escape.csv -o -")  # csv that is no terminal's

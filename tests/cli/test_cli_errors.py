@@ -109,6 +109,7 @@ BAD = [
     ("gram f.npz --kernel diffusion --exact", "`--exact` needs a graph"),
     ("gram roads.csv --kernel diffusion --error 0", "`--error` must be in (0, 1], got 0"),
     ("gram roads.csv --kernel diffusion --error 0.1 --walks 3", "`--walks` has no use with `--error`"),
+    (f"features roads.csv --memory-limit {'9' * 400} -o g.npz", "`--memory-limit` must be a size such as 4GiB"),
     ("features roads.csv --error 0.1 -o g.npz", "`--kernel` is needed with `--error`"),
     ("features roads.csv --kernel diffusion --error 0.1 -o folder", "`-o` must be an .npz file with `--error`"),
     ("gram f.npz --kernel diffusion --budget 3", "`--budget` has no use with the features f.npz"),

@@ -16,12 +16,12 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from graphrf.graph import matrix_files
 from graphrf.graph.builders import from_edges, from_mesh, from_points
+from graphrf.graph.files import matrix_files
+from graphrf.graph.files.matrix_files import read_matrix_market
+from graphrf.graph.files.text_files import read_edge_list
 from graphrf.graph.graph import Graph
 from graphrf.graph.loaders import load_graph
-from graphrf.graph.matrix_files import read_matrix_market
-from graphrf.graph.text_files import read_edge_list
 
 
 def dense(graph: Graph) -> np.ndarray:
@@ -524,6 +524,13 @@ def test_what_looks_like_a_matrix_is_read_where_columns_or_weights_are_named(tmp
     ring = write(tmp_path, "f.csv", "0,1,2\n1,2,5\n2,0,1\n")
     assert load_graph(ring).n_edges == 3
     assert load_graph(write(tmp_path, "g.edgelist", "1 2 {}\n2 3 {}\n")).n_edges == 2
+
+
+def test_comments_take_little_of_the_memory_limit(tmp_path):
+    path = write(tmp_path, "e.csv", "# comment\n" * 100_000 + "1 2\n2 3\n")
+    assert load_graph(path, memory_limit=2**25).n_edges == 2
+    with pytest.raises(MemoryError, match="whose reading takes about"):
+        load_graph(write(tmp_path, "e.csv", "1 2\n" * 100_000), memory_limit=2**25)
 
 
 def test_decimal_commas_between_semicolons(tmp_path):

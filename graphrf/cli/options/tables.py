@@ -71,7 +71,7 @@ def read_table(path: Path, is_node: Callable[[str], bool], *, spaces: bool = Tru
     is such a title as node or target; but not where it has a node in a column of nodes, as `is_node` says. The
     file is bounded by the memory that is left.
     """
-    from graphrf.graph import text_files
+    from graphrf.graph.files import text_files
 
     text = text_files.read_text(path)
     text_files.require_room(path, text, None)

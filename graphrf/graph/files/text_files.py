@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from graphrf._base.files.foreign import foreign, listed, named, read_bytes, require, short
-from graphrf.graph import edge_tables
 from graphrf.graph.edges import positions_of_names
+from graphrf.graph.files import edge_tables
 from graphrf.graph.notices import is_weight
 
 EDGE_LIST_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".cites")
@@ -38,6 +38,8 @@ _GRAPHML = 80.0
 # An edge list took up to 690 bytes a line of two columns, and 75 for each further cell, beside 4 times its text.
 _LINE = 600.0
 _CELL = 75.0
+# The text of a line of its own, and its place in the list of lines.
+_SKIPPED = 70.0
 
 
 @dataclass(frozen=True)
@@ -154,10 +156,12 @@ def read_edge_list(
 
 def require_room(path: Path, text: str, memory_limit: int | None) -> None:
     """Raise `MemoryError` where the lines and cells of a text exceed the limit: counting them takes no memory."""
-    n_lines = text.count("\n") + 1
+    # Blank lines and comments are left out: nothing but their text is made of them.
+    n_skipped = sum(text.count(start) for start in ("\n\n", "\n#", "\n%"))
+    n_lines = text.count("\n") + 1 - n_skipped
     n_cells = n_lines + sum(text.count(mark) for mark in (_ASCII_MARKS if text.isascii() else _MARKS))
     size = sys.getsizeof(text)
-    require(path, size, 4 * size + _LINE * n_lines + _CELL * n_cells, memory_limit)
+    require(path, size, 4 * size + _LINE * n_lines + _CELL * n_cells + _SKIPPED * n_skipped, memory_limit)
 
 
 def _data_lines(path: Path, text: str) -> tuple[list[int], list[str]]:

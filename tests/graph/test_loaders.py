@@ -180,6 +180,34 @@ def test_bad_points_are_refused():
         from_points([[0.0]], n_neighbors=1)
 
 
+@pytest.mark.parametrize("with_sklearn", [True, False])
+def test_neighbours_in_many_columns_are_those_of_all_distances(monkeypatch, with_sklearn):
+    """Two clusters so far apart that squared distances within them are lost in rounding; and points twice."""
+    if with_sklearn:
+        pytest.importorskip("sklearn")
+    else:
+        monkeypatch.setitem(__import__("sys").modules, "sklearn.neighbors", None)
+    rng = np.random.default_rng(0)
+    for far, twice in ((0.0, 0), (1e9, 0), (0.0, 20)):
+        x = rng.normal(size=(60, 12))
+        x[30:] += far
+        x[60 - twice :] = x[:twice]
+        lengths = np.linalg.norm(x[:, None] - x[None], axis=2)
+        np.fill_diagonal(lengths, np.inf)
+        # Of points at one place either may be the neighbour.
+        reach = np.sort(lengths, axis=1)[:, 3]
+        joined = dense(from_points(x, n_neighbors=4)) > 0
+        assert (joined.sum(axis=1) >= 4).all()
+        assert (lengths <= np.maximum(reach[:, None], reach))[joined].all()
+        assert joined[lengths < np.maximum(reach[:, None], reach)].all()
+
+
+def test_many_columns_are_compared_without_a_tree(monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr("scipy.spatial.cKDTree", None)
+    assert from_points(np.random.default_rng(0).normal(size=(60, 11)), n_neighbors=4).n_nodes == 60
+
+
 # -- other libraries -----------------------------------------------------------------------------------
 
 

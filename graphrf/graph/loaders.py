@@ -13,11 +13,12 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.files.foreign import checked_size, listed, named, short
-from graphrf.graph import meshes, notices
+from graphrf.graph import meshes, notices, tables
 from graphrf.graph.builders import WEIGHT_KINDS, _exponent, from_edges, from_mesh
 from graphrf.graph.edges import checked_weights, host_array, merged_adjacency
 from graphrf.graph.files import matrix_files, text_files
 from graphrf.graph.graph import Graph
+from graphrf.graph.other_graphs import OtherGraph, other_graph, other_matrix
 
 _LOST_DIRECTIONS = (
     "this MultiDiGraph is read as a road graph, without the directions of its edges: pass directed=True to keep "
@@ -43,8 +44,12 @@ def load_graph(
       `.edges`, `.edgelist` or `.cites`: a list of edges, one a line (rules below); in `.mtx`: a MatrixMarket
       matrix, or without its banner a list of edges; in `.npz`: a matrix from `scipy.sparse.save_npz`; in
       `.stl`, `.ply`, `.off` or `.obj`: the face graph of the mesh. Each may also end in `.gz`;
-    - a networkx graph, such as OSMnx's road graphs: its nodes, their names, and its edges;
-    - a scipy.sparse or NumPy matrix: the adjacency matrix;
+    - a data frame (pandas, polars): a list of edges, one a row, as in the csv file of the table; integers are
+      names of nodes, such as the identifiers of OpenStreetMap, and not positions;
+    - a networkx graph, such as OSMnx's road graphs: its nodes, their names, and its edges; likewise graphs of
+      igraph, rustworkx, networkit and DGL;
+    - a scipy.sparse or NumPy matrix, or a tensor of torch, sparse or not: the adjacency matrix; likewise what
+      PyGSP, libpysal and scikit-network hold as one, with the names that they have;
     - a PyG `Data`: its `edge_index`; `weight` names an attribute such as `"edge_weight"`;
     - a trimesh.Trimesh: its face graph, as from `from_mesh`;
     - a `Graph`: itself.
@@ -171,10 +176,13 @@ def load_graph(
         path = Path(checks.path("source", source))
         with named(path):
             return _from_file(path, weights, directed, columns, header, memory_limit)
-    if header is not None or columns is not None:
+    as_table = tables.is_table(source)
+    if header is not None or (columns is not None and not as_table):
         raise checks.value_error(
             "columns", f"and `header` belong to files of edges, got a {type(source).__name__}"
         )
+    if as_table:
+        return _from_table(source, weights, directed, columns)
     networkx = sys.modules.get("networkx")
     if networkx is not None and isinstance(source, networkx.Graph):
         return _from_networkx(source, weights, directed)
@@ -193,12 +201,18 @@ def load_graph(
         return source
     if hasattr(source, "vertices") and hasattr(source, "faces"):
         return _from_plain_mesh(source, weights, directed)
-    columns_of = 'graphrf.from_edges(df["a"], df["b"]) takes two of its columns'
+    other = other_graph(source)
+    if other is not None:
+        return _from_other(other, weights, directed)
+    matrix = other_matrix(source)
+    if matrix is not None:
+        made = _from_matrix(matrix[0], weights, matrix[1] if directed is None else directed)
+        return made if matrix[2] is None else Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
     raise checks.type_error(
         "source",
-        "must be a path, a networkx graph, a scipy.sparse or NumPy matrix, a PyG Data, "
-        f"a trimesh.Trimesh or a Graph, got {checks.describe(source)}; "
-        f"{columns_of if hasattr(source, 'columns') else 'graphrf.from_edges takes arrays of edges'}",
+        "must be a path, a data frame, a graph of networkx, igraph, rustworkx, networkit, DGL, PyGSP or libpysal, "
+        "a matrix of scipy.sparse, NumPy or torch, a PyG Data, a trimesh.Trimesh or a Graph, got "
+        f"{checks.describe(source)}; graphrf.from_edges takes arrays of edges",
     )
 
 
@@ -240,7 +254,7 @@ def _from_file(
         edges = text_files.read_edge_list(
             path, columns=_two_columns(columns), weight=weights.name, header=header, memory_limit=memory_limit
         )
-        return _from_edge_list(path, edges, weights, bool(directed))
+        return _from_edge_list(f"{path}, line", edges, weights, bool(directed))
     if header is not None or columns is not None:
         raise checks.value_error("columns", f"and `header` belong to edge lists, {path} is none")
     if kind in meshes.MESH_SUFFIXES:
@@ -271,12 +285,41 @@ def _two_columns(columns: Any) -> tuple[str | int, str | int] | None:
     return columns[0], columns[1]
 
 
-def _from_edge_list(path: Path, edges: text_files.EdgeList, weights: _Weights, directed: bool) -> Graph:
+def _from_table(table: Any, weights: _Weights, directed: bool | None, columns: Any) -> Graph:
+    _need_weight(weights)
+    edges = tables.edges_of_table(table, _two_columns(columns), weights.name)
+    return _from_edge_list("row", edges, weights, bool(directed))
+
+
+def _from_other(graph: OtherGraph, weights: _Weights, directed: bool | None) -> Graph:
+    _need_weight(weights)
+    keep = graph.directed if directed is None else directed
+    values, name = None, weights.name
+    if name is not None:
+        if name not in graph.attributes:
+            raise checks.value_error(
+                "weight",
+                f"must be an attribute of the edges ({listed(graph.attributes) or 'there is none'}), got {name!r}",
+            )
+        values = checked_weights(
+            graph.attributes[str(name)], len(graph.src), weights.kind, lambda edge: f"edge {edge}"
+        )
+    adjacency = merged_adjacency(
+        graph.n_nodes, graph.src, graph.dst, values, weights.kind, keep and graph.directed
+    )
+    remarks = [notices.of_distances(name, weights.said)]
+    if weights.given is None:
+        remarks.append(notices.of_unused_weight(graph.attributes))
+        repeated = len(graph.src) - adjacency.nnz if keep and graph.directed else 0
+        remarks.append(notices.of_parallel_edges(repeated, len(graph.src)))
+    notices.warn_together(remarks)
+    return Graph(adjacency, nodes=graph.nodes, directed=keep)
+
+
+def _from_edge_list(place: str, edges: text_files.EdgeList, weights: _Weights, directed: bool) -> Graph:
     n_edges, values = len(edges.src), None
     if edges.weight is not None:
-        values = checked_weights(
-            edges.weight, n_edges, weights.kind, lambda edge: f"{path}, line {edges.lines[edge]}"
-        )
+        values = checked_weights(edges.weight, n_edges, weights.kind, lambda edge: f"{place} {edges.lines[edge]}")
     adjacency = merged_adjacency(len(edges.nodes), edges.src, edges.dst, values, weights.kind, directed)
     remarks = [notices.of_distances(edges.weight_title, weights.said)]
     if weights.given is None:

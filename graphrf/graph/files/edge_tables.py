@@ -125,10 +125,8 @@ def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> Non
 
 def check_titles(titles: Sequence[str]) -> None:
     """`ValueError` where titles say that the ends of edges are not the first two columns."""
-    low = [title.lower() for title in titles]
-    pairs = [(low.index(first), low.index(second)) for first, second in _ENDS if first in low and second in low]
-    if pairs and not any({0, 1} == {*pair} for pair in pairs):
-        names = tuple(titles[place] for place in pairs[0])
+    names = ends_among(titles)
+    if names and {*names} != {*titles[:2]}:
         raise ValueError(
             f"its titles name the ends of edges, which are not its first two columns: pass columns={names}, or "
             "columns=(0, 1) if those are meant"
@@ -138,6 +136,13 @@ def check_titles(titles: Sequence[str]) -> None:
             "its first column has no title, as the index that pandas writes: name the two columns that hold the "
             f"ends of edges, e.g. columns={tuple(titles[1:3])}"
         )
+
+
+def ends_among(titles: Sequence[str]) -> tuple[str, ...]:
+    """The two titles that are words for the ends of edges, those of the first two columns first; or none."""
+    low = [title.lower() for title in titles]
+    pairs = [(low.index(first), low.index(second)) for first, second in _ENDS if first in low and second in low]
+    return tuple(titles[place] for place in min(pairs, key=max)) if pairs else ()
 
 
 def _is_matrix(cells: list[str], width: int) -> bool:

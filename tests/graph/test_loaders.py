@@ -369,14 +369,8 @@ def test_torch_tensors_are_accepted():
 
 @pytest.mark.parametrize("source", [None, 3, [[0, 1], [1, 0]], {0: 1}])
 def test_unknown_sources_are_refused_with_the_list_of_known_ones(source):
-    with pytest.raises(TypeError, match="`source` must be a path, a networkx graph"):
+    with pytest.raises(TypeError, match="`source` must be a path, a data frame, a graph of networkx"):
         load_graph(source)
-
-
-def test_a_table_of_edges_is_refused_with_the_way_in_and_not_printed():
-    table = types.SimpleNamespace(columns=["a", "b"], shape=(2, 2))
-    with pytest.raises(TypeError, match=r'of shape \(2, 2\); graphrf.from_edges\(df\["a"\], df\["b"\]\)'):
-        load_graph(table)
 
 
 # -- files: round trips --------------------------------------------------------------------------------

@@ -70,8 +70,8 @@ def test_a_data_frame_is_what_its_csv_file_is(tmp_path, kind):
         (
             {"a": [1.0, np.nan], "b": [2, 3]},
             {},
-            TypeError,
-            "integer positions or names, got dtype float",
+            ValueError,
+            "got none in row 1 of column 'a'",
         ),
         (
             {"a": ["x", ""], "b": ["y", "z"]},

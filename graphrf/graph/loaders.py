@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.files.foreign import checked_size, listed, named, short
-from graphrf.graph import meshes, notices, tables
+from graphrf.graph import maps, meshes, notices, tables
 from graphrf.graph.builders import WEIGHT_KINDS, _exponent, from_edges, from_mesh
 from graphrf.graph.edges import checked_weights, host_array, merged_adjacency
 from graphrf.graph.files import matrix_files, text_files
@@ -46,6 +46,8 @@ def load_graph(
       `.stl`, `.ply`, `.off` or `.obj`: the face graph of the mesh. Each may also end in `.gz`;
     - a data frame (pandas, polars): a list of edges, one a row, as in the csv file of the table; integers are
       names of nodes, such as the identifiers of OpenStreetMap, and not positions;
+    - a GeoDataFrame or GeoSeries without columns such as source and target: lines join their ends, which are
+      named by their coordinates (`weight="length"` takes their lengths); polygons that share a border are joined;
     - a networkx graph, such as OSMnx's road graphs: its nodes, their names, and its edges; likewise graphs of
       igraph, rustworkx, networkit and DGL;
     - a scipy.sparse or NumPy matrix, or a tensor of torch, sparse or not: the adjacency matrix; likewise what
@@ -176,6 +178,8 @@ def load_graph(
         path = Path(checks.path("source", source))
         with named(path):
             return _from_file(path, weights, directed, columns, header, memory_limit)
+    if columns is None and header is None and maps.is_map(source) and not tables.names_ends(source):
+        return _from_edge_list("row", maps.edges_of_map(source, weights.name), weights, bool(directed))
     as_table = tables.is_table(source)
     if header is not None or (columns is not None and not as_table):
         raise checks.value_error(

@@ -20,6 +20,12 @@ def is_table(source: Any) -> bool:
     return hasattr(source, "columns") and hasattr(source, "__getitem__") and hasattr(source, "__len__")
 
 
+def names_ends(table: Any) -> bool:
+    """Whether columns, or levels of an index, are called source and target or the like."""
+    levels = getattr(getattr(table, "index", None), "names", ())
+    return bool(ends_among([str(title) for title in (*getattr(table, "columns", ()), *levels)]))
+
+
 def edges_of_table(table: Any, columns: tuple[str | int, str | int] | None, weight: str | int | None) -> EdgeList:
     """The edges of a data frame, one a row.
 

@@ -222,3 +222,45 @@ def test_graphs_go_to_networkx_and_back(directed, weighted):
         assert back["a"]["z"]["weight"] == 2.0
     else:
         assert not any(data for *_, data in back.edges(data=True))
+
+
+def test_lines_of_a_map_join_their_ends():
+    geopandas, shapely = pytest.importorskip("geopandas"), pytest.importorskip("shapely")
+    lines = [[(0, 0), (0, 1), (0, 2)], [(0, 2), (3, 2)], [(9, 9), (0.0, -0.0)]]
+    roads = geopandas.GeoDataFrame({"speed": [30, 50, 50]}, geometry=[shapely.LineString(line) for line in lines])
+    with pytest.warns(UserWarning, match="the weights in 'length' are taken as similarities"):
+        graph = load_graph(roads, weight="length")
+    assert graph.nodes == ((0.0, 0.0), (0.0, 2.0), (3.0, 2.0), (9.0, 9.0))
+    wanted = np.zeros((4, 4))
+    wanted[0, 1], wanted[1, 2], wanted[0, 3] = 2, 3, np.hypot(9, 9)
+    np.testing.assert_allclose(
+        dense(load_graph(roads, weight="length", weight_is="similarity")), wanted + wanted.T
+    )
+    np.testing.assert_array_equal(dense(load_graph(roads, weight="speed")) > 0, wanted + wanted.T > 0)
+    assert load_graph(roads.geometry).n_edges == 3
+    joined = geopandas.GeoSeries([shapely.MultiLineString(lines)])
+    np.testing.assert_array_equal(dense(load_graph(joined)), wanted + wanted.T > 0)
+    assert load_graph(roads, directed=True).adjacency[3, 0] == 1
+    with pytest.raises(ValueError, match="is in degrees here; project the map first"):
+        load_graph(roads.set_crs("EPSG:4326"), weight="length")
+    with pytest.raises(ValueError, match=r"must be a column \('speed', 'geometry'\) or 'length', got 'lanes'"):
+        load_graph(roads, weight="lanes")
+    named = roads.assign(u=["a", "b", "c"], v=["b", "c", "a"])
+    assert load_graph(named, columns=("u", "v")).nodes == ("a", "b", "c")
+
+
+def test_polygons_of_a_map_are_joined_along_borders():
+    """Not at corners; what touches nothing is an isolated node."""
+    geopandas, shapely = pytest.importorskip("geopandas"), pytest.importorskip("shapely")
+    boxes = [shapely.box(x, y, x + 1, y + 1) for x, y in ((0, 0), (1, 0), (1, 1), (5, 5))]
+    areas = geopandas.GeoDataFrame(geometry=boxes, index=["a", "b", "c", "d"])
+    graph = load_graph(areas)
+    assert graph.nodes == ("a", "b", "c", "d")
+    np.testing.assert_array_equal(dense(graph), [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+    with pytest.raises(ValueError, match="belongs to lines"):
+        load_graph(areas, weight="length")
+    mixed = geopandas.GeoSeries([boxes[0], shapely.Point(0, 0)])
+    with pytest.raises(ValueError, match=r"must have lines only, .* or polygons only, got 'Point', 'Polygon'"):
+        load_graph(mixed)
+    with pytest.raises(ValueError, match="must have a geometry in each row"):
+        load_graph(geopandas.GeoSeries([boxes[0], None]))

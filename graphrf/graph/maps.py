@@ -28,7 +28,7 @@ def edges_of_map(source: Any, weight: str | int | None) -> EdgeList:
         raise checks.value_error("source", "must have a geometry in each row; drop rows without one (dropna)")
     kinds = set(source.geom_type)
     if kinds <= {"LineString", "MultiLineString", "LinearRing"}:
-        return _of_lines(source.explode(index_parts=False), weight)
+        return _of_lines(source.explode(ignore_index=True), weight)
     if kinds <= {"Polygon", "MultiPolygon"}:
         if weight is not None:
             raise checks.value_error("weight", f"belongs to lines, not to polygons, got {weight!r}")
@@ -39,12 +39,12 @@ def edges_of_map(source: Any, weight: str | int | None) -> EdgeList:
 
 
 def _of_lines(source: Any, weight: str | int | None) -> EdgeList:
-    import shapely
-
-    lines = np.asarray(source.geometry)
+    lines = source.geometry
+    corners = lines.get_coordinates()
+    rows, places = corners.index.to_numpy(), corners.to_numpy()
     ends = np.empty((2 * len(lines), 2))
-    for side in (0, 1):
-        ends[side::2] = shapely.get_coordinates(shapely.get_point(lines, -side))
+    ends[0::2] = places[np.searchsorted(rows, np.arange(len(lines)))]
+    ends[1::2] = places[np.searchsorted(rows, np.arange(len(lines)), side="right") - 1]
     positions, nodes = positions_of_names(list(map(tuple, (ends + 0.0).tolist())))
     titles = [str(title) for title in getattr(source, "columns", ())]
     values, others = None, {}
@@ -55,7 +55,7 @@ def _of_lines(source: Any, weight: str | int | None) -> EdgeList:
     elif weight == "length":
         if source.crs is not None and source.crs.is_geographic:
             raise checks.value_error("weight", "= 'length' is in degrees here; project the map first (to_crs)")
-        values = shapely.length(lines)
+        values = np.asarray(lines.length)
     else:
         raise checks.value_error("weight", f"must be a column ({listed(titles)}) or 'length', got {weight!r}")
     title = None if weight is None else str(weight)
@@ -63,13 +63,11 @@ def _of_lines(source: Any, weight: str | int | None) -> EdgeList:
 
 
 def _of_areas(source: Any) -> EdgeList:
-    import shapely
-
-    areas = np.asarray(source.geometry)
-    first, second = shapely.STRtree(areas).query(areas, predicate="intersects")
+    areas = source.geometry.reset_index(drop=True)
+    first, second = areas.sindex.query(areas, predicate="intersects")
     first, second = first[first < second], second[first < second]
-    borders = shapely.boundary(areas)
-    shared = shapely.length(shapely.intersection(borders[first], borders[second])) > 0
+    here, there = (areas.boundary.iloc[side].reset_index(drop=True) for side in (first, second))
+    shared = np.asarray(here.intersection(there).length) > 0
     names = source.index.tolist() if source.index.is_unique else list(range(len(areas)))
     rows = np.arange(int(shared.sum()))
     return EdgeList(first[shared], second[shared], None, names, rows, None, {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -16,6 +16,8 @@ from graphrf.gp.conditioning import Conditions, condition
 from graphrf.gp.inference.mean_function import MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import LARGEST_JOINT
+from graphrf.gp.latent import Marginals, checked_levels, fit_latent, marginals
+from graphrf.gp.likelihoods import Likelihood, checked_likelihood
 from graphrf.gp.method_choice import (
     affordable_training,
     cheaper_precision,
@@ -214,6 +216,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     candidates_: list[CandidateKernel]
     sampler_: Any
     noise_: Any
+    likelihood_: Likelihood
     output_scale_: float
     mean_variance_: float
     log_marginal_likelihood_: float
@@ -249,6 +252,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         mean: Any = "constant",
         output_scale: float | None = None,
         noise: Any = None,
+        likelihood: Likelihood | str = "gaussian",
         optimize: bool | Sequence[str] = True,
         prior: HyperparameterPrior | str | None = "weak",
         hyperparameters: str = "auto",
@@ -271,6 +275,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self.mean = mean
         self.output_scale = output_scale
         self.noise = noise
+        self.likelihood = likelihood
         self.optimize = optimize
         self.prior = prior
         self.hyperparameters = hyperparameters
@@ -286,7 +291,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, nodes: Any, y: Any) -> GraphGPRegressor:
+    def fit(self, nodes: Any, y: Any, *, exposure: Any = None, trials: Any = None) -> GraphGPRegressor:
         """Train the hyperparameters and condition on the observations.
 
         Parameters
@@ -327,6 +332,12 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Cholesky; up to 256 MB for training by the series.
         """
         self._forget()
+        likelihood = checked_likelihood(self.likelihood)
+        if likelihood is not None:
+            return cast(GraphGPRegressor, fit_latent(self, likelihood, nodes, y, exposure, trials))
+        for name, given in (("exposure", exposure), ("trials", trials)):
+            if given is not None:
+                raise checks.value_error(name, "is for counts: set `likelihood`, as to 'poisson' or 'binomial'")
         kernels = checked_settings(self)
         for kernel, _ in kernels:
             kernel.check_graph(self.graph)

@@ -23,6 +23,7 @@ from graphrf.gp.inference.solvers import (
     nystrom_preconditioner,
 )
 from graphrf.gp.inference.spectral_solver import SpectralCG, evenly_observed
+from graphrf.gp.likelihoods import Likelihood
 from graphrf.gp.method_choice import choose_solver
 from graphrf.gp.progress import CountedRows, Step
 from graphrf.gp.training.fitting import CandidateKernel
@@ -62,6 +63,8 @@ class Conditions(NamedTuple):
         Whether the posterior is that of the kernel's sparse precision.
     mean_precision : float
         Of the prior of the mean's coefficients, 0 where that is flat.
+    likelihood : Likelihood or None
+        Where it is not normal; `observations` are then those of normal noise whose posterior is Laplace's.
     """
 
     observations: Observations
@@ -79,6 +82,7 @@ class Conditions(NamedTuple):
     candidates: Sequence[CandidateKernel] = ()
     sparse: bool = False
     mean_precision: float = 0.0
+    likelihood: Likelihood | None = None
 
     @property
     def amplitude(self) -> float:

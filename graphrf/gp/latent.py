@@ -1,7 +1,8 @@
-"""Regression with other likelihoods than normal noise: from observations to the posterior of the latent function."""
+"""Regression with other likelihoods than normal noise: from observations to the latent function's posterior."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,12 +50,13 @@ class Marginals(NamedTuple):
     probabilities : ndarray, shape (c,)
     means, variances : ndarray, shape (c, q)
     likelihoods : list of Likelihood, c of them
+        None for normal noise.
     """
 
     probabilities: np.ndarray
     means: np.ndarray
     variances: np.ndarray
-    likelihoods: list[Likelihood]
+    likelihoods: list[Any]
 
     def response(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected observation at each node."""
@@ -100,8 +102,14 @@ def checked_levels(quantiles: Any) -> np.ndarray:
 def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: Any, trials: Any) -> Any:
     """Fit a `GraphGPRegressor` whose likelihood is not normal."""
     kernels = checked_settings(gp)
+    if gp.hyperparameters == "integrate":
+        raise checks.value_error(
+            "hyperparameters", f"must be 'auto' or 'map' with {likelihood!r}, got 'integrate'"
+        )
     if gp.noise is not None:
-        raise checks.value_error("noise", f"is for likelihood='gaussian'; {likelihood!r} has parameters of its own")
+        raise checks.value_error(
+            "noise", f"is for likelihood='gaussian'; {likelihood!r} has parameters of its own"
+        )
     for kernel, _ in kernels:
         kernel.check_graph(gp.graph)
     precision = None
@@ -129,34 +137,28 @@ def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: An
     mean_variance = normaliser(gp.graph, best.kernel, seed, precision) if gp.normalize else 1.0
     output_scale = best.amplitude * mean_variance if gp.output_scale is None else float(gp.output_scale)
     given = Conditions(
-        observations=Observations.of(distinct, np.zeros((distinct.size, 1)), mean.basis), offset=np.array([middle]), single=True, kernel=best.kernel,
+        observations=Observations.of(distinct, np.zeros((distinct.size, 1)), mean.basis),
+        offset=np.array([middle]), single=True, kernel=best.kernel,
         output_scale=output_scale, noise=1.0, mean_variance=mean_variance, sampler=trained.sampler, seed=seed,
         log_marginal_likelihood=best.value, trained=best.converged, candidates=trained.candidates,
-        sparse=precision is not None, mean_precision=1 / (_SPREAD * unit) ** 2,
+        sparse=precision is not None, mean_precision=1 / (_SPREAD * unit) ** 2, likelihood=best.model.likelihood,
     )  # fmt: skip
     mode = _mode(gp, given, responses, best.model.likelihood, precision)
     if not mode.converged:
         warn(
-            f"the posterior mode was not reached: Newton's method ended at {mode.residual:.2g} of the first gradient; "
-            "fix a smaller `output_scale`",
+            f"the posterior mode was not reached: Newton's method ended at {mode.residual:.2g} of the first "
+            "gradient; fix a smaller `output_scale`",
             SolverWarning,
         )
-    given = given._replace(
-        observations=mode.observations(responses), trained=given.trained and mode.converged
-    )
-    gp._condition(given, mean, precision)
-    gp.likelihood_ = best.model.likelihood
-    return gp
+    given = given._replace(observations=mode.observations(responses), trained=given.trained and mode.converged)
+    return gp._condition(given, mean, precision)
 
 
-def marginals(gp: Any, nodes: np.ndarray, bar: Any = None) -> Marginals:
+def marginals(gp: Any, nodes: np.ndarray, variances: Callable[[], np.ndarray]) -> Marginals:
     """The law of f at distinct nodes."""
-    mean = gp._posterior.means(nodes)[:, 0]
-    if gp._exact_deviations(nodes.size):
-        variance = gp._posterior.variances(nodes, bar)
-    else:
-        variance = gp._posterior.sampled_variances(np.random.default_rng([gp.seed_, 2]), bar)[nodes]
-    return Marginals(np.ones(1), mean[None], variance[None], [gp.likelihood_])
+    means = gp._posterior.means(nodes)[:, :1].T
+    own = variances()
+    return Marginals(np.ones(1), means, own.reshape(nodes.size, -1)[:, :1].T, [getattr(gp, "likelihood_", None)])
 
 
 def _responses(
@@ -166,14 +168,16 @@ def _responses(
     values, single = checked_targets(y, positions.size)
     if not single:
         raise checks.value_error(
-            "y", f"must have shape ({positions.size},) with {likelihood!r}, which has one output; fit one at a time"
+            "y",
+            f"must have shape ({positions.size},) with {likelihood!r}, which has one output; fit one at a time",
         )
     y = likelihood.checked(values[:, 0], _for_each("trials", trials, positions.size))
     offset = np.zeros(positions.size)
     if exposure is not None:
         if not likelihood.log_link:
             raise checks.value_error(
-                "exposure", f"is for likelihoods of rates, such as 'poisson', whose mean it multiplies, not {likelihood!r}"
+                "exposure",
+                f"is for likelihoods of rates, such as 'poisson', whose mean it multiplies, not {likelihood!r}",
             )
         factors = _for_each("exposure", exposure, positions.size)
         assert factors is not None
@@ -244,6 +248,8 @@ def _mode(
                 24.0 * size**2, f"the covariance matrix of {size} observed nodes", "pass solver='cg', or fewer"
             )
             matrix = rows.dense()
-            return find_latent_mode(with_mean(0.5 * (matrix + matrix.T), responses.basis, spread), responses, likelihood)
+            return find_latent_mode(
+                with_mean(0.5 * (matrix + matrix.T), responses.basis, spread), responses, likelihood
+            )
         basis = spread * responses.basis
         return find_latent_mode(lambda x: rows.gram(x) + basis @ (basis.T @ x), responses, likelihood)

@@ -122,9 +122,7 @@ class _Softmax:
 
     def state(self, weights: np.ndarray, image: np.ndarray) -> State:
         latent = self._bias + image
-        likelihood = float(
-            (self._counts * latent).sum() - (self._totals[:, 0] * logsumexp(latent, axis=1)).sum()
-        )
+        likelihood = float((self._counts * latent).sum() - (self._totals[:, 0] * logsumexp(latent, axis=1)).sum())
         pi = softmax(latent, axis=1)
         gradient = self._counts - self._totals * pi - weights
         return State(likelihood - 0.5 * float(np.vdot(weights, image)), gradient, pi)

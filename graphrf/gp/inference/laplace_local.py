@@ -1,26 +1,26 @@
 r"""Laplace's approximation for likelihoods that factor over nodes, by dense matrices or products with K.
 
-The latent values at m observed nodes are N(0, K); the constant and the trend, with normal priors, are part of K. The
-posterior is taken as normal around its mode, with the curvature W of the log-likelihood there: the law of f given
-observations z = f + g / W of noise variances 1 / W, where g is the log-likelihood's gradient. So everything that holds
-for normal noise holds for it.
+The latent values at m observed nodes are N(0, K); the constant and the trend, with normal priors, are part of K.
+The posterior is taken as normal around its mode, with the curvature W of the log-likelihood there: the law of f
+given observations z = f + g / W of noise variances 1 / W, where g is the log-likelihood's gradient. So everything
+that holds for normal noise holds for it.
 
-W is at least 0. For likelihoods that are not log-concave that leaves the negative part of the curvature out of the
-approximation, as at outliers of Student's t, which then say nothing.
+Where log p is not concave the evidence takes the positive part of W, and the posterior what the likelihood calls
+its information, as the mean of minus the second derivative over y for Student's t.
 
-Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.4 and 5.5.1; the derivatives in a
-likelihood's parameters are ours.
+Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.4 and 5.5.1; the derivatives
+in a likelihood's parameters are ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from graphrf.gp.inference.newton import Climb, State, climb
+from graphrf.gp.inference.newton import State, climb
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.responses import Local, Responses
 from graphrf.gp.inference.solvers import ConjugateGradients
@@ -30,7 +30,7 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 # Wanted size of the gradient, with a factor and by conjugate gradients, and how closely these solve.
 _TOLERANCE, _ITERATIVE_TOLERANCE = 1e-10, 1e-7
-_CLOSENESSES = (1e-3, 1e-10, 1e-3)
+_CLOSENESSES = (1e-6, 1e-12, 1e-3)
 _MAX_CONJUGATE = 2_000
 
 
@@ -43,6 +43,8 @@ class LatentMode(NamedTuple):
         f.
     local : Local
         The likelihood there.
+    information : ndarray, shape (m,)
+        What the posterior takes for W.
     value : float
         log p(y | f) - f^T K^-1 f / 2.
     start : ndarray
@@ -53,6 +55,7 @@ class LatentMode(NamedTuple):
 
     latent: np.ndarray
     local: Local
+    information: np.ndarray
     value: float
     start: np.ndarray
     converged: bool
@@ -60,9 +63,9 @@ class LatentMode(NamedTuple):
 
     def observations(self, responses: Responses) -> Observations:
         """Those of normal noise, of variance 1 / counts, whose posterior Laplace's approximation is."""
-        targets = self.latent + self.local.slope / self.local.curvature
+        targets = self.latent + self.local.slope / self.information
         return Observations(
-            responses.nodes, self.local.curvature, targets[:, None], 0.0, responses.basis, responses.place.size
+            responses.nodes, self.information, targets[:, None], 0.0, responses.basis, responses.place.size
         )
 
 
@@ -95,22 +98,26 @@ def find_latent_mode(
 ) -> LatentMode:
     """The posterior mode by Newton's method, with K as a matrix or by its products with columns.
 
-    `start` are weights K^-1 f of a mode nearby. A matrix is factored in every step, m^3 / 6 multiply-adds; products
-    serve conjugate gradients, and nothing is factored.
+    `start` are weights K^-1 f of a mode nearby. A matrix is factored in every step, m^3 / 6 multiply-adds;
+    products serve conjugate gradients, and nothing is factored.
     """
+    system: _Local
     dense = isinstance(prior, np.ndarray)
-    system: Any = _Dense(prior, responses, likelihood) if dense else _Iterative(prior, responses, likelihood)
+    if isinstance(prior, np.ndarray):
+        system = _Dense(prior, responses, likelihood)
+    else:
+        system = _Iterative(prior, responses, likelihood)
     tol = _TOLERANCE if dense else _ITERATIVE_TOLERANCE
     nothing = np.zeros(responses.nodes.size)
     near = None if start is None else (start, system.product(start))
     closenesses = (0.0, 0.0, 0.0) if dense else _CLOSENESSES
-    return _found(climb(system, (nothing, nothing), near, tol=tol, closenesses=closenesses), tol)
-
-
-def _found(end: Climb, tol: float) -> LatentMode:
+    end = climb(system, (nothing, nothing), near, tol=tol, closenesses=closenesses)
     # rounding may stop the search where the gradient is a little larger than asked for
     converged = end.residual <= max(1e3 * tol, 1e-7)
-    return LatentMode(end.image, end.state.curved, end.state.value, end.weights, converged, end.residual)
+    information = responses.information(likelihood, end.image)
+    return LatentMode(
+        end.image, end.state.curved, information, end.state.value, end.weights, converged, end.residual
+    )
 
 
 def dense_evidence(
@@ -162,13 +169,13 @@ def dense_evidence(
     reached = half @ matrix
     sigma = np.maximum(np.diagonal(matrix) - np.square(reached).sum(axis=0), 0.0)
     s = -0.5 * sigma * responses.thirds(likelihood, mode.latent)
-    signed = responses.signed_curvature(likelihood, mode.latent)
+    hessian = responses.hessian(likelihood, mode.latent)
     moved = matrix @ s
-    if (signed < 0).any():  # the mode moves by the whole curvature
-        moved = np.linalg.solve(np.eye(s.size) + matrix * signed, moved)
+    if (hessian < 0).any():  # the mode moves by the whole Hessian
+        moved = np.linalg.solve(np.eye(s.size) + matrix * hessian, moved)
     else:
         moved -= reached.T @ (reached @ s)
-    u = s - signed * moved
+    u = s - hessian * moved
     a = mode.start
     slope = np.outer(0.5 * a + u, a)
     slope = 0.5 * (slope + slope.T) - 0.5 * (half.T @ half)

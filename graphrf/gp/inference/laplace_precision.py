@@ -30,7 +30,8 @@ class SparseEvidence(NamedTuple):
     log_amplitude : float
         The derivative in log a.
     kernel, parameters : ndarray
-        Derivatives in the named hyperparameters of the kernel at a fixed a, and in the logarithms of the likelihood's.
+        Derivatives in the named hyperparameters of the kernel at a fixed a, and in the logarithms of the
+        likelihood's.
     """
 
     value: float
@@ -159,9 +160,9 @@ def precision_evidence(
     unit = math.sqrt(responses.nodes.size)
     end = climb(system, (nothing, nothing), near, tol=_TOLERANCE, unit=unit)
     local = end.state.curved
-    mode = LatentMode(
-        system.eta(end.image), local, end.state.value, end.image, end.residual <= _NEAR, end.residual
-    )
+    latent = system.eta(end.image)
+    information = responses.information(likelihood, latent)
+    mode = LatentMode(latent, local, information, end.state.value, end.image, end.residual <= _NEAR, end.residual)
     log_determinant = system.factor.log_determinant - precision.log_determinant()
     log_determinant += float(np.linalg.slogdet(system.schur)[1]) + 2 * b * math.log(spread)
     value = mode.value - 0.5 * log_determinant
@@ -177,9 +178,9 @@ def precision_evidence(
         system.factor.trace(change) + float(np.sum(inner * (by_mean.T @ (change @ by_mean)))) / amplitude
         for change in changes
     ]
-    signed = responses.signed_curvature(likelihood, mode.latent)
-    if (signed < 0).any():  # the mode moves by the whole curvature
-        system.curve(signed)
+    hessian = responses.hessian(likelihood, mode.latent)
+    if (hessian < 0).any():  # the mode moves by the whole Hessian
+        system.curve(hessian)
     t = system.solve(system.spread(s))
     log_amplitude = 0.5 * float(f @ own) + float(t[:n] @ own) + 0.5 * trace - 0.5 * n
     kernel = []

@@ -1,7 +1,7 @@
 r"""Newton's method for the mode of log p(y | f) - f^T P f / 2, whatever solves its systems.
 
-A point is its image f and its weights P f. With the gradient g of log p(y | f) and its curvature W, the gradient of the
-whole is r = g - P f in f, and Newton's step moves
+A point is its image f and its weights P f. With the gradient g of log p(y | f) and its curvature W, the gradient
+of the whole is r = g - P f in f, and Newton's step moves
 
 .. math:: f \to f + (P + W)^{-1} r, \qquad P f \to P f + r - W (P + W)^{-1} r.
 
@@ -75,8 +75,9 @@ def climb(
 ) -> Climb:
     """The mode from a start, or from a point `near` it where that is better.
 
-    `tol` is the wanted size of the gradient over that at the start, or over `unit`. `closenesses` are the residuals to which systems
-    are solved: the loosest, the closest, and how much closer one is solved again whose step does not lead uphill.
+    `tol` is the wanted size of the gradient over that at the start, or over `unit`. `closenesses` are the
+    residuals to which systems are solved: the loosest, the closest, and how much closer one is solved again whose
+    step does not lead uphill.
     """
     loosest, closest, closer = closenesses
 

@@ -90,14 +90,17 @@ class Responses:
             curvature = self._sum(-second)
         return Local(value if math.isfinite(value) else -math.inf, self._sum(first), _positive(curvature))
 
-    def thirds(self, likelihood: Likelihood, latent: np.ndarray) -> np.ndarray:
-        """The derivatives of W in f, shape (m,): 0 where W has been made positive."""
-        f = latent[self.place] + self.offset
-        bent = self._sum(-likelihood.third(self.y, f))
-        return np.where(self.signed_curvature(likelihood, latent) >= 0, bent, 0.0)
+    def information(self, likelihood: Likelihood, latent: np.ndarray) -> np.ndarray:
+        """What the posterior takes for W, shape (m,), positive."""
+        return _positive(self._sum(likelihood.information(self.y, latent[self.place] + self.offset)))
 
-    def signed_curvature(self, likelihood: Likelihood, latent: np.ndarray) -> np.ndarray:
-        """W with its negative part, if there is one, shape (m,)."""
+    def thirds(self, likelihood: Likelihood, latent: np.ndarray) -> np.ndarray:
+        """The derivatives of the curvature in f, shape (m,): 0 where it has been made positive."""
+        bent = self._sum(-likelihood.third(self.y, latent[self.place] + self.offset))
+        return np.where(self.hessian(likelihood, latent) >= 0, bent, 0.0)
+
+    def hessian(self, likelihood: Likelihood, latent: np.ndarray) -> np.ndarray:
+        """Minus the second derivatives of log p, negative ones too, shape (m,)."""
         curvature = self._sum(-likelihood.derivatives(self.y, latent[self.place] + self.offset)[1])
         return np.where(curvature < 0, curvature, _positive(curvature))
 
@@ -111,8 +114,7 @@ class Responses:
             return np.stack([moved.log_density(self.y, f), *moved.derivatives(self.y, f)])
 
         changes = differences(stacked, _STEP)
-        positive = self.signed_curvature(likelihood, latent) >= 0
-        bent = np.where(positive, self._sum(-changes[2]), 0.0)
+        bent = np.where(self.hessian(likelihood, latent) >= 0, self._sum(-changes[2]), 0.0)
         return ParameterSlopes(float(changes[0].sum()), self._sum(changes[1]), bent)
 
     def _sum(self, values: np.ndarray) -> np.ndarray:
@@ -121,7 +123,9 @@ class Responses:
             result = np.empty(self.nodes.size)
             result[self.place] = values
             return result
-        return np.bincount(self.place, weights=np.broadcast_to(values, self.place.shape), minlength=self.nodes.size)
+        return np.bincount(
+            self.place, weights=np.broadcast_to(values, self.place.shape), minlength=self.nodes.size
+        )
 
 
 def _positive(curvature: np.ndarray) -> np.ndarray:

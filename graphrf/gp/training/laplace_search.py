@@ -1,4 +1,4 @@
-"""Hyperparameters of the largest posterior density where the likelihood is not normal: Laplace's evidence, climbed."""
+"""Hyperparameters of the largest posterior density where the likelihood is not normal, by Laplace's evidence."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Model(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """A log evidence with its derivatives in log output scale, the kernel's hyperparameters, and the likelihood's."""
+    """A log evidence, its derivatives in log output scale, the kernel's hyperparameters, and the likelihood's."""
 
     value: float
     log_scale: float
@@ -85,8 +85,7 @@ class LaplaceSearch:
     Parameters
     ----------
     evidence : callable
-        Model, the kernel's names (None: no gradient) to `Evidence`, or None where it cannot be had; LaplaceSearch sets
-        nothing in it.
+        Model and the kernel's names (None: no gradient) to `Evidence`, or None where it cannot be had.
     amplitude : callable
         Model to what multiplies the kernel as it is.
     parameters : Parameters
@@ -129,8 +128,8 @@ class LaplaceSearch:
         found = self.evidence(model, None)
         if found is None:
             raise ValueError(
-                "Laplace's approximation fails with these hyperparameters, because a matrix cannot be factored: fix a "
-                "smaller `output_scale`, or another lengthscale"
+                "Laplace's approximation fails with these hyperparameters, because a matrix cannot be "
+                "factored: fix a smaller `output_scale`, or another lengthscale"
             )
         posterior = found.value + self._log_prior(best)[0]
         return LaplaceResult(model, self.amplitude(model), found.value, posterior, converged, best)
@@ -160,14 +159,18 @@ class LaplaceSearch:
         output_scale = rest.pop(0) if self.output_scale is None else self.output_scale
         unknown = dict(zip(self.likelihood.unknown, rest, strict=True))
         return Model(
-            self.parameters.kernel(vector), output_scale, self.likelihood.replace(**unknown) if unknown else self.likelihood
+            self.parameters.kernel(vector),
+            output_scale,
+            self.likelihood.replace(**unknown) if unknown else self.likelihood,
         )
 
     def point(self, model: Model) -> np.ndarray:
         """The vector of parameters of a model."""
         vector = [*self.parameters.point(model.kernel)]
         vector += [math.log(model.output_scale)] if self.output_scale is None else []
-        return np.array([*vector, *(math.log(getattr(model.likelihood, name)) for name in self.likelihood.unknown)])
+        return np.array(
+            [*vector, *(math.log(getattr(model.likelihood, name)) for name in self.likelihood.unknown)]
+        )
 
     def box(self) -> list[tuple[float, float]]:
         box = self.parameters.box
@@ -303,5 +306,8 @@ class PrecisionEvidence:
         if names is None:
             return Evidence(found.value, 0.0, np.zeros(0), np.zeros(0))
         return Evidence(
-            found.value, found.log_amplitude, found.kernel - found.log_amplitude * slopes / divisor, found.parameters
+            found.value,
+            found.log_amplitude,
+            found.kernel - found.log_amplitude * slopes / divisor,
+            found.parameters,
         )

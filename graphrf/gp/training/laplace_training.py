@@ -98,7 +98,8 @@ class LaplaceTraining:
         probabilities /= probabilities.sum()
         order = np.argsort(-evidence, kind="stable")
         compared = [
-            CandidateKernel(found[k][0].kernel, float(evidence[k]), float(probabilities[k])) for k in order.tolist()
+            CandidateKernel(found[k][0].kernel, float(evidence[k]), float(probabilities[k]))
+            for k in order.tolist()
         ]
         best, sampler, search = found[order[0]]
         if blocks is not scouts:
@@ -183,6 +184,6 @@ def warn_of_likelihoods_ends(trained: LaplaceTrained) -> None:
             end = "smallest" if value - low < high - value else "largest"
             shown = f" at {math.exp(value):.3g}" if name not in ("output_scale", "lengthscale") else ""
             warn(
-                f"training ended with the {name}{shown}, the {end} that it looks at: the observations do not tell it; "
-                "fix it to what is known, or pass a `prior`"
+                f"training ended with the {name}{shown}, the {end} that it looks at: the observations do not tell "
+                "it; fix it to what is known, or pass a `prior`"
             )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphrf.gp.metric.graph import MetricGraph as MetricGraph
     from graphrf.gp.metric.regression import MetricGraphGPRegressor as MetricGraphGPRegressor
     from graphrf.gp.prior import HyperparameterPrior as HyperparameterPrior
+    from graphrf.gp.regression import Coefficients as Coefficients
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
     from graphrf.gp.time.regression import GraphTimeGPRegressor as GraphTimeGPRegressor
     from graphrf.gp.torch.botorch import GraphGPModel as GraphGPModel
@@ -43,7 +44,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "metric.graph": "MetricGraph",
         "metric.regression": "MetricGraphGPRegressor",
         "metrics": "",
-        "regression": "GraphGPRegressor",
+        "regression": "Coefficients GraphGPRegressor",
         "torch.botorch": "GraphGPModel",
         "torch.draws": "PathwiseDraws pathwise_draws",
         "torch.kernel": "GRFKernel",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from numpy.polynomial.hermite_e import hermegauss
+from scipy.special import logsumexp, ndtr, ndtri
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
@@ -36,10 +38,13 @@ from graphrf.gp.training.precision_search import affords_exact_likelihood, affor
 from graphrf.graph.graph import given_nodes
 from graphrf.kernels.precision.precision import SparsePrecision
 
-# The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
-_SPREAD = 10.0
+# The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f. With
+# counts that are all zero, rates far above 1 would be probable a posteriori with a larger one.
+_SPREAD = 3.0
 # Quantiles of mixtures are halved so often.
 _HALVINGS = 60
+# Points of Gauss and Hermite's rule for predictive densities.
+_POINTS = 60
 
 
 class Marginals(NamedTuple):
@@ -75,6 +80,17 @@ class Marginals(NamedTuple):
             for likelihood, mean, variance in zip(self.likelihoods, self.means, self.variances, strict=True)
         ]
         return np.asarray(self.probabilities @ np.array(own))
+
+    def log_density(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        """The predictive log densities of an observation at each node, by Gauss and Hermite's rule."""
+        points, weights = hermegauss(_POINTS)
+        parts = []
+        for p, mean, variance, own in zip(*self, strict=True):
+            f = mean[:, None] + np.sqrt(variance)[:, None] * points + offset[:, None]
+            with np.errstate(over="ignore"):
+                density = own.log_density(y[..., None], f)
+            parts.append(math.log(p) + logsumexp(density + np.log(weights / weights.sum()), axis=1))
+        return np.asarray(logsumexp(parts, axis=0))
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
         """Of f, shape (q, levels): of a mixture by bisection."""
@@ -165,30 +181,38 @@ def _responses(
     gp: Any, likelihood: Likelihood, positions: np.ndarray, y: Any, exposure: Any, trials: Any
 ) -> tuple[Responses, float, MeanFunction, float]:
     """Observations, the middle of the constant's prior, the mean function, and the unit of f."""
-    values, single = checked_targets(y, positions.size)
+    y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
+    mean = MeanFunction.of(gp.mean, gp.graph.n_nodes, np.unique(positions))
+    middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
+    return Responses.of(positions, y, offset + middle, mean.basis), middle, mean, likelihood.unit(y)
+
+
+def checked_responses(
+    likelihood: Likelihood, n: int, y: Any, exposure: Any, trials: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """n observations as the likelihood takes them, and the logarithms of their exposures."""
+    values, single = checked_targets(y, n)
     if not single:
         raise checks.value_error(
             "y",
-            f"must have shape ({positions.size},) with {likelihood!r}, which has one output; fit one at a time",
+            f"must have shape ({n},) with {likelihood!r}, which has one output; fit one at a time",
         )
-    y = likelihood.checked(values[:, 0], _for_each("trials", trials, positions.size))
-    offset = np.zeros(positions.size)
+    y = likelihood.checked(values[:, 0], _for_each("trials", trials, n))
+    offset = np.zeros(n)
     if exposure is not None:
         if not likelihood.log_link:
             raise checks.value_error(
                 "exposure",
                 f"is for likelihoods of rates, such as 'poisson', whose mean it multiplies, not {likelihood!r}",
             )
-        factors = _for_each("exposure", exposure, positions.size)
+        factors = _for_each("exposure", exposure, n)
         assert factors is not None
         if (factors <= 0).any():
             raise checks.value_error(
                 "exposure", f"must be greater than 0, got {factors.min():g}; leave out what was not exposed"
             )
         offset = np.log(factors)
-    mean = MeanFunction.of(gp.mean, gp.graph.n_nodes, np.unique(positions))
-    middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
-    return Responses.of(positions, y, offset + middle, mean.basis), middle, mean, likelihood.unit(y)
+    return y, offset
 
 
 def _for_each(name: str, values: Any, n: int) -> np.ndarray | None:

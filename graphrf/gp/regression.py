@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -16,7 +16,7 @@ from graphrf.gp.conditioning import Conditions, condition
 from graphrf.gp.inference.mean_function import MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import LARGEST_JOINT
-from graphrf.gp.latent import checked_levels, fit_latent, marginals
+from graphrf.gp.latent import checked_levels, checked_responses, fit_latent, marginals
 from graphrf.gp.likelihoods import Likelihood, checked_likelihood
 from graphrf.gp.method_choice import (
     affordable_training,
@@ -50,6 +50,13 @@ from graphrf.sampling.contract import Sampler
 _FEW = 64
 # Up to so many observed nodes predictions are averaged over hyperparameters unless asked otherwise.
 _FEW_OBSERVED = 250
+
+
+class Coefficients(NamedTuple):
+    """The constant and the coefficients of covariates, with their posterior standard deviations."""
+
+    mean: np.ndarray
+    std: np.ndarray
 
 
 class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
@@ -159,6 +166,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         The constant c.
     trend_ : ndarray, shape (b,), or (b, p) for several outputs
         Coefficients of the covariates; b = 0 without any.
+    coefficients_ : Coefficients
+        (mean, std) of c and b, in the covariates' units, as a paper's table has them: mean of shape (1 + b,), or
+        (1 + b, p) for several outputs, std of shape (1 + b,). Empty with mean="zero".
     log_marginal_likelihood_ : float
         Of the observations that training saw, without the prior, summed over outputs: of all of them up to
         `max_train` nodes; beyond, of blocks that count as independent, or with method="precision" of all, or of
@@ -202,7 +212,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     With another likelihood than the Gaussian, hyperparameters maximise Laplace's evidence times the prior, with
     exact gradients: of blocks of up to `max_train` observed nodes, or with a sparse precision and more of them
     than that of all. Kernels are compared by that maximum on up to 300 nodes. The constant and the trend have
-    normal priors with a deviation of 10 about the observations' (in units of f, and of the covariates' spread), so
+    normal priors with a deviation of 3 about the observations' (in units of f, and of the covariates' spread), so
     that all zeros, or classes that the graph separates, still have a posterior. `hyperparameters="integrate"` is
     not served, `solver` and `deviations` are as ever. Where the approximation is good and where it is not:
     "Likelihoods" in the documentation.
@@ -237,6 +247,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     log_marginal_likelihood_: float
     mean_: float | np.ndarray
     trend_: np.ndarray
+    coefficients_: Coefficients
     method_: str
     solver_: str
     residual_: float
@@ -476,6 +487,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         constant = constant + given.offset
         self.mean_ = float(constant[0]) if given.single else constant
         self.trend_ = trend[:, 0] if given.single else trend
+        own = np.concatenate([np.atleast_2d(constant)[: min(mean.basis.shape[1], 1)], trend])
+        std = mean.deviations(posterior.coefficients_covariance)
+        self.coefficients_ = Coefficients(own[:, 0] if given.single else own, std)
         self.candidates_ = list(given.candidates)
         self.n_points_ = max(len(given.points), 1)
         self.method_, self.solver_ = given.method, posterior.solver
@@ -708,6 +722,39 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
                 "observations", "need one noise variance, but `noise` has one for each observation"
             )
         return np.asarray(draws + np.sqrt(self.noise_) * rng.standard_normal(draws.shape))
+
+    def log_density(self, nodes: Any, y: Any, *, exposure: Any = None, trials: Any = None) -> np.ndarray:
+        """The log predictive densities (of counts: probabilities) of observations at nodes, each for itself.
+
+        Minus their mean is the log score: of two models the one with the smaller score on held-out observations
+        predicts better.
+
+        Parameters
+        ----------
+        nodes, y, exposure, trials
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+
+        Notes
+        -----
+        The mean of p(y | f) over the posterior of f at the node, by Gauss and Hermite's rule; normal noise has a
+        closed form.
+        """
+        self._check_fitted()
+        positions = given_nodes(self.graph, nodes)
+        if hasattr(self, "likelihood_"):
+            values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
+            distinct, inverse = np.unique(positions, return_inverse=True)
+            law = marginals(self, distinct, lambda: self._variances(distinct, None))
+            law = law._replace(means=law.means[:, inverse], variances=law.variances[:, inverse])
+            return law.log_density(values, offset)
+        given, single = checked_targets(y, positions.size)
+        mean, std = self.predict(positions, return_std="observation")
+        z = (given[:, 0] if single else given) - mean
+        return np.asarray(-0.5 * np.square(z / std) - np.log(std) - 0.5 * np.log(2 * np.pi))
 
     def prior_covariance(self, nodes: Any = None) -> np.ndarray:
         """The prior covariance output_scale_ K / mean_variance_, exact (series), without noise.

@@ -53,6 +53,11 @@ class GeneralisedMean:
         """How many directions of beta the observations tell."""
         return int(self._root.shape[1])
 
+    @property
+    def covariance(self) -> np.ndarray:
+        """Of beta, shape (b, b)."""
+        return np.asarray(self._root @ self._root.T)
+
     def draw(self, z: np.ndarray) -> np.ndarray:
         """beta - its estimate, shape (b, p), from standard normals of shape (rank, p)."""
         return np.asarray(self._root @ z)

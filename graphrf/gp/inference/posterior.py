@@ -117,6 +117,11 @@ class Posterior:
         return self._solver.name
 
     @property
+    def coefficients_covariance(self) -> np.ndarray:
+        """Of beta, shape (b, b)."""
+        return self._mean.covariance
+
+    @property
     def n_observed(self) -> int:
         """Distinct observed nodes."""
         return self._nodes.size

@@ -86,6 +86,11 @@ class PrecisionPosterior:
         self._f = fitted[:, :p] - self._by_mean @ self.coefficients
         self.solution = self._checked(observations.means - observations.basis @ self.coefficients)
 
+    @property
+    def coefficients_covariance(self) -> np.ndarray:
+        """Of beta, shape (b, b)."""
+        return self._mean.covariance
+
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
         if bar is not None:

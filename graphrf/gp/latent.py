@@ -38,8 +38,8 @@ from graphrf.gp.training.precision_search import affords_exact_likelihood, affor
 from graphrf.graph.graph import given_nodes
 from graphrf.kernels.precision.precision import SparsePrecision
 
-# The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f. With
-# counts that are all zero, rates far above 1 would be probable a posteriori with a larger one.
+# The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
+# With a larger one large rates would be probable where all counts are zero.
 _SPREAD = 3.0
 # Quantiles of mixtures are halved so often.
 _HALVINGS = 60
@@ -145,6 +145,7 @@ def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: An
             output_scale=None if gp.output_scale is None else float(gp.output_scale), normalize=gp.normalize,
             prior=checked_hyperprior(gp.prior), n_train=affordable_training(gp.graph, method, gp.max_train, share),
             share=share, method=method, precision=precision, sampler=gp.sampler, seed=seed, n_threads=gp.n_threads,
+            exact=precision is not None and affords_exact_likelihood(precision),
             step=bar.update if gp.progress else None,
         )  # fmt: skip
         trained, precision = _trained(gp, training, kernels, precision)

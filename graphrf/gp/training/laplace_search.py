@@ -113,7 +113,7 @@ class LaplaceSearch:
         """The end of a climb from a point, or from the best of a few."""
         box = self.box()
         if start is None:
-            start = min(self._starts(), key=lambda point: self.negative(point, gradient=False)[0])
+            start = self._best_start()
         best, converged = start, True
         if start.size:
             result = minimize(
@@ -124,6 +124,16 @@ class LaplaceSearch:
             low, high = np.transpose(box)
             projected = best - np.clip(best - result.jac, low, high)
             converged = bool(np.abs(projected).max() <= _NEARLY_LEVEL)
+        return self._result(best, converged)
+
+    def begun(self) -> LaplaceResult:
+        """The best of a few points, from which another search may go on."""
+        return self._result(self._best_start(), False)
+
+    def _best_start(self) -> np.ndarray:
+        return min(self._starts(), key=lambda point: self.negative(point, gradient=False)[0])
+
+    def _result(self, best: np.ndarray, converged: bool) -> LaplaceResult:
         model = self.model(best)
         found = self.evidence(model, None)
         if found is None:

@@ -56,7 +56,8 @@ class LaplaceTrained(NamedTuple):
 class LaplaceTraining:
     """What a regression observed, and how it trains on that: see `RegressionTraining`.
 
-    `spread` is the prior deviation of the mean's coefficients, `unit` that of the latent function.
+    `exact` says whether `exactly` follows, so that a rough start is enough if there are many observed nodes; `spread`
+    is the prior deviation of the mean's coefficients, `unit` that of the latent function.
     """
 
     graph: Graph
@@ -72,6 +73,7 @@ class LaplaceTraining:
     method: str
     precision: SparsePrecision | None
     sampler: Any
+    exact: bool
     seed: int
     n_threads: int | None
     step: Step | None
@@ -80,19 +82,21 @@ class LaplaceTraining:
         """Train the named hyperparameters of the best of some kernels."""
         rng = np.random.default_rng(self.seed)
         nodes = self.responses.nodes
-        blocks = training_blocks(self.graph, nodes, self.n_train, rng)
-        scouts = blocks
-        if nodes.size > _SCOUTED:
+        rough = self.exact and nodes.size > self.n_train
+        blocks = scouts = training_blocks(
+            self.graph, nodes, _SCOUTED if rough else self.n_train, rng, *_size(rough)
+        )
+        if nodes.size > _SCOUTED and not rough:
             scouts = training_blocks(self.graph, nodes, _SCOUTED, rng, SCOUT)
         tables = SeriesTables(self.graph, self.share, self.n_threads)
         sets = [
             TrainingSet(
                 self.graph, kernel, names, scouts, self.share, self.seed, self.n_threads, tables, self.precision,
-                tell=len(kernels) == 1,
+                tell=len(kernels) == 1 and not rough,
             )
             for kernel, names in kernels
         ]  # fmt: skip
-        found = [self._search(training, None) for training in sets]
+        found = [self._search(training, None, climbs=not rough or len(sets) > 1) for training in sets]
         evidence = np.array([result.posterior for result, *_ in found])
         probabilities = np.exp(evidence - evidence.max())
         probabilities /= probabilities.sum()
@@ -137,11 +141,11 @@ class LaplaceTraining:
         responses = self.responses.at(part)
         return replace(
             self, graph=Graph(self.graph.adjacency[part][:, part]), method="series", precision=None, share=1.0,
-            responses=replace(responses, nodes=np.searchsorted(part, responses.nodes)),
+            exact=True, responses=replace(responses, nodes=np.searchsorted(part, responses.nodes)),
         )  # fmt: skip
 
     def _search(
-        self, training: TrainingSet, start: LaplaceResult | None
+        self, training: TrainingSet, start: LaplaceResult | None, climbs: bool = True
     ) -> tuple[LaplaceResult, Any, LaplaceSearch]:
         searches = candidates(training, self.method, self.sampler)
         if self.output_scale is None:
@@ -156,7 +160,7 @@ class LaplaceTraining:
             search = self._of(training, evidence, candidate.longest)
             with linear_algebra(max(block.size for block in training.blocks), self.n_threads):
                 if start is None:
-                    searches.result = search.run(candidate.start)
+                    searches.result = search.run(candidate.start) if climbs else search.begun()
                 else:
                     model = start.model
                     scale = start.amplitude * model.output_scale / evidence.amplitude(model)
@@ -172,6 +176,11 @@ class LaplaceTraining:
 
     def _targets(self) -> Targets:
         return Targets([], self.output_scale, None, self.normalize, FLAT)
+
+
+def _size(rough: bool) -> tuple[int, ...]:
+    """That of blocks, if it is not the usual one."""
+    return (SCOUT,) if rough else ()
 
 
 def warn_of_likelihoods_ends(trained: LaplaceTrained) -> None:

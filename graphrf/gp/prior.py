@@ -26,13 +26,18 @@ class HyperparameterPrior:
 
     Twenty observations hardly tell a rough function from noise. Without a prior the likelihood of such data is
     often largest where the noise or the output scale vanishes, and the intervals of f vanish with them. The
-    defaults are weak: a few tens of observations outweigh them. `benchmarks/calibration.py` measures what they do
-    for the coverage of intervals and the errors of means.
+    defaults are weak: a few tens of observations outweigh them. That of the noise is wide, so that averages hold
+    both explanations of values that the graph does not tell apart from noise; a signal varies more over a graph
+    than over what was observed of it, which is why the median of the output scale is above the variance of y.
+    `benchmarks/calibration.py` measures what they do for the coverage of intervals and the errors of means.
 
     Parameters
     ----------
     lengthscale, output_scale, noise : (float, float) or None
         Median in (0, 1e6], and factor in (1, 1e6].
+    noise_alone : float in [0, 1)
+        The probability that y is its mean function and noise, where predictions are averaged and both variances
+        are trained: values that the graph does not explain are noise, or a signal too rough for the graph.
 
     Raises
     ------
@@ -50,8 +55,9 @@ class HyperparameterPrior:
     """
 
     lengthscale: tuple[float, float] | None = (3.0, 3.0)
-    output_scale: tuple[float, float] | None = (1.0, 3.0)
-    noise: tuple[float, float] | None = (0.1, 5.0)
+    output_scale: tuple[float, float] | None = (3.0, 3.0)
+    noise: tuple[float, float] | None = (0.2, 8.0)
+    noise_alone: float = 0.1
 
     def __post_init__(self) -> None:
         for name in ("lengthscale", "output_scale", "noise"):
@@ -64,6 +70,9 @@ class HyperparameterPrior:
             factor = checks.number(f"the factor of {name}", pair[1], low=1, high=_LARGEST, include_low=False)
             object.__setattr__(self, name, (median, factor))
 
+        alone = checks.number("noise_alone", self.noise_alone, low=0, high=1, include_high=False)
+        object.__setattr__(self, "noise_alone", alone)
+
     def log_density(self, name: str, log_value: Any, unit: float) -> tuple[Any, Any]:
         """Of the logarithm of a hyperparameter with this unit: log density and its derivative, elementwise."""
         pair = getattr(self, name, None)
@@ -74,4 +83,4 @@ class HyperparameterPrior:
         return -0.5 * z * z - math.log(width * math.sqrt(2 * math.pi)), -z / width
 
 
-FLAT = HyperparameterPrior(None, None, None)
+FLAT = HyperparameterPrior(None, None, None, 0.0)

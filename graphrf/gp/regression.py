@@ -123,7 +123,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     hyperparameters : {"auto", "map", "integrate"}
         "map": predictions take those of the largest posterior density. "integrate": predictions are averaged over
         about eight points of the posterior of kernel and hyperparameters, as integrated nested Laplace
-        approximation does it. "auto": "integrate" for up to 250 observed nodes by the series, else "map".
+        approximation does it, and one of noise alone (see `HyperparameterPrior`) where y does not rule it out.
+        "auto": "integrate" for up to 250 observed nodes by the series, else "map", with noise alone beside it
+        where its probability is above 0.1.
     max_train : int
         Distinct observed nodes that training sees: all m up to so many, at m^3 operations a step; beyond, blocks
         of 250 near nodes and one of distant ones, taken as independent (a composite likelihood).
@@ -397,6 +399,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             normalize=self.normalize, prior=checked_hyperprior(self.prior),
             n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
             method=method, precision=precision, sampler=self.sampler, integrate=integrate,
+            noise_alone=self.hyperparameters == "auto" and method == "series",
             exact=exact, seed=seed, n_threads=self.n_threads,
         )  # fmt: skip
         with step_bar("training", self.progress) as bar:

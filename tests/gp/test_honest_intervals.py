@@ -210,6 +210,17 @@ def test_twenty_observations_have_intervals_that_hold():
     assert ours.mean() > theirs.mean() + 0.05  # the control: what the defaults were
 
 
+def test_f_is_held_where_it_was_observed_if_it_hardly_varies():
+    """Draws that are nearly constant, whose observations are noise; a rough kernel explains these, too."""
+    graph = grf.load_graph(nx.barabasi_albert_graph(100, 4, seed=1))
+    kernel = grf.Diffusion(3.0, laplacian="combinatorial")
+    ours = np.array([_coverages(graph, kernel, 20, seed) for seed in range(8)])
+    without = {"prior": {"noise": (0.1, 5.0), "output_scale": (1.0, 3.0), "noise_alone": 0.0}}
+    theirs = np.array([_coverages(graph, kernel, 20, seed, **without) for seed in range(8)])
+    assert ours.mean(axis=0).min() > 0.87
+    assert theirs[:, 1].mean() < ours[:, 1].mean() - 0.1  # the control
+
+
 def test_hyperparameters_drawn_from_the_prior_are_averaged_over_as_they_should():
     """Rank calibration over draws of the priors themselves.
 
@@ -218,7 +229,7 @@ def test_hyperparameters_drawn_from_the_prior_are_averaged_over_as_they_should()
     for the eight points and the prior's units, the sample variance of y in place of the true one.
     """
     graph = grf.load_graph(nx.random_geometric_graph(60, 0.2, seed=1))
-    prior = grf.gp.HyperparameterPrior(lengthscale=(3.0, 1.5), output_scale=(1.0, 1.5), noise=(0.2, 1.5))
+    prior = grf.gp.HyperparameterPrior((3.0, 1.5), (1.0, 1.5), (0.2, 1.5), noise_alone=0.0)
     laplacian = graph.laplacian(True).toarray()
     eigenvalues, vectors = np.linalg.eigh(laplacian)
 

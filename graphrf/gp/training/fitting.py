@@ -42,6 +42,9 @@ _POINTS = 8
 _LIKELY = 0.05
 # So few observations may well tell nothing of hyperparameters: that the graph explains nothing is no news.
 _FEW = 20
+# That y is noise alone is left out where it is less probable than the first, and beside one set of hyperparameters
+# than the second.
+_UNLIKELY, _NO_MORE_LIKELY = 0.02, 0.1
 
 
 class Targets(NamedTuple):
@@ -123,7 +126,7 @@ class Compared(NamedTuple):
             if kernel.probability >= _LIKELY * self.kernels[0].probability:
                 whole = training._replace(blocks=blocks)
                 likely.append(grid.finer(_blocks(candidates(whole, method, sampler).grams(), targets)))
-        found = representatives(likely, _POINTS)
+        found = self.with_noise_alone(representatives(likely, _POINTS), targets)
         if len(found) == 1:
             return []
         if targets.output_scale is None or not targets.normalize:
@@ -133,6 +136,35 @@ class Compared(NamedTuple):
         return [
             point._replace(amplitude=point.output_scale / normaliser(graph, point.kernel, seed)) for point in found
         ]
+
+    def mode_and_noise_alone(self, best: LikelihoodResult, targets: Targets) -> list[GridCell]:
+        """The best hyperparameters beside noise alone, where that has a share that shows; else none."""
+        cell = self.grids[0].cell(int(np.argmax(self.grids[0].posterior)), 1.0)
+        scale = best.amplitude * cell.output_scale / cell.amplitude
+        mode = cell._replace(kernel=best.kernel, amplitude=best.amplitude, output_scale=scale, noise=best.noise)
+        found = self.with_noise_alone([mode], targets)
+        return found if len(found) > 1 and found[-1].weight > _NO_MORE_LIKELY else []
+
+    def with_noise_alone(self, points: Sequence[GridCell], targets: Targets) -> list[GridCell]:
+        """The same points, and the one of y that is its mean function and noise, each with its probability.
+
+        Values that the graph does not explain are noise, or a signal too rough for the graph. Kernels with little
+        noise explain them as well as much noise does, so that the first explanation needs a probability of its
+        own. It is left out where it is improbable, and where output scale or noise are known.
+        """
+        if targets.output_scale is not None or targets.noise is not None:
+            return list(points)
+        before = targets.prior.noise_alone
+        odds = before / (1 - before) * math.exp(-min(_bayes_factor(self.grids), 700.0))
+        share = odds / (1 + odds)
+        if share < _UNLIKELY:
+            return list(points)
+        first = points[0]
+        tiny = 1e-6 * first.output_scale
+        alone = first._replace(
+            amplitude=1e-6 * first.amplitude, output_scale=tiny, noise=self.grids[0].noise_alone, weight=share
+        )
+        return [*(point._replace(weight=(1 - share) * point.weight) for point in points), alone]
 
 
 def compare(sets: Sequence[TrainingSet], targets: Targets, method: str, sampler: Any) -> Compared:
@@ -289,7 +321,7 @@ def warn_of_ends(trained: LikelihoodResult, largest: float) -> None:
 def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> None:
     """Warn where independent values explain y as well as the kernels do."""
     n = sum(block.n_total for block in targets.observations)
-    factor = float(log_sum_exp([grid.log_bayes_factor for grid in grids])) - math.log(len(grids))
+    factor = _bayes_factor(grids)
     trains = targets.output_scale is None and targets.noise is None
     if trains and n >= _FEW and factor < 0:
         warn(
@@ -297,6 +329,11 @@ def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> N
             f"from {n} observations): are nodes and y in the same order? If they are, predictions say little more "
             "than the mean",
         )
+
+
+def _bayes_factor(grids: Sequence[HyperparameterGrid]) -> float:
+    """The logarithm of that of the kernels, all being equally likely before, against independent values."""
+    return float(log_sum_exp([grid.log_bayes_factor for grid in grids])) - math.log(len(grids))
 
 
 def _search(training: TrainingSet, targets: Targets, candidate: Candidate) -> LikelihoodSearch:

@@ -198,9 +198,18 @@ class HyperparameterGrid:
     @cached_property
     def log_null_evidence(self) -> float:
         """The logarithm of the mean likelihood of independent values under the same prior of variances."""
-        identities = [np.eye(block.nodes.size) for block in self._observations]
-        independent = self._likelihoods(identities, self._observations)
-        return float(log_sum_exp(independent + self._density) - log_sum_exp(self._density))
+        return float(log_sum_exp(self._independent + self._density) - log_sum_exp(self._density))
+
+    @property
+    def noise_alone(self) -> float:
+        """The noise where y is its mean function and noise, averaged over its likelihood in log noise."""
+        likelihood = self._independent[0]  # of the smallest output scale
+        return float(np.exp(likelihood - log_sum_exp(likelihood)) @ self._noises)
+
+    @cached_property
+    def _independent(self) -> np.ndarray:
+        """The log likelihood of independent values for every output scale and noise."""
+        return self._likelihoods([np.eye(block.nodes.size) for block in self._observations], self._observations)
 
     @property
     def log_evidence(self) -> float:

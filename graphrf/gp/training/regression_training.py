@@ -88,6 +88,8 @@ class RegressionTraining:
     sampler : Sampler or None
     integrate : bool
         Whether points are wanted.
+    noise_alone : bool
+        Whether what is noise alone is to stand beside the best hyperparameters where points are not wanted.
     exact : bool
         Whether `run_exactly` follows.
     seed : int
@@ -109,6 +111,7 @@ class RegressionTraining:
     precision: SparsePrecision | None
     sampler: Any
     integrate: bool
+    noise_alone: bool
     exact: bool
     seed: int
     n_threads: int | None
@@ -144,7 +147,11 @@ class RegressionTraining:
             best, sampler = begun(compared.grids[0]), None
         else:
             best, sampler = train(chosen, whole, compared.grids[0], self.method, self.sampler)
-        points = compared.points(blocks, whole, self.method, sampler) if integrate else []
+        points: list[GridCell] = []
+        if integrate:
+            points = compared.points(blocks, whole, self.method, sampler)
+        elif self.noise_alone and whole.vary and len(blocks) == 1:
+            points = compared.mode_and_noise_alone(best, whole)
         return Trained(best, sampler, compared.kernels, points, chosen, whole)
 
     def on_part(self) -> RegressionTraining | None:

@@ -56,8 +56,8 @@ class LaplaceTrained(NamedTuple):
 class LaplaceTraining:
     """What a regression observed, and how it trains on that: see `RegressionTraining`.
 
-    `exact` says whether `exactly` follows, so that a rough start is enough if there are many observed nodes; `spread`
-    is the prior deviation of the mean's coefficients, `unit` that of the latent function.
+    `exact` says whether `exactly` follows, so that a rough start is enough if there are many observed nodes.
+    `spread` is the prior deviation of the mean's coefficients, `unit` that of the latent function.
     """
 
     graph: Graph

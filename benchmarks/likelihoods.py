@@ -67,6 +67,7 @@ def roads(n: int) -> None:
 def variational(n: int, steps: int) -> None:
     """graphrf's fit, and GPyTorch's variational posterior for its kernel."""
     import gpytorch
+    import linear_operator
     import torch
 
     rng = np.random.default_rng(0)
@@ -96,7 +97,8 @@ def variational(n: int, steps: int) -> None:
 
         def forward(self, x: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
             at = x[..., 0].round().long()
-            return gpytorch.distributions.MultivariateNormal(self.mean(x), covariance[at][:, at])
+            block = linear_operator.to_linear_operator(covariance[at][:, at])
+            return gpytorch.distributions.MultivariateNormal(self.mean(x), block)
 
     began = time.perf_counter()
     model = Field().double()

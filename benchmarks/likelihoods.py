@@ -12,6 +12,10 @@ matrix with the hyperparameters that graphrf found (so that it has nothing to tr
 constant), the Poisson likelihood, and Adam with steps of 0.05. Agreement with dense Newton steps, calibration over
 draws of the prior, and long Markov chains are tests: tests/gp/inference/test_laplace_local.py and, with the mark
 `more`, tests/gp/test_likelihoods.py.
+
+Measured on 2 cores that many others used, so that only processor time says something: 99,856 nodes took 27 s of
+processor time with hyperparameters and deviations, 0.5 GiB; 95 % intervals hold 0.935 of f. A million nodes and
+GPyTorch were not run to their end.
 """
 
 from __future__ import annotations

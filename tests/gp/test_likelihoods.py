@@ -259,7 +259,7 @@ def test_intervals_over_draws_of_the_prior(grid, name):
 @pytest.mark.more
 @pytest.mark.parametrize("name", EVERY)
 def test_long_markov_chains_agree(grid, signal, name):
-    """Elliptical slice sampling with known hyperparameters: means within 0.25 deviation, deviations within 10 %."""
+    """Elliptical slice sampling, known hyperparameters: means within 0.25 deviation, deviations within 10 %."""
     nodes, y, beside = observed(name, signal, n=300)
     likelihood = LIKELIHOODS[name](**TRUE.get(name, {}))
     gp = grf.GraphGPRegressor(

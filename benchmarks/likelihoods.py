@@ -10,7 +10,7 @@ from a Matern kernel of nu 1 with lengthscale 5; hyperparameters are trained, an
 counts. The rival has GPyTorch's full-rank whitened variational distribution at the observed nodes, the same kernel
 matrix with the hyperparameters that graphrf found (so that it has nothing to train but the distribution and the
 constant), the Poisson likelihood, and Adam with steps of 0.05. Agreement with dense Newton steps, calibration over
-draws of the prior, and long Markov chains are tests: tests/gp/inference/test_laplace_local.py and, with the mark
+draws of the prior, and long Markov chains are tests: tests/gp/inference/test_local.py and, with the mark
 `more`, tests/gp/test_likelihoods.py.
 
 Measured on 2 cores that many others used, so that only processor time says something: 99,856 nodes took 27 s of

@@ -16,12 +16,12 @@ from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.gp.conditioning import Conditions
 from graphrf.gp.inference.covariance import Covariance
-from graphrf.gp.inference.laplace_local import LatentMode, find_latent_mode, with_mean
-from graphrf.gp.inference.laplace_precision import precision_evidence
+from graphrf.gp.inference.local.dense import LatentMode, find_latent_mode, with_mean
+from graphrf.gp.inference.local.precision import precision_evidence
+from graphrf.gp.inference.local.responses import Responses
 from graphrf.gp.inference.mean_function import MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import SolverWarning
-from graphrf.gp.inference.responses import Responses
 from graphrf.gp.likelihoods import Likelihood, normal_average
 from graphrf.gp.method_choice import (
     affordable_training,

@@ -169,8 +169,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     trend_ : ndarray, shape (b,), or (b, p) for several outputs
         Coefficients of the covariates; b = 0 without any.
     coefficients_ : Coefficients
-        (mean, std) of c and b, in the covariates' units, as a paper's table has them: mean of shape (1 + b,), or
-        (1 + b, p) for several outputs, std of shape (1 + b,). Empty with mean="zero".
+        (mean, std) of c and b, in the covariates' units, as a paper's table has them: each of shape (1 + b,), or
+        (1 + b, p) for several outputs. Empty with mean="zero".
     log_marginal_likelihood_ : float
         Of the observations that training saw, without the prior, summed over outputs: of all of them up to
         `max_train` nodes; beyond, of blocks that count as independent, or with method="precision" of all, or of
@@ -492,7 +492,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self.trend_ = trend[:, 0] if given.single else trend
         own = np.concatenate([np.atleast_2d(constant)[: min(mean.basis.shape[1], 1)], trend])
         std = mean.deviations(posterior.coefficients_covariance)
-        self.coefficients_ = Coefficients(own[:, 0] if given.single else own, std)
+        if given.single:
+            self.coefficients_ = Coefficients(own[:, 0], std)
+        else:
+            self.coefficients_ = Coefficients(own, np.broadcast_to(std[:, None], own.shape).copy())
         self.candidates_ = list(given.candidates)
         self.n_points_ = max(len(given.points), 1)
         self.method_, self.solver_ = given.method, posterior.solver

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import logsumexp, softmax
 
-from graphrf.gp.inference.newton import State, climb
+from graphrf.gp.inference.local.newton import State, climb
 from graphrf.gp.inference.solvers import ConjugateGradients
 
 Product = Callable[[np.ndarray], np.ndarray]

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from graphrf.gp.inference.laplace_local import dense_evidence
-from graphrf.gp.inference.laplace_precision import precision_evidence
-from graphrf.gp.inference.responses import Responses
+from graphrf.gp.inference.local.dense import dense_evidence
+from graphrf.gp.inference.local.precision import precision_evidence
+from graphrf.gp.inference.local.responses import Responses
 from graphrf.gp.likelihoods import Likelihood
 from graphrf.gp.prior import FLAT, HyperparameterPrior
 from graphrf.gp.progress import Step

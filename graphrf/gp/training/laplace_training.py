@@ -11,7 +11,7 @@ import numpy as np
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.inference.responses import Responses
+from graphrf.gp.inference.local.responses import Responses
 from graphrf.gp.likelihoods import Likelihood
 from graphrf.gp.prior import FLAT, HyperparameterPrior
 from graphrf.gp.progress import Step

@@ -11,9 +11,9 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 
 import graphrf as grf
-from graphrf.gp.inference.laplace_local import dense_evidence, find_latent_mode, with_mean
-from graphrf.gp.inference.laplace_precision import precision_evidence
-from graphrf.gp.inference.responses import Responses
+from graphrf.gp.inference.local.dense import dense_evidence, find_latent_mode, with_mean
+from graphrf.gp.inference.local.precision import precision_evidence
+from graphrf.gp.inference.local.responses import Responses
 from graphrf.gp.likelihoods import Bernoulli, Binomial, Gamma, Likelihood, NegativeBinomial, Poisson, StudentT
 from graphrf.kernels.precision.precision import SparsePrecision
 from tests.support.small_graphs import grid_path_and_node

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from graphrf.gp.inference.newton import State, climb
+from graphrf.gp.inference.local.newton import State, climb
+from graphrf.gp.inference.local.responses import Local, Responses
 from graphrf.gp.inference.observations import Observations
-from graphrf.gp.inference.responses import Local, Responses
 from graphrf.gp.inference.solvers import ConjugateGradients
 from graphrf.gp.likelihoods import Likelihood
 

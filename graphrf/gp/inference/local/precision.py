@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphrf.gp.inference.laplace_local import LatentMode
-from graphrf.gp.inference.newton import State, climb
-from graphrf.gp.inference.responses import Responses
+from graphrf.gp.inference.local.dense import LatentMode
+from graphrf.gp.inference.local.newton import State, climb
+from graphrf.gp.inference.local.responses import Responses
 from graphrf.gp.likelihoods import Likelihood
 from graphrf.kernels.precision.cholesky import SparseCholesky
 from graphrf.kernels.precision.contract import Precision

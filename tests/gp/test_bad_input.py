@@ -120,7 +120,7 @@ def test_y_of_any_kind_of_number_is_taken_as_float64(grid, kind):
         (Y[None], ValueError, r"`y` must have shape \(48,\)"),
         (np.zeros((48, 0)), ValueError, r"`y` must have shape \(48,\)"),
         (3.0, ValueError, r"`y` must have shape \(48,\)"),
-        (None, TypeError, "`y` must be real numbers"),
+        (None, TypeError, "`y` must be given, unless `nodes` is a dictionary"),
         (Y + 1j, TypeError, "`y` must be real numbers"),
         (Y.astype(object), TypeError, "`y` must be real numbers"),
         (Y.astype(str), TypeError, "`y` must be real numbers"),

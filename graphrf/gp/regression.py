@@ -111,8 +111,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         "map": predictions take those of the largest posterior density. "integrate": predictions are averaged over
         about eight points of the posterior of kernel and hyperparameters, as integrated nested Laplace
         approximation does it, and one of noise alone (see `HyperparameterPrior`) where y does not rule it out.
-        "auto": "integrate" for up to 250 observed nodes by the series, else "map", with noise alone beside it
-        where its probability is above 0.1.
+        "auto": "integrate" for up to 250 observed nodes, else "map", with noise alone beside it where its
+        probability is above 0.1. By sampled rows the average keeps to the best kernel, whose rows they are.
     max_train : int
         Distinct observed nodes that training sees: all m up to so many, at m^3 operations a step; beyond, blocks
         of 250 near nodes and one of distant ones, taken as independent (a composite likelihood).
@@ -347,7 +347,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         share = reached_share(self.graph, distinct, self.max_train)
         method = self._choose_method(distinct.size, share)
 
-        integrate = self._integrates(distinct.size, method)
+        integrate = self._integrates(distinct.size)
         if precision is not None and affords_precision_grams(precision, min(distinct.size, self.max_train)):
             method = "precision"
         exact = False
@@ -359,7 +359,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             normalize=self.normalize, prior=checked_hyperprior(self.prior),
             n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
             method=method, precision=precision, sampler=self.sampler, integrate=integrate,
-            noise_alone=self.hyperparameters == "auto" and method == "series",
+            noise_alone=self.hyperparameters == "auto" and method != "precision",
             exact=exact, seed=seed, n_threads=self.n_threads,
         )  # fmt: skip
         with step_bar("training", self.progress) as bar:
@@ -421,11 +421,11 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             precision.warn_of_rounding()
         return trained, precision
 
-    def _integrates(self, n_observed: int, method: str) -> bool:
+    def _integrates(self, n_observed: int) -> bool:
         """Whether predictions are averaged over hyperparameters: by default where observations are few."""
         if self.hyperparameters != "auto":
             return bool(self.hyperparameters == "integrate")
-        return method == "series" and n_observed <= _FEW_OBSERVED
+        return n_observed <= _FEW_OBSERVED
 
     def _condition(
         self, given: Conditions, mean: MeanFunction, precision: SparsePrecision | None = None

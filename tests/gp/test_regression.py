@@ -339,7 +339,8 @@ def test_one_corner_observed_is_not_even(big_grid):
 
 def test_default_walks_are_as_long_as_the_trained_kernel_needs(big_grid):
     _, nodes, y = _draw(big_grid, grf.Diffusion(8.0), 200, seed=12, p=4)
-    gp = grf.GraphGPRegressor(big_grid, kernel="diffusion", method="features", seed=0).fit(nodes, y)
+    settings = {"kernel": "diffusion", "method": "features", "hyperparameters": "map", "seed": 0}
+    gp = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
     length = gp.sampler_.max_length
     assert length > 16
     assert length >= gp.kernel_.truncation_length(1e-3)

@@ -52,7 +52,7 @@ class TextTable:
         """The cells of a column as finite numbers; ValueError with the line of the first that is none."""
         values = []
         for cell, line in zip(self.column(number), self.lines, strict=True):
-            value = _number(cell)
+            value = number_in(cell)
             if value is None or not math.isfinite(value):
                 came = "an empty cell" if not cell else repr(cell[:60])
                 raise ValueError(
@@ -118,12 +118,12 @@ def _has_titles(rows: list[list[str]]) -> bool:
         return True
     others = rows[1:]
     return any(
-        cell and _number(cell) is None and others and all(_number(row[column]) is not None for row in others)
+        cell and number_in(cell) is None and others and all(number_in(row[column]) is not None for row in others)
         for column, cell in enumerate(rows[0])
     )
 
 
-def _number(cell: str) -> float | None:
+def number_in(cell: str) -> float | None:
     """The number that a cell holds, NaN and infinity among them."""
     try:
         return None if "_" in cell else float(cell)

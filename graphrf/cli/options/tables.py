@@ -63,12 +63,12 @@ class TextTable:
         return values
 
 
-def read_table(path: Path, is_node: Callable[[str], bool], *, spaces: bool = True) -> TextTable:
+def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spaces: bool = True) -> TextTable:
     """The table of a file: cells parted by tabs, commas, semicolons or (with `spaces`) white space.
 
     The first line decides by what. Blank lines and those that begin with # are skipped. The first line holds
     titles where it has no number in some column that holds numbers in all other lines, or where one of its cells
-    is such a title as node or target; but not where it has a node in a column of nodes, as `is_node` says. The
+    is such a title as node or target; but not where it has a node in a column of nodes, if `is_node` says so. The
     file is bounded by the memory that is left.
     """
     from graphrf.graph.files import text_files
@@ -99,7 +99,7 @@ def read_table(path: Path, is_node: Callable[[str], bool], *, spaces: bool = Tru
             )
         rows.append([cell.strip() for cell in cells])
     lines = [number for number, _ in kept]
-    if _has_node(rows, is_node) or not _has_titles(rows):
+    if (is_node is not None and _has_node(rows, is_node)) or not _has_titles(rows):
         return TextTable(path, None, rows, lines)
     if len(rows) == 1:
         raise ValueError(f"{path} has titles but no other line; a line for each node was wanted")

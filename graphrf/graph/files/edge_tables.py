@@ -77,15 +77,18 @@ def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
     if alone or not (named or (_may_be_title(first) and _may_be_title(second))):
         return named
     below = [cells[width + end :: width] for end in ends]
+    if any(cell != cell.strip() for cell in cells[: 2 * width]):
+        below = [[cell.strip() for cell in column] for column in below]
     above = [
         title
         for column, title in enumerate(titles)
-        if column not in ends
+        if not named
+        and column not in ends
         and title[:1].isalpha()
         and _may_be_title(title)
         and _numbers(cells[width + column :: width])
     ]
-    numbered = _are_numbered(first, second, below)
+    numbered = not named and _are_numbered(first, second, below)
     sure = (
         named
         or all(map(_numbers, below))
@@ -93,7 +96,7 @@ def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
         or (numbered and len(above) > 0)
     )
     # A node of other edges is no title.
-    again = any(cell.strip() in (first, second) for column in below for cell in column)
+    again = any(title in column for column in below for title in (first, second))
     if sure and not again:
         return True
     if not sure and (
@@ -110,13 +113,13 @@ def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> Non
     """`ValueError` for what seems to be an adjacency matrix, or to list the neighbours of each node."""
     if width < 3:
         return
-    heads = [cell.strip() for cell in cells[::width]]
-    if (titles is not None and titles[1:] == heads) or _is_matrix(cells, width):
+    heads = cells[::width]
+    if (titles is not None and titles[1:] == [cell.strip() for cell in heads[:width]]) or _is_matrix(cells, width):
         raise ValueError(
             "it seems to be an adjacency matrix; read it by numpy.loadtxt or pandas.read_csv and pass the array, "
             "or pass columns=(0, 1) if it is a list of edges"
         )
-    if len(set(heads)) == len(heads) and _is_adjacency_list(cells, width, heads):
+    if len(set(heads)) == len(heads) and _is_adjacency_list(cells, width, [cell.strip() for cell in heads]):
         raise ValueError(
             "it seems to list the neighbours of each node; read it by networkx.read_adjlist and pass its graph, "
             "or pass columns=(0, 1) if it is a list of edges"

@@ -14,9 +14,9 @@ draws of the prior, and long Markov chains are tests: tests/gp/inference/test_lo
 `more`, tests/gp/test_likelihoods.py.
 
 Measured on 2 cores that many others used, so that only processor time says something: 99,856 nodes took 27 s of
-processor time with hyperparameters and deviations, 0.5 GiB; 95 % intervals hold 0.935 of f. A million nodes were not
-run to their end. `variational --nodes 900 --steps 60`: graphrf 17 s with its hyperparameters, log score 1.450; GPyTorch
-33 s for the distribution alone, log score 1.439: Laplace's means are a little off where counts are small.
+processor time with hyperparameters and deviations, 0.5 GiB; 95 % intervals hold 0.935 of f. A million nodes were
+not run to their end. `variational --nodes 900 --steps 60`: graphrf 17 s with its hyperparameters, log score 1.450;
+GPyTorch 33 s for the distribution alone, log score 1.439: Laplace's means are a little off where counts are small.
 """
 
 from __future__ import annotations

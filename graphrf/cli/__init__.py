@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from graphrf._base.version import __version__
-from graphrf.cli import bench, classify, couple, datasets, features, gram, pagerank, regression
+from graphrf.cli import bench, classify, couple, datasets, features, gram, pagerank, regression, space_time
 from graphrf.cli.demo import command
 from graphrf.cli.options.groups import add_command
 from graphrf.cli.options.messages import EXIT_CODES, INTERRUPTED
@@ -41,8 +41,9 @@ add_command(app, command.demo, examples=command.EXAMPLES)
 add_command(app, datasets.datasets, examples=datasets.EXAMPLES, places={"name": "NAME"})
 add_command(app, features.features, examples=features.EXAMPLES)
 add_command(app, gram.gram, examples=gram.EXAMPLES, places={"nodes": "--rows"})
-add_command(app, regression.fit, examples=regression.FIT_EXAMPLES, places={"y": "OBSERVATIONS"})
+add_command(app, regression.fit, examples=regression.FIT_EXAMPLES, places=space_time.PLACES)
 add_command(app, regression.predict, examples=regression.PREDICT_EXAMPLES, places={"path": "MODEL"})
+add_command(app, space_time.fill, examples=space_time.EXAMPLES, places=space_time.PLACES)
 add_command(app, classify.classify, examples=classify.EXAMPLES, places={"labels": "OBSERVATIONS"})
 add_command(app, pagerank.pagerank, examples=pagerank.EXAMPLES)
 add_command(app, couple.couple, examples=couple.EXAMPLES)

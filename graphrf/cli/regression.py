@@ -1,4 +1,4 @@
-"""`graphrf fit` and `graphrf predict`: Gaussian-process regression of a signal on the nodes of a graph."""
+"""`graphrf fit` and `graphrf predict`: Gaussian-process regression of a signal on a graph, also through time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import typer
 
 from graphrf.cli.options.kernels import KernelChoice
 from graphrf.cli.options.nodes import ChosenNodes, NodeNames
+from graphrf.cli.options.observations import PANEL as OBSERVATIONS
 from graphrf.cli.options.observations import ObservationsFile, ObservedColumns
 from graphrf.cli.options.output import OutputPath, Result, aligned, check_output, deliver
 from graphrf.cli.options.reading import GraphSource, Reading, load
+from graphrf.cli.options.refusals import refuse_unused
 from graphrf.cli.options.running import Seeding, Talking, Threads
 from graphrf.cli.options.training import PANEL, Method, Optimize
+from graphrf.cli.space_time import TIME_HELP, fit_through_time, predict_through_time, trained
 
 if TYPE_CHECKING:
     from graphrf.gp.regression import GraphGPRegressor
@@ -21,11 +24,13 @@ FIT_EXAMPLES = (
     "graphrf fit roads.csv observed.csv -o model.npz --seed 0",
     "graphrf fit roads.csv observed.csv --kernel matern --laplacian combinatorial -o m.npz",
     "graphrf fit generated-grid heat.csv --target-column celsius --noise 0.01 -o m.npz",
+    "graphrf fit roads.csv speeds.csv --time date -o traffic.npz --seed 0",
 )
 PREDICT_EXAMPLES = (
     "graphrf predict model.npz -o predictions.csv",
     "graphrf predict model.npz --nodes a,b --observation",
     "graphrf predict model.npz --samples 5 --seed 0 -o draws.csv",
+    "graphrf predict traffic.npz --nodes a,b --times '2024-05-06 07:30,2024-05-06 08:00'",
 )
 
 
@@ -54,11 +59,32 @@ def fit(
     ] = None,
     optimize: Optimize = True,
     max_train: Annotated[
-        int | None, typer.Option(help="Most nodes that training sees at once.", rich_help_panel=PANEL)
+        int | None,
+        typer.Option(
+            help="Most nodes that training sees at once; through time about how many readings it sees.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", rich_help_panel=OBSERVATIONS, help=f"Fit through time. {TIME_HELP}"
+        ),
     ] = None,
 ) -> None:  # fmt: skip
-    """Fit a Gaussian process to targets observed at some nodes, and save it."""
+    """Fit a Gaussian process to targets observed at some nodes, once or through time, and save it."""
     check_output(output, [graph, observations], [".npz"])
+    if time is not None:
+        single = {
+            "--method": None if method == "auto" else method, "--noise": noise, "--output-scale": output_scale,
+            "--no-optimize": None if optimize else True,
+        }  # fmt: skip
+        refuse_unused(single, (), "`--time`: hyperparameters through time are trained")
+        fitted = trained(
+            graph, observations, time, observed, reading, choice, seeding, threads, talking, max_train
+        )
+        fit_through_time(fitted, output, talking)
+        return
     if choice.kernel is None and choice.laplacian is not None:
         raise ValueError("`--laplacian` needs `--kernel`: where none is named, both Laplacians are compared")
     if choice.kernel is None and not optimize:
@@ -128,6 +154,12 @@ def predict(
     threads: Threads,
     talking: Talking,
     nodes: ChosenNodes = None,
+    times: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIMES", help="Of a model through time: a file, or A,B,C. Default: those of its table."
+        ),
+    ] = None,
     observation: Annotated[
         bool, typer.Option("--observation", help="Deviations of a new observation: noise is included.")
     ] = False,
@@ -139,12 +171,19 @@ def predict(
     ] = None,
     output: OutputPath = None,
 ) -> None:  # fmt: skip
-    """Predict mean and standard deviation at the nodes of a fitted model's graph."""
+    """Predict mean and standard deviation at the nodes of a fitted model's graph, through time at any times."""
     check_output(output, [model])
     if seed is not None and samples is None:
         raise ValueError("`--seed` has no use without `--samples`: means and deviations are those of the model")
     if samples is not None and samples < 1:
         raise ValueError(f"`--samples` must be at least 1, got {samples}")
+    from graphrf._base.files.arrays import record_format
+
+    if (record_format(model) or "").startswith("graphrf graph-time"):
+        predict_through_time(model, threads, talking, nodes, times, observation, samples, seed, output)
+        return
+    if times is not None:
+        raise ValueError(f"`--times` has no use with {model}, which is no model through time (`fit --time`)")
     from graphrf.gp import GraphGPRegressor
 
     gp: GraphGPRegressor = GraphGPRegressor.load(model)

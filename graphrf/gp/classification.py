@@ -28,7 +28,7 @@ from graphrf.gp.method_choice import (
     factored_precision,
 )
 from graphrf.gp.saved_classifier import SavedClassifier
-from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior
+from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior, observed
 from graphrf.gp.training.candidates import TrainingSet, candidates
 from graphrf.gp.training.evidence_search import EvidenceResult, search
 from graphrf.graph.graph import Graph, given_nodes
@@ -182,14 +182,15 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, nodes: Any, labels: Any) -> GraphGPClassifier:
+    def fit(self, nodes: Any, labels: Any = None) -> GraphGPClassifier:
         """Train the hyperparameters and find the posterior mode.
 
         Parameters
         ----------
         nodes : nodes by position, shape (n,) or (n, 1), or by string name
-            Repeats are repeated observations.
-        labels : array_like, shape (n,)
+            Repeats are repeated observations. Without `labels` a dictionary of nodes and labels, or a Series of
+            pandas, whose index holds the nodes: keys are names (`Graph.index`).
+        labels : array_like, shape (n,), optional
             Strings or integers, of two classes or more.
 
         Returns
@@ -222,7 +223,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, BaseEstimator):
         kernel, names = checked_prior(self, self.kernel)
         check_latent_scale(self.output_scale)
         checks.choice("predictive", self.predictive, PREDICTIVES)
-        positions = given_nodes(self.graph, nodes)
+        positions, labels = observed(self.graph, nodes, labels, "labels")
         classes, codes = checked_labels(labels, positions.size)
         known = Labels.of(positions, codes, classes.size)
         n_observed = known.nodes.size

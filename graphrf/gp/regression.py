@@ -36,6 +36,7 @@ from graphrf.gp.settings import (
     checked_settings,
     checked_targets,
     drawing,
+    observed,
 )
 from graphrf.gp.training.fitting import CandidateKernel, normaliser
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
@@ -319,14 +320,15 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, nodes: Any, y: Any, *, exposure: Any = None, trials: Any = None) -> GraphGPRegressor:
+    def fit(self, nodes: Any, y: Any = None, *, exposure: Any = None, trials: Any = None) -> GraphGPRegressor:
         """Train the hyperparameters and condition on the observations.
 
         Parameters
         ----------
         nodes : nodes by position, shape (n,) or (n, 1), or by string name
-            Repeats are repeated observations.
-        y : array_like, shape (n,) or (n, p)
+            Repeats are repeated observations. Without `y` a dictionary of nodes and values, or a Series or data
+            frame of pandas, whose index holds the nodes: keys and labels are names (`Graph.index`).
+        y : array_like, shape (n,) or (n, p), optional
             Several outputs share all hyperparameters but the mean: bring them to like units first. Other
             likelihoods take one output.
         exposure : float or array_like, shape (n,), optional
@@ -377,7 +379,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         precision = None
         if checked_method(self.method) == "precision":
             precision, kernels = factored_precision(self.graph, kernels)
-        positions = given_nodes(self.graph, nodes)
+        positions, y = observed(self.graph, nodes, y)
         values, single = checked_targets(y, positions.size)
         noise, precisions = checked_noise(self.noise, positions.size)
         distinct = np.unique(positions)

@@ -25,6 +25,9 @@ _WORTH_THREADS = 1_000_000
 # Multiply-adds of a whole sum below which a pool of threads is not worth its start.
 _WORTH_POOL = 20_000_000
 
+# Polynomials whose rows are kept until they are summed.
+_KEPT = 32
+
 _NO_UNITS = np.empty(0, dtype=np.int64)
 _EVERY_ROW = np.empty(0, dtype=np.int64)
 
@@ -178,6 +181,32 @@ class ChebyshevSum:
 
         yield from self._over_panels(nodes.size, panel)
 
+    def unit_polynomials(
+        self, nodes: np.ndarray, rows: np.ndarray, coefficients: np.ndarray
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Entries [rows, nodes] of sums with coefficients (sums, degree + 1), by panels of nodes."""
+
+        def panel(part: slice, n_threads: int) -> tuple[slice, np.ndarray]:
+            units = nodes[part]
+            now, before = aligned_zeros(self._n_nodes, units.size), aligned_zeros(self._n_nodes, units.size)
+            now[units, np.arange(units.size)] = 1.0
+            low, high = self._reach
+            first, last = int(units.min()), int(units.max()) + 1
+            total = coefficients[:, 0, None, None] * now[rows]
+            some: list[np.ndarray] = []
+            with Steps(self._doubled, units.size, n_threads) as steps:
+                for k in range(1, self.degree + 1):
+                    first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
+                    steps.step(1.0 if k > 1 else 0.5, now, -1.0, before, rows=(first, last))
+                    now, before = before, now
+                    some.append(now[rows])
+                    if len(some) == _KEPT or k == self.degree:
+                        total += np.tensordot(coefficients[:, k + 1 - len(some) : k + 1], some, 1)
+                        some.clear()
+            return part, total
+
+        yield from self._over_panels(nodes.size, panel)
+
     def _over_panels(self, n_columns: int, task: Callable[[slice, int], Result]) -> Iterator[Result]:
         """Results of `task` over the columns of every panel and its number of threads."""
         parts = [slice(start, min(start + self._width, n_columns)) for start in range(0, n_columns, self._width)]
@@ -281,14 +310,32 @@ def shared_diagonals(sums: Sequence[ChebyshevSum], nodes: np.ndarray) -> np.ndar
 
     All are sums of polynomials of one matrix.
     """
-    longest = max(sums, key=lambda each: each.degree)
-    coefficients = np.zeros((len(sums), longest.degree + 1))
-    for row, each in zip(coefficients, sums, strict=True):
-        row[: each.degree + 1] = each.coefficients
+    longest, coefficients = _side_by_side(sums)
     result = np.empty((len(sums), nodes.size))
     for part, values in longest.unit_moments(nodes, lambda moments: np.einsum("ik,kp->ip", coefficients, moments)):
         result[:, part] = values
     return result
+
+
+def shared_blocks(sums: Sequence[ChebyshevSum], rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+    """The entries [rows, cols] of several sums, shape (sums, rows, cols), by the products of the longest.
+
+    All are sums of polynomials of one matrix. Sorted columns are best.
+    """
+    longest, coefficients = _side_by_side(sums)
+    result = np.empty((len(sums), rows.size, cols.size))
+    for part, values in longest.unit_polynomials(cols, rows, coefficients):
+        result[:, :, part] = values
+    return result
+
+
+def _side_by_side(sums: Sequence[ChebyshevSum]) -> tuple[ChebyshevSum, np.ndarray]:
+    """The sum of the highest degree, and the coefficients of all up to that degree, a row each."""
+    longest = max(sums, key=lambda each: each.degree)
+    coefficients = np.zeros((len(sums), longest.degree + 1))
+    for row, each in zip(coefficients, sums, strict=True):
+        row[: each.degree + 1] = each.coefficients
+    return longest, coefficients
 
 
 def chebyshev_step(

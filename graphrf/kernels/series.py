@@ -12,6 +12,7 @@ these products are the truth on graphs that are too large for dense matrices.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.chebyshev import chebyshev_coefficients
-from graphrf.kernels.chebyshev_sums import ChebyshevSum, doubled_matrix, shared_diagonals
+from graphrf.kernels.chebyshev_sums import ChebyshevSum, doubled_matrix, shared_blocks, shared_diagonals
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
 
 _PROBES_AT_ONCE = 32
@@ -148,6 +149,22 @@ def kernel_block(
     )
     expansion = _expansion(graph, kernel, tol, max_degree, n_threads, root=False)
     return expansion.block(row_nodes, col_nodes)
+
+
+def kernel_blocks(
+    graph: Graph, kernels: Sequence[Kernel], rows: np.ndarray, cols: np.ndarray, *, tol: float = 1e-10
+) -> np.ndarray:
+    """The blocks K[rows, cols] by position of several kernels with one Laplacian, shape (kernels, rows, cols).
+
+    By as many products as the longest series takes; positions must be distinct.
+    """
+    sums = [_expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False) for kernel in kernels]
+    return shared_blocks(sums, rows, cols)
+
+
+def kernel_diagonal(graph: Graph, kernel: Kernel, nodes: np.ndarray, *, tol: float = 1e-10) -> np.ndarray:
+    """The entries K[q, q] by position, with half as many products for each as a column takes."""
+    return shared_diagonals([_expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)], nodes)[0]
 
 
 class MeanVariance(NamedTuple):

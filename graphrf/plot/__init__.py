@@ -1,4 +1,4 @@
-"""Figures: errors against walks and cost, couplings, signals on meshes and maps with their uncertainty, PageRank.
+"""Figures: errors against walks and cost, couplings, signals on meshes, maps and through time, PageRank.
 
 Every function draws into the matplotlib axes `ax`, or into a new figure of its own if `ax` is None, and returns
 the axes; `ax.figure.savefig(path)` writes the figure. Those that draw a posterior fill a `figure`, or a subfigure,
@@ -12,11 +12,13 @@ from graphrf.plot._meshes import plot_mesh
 from graphrf.plot._pairs import plot_pagerank, plot_permutation
 from graphrf.plot._posterior import plot_map_posterior, plot_mesh_posterior
 from graphrf.plot._style import COLOURS, DEVIATIONS, VALUES, require_matplotlib, style
+from graphrf.plot._times import animate_map, plot_series
 
 __all__ = [
     "COLOURS",
     "DEVIATIONS",
     "VALUES",
+    "animate_map",
     "plot_error_against_walks",
     "plot_front",
     "plot_graph_signal",
@@ -26,6 +28,7 @@ __all__ = [
     "plot_pagerank",
     "plot_permutation",
     "plot_reliability",
+    "plot_series",
     "require_matplotlib",
     "style",
 ]

@@ -12,11 +12,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import graphrf as grf
 from graphrf import datasets
 from graphrf.cli.demo import data as demo_data
 from graphrf.cli.demo import report, run
 from graphrf.cli.demo import words as _demo_words
-from graphrf.cli.demo.parts import GramPart, GramRow, InterpolationPart, PageRankPart, Settings
+from graphrf.cli.demo.parts import GramPart, GramRow, InterpolationPart, PageRankPart, Settings, TimePart
+from graphrf.cli.demo.through_time import predict_through_time
 from graphrf.cli.demo.words import _compared
 from graphrf.kernels.named import Diffusion, RegularizedLaplacian
 from graphrf.sampling.powers.powers import CompressedPowers
@@ -218,6 +220,42 @@ def test_speeds_are_predicted_at_sensors_that_were_not_shown():
     assert "mph" in picture.alt
 
 
+def test_speeds_are_predicted_through_time():
+    rng = np.random.default_rng(0)
+    hour, place = np.arange(3 * 288)[:, None] / 12, np.arange(15)
+    speeds = 60 - 20 * np.exp(-(((hour % 24) - 8 - place / 8) ** 2) / 4) + rng.standard_normal((hour.size, 15))
+    graph = grf.from_edges(range(14), range(1, 15))
+    data = datasets.Dataset("ring", "traffic", "Speeds.", "none", graph=graph, extra={"speeds": speeds})
+    part = predict_through_time(data, SETTINGS)
+    assert (part.n_times, part.n_hidden) == (288, 3)
+    assert [row.coverage is None for row in part.rows] == [True, False, True, False]
+    assert part.rows[1].rmse < 4
+    assert all(row.coverage > 0.8 for row in part.rows[1::2])
+    text = report.as_text(part)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "sensors never seen" in text
+    assert report._record([part], SETTINGS, 1.0)["parts"][0]["kind"] == "time"
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    from graphrf.cli.demo.pictures import pictures
+
+    (picture,) = pictures(part)
+    assert picture.file == "traffic_through_time.png"
+    assert len(picture.figure.axes) == 2
+
+
+def test_traffic_that_is_not_at_hand_is_left_out(monkeypatch):
+    load = datasets.load
+
+    def without(name):
+        if name == "metr-la":
+            raise ConnectionError("metr-la is not on this machine")
+        return load("karate" if name == "san-jose" else name)
+
+    monkeypatch.setattr(datasets, "load", without)
+    with pytest.warns(UserWarning, match="through time is left out, because its data is not here: metr-la is not"):
+        run.run(Settings(traffic=True))
+
+
 def test_settings_are_checked():
     with pytest.raises(ValueError, match="`n_walks` must be even"):
         Settings(n_walks=7)
@@ -321,7 +359,7 @@ def test_short_times_are_plain_numbers():
 
 
 def test_every_kind_of_part_has_a_name_in_json():
-    assert set(report._KINDS) == {GramPart, InterpolationPart, PageRankPart}
+    assert set(report._KINDS) == {GramPart, InterpolationPart, PageRankPart, TimePart}
 
 
 def test_a_difference_within_the_noise_is_not_called_one():

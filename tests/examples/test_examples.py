@@ -221,6 +221,22 @@ def test_mean_and_deviation_beats_a_constant_and_draws(name, example, monkeypatc
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@needs_data
+def test_traffic_through_time_beats_the_time_of_day_and_draws(tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    require("metr-la")
+    picture = tmp_path / "week.png"
+    rows = run("traffic_through_time.py", "--out", str(picture))
+    unseen, ahead = (
+        next(row for row in rows if " ".join(row).startswith(name)) for name in ("sensors", "the next")
+    )
+    for row in (unseen, ahead):
+        error, usual = float(row[row.index("RMSE") + 1]), float(row[row.index("day") + 1].strip("),"))
+        assert error < 0.9 * usual
+        assert float(row[-1]) > 0.85
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def test_label_spreading_is_its_closed_form(example, karate):
     module = example("node_classification")
     nodes, y = np.array([0, 33, 5]), np.array([0, 1, 0])

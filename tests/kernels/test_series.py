@@ -15,7 +15,14 @@ from graphrf.kernels.factor import Factor
 from graphrf.kernels.given import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
-from graphrf.kernels.series import apply_kernel, apply_root, kernel_block, mean_variance
+from graphrf.kernels.series import (
+    apply_kernel,
+    apply_root,
+    kernel_block,
+    kernel_blocks,
+    kernel_diagonal,
+    mean_variance,
+)
 from graphrf.kernels.series_factor import SeriesFactor
 from graphrf.kernels.spectral_filter import SpectralFilter
 from tests.support.interleaving import interleaved_results
@@ -429,3 +436,18 @@ def test_things_that_are_no_kernel_or_no_graph_are_refused_at_the_door(karate, d
         function(karate, "diffusion", *rest)
     with pytest.raises(TypeError, match=r"`graph` must be a graphrf\.Graph"):
         function(np.eye(34), Diffusion(1.0), *rest)
+
+
+@pytest.mark.parametrize("threads_share_rows", [False, True])
+def test_several_kernels_share_their_products(monkeypatch, threads_share_rows):
+    """Blocks and diagonals of several kernels at once, at sparse and reached rows, are those of each alone."""
+    if threads_share_rows:
+        monkeypatch.setattr(chebyshev_sums, "_WORTH_THREADS", 1)
+    graph = Graph(sp.diags_array([np.ones(79), np.ones(79)], offsets=[-1, 1], format="csr"))
+    kernels = [Matern(nu=2.0, lengthscale=6.0), Diffusion(1.0), Diffusion(4.0)]
+    rows, cols = np.array([0, 79, 40, 41, 3]), np.sort(np.random.default_rng(0).choice(80, 21, replace=False))
+    found = kernel_blocks(graph, kernels, rows, cols)
+    for kernel, block in zip(kernels, found, strict=True):
+        dense = kernel.dense(graph)
+        np.testing.assert_allclose(block, dense[np.ix_(rows, cols)], atol=1e-8)
+        np.testing.assert_allclose(kernel_diagonal(graph, kernel, rows), np.diag(dense)[rows], atol=1e-9)

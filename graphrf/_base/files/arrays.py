@@ -49,6 +49,16 @@ def read_record(path: str | os.PathLike[str], *formats: str) -> tuple[dict[str, 
     return record, arrays
 
 
+def record_format(path: str | os.PathLike[str]) -> str | None:
+    """The "format" of a file's record, before it is read as such; None where there is none to be had."""
+    try:
+        with opened(path) as file:
+            record = parsed(_arrays(file, ("record",))["record"].tobytes())
+    except (*_FAULTS, OSError, MemoryError, zipfile.BadZipFile, EOFError):
+        return None
+    return str(record.get("format")) if isinstance(record, dict) else None
+
+
 def _arrays(file: IO[bytes], names: Collection[str] | None = None) -> dict[str, np.ndarray]:
     """Arrays of an uncompressed archive, as `read_arrays`; MemoryError where the machine has no room for them."""
     size, left = os.fstat(file.fileno()).st_size, available_memory()

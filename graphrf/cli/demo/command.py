@@ -17,7 +17,9 @@ EXAMPLES = (
 def demo(
     dataset: Annotated[str, typer.Option(help="Graph for the kernel and PageRank.")] = "karate",
     mesh: Annotated[str, typer.Option(help="Mesh that carries the signal.")] = "twisted-torus",
-    traffic: Annotated[bool, typer.Option("--traffic", help="Also interpolate speeds in San Jose.")] = False,
+    traffic: Annotated[
+        bool, typer.Option("--traffic", help="Also predict speeds in San Jose, and through time in Los Angeles.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for the report, the figures and results.json.")] = Path("out"),
     walks: Annotated[int, typer.Option(help="Random walks from every node.")] = 16,
     repeats: Annotated[int, typer.Option(help="Repetitions that errors are averaged over.")] = 20,

@@ -23,7 +23,7 @@ class Settings:
         The mesh that carries the signal: "twisted-torus", which the demo makes, or a name of `graphrf.datasets`,
         whose `mesh-` may be left out.
     traffic : bool
-        Also interpolate the traffic speeds of San Jose.
+        Also interpolate the traffic speeds of San Jose, and predict those of Los Angeles through time.
     n_walks : int
         Walks from each node, even (some laws couple pairs), at least 4.
     repeats : int
@@ -164,6 +164,45 @@ class InterpolationPart:
 
 
 @dataclass(frozen=True)
+class TimeRow:
+    """How well one method predicts a signal through time where it was hidden; None: without intervals."""
+
+    method: str
+    where: str
+    rmse: float
+    coverage: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class TimePart:
+    """Speeds through time at sensors that were hidden, and ahead.
+
+    Attributes
+    ----------
+    rows : the mean of the time of day and the Gaussian process, at hidden sensors and ahead
+    kernel : the graph kernel that was chosen, in words
+    times : ndarray, shape (T,)
+        Hours.
+    observed, truth, mean, deviation : ndarray, shape (T, N)
+        NaN in `observed` where nothing was shown.
+    example : positions of a sensor that was shown and of one that was not, for the figure
+    """
+
+    source: Source
+    n_times: int
+    n_hidden: int
+    rows: tuple[TimeRow, ...]
+    kernel: str
+    seconds: float
+    times: np.ndarray = field(repr=False)
+    observed: np.ndarray = field(repr=False)
+    truth: np.ndarray = field(repr=False)
+    mean: np.ndarray = field(repr=False)
+    deviation: np.ndarray = field(repr=False)
+    example: tuple[int, int] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class PageRankRow:
     """The L1 error of one estimator with one coupling; steps are means for each node."""
 
@@ -197,4 +236,4 @@ class PageRankPart:
     estimates: dict[str, np.ndarray] = field(repr=False)
 
 
-Part = GramPart | InterpolationPart | PageRankPart
+Part = GramPart | InterpolationPart | TimePart | PageRankPart

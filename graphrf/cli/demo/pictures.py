@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from graphrf.cli.demo.parts import GramPart, InterpolationPart, PageRankPart, Part
+from graphrf.cli.demo.parts import GramPart, InterpolationPart, PageRankPart, Part, TimePart
 from graphrf.plot._curves import plot_error_against_walks, plot_front
 from graphrf.plot._pairs import plot_pagerank, plot_permutation
 from graphrf.plot._posterior import plot_map_posterior, plot_mesh_posterior
 from graphrf.plot._style import style
+from graphrf.plot._times import plot_series
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ def pictures(part: Part) -> list[Picture]:
             return [_errors(part), _front(part), _permutation(part)]
         if isinstance(part, PageRankPart):
             return [_pagerank(part)]
+        if isinstance(part, TimePart):
+            return [_series(part)]
         return [_mesh(part) if "faces" in part.data.extra else _map(part)]
 
 
@@ -140,6 +143,29 @@ def _map(part: InterpolationPart) -> Picture:
             f"Three maps of the roads of {part.source.name}: the sensors' values; the predicted {part.signal}, "
             f"{_spread(part.mean)} {part.unit}; and its standard deviation, {_spread(part.deviation)} "
             f"{part.unit}, smallest near sensors."
+        ),
+        figure=figure,
+    )
+
+
+def _series(part: TimePart) -> Picture:
+    figure = _figure(8.0, 5.2)
+    last = slice(max(0, part.n_times - 300), None)
+    for ax, node, title in zip(figure.subplots(2, 1), part.example, ("with", "without"), strict=True):
+        plot_series(
+            part.times[last], part.mean[last, node], part.deviation[last, node], truth=part.truth[last, node],
+            observed=part.observed[last, node], ax=ax, label="speed (mph)",
+        )  # fmt: skip
+        ax.set_title(f"a place {title} a sensor", loc="right", x=0.98)
+        if node != part.example[0] and (legend := ax.get_legend()) is not None:
+            legend.remove()
+    return Picture(
+        file="traffic_through_time.png",
+        caption="Speeds at a sensor, with the forecast of three hours, and at a place whose readings were hidden.",
+        alt=(
+            "Two series of speeds with bands for 95 %: narrow where there are readings, wide in the forecast and "
+            f"at the hidden place. There the typical error is {part.rows[1].rmse:.3g} mph, and the band holds "
+            f"{part.rows[1].coverage:.3f} of the readings."
         ),
         figure=figure,
     )

@@ -21,7 +21,7 @@ import numpy as np
 
 from graphrf._base.files.whole import atomic_write
 from graphrf._base.version import __version__
-from graphrf.cli.demo.parts import GramPart, InterpolationPart, PageRankPart, Part, Settings
+from graphrf.cli.demo.parts import GramPart, InterpolationPart, PageRankPart, Part, Settings, TimePart
 from graphrf.cli.demo.words import Section, section
 
 if TYPE_CHECKING:
@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 
 _WIDTH = 96
 _LIBRARIES = ("numpy", "scipy", "numba", "torch", "gpytorch", "scikit-learn", "matplotlib")
-_KINDS: dict[type, str] = {GramPart: "kernel", InterpolationPart: "interpolation", PageRankPart: "pagerank"}
+_KINDS: dict[type, str] = {
+    GramPart: "kernel",
+    InterpolationPart: "interpolation",
+    TimePart: "time",
+    PageRankPart: "pagerank",
+}
 _DOTS_PER_INCH = 150
 
 

@@ -1,7 +1,7 @@
 """The main job, end to end: what `graphrf demo` computes. Nothing is printed or written here.
 
-Four parts, each a record of what was estimated and how well: a graph kernel, a signal on a mesh, speeds on roads
-and PageRank. `graphrf.cli.demo.report` turns the records into text, JSON and a page with figures.
+Parts, each a record of what was estimated and how well: a graph kernel, a signal on a mesh, speeds on roads and
+through time, and PageRank. `graphrf.cli.demo.report` turns the records into text, JSON and a page with figures.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from graphrf import datasets
 from graphrf._base.progress import progress_bar
+from graphrf._base.warn import warn
 from graphrf.cli.demo.data import graph_data, graph_of, mesh_data, source_of
 from graphrf.cli.demo.parts import (
     COMPRESSED,
@@ -28,6 +29,7 @@ from graphrf.cli.demo.parts import (
     Part,
     Settings,
 )
+from graphrf.cli.demo.through_time import predict_through_time
 from graphrf.datasets.sets import Dataset
 from graphrf.features.bounds import HeavyTailWarning
 from graphrf.features.features import Features
@@ -76,16 +78,33 @@ def run(settings: Settings, *, progress: bool = False) -> Iterator[Part]:
     graph = graph_data(settings.dataset)
     mesh = mesh_data(settings.mesh)
     traffic = datasets.load("san-jose") if settings.traffic else None
-    return _parts(settings, graph, mesh, traffic, progress)
+    week = _week_of_speeds() if settings.traffic else None
+    return _parts(settings, graph, mesh, traffic, week, progress)
+
+
+def _week_of_speeds() -> Dataset | None:
+    """Speeds through time; None, with a warning, where they are not at hand."""
+    try:
+        return datasets.load("metr-la")
+    except ConnectionError as error:
+        warn(f"traffic through time is left out, because its data is not here: {error}")
+        return None
 
 
 def _parts(
-    settings: Settings, graph: Dataset, mesh: Dataset, traffic: Dataset | None, progress: bool
+    settings: Settings,
+    graph: Dataset,
+    mesh: Dataset,
+    traffic: Dataset | None,
+    week: Dataset | None,
+    progress: bool,
 ) -> Iterator[Part]:
     yield estimate_kernel(graph, settings, progress=progress)
     yield interpolate_mesh(mesh, settings, progress=progress)
     if traffic is not None:
         yield interpolate_traffic(traffic, settings, progress=progress)
+    if week is not None:
+        yield predict_through_time(week, settings)
     yield estimate_pagerank(graph, settings, progress=progress)
 
 

@@ -14,6 +14,7 @@ from graphrf.cli.demo.parts import (
     PageRankPart,
     PageRankRow,
     Part,
+    TimePart,
 )
 
 _TOO_SHORT = (
@@ -57,6 +58,8 @@ def section(part: Part) -> Section:
         return _kernel(part)
     if isinstance(part, InterpolationPart):
         return _interpolation(part)
+    if isinstance(part, TimePart):
+        return _through_time(part)
     return _pagerank(part)
 
 
@@ -206,6 +209,35 @@ def _narrow(part: InterpolationPart, row: InterpolationRow) -> list[str]:
             f"{row.rmse:.3g}."
         )
     ]
+
+
+def _through_time(part: TimePart) -> Section:
+    usual, process, _, ahead = part.rows
+    finding = (
+        f"At hidden sensors the process has an error of {process.rmse:.3g} mph, the mean of the time of day one "
+        f"of {usual.rmse:.3g}; three hours ahead at the others it is {ahead.rmse:.3g}. The graph kernel that was "
+        f"chosen is the {part.kernel}. Training and predictions took {_seconds(part.seconds)}."
+    )
+    return Section(
+        title=f"Traffic through time: {part.source.name}",
+        question=(
+            f"How fast was the traffic where no sensor stands, and how fast will it be? {part.n_hidden} of the "
+            f"{part.source.n_nodes} sensors of {part.source.name!r} are hidden for all of {part.n_times} times, "
+            "and the last three hours at all of them; a Gaussian process on graph and time predicts both."
+        ),
+        reading=(
+            ("RMSE", "The typical error of a prediction in miles an hour; lower is better."),
+            ("coverage", "How often the reading lies within the stated 95 % interval: 0.95 is honest."),
+        ),
+        columns=("method", "where", "RMSE (mph)", "95 % coverage"),
+        rows=tuple(
+            (row.method, row.where, f"{row.rmse:#.4g}", "-" if row.coverage is None else f"{row.coverage:.3f}")
+            for row in part.rows
+        ),
+        n_words=2,
+        best=part.rows.index(min(part.rows, key=lambda row: row.rmse)),
+        findings=(finding,),
+    )
 
 
 def _pagerank(part: PageRankPart) -> Section:

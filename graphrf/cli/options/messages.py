@@ -32,7 +32,7 @@ _OPTIONS = {
             "repeats", "seed", "mesh", "budget", "lengths", "directions", "kernel", "lengthscale", "power",
             "alpha", "steps", "laplacian", "nodes", "rows", "cols", "weight", "columns", "header", "directed",
             "method", "noise", "tol", "k", "seeds", "order", "objective", "solver", "sampler", "predictive",
-            "optimize", "dataset", "error",
+            "times", "optimize", "dataset", "error",
         )
     },
 }  # fmt: skip
@@ -47,13 +47,14 @@ _CALLS = {
     "Truncated": "--lengths truncated",
     "graphrf.datasets.names": "what `graphrf datasets` lists",
     "GraphGPRegressor.save": "`graphrf fit`",
+    "GraphTimeGPRegressor.save": "`graphrf fit --time`",
     "GraphGPRegressor": "graphrf fit",
     "Features.save": "`graphrf features`",
     "Coupling.save": "`graphrf couple`",
 }
 # Calls that nothing here does: remarks on them, in parentheses or behind a semicolon or question, are left out.
 _ONLY_PYTHON = ("graph.index", "graphrf.load_graph", "features.row_errors")
-_QUOTED = re.compile(r"`([a-z_]+)`")
+_QUOTED = re.compile(r"`([a-zA-Z_]+)`")
 _SETTING = re.compile(r"\b([a-z_]+)=(?:'([\w-]+)'|(True|False)\b)")
 _CALL = re.compile(rf"(`?)\b({'|'.join(map(re.escape, _CALLS))})\b(?:\([^()]*\))?\1(?!\.)")
 _REMARK = re.compile(rf"(?: \(|; |(?<=\?) )(?:{'|'.join(map(re.escape, _ONLY_PYTHON))})\([^()]*\)[^();]*\)?")

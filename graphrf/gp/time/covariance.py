@@ -16,6 +16,11 @@ from graphrf.gp.time.kernels import StateSpace, Steps, TimeKernel, transitions
 from graphrf.gp.time.loops import WIDTH
 
 
+def turned(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """x @ matrix for x of shape (..., n), as one product of matrices; stacked small ones are many times slower."""
+    return np.asarray(x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
+
+
 class Part(NamedTuple):
     """(shared C + own I) x kernel: variances of what neighbours share, and of each sensor's own."""
 
@@ -215,13 +220,16 @@ class GridCovariance:
         """The same at other times."""
         return dataclasses.replace(self, times=times)
 
-    def along_time(self, x: np.ndarray) -> np.ndarray:
-        """sum_p a_p k_p(t, t') x(t', columns), and the same with b_p, for x (T, R, n): shape (2, T, R, n)."""
+    def along_time(self, x: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+        """sum_p w_p k_p(t, t') x(t', columns) for x (T, R, n) and each row of weights: shape (rows, T, R, n).
+
+        The rows are by default a and b, the variances shared and own.
+        """
         space = StateSpace.of(self.model.kernels)
         phi = transitions(self.model.kernels, self.steps.lengths)
         flat = np.ascontiguousarray(x).reshape(x.shape[0], -1)
-        out = np.empty((2, *flat.shape))
-        weights = np.array([self.model.shared, self.model.own])
+        weights = np.array([self.model.shared, self.model.own]) if weights is None else weights
+        out = np.empty((len(weights), *flat.shape))
         edges = list(range(0, flat.shape[1], 64))
 
         def of(first: int) -> None:
@@ -233,11 +241,4 @@ class GridCovariance:
 
         for _ in ordered_map(of, edges, self.n_threads):
             pass
-        return out.reshape(2, *x.shape)
-
-    def product(self, x: np.ndarray) -> np.ndarray:
-        """The covariance of f, without noise, times x (T, R, n)."""
-        shared, own = self.along_time(x)
-        result = shared @ self.sensors.matrix
-        result += own
-        return np.asarray(result)
+        return out.reshape(-1, *x.shape)

@@ -11,6 +11,7 @@ from graphrf._base import checks
 from graphrf.graph.graph import Graph, given_nodes
 
 _LARGEST = 1e140  # whose squares are safe in sums
+_LATEST = 1e8  # hours: larger numbers are surely seconds or milliseconds
 _NANOSECONDS = 3.6e12  # in an hour
 
 
@@ -41,6 +42,12 @@ class Clock(NamedTuple):
             raise checks.value_error(name, f"must have {wanted} time zone, as in `fit`: mixed ones are refused")
         return np.asarray((values - self.origin) / _NANOSECONDS) if self.origin is not None else values
 
+    def times(self, hours: np.ndarray) -> np.ndarray:
+        """Hours as a user has them: numbers, or datetime64 in UTC, to the microsecond that hours can tell."""
+        if self.origin is None:
+            return hours.copy()
+        return np.datetime64(self.origin // 1000, "us") + np.round(hours * 3.6e9).astype("timedelta64[us]")
+
 
 class Grid(NamedTuple):
     """What was observed: nodes (n,), times (T,) in hours, values (T, n) with NaN in gaps."""
@@ -54,21 +61,31 @@ def clock_of(times: Any) -> Clock:
     """The clock of the first times that a user gives: dates count from midnight before the first."""
     values, dates, zone = _read(times, "times")
     if not dates:
+        if values.size and float(np.abs(values).max()) > _LATEST:
+            raise checks.value_error(
+                "times",
+                f"must be hours, got numbers up to {float(np.abs(values).max()):.4g}: if they are seconds since "
+                "1970, pass np.array(times, dtype='datetime64[s]'); else divide them by what an hour is",
+            )
         return Clock(None, None)
+    if values.size == 0:
+        raise checks.value_error("times", "must hold at least one time, got none")
     day = int(24 * _NANOSECONDS)
     return Clock(int(values.min()) // day * day, zone)
 
 
 def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
-    """Node positions, times as they came, and float64 values (T, n) of an array or a data frame."""
-    if hasattr(values, "columns") and hasattr(values, "index"):
-        if times is None:
-            times = values.index
-        if nodes is None:
-            names = list(values.columns)
-            by_name = graph.has_names and not all(isinstance(name, str) for name in names)
-            nodes = graph.index(names) if by_name else names
-        values = values.to_numpy(dtype=np.float64)
+    """Node positions, times as they came, and float64 values (T, n) of an array, a data frame or a DataArray."""
+    if is_frame(values):
+        times = values.index if times is None else times
+        nodes = _labels(graph, list(values.columns)) if nodes is None else nodes
+        values = _frame_numbers(values)
+    elif _is_labelled(values):
+        first, second = _axes(values)
+        times = _coordinate(values, first) if times is None else times
+        if nodes is None and second in values.coords:
+            nodes = _labels(graph, np.asarray(values.coords[second]).tolist())
+        values = np.asarray(values.transpose(first, second))
     elif times is None:
         raise checks.value_error(
             "times",
@@ -76,12 +93,70 @@ def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any
         )
     array = np.asarray(checks.plain("Y", values))
     if array.dtype.kind not in "biuf":
-        raise checks.type_error("Y", f"must be real numbers, with NaN for gaps, got {checks.describe(array)}")
+        raise checks.type_error(
+            "Y",
+            f"must be real numbers, with NaN for gaps, got {checks.describe(array)}; convert it by "
+            "np.asarray(Y, dtype=float)",
+        )
     if array.ndim != 2 or array.size == 0:
         raise checks.value_error(
             "Y", f"must have shape (times, nodes), neither of them 0, got {checks.describe(array)}"
         )
     return given_nodes(graph, nodes), times, array.astype(np.float64)
+
+
+def as_it_came(original: Any, values: np.ndarray) -> Any:
+    """Values (T, n) in the form of what a user gave: with the labels of a data frame or a DataArray."""
+    if is_frame(original):
+        return type(original)(values, index=original.index, columns=original.columns)
+    if _is_labelled(original):
+        return original.copy(data=values if original.dims == _axes(original) else values.T)
+    return values
+
+
+def is_frame(values: Any) -> bool:
+    """Whether it is a data frame, as pandas has them."""
+    return hasattr(values, "columns") and hasattr(values, "index")
+
+
+def _labels(graph: Graph, names: list[Any]) -> Any:
+    """Columns as nodes: integers are names where the graph has names."""
+    by_name = graph.has_names and not all(isinstance(name, str) for name in names)
+    return graph.index(names) if by_name else names
+
+
+def _frame_numbers(frame: Any) -> np.ndarray:
+    try:
+        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (TypeError, ValueError):
+        pass
+    for position, name in enumerate(frame.columns):
+        try:
+            frame.iloc[:, position].to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise checks.type_error(
+                "Y", f"must have columns of numbers, with NaN for gaps, which column {name!r} is not"
+            ) from None
+    raise checks.type_error("Y", "must have columns of numbers, with NaN for gaps")
+
+
+def _is_labelled(values: Any) -> bool:
+    """Whether it is an array with named axes, as xarray has them."""
+    return hasattr(values, "dims") and hasattr(values, "coords") and hasattr(values, "transpose")
+
+
+def _axes(array: Any) -> tuple[Any, Any]:
+    """The names of the axes of times and of nodes: time is the one called so, or the first."""
+    if len(array.dims) != 2:
+        raise checks.value_error("Y", f"must have two axes, of times and of nodes, got {tuple(array.dims)}")
+    first, second = array.dims
+    return (second, first) if str(second).lower() in ("time", "times", "date", "hour") else (first, second)
+
+
+def _coordinate(array: Any, axis: Any) -> Any:
+    if axis not in array.coords:
+        raise checks.value_error("times", f"must be given, because Y has no coordinates along {axis!r}")
+    return np.asarray(array.coords[axis])
 
 
 def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray]:
@@ -118,6 +193,16 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
 
 def checked_grid(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> Grid:
     """The grid, once its shape, its times and its values are sound; empty rows and columns are dropped."""
+    require_sound(nodes, hours, values)
+    seen = ~np.isnan(values)
+    if not seen.any():
+        raise checks.value_error("Y", "must hold at least one value, got gaps only")
+    rows, columns = seen.any(axis=1), seen.any(axis=0)
+    return Grid(nodes[columns], hours[rows], values[np.ix_(rows, columns)])
+
+
+def require_sound(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> None:
+    """ValueError for shapes that do not fit, repeated nodes, times that do not increase, and infinite values."""
     if values.shape != (hours.size, nodes.size):
         raise checks.value_error(
             "Y",
@@ -134,14 +219,13 @@ def checked_grid(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> Gr
             "times", f"must increase, but they {what} at position {at}; sort them, and average what repeats"
         )
     if np.isinf(values).any():
-        raise checks.value_error("Y", "must be finite, or NaN in gaps, got infinite values")
-    seen = ~np.isnan(values)
-    if not seen.any():
-        raise checks.value_error("Y", "must hold at least one value, got gaps only")
-    if float(np.abs(values[seen]).max()) > _LARGEST:
+        row, column = np.argwhere(np.isinf(values))[0]
+        raise checks.value_error(
+            "Y",
+            f"must be finite, or NaN in gaps, got infinite values, the first in row {row}, column {column}",
+        )
+    if (np.abs(values) > _LARGEST).any():
         raise checks.value_error("Y", f"must be at most {_LARGEST:g}, whose squares leave float64")
-    rows, columns = seen.any(axis=1), seen.any(axis=0)
-    return Grid(nodes[columns], hours[rows], values[np.ix_(rows, columns)])
 
 
 def _read(times: Any, name: str) -> tuple[np.ndarray, bool, str | None]:
@@ -151,13 +235,17 @@ def _read(times: Any, name: str) -> tuple[np.ndarray, bool, str | None]:
         index = times if hasattr(times, "tz") else times.dt
         utc = index.tz_convert("UTC")
         utc = utc.tz_localize(None) if hasattr(times, "tz") else utc.dt.tz_localize(None)
-        return np.asarray(utc, dtype="datetime64[ns]").astype(np.int64), True, str(zone)
+        return _nanoseconds(np.atleast_1d(np.asarray(utc, dtype="datetime64[ns]")), name), True, str(zone)
     array = np.atleast_1d(np.asarray(times))
     if array.ndim != 1:
         raise checks.value_error(name, f"must have one axis, got {checks.describe(array)}")
     if array.dtype.kind == "M":
+        return _nanoseconds(array, name), True, None
+    if array.dtype.kind == "m":
         if np.isnat(array).any():
-            raise checks.value_error(name, "must be dates, got some that are not (NaT)")
+            raise checks.value_error(name, "must be durations, got some that are not (NaT)")
+        return array / np.timedelta64(1, "h"), False, None
+    if array.dtype.kind == "O" and array.size and all(type(t) is datetime.date for t in array):
         return array.astype("datetime64[ns]").astype(np.int64), True, None
     if array.dtype.kind == "O" and array.size and all(isinstance(t, datetime.datetime) for t in array):
         zones = {None if t.tzinfo is None else str(t.tzinfo) for t in array}
@@ -168,5 +256,15 @@ def _read(times: Any, name: str) -> tuple[np.ndarray, bool, str | None]:
         plain = [t if t.tzinfo is None else t.astimezone(datetime.UTC).replace(tzinfo=None) for t in array]
         return np.array(plain, dtype="datetime64[ns]").astype(np.int64), True, zones.pop()
     if array.dtype.kind not in "iuf":
-        raise checks.type_error(name, f"must be numbers (hours) or dates, got {checks.describe(times)}")
+        raise checks.type_error(
+            name,
+            f"must be numbers (hours) or dates, got {checks.describe(times)}; pandas.to_datetime, or "
+            "np.array(times, dtype='datetime64[s]'), makes dates of text, and .to_timestamp() of periods",
+        )
     return checks.finite(name, array.astype(np.float64)), False, None
+
+
+def _nanoseconds(dates: np.ndarray, name: str) -> np.ndarray:
+    if np.isnat(dates).any():
+        raise checks.value_error(name, "must be dates, got some that are not (NaT)")
+    return dates.astype("datetime64[ns]").astype(np.int64)

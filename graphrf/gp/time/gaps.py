@@ -1,23 +1,34 @@
-"""Solves with the covariance of what was observed: Kalman filters where times are whole, else with their help."""
+"""Solves with the covariance of what was observed: Kalman filters, and conjugate gradients in what is missing."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
 from graphrf._base.cached import cached_property
 from graphrf.gp.inference.solvers import ConjugateGradients, Solution
-from graphrf.gp.time.covariance import GridCovariance, Series
+from graphrf.gp.time.covariance import GridCovariance, Separable, Series, turned
+from graphrf.gp.time.kernels import MaternTime
+
+# Gaps that are longer than so many times on average are worth a preconditioner.
+_LONG_GAP = 2.0
 
 
 @dataclass(frozen=True)
 class ObservedCells:
     r"""The covariance A of the observed values of a grid, noise included.
 
-    Where each time has all sensors or none, eigenvectors of C and Kalman filters are its inverse. Else A^-1 b is
-    by conjugate gradients with the matrix A, a product of semiseparable matrices and C, preconditioned by the
-    inverse for a complete grid whose noise at time t is s n / n_t, for n_t of n sensors that were observed.
+    Where each time has all sensors or none, eigenvectors of C and Kalman filters are its inverse. Else let Lambda
+    be that inverse for the complete grid. The missing values z that Lambda expects, and A^-1 y, are
+
+    .. math:: \Lambda_{mm} z = -\Lambda_{mo} y, \qquad A^{-1} y = (\Lambda [y; z])_o.
+
+    Conjugate gradients find z. Eigenvalues of the inverse of Lambda_mm, the covariance of the missing values given
+    the observed ones, lie between the noise and the largest conditional variance: few steps do for scattered gaps.
+    In long gaps the preconditioner is the covariance of the Matern processes of each sensor given all other
+    sensors, restricted to missing values, plus noise.
 
     Parameters
     ----------
@@ -25,10 +36,11 @@ class ObservedCells:
     mask : ndarray of bool, shape (T, n)
         What was observed.
     tol : float
-        Of the residual, relative to the right-hand side.
+        Of the residual of the equations for z, relative to their right-hand side.
 
-    Source: Lin, Ament, Balandat and Bakshy 2024, "Scaling Gaussian Processes for Learning Curve Prediction via
-    Latent Kronecker Structure", for the conjugate gradients.
+    Notes
+    -----
+    A step costs one complete-grid solve, O(n T (n + d)).
     """
 
     covariance: GridCovariance
@@ -39,43 +51,81 @@ class ObservedCells:
     @property
     def whole(self) -> bool:
         """Whether no time has some of the sensors only."""
-        seen = self.mask.sum(axis=1)
-        return bool(((seen == 0) | (seen == self.mask.shape[1])).all())
+        return not self.missing.any()
+
+    @cached_property
+    def missing(self) -> np.ndarray:
+        """Gaps at times that have some of the sensors, (T, n); what is missing elsewhere needs no solve."""
+        return ~self.mask & self.mask.any(axis=1, keepdims=True)
 
     @cached_property
     def series(self) -> Series:
-        """The complete grid that stands for this one: it where it is whole, and in the preconditioner else."""
-        seen = self.mask.mean(axis=1)
-        with np.errstate(divide="ignore"):
-            return self.covariance.series(self.covariance.model.noise / seen)
+        """The grid as it were if each time that has some of the sensors had all."""
+        noise = np.where(self.mask.any(axis=1), self.covariance.model.noise, np.inf)
+        return self.covariance.series(noise)
 
-    def solve(self, y: np.ndarray, tol: float | None = None) -> tuple[np.ndarray, Solution]:
-        """A^-1 y for y (T, R, n), which is not looked at in gaps: shape (T, R, n), 0 in gaps; and how it went."""
-        n_columns = y.shape[1]
+    def solve(
+        self, y: np.ndarray, tol: float | None = None, start: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, Solution]:
+        """A^-1 y for y (T, R, n), which is not looked at in gaps.
+
+        Returns Lambda [y; z], shape (T, R, n); [y; z], where `start` (T, R, n) has first guesses of z; and how it
+        went. The first is A^-1 y where something was observed, and in gaps what remains of the equations for z:
+        products of both with covariances give z back, however loose the solve. At times without observation
+        both are 0.
+        """
+        filled = np.where(self.mask[:, None], y, 0.0)
         if self.whole:
-            value = self._complete(y)
-            value[~self.mask.any(axis=1)] = 0.0
-            return value, Solution(value, True, 0, 0.0)
-        noise = self.covariance.model.noise
+            return self._complete(filled), filled, Solution(filled, True, 0, 0.0)
+        n_columns = y.shape[1]
+        if start is not None:
+            filled += np.where(self.missing[:, None], start, 0.0)
+        right = -self._gathered(self._complete(np.where(self.mask[:, None], y, 0.0)))
+        rest = right if start is None else -self._gathered(self._complete(filled))
+        scale = float(np.linalg.norm(right)) / max(float(np.linalg.norm(rest)), 1e-300)
+        tol = self.tol if tol is None else tol
 
         def product(x: np.ndarray) -> np.ndarray:
-            return self._gathered(self.covariance.product(self._spread(x))) + noise * x
-
-        def precondition(x: np.ndarray) -> np.ndarray:
             return self._gathered(self._complete(self._spread(x)))
 
-        solver = ConjugateGradients(product, precondition, tol=self.tol, max_iterations=self.max_iterations)
-        solution = solver.solve_to(self._gathered(y), self.tol if tol is None else tol)
-        return self._spread(solution.value.reshape(-1, n_columns)), solution
+        solver = ConjugateGradients(product, self._precondition, tol=tol, max_iterations=self.max_iterations)
+        solution = solver.solve_to(rest, min(0.5, tol * scale))
+        filled += self._spread(solution.value.reshape(-1, n_columns))
+        return self._complete(filled), filled, solution._replace(residual=solution.residual / max(scale, 1e-300))
+
+    @cached_property
+    def _quick(self) -> tuple[GridCovariance, np.ndarray] | None:
+        """Matern processes, and their variances at sensors given all others, (p, n); None where not worth it."""
+        ends = self.missing & ~np.vstack([self.missing[1:], np.zeros((1, self.mask.shape[1]), bool)])
+        model, sensors = self.covariance.model, self.covariance.sensors
+        parts = tuple(part for part in model.parts if isinstance(part.kernel, MaternTime))
+        if self.missing.sum() <= _LONG_GAP * ends.sum() or not parts:
+            return None
+        variances = []
+        for part in parts:
+            spectrum = part.shared * sensors.eigenvalues + part.own
+            spectrum = np.maximum(spectrum, 1e-6 * spectrum.max())
+            variances.append(1.0 / (sensors.vectors**2 @ (1.0 / spectrum)))
+        covariance = dataclasses.replace(self.covariance, model=Separable(parts, model.noise))
+        return covariance, np.array(variances)
+
+    def _precondition(self, x: np.ndarray) -> np.ndarray:
+        if self._quick is None:
+            return x.copy()
+        covariance, variances = self._quick
+        along = covariance.along_time(self._spread(x), np.eye(len(variances)))
+        return self._gathered(np.einsum("ptrn,pn->trn", along, variances)) + self.covariance.model.noise * x
 
     def _complete(self, y: np.ndarray) -> np.ndarray:
         vectors = self.covariance.sensors.vectors
-        return np.asarray(self.series.solve(y @ vectors) @ vectors.T)
+        value = turned(self.series.solve(turned(y, vectors)), vectors.T)
+        value[~self.mask.any(axis=1)] = 0.0
+        return value
 
     def _gathered(self, grid: np.ndarray) -> np.ndarray:
-        return np.moveaxis(grid, 1, 2)[self.mask]
+        return np.moveaxis(grid, 1, 2)[self.missing]
 
     def _spread(self, cells: np.ndarray) -> np.ndarray:
         grid = np.zeros((*self.mask.shape, cells.shape[1]))
-        grid[self.mask] = cells
+        grid[self.missing] = cells
         return np.ascontiguousarray(np.moveaxis(grid, 2, 1))

@@ -2,12 +2,12 @@
 
 The likelihood of a stationary model is ruled by short steps, of which there are most. Where the model is wrong
 about whole days of single sensors, their intervals are too narrow. Here what nodes have of their own, in all parts
-that last, is multiplied by the factor under which days that are left out have the largest density.
+that last, is multiplied by the factor under which days that are left out have the largest density. The share that
+an empirical covariance of the sensors gets beside the graph's is chosen with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +15,10 @@ from scipy.linalg import cho_solve, cholesky
 
 from graphrf.gp.time.covariance import Separable
 from graphrf.gp.time.kernels import ConstantTime
+from graphrf.gp.time.learned import empirical
 
 _FACTORS = 2.0 ** np.arange(8)
+_SHARES: tuple[float, ...] = (0.0, 0.3, 0.6)
 _CELLS = 600  # in a block,
 _TIMES = 48  # at so many times at most
 _BLOCKS = 4
@@ -40,9 +42,17 @@ def lasting(model: Separable, step: float) -> list[bool]:
     ]
 
 
+class Habits(NamedTuple):
+    """What left-out sensor-days chose."""
+
+    model: Separable
+    share: float  # of the sensors' empirical covariance beside C
+
+
 def with_habits(
-    model: Separable, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray
-) -> Separable:
+    model: Separable, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray,
+    filled: np.ndarray | None = None,
+) -> Habits:  # fmt: skip
     """The model whose lasting parts have the variances of nodes' own that predict sensor-days best.
 
     Parameters
@@ -52,15 +62,32 @@ def with_habits(
     times : ndarray, shape (T,)
     y, mask : ndarray, shape (T, n)
         Values without their mean, and where they were observed.
+    filled : ndarray, shape (T, n), optional
+        y with gaps filled by draws. Then shares of its covariance beside C are compared too: days of the first
+        half of the times with the covariance of the second, and the other way round.
     """
     step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
     moved = lasting(model, step)
-    blocks = list(_blocks(near, times, y, mask))
-    if not any(moved) or not blocks:
-        return model
-    scores = sum(_left_out(model, moved, near, block) for block in blocks)
-    best = float(_FACTORS[int(np.argmax(scores))])
-    return model.with_own([own * best if move else own for own, move in zip(model.own, moved, strict=True)])
+    if filled is None:
+        halves, shares = [slice(None)], _SHARES[:1]
+        others = [near]
+    else:
+        middle = times.size // 2
+        halves, shares = [slice(None, middle), slice(middle, None)], _SHARES
+        others = [empirical(filled[half], model.noise, near) for half in reversed(halves)]
+    scores = np.zeros((len(shares), _FACTORS.size))
+    for i, centre in enumerate(np.unique(np.linspace(0, near.shape[0] - 1, _BLOCKS).astype(int))):
+        half = halves[i % len(halves)]
+        block = _block(int(centre), near, times[half], y[half], mask[half])
+        if block is None:
+            continue
+        for j, share in enumerate(shares):
+            mixed = (1.0 - share) * near + share * others[i % len(halves)]
+            scores[j] += _left_out(model, moved, mixed, block)
+    chosen, factor = divmod(int(np.argmax(scores)), _FACTORS.size)
+    best = float(_FACTORS[factor])
+    model = model.with_own([own * best if move else own for own, move in zip(model.own, moved, strict=True)])
+    return Habits(model, shares[chosen])
 
 
 def _left_out(model: Separable, moved: list[bool], near: np.ndarray, block: Block) -> np.ndarray:
@@ -87,17 +114,16 @@ def _left_out(model: Separable, moved: list[bool], near: np.ndarray, block: Bloc
     return totals
 
 
-def _blocks(near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Iterator[Block]:
-    """Evenly spread sensors, each with those that are nearest by C, at evenly spread times."""
+def _block(centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Block | None:
+    """A sensor with those that are nearest by C, at evenly spread times; None where too little was observed."""
     n_times, n = mask.shape
     rows = np.unique(np.linspace(0, n_times - 1, min(_TIMES, n_times)).astype(int))
     size = int(np.clip(_CELLS // rows.size, 2, n))
     scale = np.sqrt(np.maximum(np.diag(near), 1e-300))
-    for centre in np.unique(np.linspace(0, n - 1, _BLOCKS).astype(int)):
-        chosen = np.argsort(-near[centre] / scale, kind="stable")[:size]
-        row, column = np.nonzero(mask[np.ix_(rows, chosen)])
-        if row.size < 10:
-            continue
-        day = np.floor((times[rows[row]] - times[0]) / _DAY).astype(int)
-        _, group = np.unique(day * n + chosen[column], return_inverse=True)
-        yield Block(times[rows[row]], chosen[column], y[rows[row], chosen[column]], group)
+    chosen = np.argsort(-near[centre] / scale, kind="stable")[:size]
+    row, column = np.nonzero(mask[np.ix_(rows, chosen)])
+    if row.size < 10:
+        return None
+    day = np.floor((times[rows[row]] - times[0]) / _DAY).astype(int)
+    _, group = np.unique(day * n + chosen[column], return_inverse=True)
+    return Block(times[rows[row]], chosen[column], y[rows[row], chosen[column]], group)

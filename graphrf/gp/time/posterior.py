@@ -9,8 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from graphrf._base.cached import cached_property
+from graphrf._base.warn import warn
+from graphrf.gp.inference.posterior import SolverWarning
 from graphrf.gp.inference.solvers import Solution
-from graphrf.gp.time.covariance import GridCovariance
+from graphrf.gp.time.covariance import GridCovariance, turned
 from graphrf.gp.time.draws import process_draws
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.online import Filter
@@ -89,29 +91,21 @@ class TimePosterior:
             states = before.states.observed(self.covariance.times[new], more)
         elif before is not None:
             start = np.zeros(self.y.shape)
-            start[: before.covariance.times.size] = before.solution[0]
+            start[: before.covariance.times.size] = before.solution[1]
         for name, value in (("_start", start), ("_states", states), ("before", None)):
             object.__setattr__(self, name, value)
 
     @property
     def outcome(self) -> Solution:
         """How the solve went; a direct one is left until it is needed."""
-        return Solution(np.zeros(0), True, 0, 0.0) if self.cells.whole else self.solution[1]
+        return Solution(np.zeros(0), True, 0, 0.0) if self.cells.whole else self.solution[2]
 
     @cached_property
-    def solution(self) -> tuple[np.ndarray, Solution]:
-        """alpha (T, n), and how it was found."""
-        if self._start is None or self.cells.whole:
-            value, solution = self.cells.solve(self.y[:, None])
-            return value[:, 0], solution
-        start = self._start[:, None]
-        rest = np.where(self.cells.mask, self.y, 0.0)[:, None] - self.covariance.product(start)
-        rest -= self.covariance.model.noise * start
-        size = float(np.linalg.norm(self.y[self.cells.mask]))
-        left = float(np.linalg.norm(rest[:, 0][self.cells.mask]))
-        value, solution = self.cells.solve(rest, tol=min(0.5, self.cells.tol * size / max(left, 1e-300)))
-        relative = solution.residual * left / max(size, 1e-300)
-        return (value + start)[:, 0], solution._replace(residual=float(relative))
+    def solution(self) -> tuple[np.ndarray, np.ndarray, Solution]:
+        """alpha (T, n), y with its gaps filled, and how they were found."""
+        start = None if self._start is None else self._start[:, None]
+        value, filled, solution = self.cells.solve(self.y[:, None], start=start)
+        return value[:, 0], filled[:, 0], solution
 
     @cached_property
     def states(self) -> Filter | None:
@@ -149,7 +143,7 @@ class TimePosterior:
         total = np.zeros((times.size, places.sensor.size))
         done = 0
         for rng, count in self._draw_blocks(self.n_draws, times.size):
-            errors, _ = self._errors(projection, places, times, count, rng, _DRAW_TOL)
+            errors = self._errors(projection, places, times, count, rng, _DRAW_TOL)
             total += (errors**2).sum(axis=1)
             done += count
         return total / done + rest
@@ -162,7 +156,7 @@ class TimePosterior:
         out = np.empty((n_draws, times.size, places.sensor.size))
         done = 0
         for rng, count in self._draw_blocks(n_draws, times.size, seed):
-            errors, _ = self._errors(projection, places, times, count, rng)
+            errors = self._errors(projection, places, times, count, rng)
             for part, among in zip(self.covariance.model.parts, projection.remainder, strict=True):
                 values, vectors = np.linalg.eigh(among)
                 root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -176,9 +170,8 @@ class TimePosterior:
         """Draws of what all cells would show, noise included, given the observed: shape (T, n_draws, n)."""
         rng = np.random.default_rng([seed, 3])
         _, y = self._prior(self.covariance.times, n_draws, rng, np.arange(self.covariance.times.size))
-        value, _ = self.cells.solve(self.y[:, None] - y)
-        drawn = self.covariance.product(value) + y
-        return np.where(self.cells.mask[:, None], self.y[:, None], drawn)
+        _, filled, _ = self.cells.solve(self.y[:, None] - y)
+        return np.where(self.cells.mask[:, None], self.y[:, None], filled + y)
 
     # -- pieces ------------------------------------------------------------------------------------
 
@@ -188,7 +181,7 @@ class TimePosterior:
         wide = np.zeros((grid.size, *alpha.shape[1:]))
         wide[of_grid] = alpha
         shared, own = self.covariance.at(grid).along_time(wide)
-        result = shared[of_query] @ places.covariance.T
+        result = turned(shared[of_query], places.covariance.T)
         known = np.flatnonzero(places.sensor >= 0)
         result[..., known] += own[of_query][..., places.sensor[known]]
         return np.asarray(result)
@@ -250,22 +243,36 @@ class TimePosterior:
             [process_draws(kernel, steps, count * n, rng).reshape(-1, count, n) for kernel in model.kernels]
         )
         scales = np.sqrt(model.shared[:, None] * sensors.eigenvalues + model.own[:, None])
-        f = sum(part[observed] * scale for part, scale in zip(parts, scales, strict=True)) @ sensors.vectors.T
+        f = np.zeros((observed.size, count, n))
+        for part, scale in zip(parts, scales, strict=True):
+            f += part[observed] * scale
+        f = turned(f, sensors.vectors.T)
         return parts, f + np.sqrt(model.noise) * rng.standard_normal(f.shape)
 
     def _errors(
         self, projection: _Projection, places: Places, times: np.ndarray, count: int, rng: np.random.Generator,
         tol: float = 0.0,
-    ) -> tuple[np.ndarray, Solution]:  # fmt: skip
+    ) -> np.ndarray:  # fmt: skip
         """Draws of f - E[f | y], but for what no sensor tells: shape (t, count, q)."""
         grid, of_grid, of_query = _united(self.covariance.times, times)
         parts, y = self._prior(grid, count, rng, of_grid)
         # A looser solve makes larger errors, and so larger variances.
-        value, solution = self.cells.solve(y, tol=max(self.cells.tol, tol))
+        value, _, solution = self.cells.solve(y, tol=max(self.cells.tol, tol))
+        check_converged(solution, max(self.cells.tol, tol))
         truth = np.zeros((times.size, count, places.sensor.size))
         for own, part in zip(projection.coefficients, parts, strict=True):
-            truth += part[of_query] @ own.T
-        return truth - self._weighted(value, places, times), solution
+            truth += turned(part[of_query], own.T)
+        return truth - self._weighted(value, places, times)
+
+
+def check_converged(solution: Solution, tol: float) -> None:
+    """A warning where conjugate gradients stopped too early."""
+    if not solution.converged:
+        warn(
+            f"conjugate gradients stopped at a residual of {solution.residual:.1g}, above {tol:g}: predictions "
+            "and intervals are not those of the model; a larger noise makes the equations better conditioned",
+            SolverWarning,
+        )
 
 
 def _united(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -16,6 +16,7 @@ from graphrf.gp.time.covariance import Part, Separable
 from graphrf.gp.time.data import Clock, checked_grid
 from graphrf.gp.time.graph_kernels import GraphCovariance
 from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime
+from graphrf.gp.time.learned import LearnedCovariance
 from graphrf.graph.folder import encoded_name
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.kernel import require_kernel
@@ -24,7 +25,9 @@ _FORMAT = "graphrf graph-time regressor 1"
 _WRITER = "GraphTimeGPRegressor.save"
 _KERNELS = {known.__name__: known for known in (ConstantTime, MaternTime, PeriodicTime)}
 _PLAIN = ("noise", "optimize", "max_train", "n_draws", "tol", "seed", "n_threads")
-_RECORD = {"format", "settings", "kernel", "parts", "fitted", "clock", "graph", "names"}
+_RECORD = {"format", "settings", "kernel", "parts", "fitted", "clock", "learned", "graph", "names"}
+_OBSERVED = ("nodes", "times", "values", "given")
+_LEARNED = "covariance"
 _GRAPH = ("indptr", "indices", "weights")
 
 
@@ -51,7 +54,8 @@ class SavedTime:
                     "time_kernel", f"must be graphrf's own to be saved, got {checks.describe(part.kernel)}"
                 )
         own: Graph = self.graph
-        arrays = {"nodes": self._grid.nodes, "times": self._grid.times, "values": self._grid.values}
+        observed = (self._grid.nodes, self._grid.times, self._grid.values, self._hours)
+        arrays = dict(zip(_OBSERVED, observed, strict=True))
         value = self.log_marginal_likelihood_
         record = {
             "format": _FORMAT,
@@ -63,6 +67,7 @@ class SavedTime:
             ],
             "fitted": [self.noise_, self.mean_, self.seed_, None if math.isnan(value) else value, self._trained],
             "clock": list(self._clock),
+            "learned": self.learned_,
             "graph": own.digest,
             "names": [encoded_name(name, "pass graph=False and keep the graph yourself") for name in own.nodes]
             if with_graph and own.has_names
@@ -71,6 +76,8 @@ class SavedTime:
         if with_graph:
             adjacency = own.adjacency
             arrays |= dict(zip(_GRAPH, (adjacency.indptr, adjacency.indices, adjacency.data), strict=True))
+        if self.learned_:
+            arrays[_LEARNED] = self._covariance.matrix
         write_record(path, record, arrays)
 
     @classmethod
@@ -93,7 +100,7 @@ class SavedTime:
             require_graph(graph)
         with whole_file(path, _WRITER):
             record, arrays = read_record(path, _FORMAT)
-            if set(record) != _RECORD or set(arrays) - {"nodes", "times", "values", *_GRAPH}:
+            if set(record) != _RECORD or set(arrays) - {*_OBSERVED, *_GRAPH, _LEARNED}:
                 raise ValueError("it holds other things than a regressor has")
             if graph is None and "weights" in arrays:
                 graph = read_graph(arrays, record["names"])
@@ -114,9 +121,12 @@ class SavedTime:
             trained = checks.flag("trained", trained)
             origin, zone = record["clock"]
             clock = Clock(None if origin is None else checks.integer("origin", origin), zone)
-            nodes, times, values = (np.asarray(arrays[name]) for name in ("nodes", "times", "values"))
-            if nodes.dtype != np.int64 or times.dtype != np.float64 or values.dtype != np.float64:
+            nodes, times, values, given = (np.asarray(arrays[name]) for name in _OBSERVED)
+            if nodes.dtype != np.int64 or {times.dtype, values.dtype, given.dtype} != {np.dtype(np.float64)}:
                 raise ValueError("its arrays are not those of observations")
+            share, matrix = checks.number("learned", record["learned"], low=0, high=1), arrays.get(_LEARNED)
+            if share > 0 and (matrix is None or matrix.shape != (nodes.size, nodes.size)):
+                raise ValueError("it lacks the covariance of its sensors")
         if graph is None:
             raise checks.value_error("graph", f"must be given, because {path!r} was saved without it")
         if graph.digest != record["graph"]:
@@ -128,10 +138,16 @@ class SavedTime:
             made: Any = cls
             loaded = made(graph, kernel, parts, **settings)
             loaded._checked()
+            covariance = GraphCovariance(graph, seed)
+            if matrix is not None and share > 0:
+                covariance = LearnedCovariance(
+                    covariance, kernel, nodes, share, checks.finite("covariance", matrix)
+                )
             loaded._settle(
                 grid,
+                checks.finite("given", given),
                 clock,
-                GraphCovariance(graph, seed),
+                covariance,
                 kernel,
                 Separable(parts, noise),
                 mean,

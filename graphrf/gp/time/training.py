@@ -20,14 +20,17 @@ from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import Blocks
 from graphrf.gp.time.habits import with_habits
 from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime, Steps, TimeKernel
+from graphrf.gp.time.learned import empirical
 from graphrf.gp.time.likelihood import log_likelihood, log_parameters, with_parameters
 from graphrf.gp.time.posterior import TimePosterior
 from graphrf.kernels.kernel import Kernel
 
-_RUN = 6  # consecutive times in a training run
-_ROUNDS = 4  # of expectation maximisation,
-_IMPUTATIONS = 2  # with so many draws each
-_FIRST_STEPS, _MORE_STEPS = 30, 12  # of the search
+_RUN = 12  # consecutive times in a training run
+_ROUNDS = 15  # of expectation maximisation at most,
+_IMPUTATIONS = 1  # with so many draws each,
+_SETTLED = 0.01  # until no variance changes by more, as a share of all
+_FIRST_STEPS, _MORE_STEPS = 80, 25  # of the search
+_FEWEST_TIMES = 100  # that tell of the covariance of sensors
 _BLOCK_CELLS = 600  # in a block that compares graph kernels,
 _BLOCKS = 5  # of which there are so many
 # One standard deviation of the weak priors, as a factor.
@@ -44,6 +47,8 @@ class Trained(NamedTuple):
     log_marginal_likelihood: float  # of the training times; with gaps the mean over imputations
     converged: bool
     n_times: int
+    share: float  # of the empirical covariance of sensors
+    empirical: np.ndarray | None
 
 
 class Task(NamedTuple):
@@ -85,35 +90,42 @@ def training_rows(mask: np.ndarray, max_train: int) -> np.ndarray:
     return np.unique((starts[:, None] + np.arange(_RUN)).ravel())
 
 
-def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int) -> Trained:
-    """Graph kernel and hyperparameters of the time axis, by turns."""
-    small = task.rows(training_rows(task.mask, max_train))
-    whole = bool(small.mask.all())
-    model, kernel = start, kernels[len(kernels) // 2]
-    prior = log_parameters(start)
-    rounds = 2 if whole else _ROUNDS
+def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, learn: bool = False) -> Trained:
+    """Graph kernel and hyperparameters of the time axis, by turns; then, to `learn`, the covariance of sensors."""
+    seen = task.rows(np.flatnonzero(task.mask.any(axis=1)))
+    small = seen.rows(training_rows(seen.mask, max_train))
+    model, kernel, prior = start, kernels[len(kernels) // 2], log_parameters(start)
     value, converged = -np.inf, False
-    for turn in range(rounds):
+    for turn in range(_ROUNDS):
+        before = model
         sensors = Sensors.of(small.blocks(kernel))
-        if whole:
-            grid = small.y[:, :, None]
-        else:
-            cells = ObservedCells(
-                GridCovariance(model, sensors, small.times, small.n_threads), small.mask, 1e-2, 60
-            )
-            posterior = TimePosterior(cells, small.y, 1, small.seed)
-            grid = np.moveaxis(posterior.imputed(_IMPUTATIONS, small.seed + turn), 1, 2)
-        most = _FIRST_STEPS if whole and turn == 0 else _MORE_STEPS
-        model, value, converged = _climbed(model, sensors, small, grid, prior, most)
-        if len(kernels) > 1 and turn in (0, rounds - 2):
-            chosen = _best_kernel(model, task, kernels)
-            if chosen == kernel and whole:
-                more = _FIRST_STEPS
-                model, value, converged = _climbed(model, sensors, small, grid, prior, more)
-                break
-            kernel = chosen
-    model = with_habits(model, task.blocks(kernel), task.times, task.y, task.mask)
-    return Trained(model, kernel, value, converged, small.times.size)
+        cells = ObservedCells(GridCovariance(model, sensors, small.times, small.n_threads), small.mask, 1e-3)
+        whole = cells.whole
+        # The same random numbers each time, so that the rounds have a fixed point.
+        grid = small.y[:, None] if whole else TimePosterior(cells, small.y, 1, 0).imputed(_IMPUTATIONS, small.seed)
+        most = _FIRST_STEPS if whole else _MORE_STEPS
+        model, value, converged = _climbed(model, sensors, small, np.moveaxis(grid, 1, 2), prior, most)
+        chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
+        changed, kernel = chosen != kernel, chosen
+        if not changed and (whole or _moved(before, model) < _SETTLED):
+            break
+    converged = converged or (not whole and turn < _ROUNDS - 1)
+    near, filled = seen.blocks(kernel), None
+    if learn and seen.times.size >= _FEWEST_TIMES:
+        covariance = GridCovariance(model, Sensors.of(near), seen.times, seen.n_threads)
+        filled = TimePosterior(ObservedCells(covariance, seen.mask, 1e-2), seen.y, 1, 0).imputed(1, seen.seed)[
+            :, 0
+        ]
+    model, share = with_habits(model, near, seen.times, seen.y, seen.mask, filled)
+    matrix = None if filled is None or share == 0 else empirical(filled, model.noise, near)
+    return Trained(model, kernel, value, converged, small.times.size, share, matrix)
+
+
+def _moved(before: Separable, after: Separable) -> float:
+    """The largest change of a variance as a share of their sum, or a fifth of that of the noise's logarithm."""
+    first, second = (np.array([*m.shared, *m.own]) for m in (before, after))
+    noise = 0.2 * abs(math.log(after.noise / before.noise))
+    return max(float(np.abs(first - second).max() / second.sum()), noise)
 
 
 def _climbed(

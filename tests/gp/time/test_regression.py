@@ -81,12 +81,32 @@ def test_dates_are_hours():
 def test_large_graphs_need_no_dense_laplacian(monkeypatch):
     y = waves()
     expected = fixed(tol=1e-8).fit(y[:, :6], times=TIMES, nodes=range(6)).predict(return_std=True)
+    monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
+    covariance, nodes = graph_kernels.GraphCovariance(GRAPH, 0), np.arange(5)
+    assert covariance.block(KERNEL, nodes, nodes) is covariance.block(KERNEL, nodes, nodes)  # made once
+    assert covariance.block(KERNEL, nodes, nodes) is not covariance.block(grf.Diffusion(1.0), nodes, nodes)
+    monkeypatch.undo()
     auto = grf.gp.GraphTimeGPRegressor(GRAPH, "matern", PARTS, noise=0.01, max_train=50, seed=0)
     monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
     found = fixed(tol=1e-8).fit(y[:, :6], times=TIMES, nodes=range(6)).predict(return_std=True)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4)
     assert auto.fit(y, times=TIMES).kernel_.laplacian == "normalized"
+
+
+def test_large_graphs_compare_several_kernels(monkeypatch):
+    y = waves()
+    monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
+    kernels = graph_kernels.candidate_kernels(GRAPH, "auto")
+    assert {repr(type(kernel)) + str(getattr(kernel, "nu", "")) for kernel in kernels} == {
+        f"{grf.Matern!r}1.0", f"{grf.Matern!r}2.0", f"{grf.Diffusion!r}"
+    }  # fmt: skip
+    large = graph_kernels.GraphCovariance(GRAPH, 0).blocks(kernels, np.array([1, 2, 6]))
+    monkeypatch.undo()
+    small = graph_kernels.GraphCovariance(GRAPH, 0).blocks(kernels, np.array([1, 2, 6]))
+    for kernel in kernels:
+        np.testing.assert_allclose(large[kernel], small[kernel], atol=1e-5)
+    assert grf.gp.GraphTimeGPRegressor(GRAPH, max_train=50, seed=0).fit(y, times=TIMES).kernel_ is not None
 
 
 def test_rows_and_columns_without_values_are_predicted():
@@ -134,7 +154,9 @@ def test_the_same_on_any_number_of_threads():
 @pytest.mark.parametrize("graph", [GRAPH, NAMED], ids=["positions", "names"])
 def test_files(tmp_path, with_graph, graph):
     dates = np.datetime64("2024-05-06T00") + np.arange(12)
-    gp = fixed(graph, n_draws=4).fit(waves(), times=dates)
+    y = waves()
+    y[3] = np.nan
+    gp = fixed(graph, n_draws=4).fit(y, times=dates)
     gp.save(tmp_path / "gp.npz", graph=with_graph)
     loaded = grf.gp.GraphTimeGPRegressor.load(tmp_path / "gp.npz", graph=None if with_graph else graph)
     for a, b in zip(gp.predict(return_std=True), loaded.predict(return_std=True), strict=True):
@@ -176,6 +198,15 @@ MIXED = [datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2, tzinfo=dat
         ({"Y": waves()[:2], "times": MIXED}, "one time zone"),
         ({"Y": waves()[:2], "times": ["today", "tomorrow"]}, "hours"),
         ({"Y": waves(), "times": np.full(12, np.nan)}, "finite"),
+        ({"Y": waves(), "times": 1.7e9 + 3600 * TIMES}, r"must be hours.*datetime64\[s\]"),
+        ({"Y": waves(), "times": np.full(12, "NaT", "datetime64[s]")}, "NaT"),
+        ({"Y": waves(), "times": np.full(12, "NaT", "timedelta64[s]")}, "NaT"),
+        ({"Y": waves().astype(object), "times": TIMES}, "dtype=float"),
+        ({"Y": waves() + 0j, "times": TIMES}, "real numbers"),
+        ({"Y": waves() * 1e150, "times": TIMES}, "float64"),
+        ({"Y": np.ma.masked_invalid(waves()), "times": TIMES}, "masked"),
+        ({"Y": waves().T, "times": TIMES}, r"must have shape \(12, 8\)"),
+        ({"Y": waves()[None], "times": TIMES}, r"shape \(times, nodes\)"),
         ({"Y": [0, 0], "times": [1.0, 1.0], "y": [1.0, 2.0]}, "average such values first"),
         ({"Y": [0, 0], "times": [1.0], "y": [1.0, 2.0]}, "one value for each"),
         ({"Y": [0], "times": [1.0], "y": [1.0], "nodes": [0]}, "long form"),
@@ -205,6 +236,137 @@ def test_bad_data(arguments, message):
 def test_bad_settings(settings, message):
     with pytest.raises((ValueError, TypeError), match=message):
         grf.gp.GraphTimeGPRegressor(GRAPH, **settings).fit(waves(), times=TIMES)
+
+
+def test_bad_data_frames():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(waves(), columns=list("abcdefgh"))
+    for other, message in (
+        (frame.assign(c="x"), "column 'c'"),
+        (frame.rename(columns={"c": "zz"}), "zz"),
+        (frame.set_axis(pandas.date_range("2024-01-01", periods=12).astype(str)), "pandas.to_datetime"),
+        (frame.set_axis(pandas.period_range("2024-01-01", periods=12, freq="h")), "to_timestamp"),
+        (frame.set_axis([*pandas.date_range("2024-01-01", periods=11, tz="UTC"), pandas.NaT]), "NaT"),
+        # clocks are set back: hours repeat
+        (
+            frame.set_axis(
+                pandas.date_range("2024-10-26 18:00", periods=12, freq="h", tz="Europe/Berlin").tz_localize(None)
+            ),
+            "repeat at position 9",
+        ),
+        (frame.drop(columns=frame.columns), "neither of them 0"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            fixed(NAMED).fit(other)
+
+
+def test_hours_as_durations_and_dates_without_a_time_of_day():
+    y, expected = waves(), fixed().fit(waves(), times=TIMES).predict()
+    durations = fixed().fit(y, times=np.arange(0, 720, 60).astype("timedelta64[m]"))
+    np.testing.assert_array_equal(durations.predict(), expected)
+    np.testing.assert_array_equal(durations.predict(times=[3.0]), expected[3:4])
+    days = fixed().fit(y, times=[datetime.date(2024, 2, 25) + datetime.timedelta(days=i) for i in range(12)])
+    np.testing.assert_array_equal(days.predict(), fixed().fit(y, times=24 * TIMES).predict())
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(1, 8), (12, 1), (1, 1), (2, 8)], ids=["time", "sensor", "value", "two times"]
+)
+def test_little_data(rows, columns):
+    y = waves(gaps=False)[:rows, :columns]
+    gp = fixed().fit(y, times=TIMES[:rows], nodes=range(columns))
+    for found in gp.predict(times=[0.0, 5.0], return_std=True):
+        assert found.shape == (2, 8)
+        assert np.isfinite(found).all()
+    np.testing.assert_allclose(gp.predict(range(columns), [0.0])[0], y[0], atol=0.1)
+
+
+@pytest.mark.parametrize("change", [0.0, 1e-14])
+def test_constant_values(change):
+    y = 5 + change * waves()
+    with pytest.raises(ValueError, match=r"constant.*optimize=False"):
+        grf.gp.GraphTimeGPRegressor(GRAPH).fit(y, times=TIMES)
+    np.testing.assert_allclose(fixed().fit(y, times=TIMES).predict(), 5.0, atol=1e-10)
+
+
+def test_times_of_gaps_are_predicted_by_default():
+    y = waves(gaps=False)
+    y[[0, 4, 11]] = np.nan
+    gp = fixed().fit(y, times=TIMES)
+    np.testing.assert_array_equal(gp.predict(), gp.predict(times=TIMES))
+    gp.update([12.0, 13.0], np.full((2, 8), np.nan))
+    assert gp.predict().shape == (14, 8)
+    with pytest.raises(ValueError, match="repeat"):
+        gp.update([13.0], waves()[:1])
+
+
+def test_filling_keeps_form_and_values():
+    y = waves()
+    gp = fixed(NAMED).fit(y[:, :7], times=TIMES, nodes=list("abcdefg"))
+    mean, std = gp.predict(times=TIMES, return_std="observation")
+    wanted, spread = (np.where(np.isnan(y), new, old) for new, old in ((mean, y), (std, 0 * y)))
+    filled, deviation = gp.fill(y, TIMES, return_std="observation")
+    np.testing.assert_allclose(filled, wanted, atol=1e-9)
+    np.testing.assert_allclose(deviation, np.where(np.isnan(y), spread, 0.0), atol=1e-9)
+    assert np.isnan(y).any()  # the caller's own
+    np.testing.assert_array_equal(gp.fill(waves(gaps=False), TIMES), waves(gaps=False))
+    part = gp.fill(y[2:5, [1, 7]], TIMES[2:5], nodes=["b", "h"])
+    np.testing.assert_allclose(part, wanted[2:5, [1, 7]], atol=1e-9)
+    with pytest.raises(ValueError, match="fall"):
+        gp.fill(y, TIMES[::-1])
+
+
+def test_filling_data_frames():
+    pandas = pytest.importorskip("pandas")
+    dates = pandas.date_range("2024-05-06", periods=12, freq="h", tz="Europe/Berlin")
+    frame = pandas.DataFrame(waves(), index=dates, columns=list("abcdefgh"))[list("hbacdgef")]
+    gp = fixed(NAMED).fit(frame)
+    filled, std = gp.fill(frame, return_std=True)
+    for found in (filled, std):
+        pandas.testing.assert_index_equal(found.index, frame.index)
+        pandas.testing.assert_index_equal(found.columns, frame.columns)
+    assert filled.notna().all(axis=None)
+    assert (filled.where(frame.notna()).compare(frame)).empty
+    assert (std.where(frame.notna()).fillna(0.0) == 0).all(axis=None)
+
+
+def test_arrays_with_named_axes():
+    class DataArray:
+        """What graphrf uses of xarray's class."""
+
+        def __init__(self, data, dims, coords):
+            self.data, self.dims, self.coords = np.asarray(data), dims, coords
+
+        def __array__(self, dtype=None, copy=None):
+            return np.asarray(self.data, dtype)
+
+        def transpose(self, *dims):
+            return DataArray(self.data if dims == self.dims else self.data.T, dims, self.coords)
+
+        def copy(self, data):
+            return DataArray(data, self.dims, self.coords)
+
+    coordinates = {"time": np.datetime64("2024-05-06T00") + np.arange(12), "place": np.array(list("abcdefgh"))}
+    expected = fixed(NAMED).fit(waves(), times=TIMES).predict()
+    try:
+        import xarray
+    except ModuleNotFoundError:
+        kinds = [DataArray]
+    else:
+        kinds = [DataArray, xarray.DataArray]
+    for kind in kinds:
+        for dims, y in ((("time", "place"), waves()), (("place", "time"), waves().T)):
+            array = kind(y, dims=dims, coords=coordinates)
+            gp = fixed(NAMED).fit(array)
+            np.testing.assert_allclose(gp.predict(), expected, atol=1e-10)
+            filled = gp.fill(array)
+            assert isinstance(filled, kind)
+            wanted = np.where(np.isnan(waves()), expected, waves())
+            np.testing.assert_allclose(filled.transpose("time", "place"), wanted, atol=1e-9)
+        with pytest.raises(ValueError, match="no coordinates"):
+            fixed(NAMED).fit(kind(waves(), dims=("time", "place"), coords={"place": coordinates["place"]}))
+        with pytest.raises(ValueError, match="two axes"):
+            fixed(NAMED).fit(kind(np.ones(12), dims=("time",), coords={"time": coordinates["time"]}))
 
 
 def test_bad_queries():

@@ -1,0 +1,115 @@
+"""Whether observations are as far from what a fitted model predicts as it says: what a fit warns of.
+
+Under the model the values of one sensor in a run of times are Gaussian with a known covariance. Multiplied by the
+inverse of its Cholesky factor they are standardised errors, each of one value given those before it in the run,
+independent N(0, 1). Their sizes are compared with that; neighbours have no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from graphrf.gp.time.covariance import Separable
+
+_RUN = 64  # consecutive times in a run,
+_RUNS = 6  # of which so many are looked at
+_MOST_SENSORS = 1_000
+_AT_ONCE = 64  # sensors
+_FEW = 20  # values of a sensor, below which nothing is said of it
+_MANY = 500  # values in all, likewise
+# Mean squares of correct models stay below with a probability of 1 - 1e-17 for 20 values.
+_TOO_FAR = 9.0
+_HELD = 0.90  # of intervals for 95 %: five standard deviations of a share of 500
+# Fourth over squared second moments: 3 for Gaussian errors, below 20 on the traffic data sets.
+_RULED = 100.0
+
+
+class Errors(NamedTuple):
+    """Standardised errors (rows, sensors), NaN where nothing was observed, of some times and sensors."""
+
+    values: np.ndarray
+    rows: np.ndarray
+    sensors: np.ndarray
+
+
+def standardised_errors(model: Separable, near: np.ndarray, times: np.ndarray, y: np.ndarray) -> Errors:
+    """Errors of values given those of the same sensor before, in evenly spread runs of times.
+
+    Parameters
+    ----------
+    model : Separable
+    near : ndarray, shape (n,)
+        The diagonal of C among the sensors.
+    times : ndarray, shape (T,)
+    y : ndarray, shape (T, n)
+        Without its mean, NaN in gaps.
+    """
+    n_times, n = y.shape
+    sensors = np.unique(np.linspace(0, n - 1, min(n, _MOST_SENSORS)).astype(int))
+    starts = np.unique(np.linspace(0, max(n_times - _RUN, 0), _RUNS).astype(int))
+    rows = np.unique(np.minimum(starts[:, None] + np.arange(_RUN), n_times - 1))
+    values = np.full((rows.size, sensors.size), np.nan)
+    for first in range(0, rows.size, _RUN):
+        run = rows[first : first + _RUN]
+        lags = times[run][:, None] - times[run]
+        along = [part.kernel.covariance(lags) for part in model.parts]
+        for low in range(0, sensors.size, _AT_ONCE):
+            chosen = sensors[low : low + _AT_ONCE]
+            scales = model.shared[:, None] * near[chosen] + model.own[:, None]
+            covariance = np.einsum("ps,pij->sij", scales, along)
+            covariance[:, np.arange(run.size), np.arange(run.size)] += model.noise
+            seen = ~np.isnan(y[np.ix_(run, chosen)]).T
+            # Rows without a value become those of an identity matrix, and say nothing of the others.
+            covariance *= seen[:, :, None] & seen[:, None, :]
+            sensor, gap = np.nonzero(~seen)
+            covariance[sensor, gap, gap] = 1.0
+            right = np.where(seen, y[np.ix_(run, chosen)].T, 0.0)
+            z = np.linalg.solve(np.linalg.cholesky(covariance), right[:, :, None])[:, :, 0]
+            values[first : first + run.size, low : low + chosen.size] = np.where(seen, z, np.nan).T
+    return Errors(values, rows, sensors)
+
+
+def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """What is wrong, in words with a place for nodes, and the sensors that it is said of.
+
+    `y` (T, n) are the values themselves, `given` (T,) the rows in which they were given.
+    """
+    z = errors.values
+    seen = ~np.isnan(z)
+    counts = seen.sum(axis=0)
+    squares = np.where(seen, z, 0.0) ** 2
+    means = squares.sum(axis=0) / np.maximum(counts, 1)
+    far = np.flatnonzero((counts >= _FEW) & (means > _TOO_FAR))
+    far = far[np.argsort(-means[far], kind="stable")]
+    if far.size:
+        words = (
+            f"one-step errors at {{nodes}} are up to {float(np.sqrt(means[far[0]])):.1f} times as large as the "
+            "model says, and intervals there too narrow: look at these values, and leave them out if they are "
+            "wrong (NaN); else do not trust intervals there"
+        )
+        yield words, tuple(errors.sensors[far].tolist())
+    total = int(seen.sum())
+    share = float((squares[seen] < 1.96**2).mean())
+    if not far.size and total >= _MANY and share < _HELD:
+        words = (
+            f"intervals for 95 % hold {100 * share:.0f} % of one-step errors: the model fits these values badly; "
+            "try another `time_kernel`, or transform the values (a logarithm, a difference from what is usual)"
+        )
+        yield words, ()
+    if total >= _MANY and float((squares[seen] ** 2).mean() / max(squares[seen].mean() ** 2, 1e-300)) > _RULED:
+        row, column = np.unravel_index(int(np.argmax(squares)), squares.shape)
+        sensor = int(errors.sensors[column])
+        value = float(y[errors.rows[row], sensor])
+        words = (
+            "a few values rule the variances, so that intervals are too wide for the others; the most extreme is "
+            f"{value:.6g} in row {int(given[errors.rows[row]])} at {{nodes}}: put NaN where such values are errors"
+        )
+        yield words, (sensor,)
+    n_values = (~np.isnan(y)).sum(axis=0)
+    stuck = np.flatnonzero((n_values >= _FEW) & (np.nanmin(y, axis=0) == np.nanmax(y, axis=0)))
+    if 0 < stuck.size < y.shape[1]:
+        words = "all values at {nodes} are the same: where these are stuck sensors, leave them out"
+        yield words, tuple(stuck.tolist())

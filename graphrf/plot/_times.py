@@ -1,0 +1,225 @@
+"""Signals through time: a node's series with its uncertainty, and moving maps."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf.plot._maps import plot_graph_signal
+from graphrf.plot._style import COLOURS, GREY, GRID, VALUES, finite_range, new_axes, open_frame, require_matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_DEVIATIONS = 1.959963984540054  # within which a Gaussian value is with probability 0.95
+_GAP = "#f0f0f0"
+
+
+def plot_series(
+    times: Any,
+    mean: Any,
+    deviation: Any = None,
+    *,
+    observed: Any = None,
+    truth: Any = None,
+    ax: Axes | None = None,
+    label: str = "value",
+) -> Axes:
+    """The series of one node: posterior mean with its band for 95 %, readings, and where there are none.
+
+    Parameters
+    ----------
+    times : array_like, shape (T,)
+        Hours or dates (datetime64), increasing.
+    mean, deviation : array_like of float, shape (T,)
+        As of `predict(..., return_std="observation")` for a band that holds readings. Without `deviation` no band.
+    observed : array_like of float, shape (T,), optional
+        Readings as dots, NaN in gaps, which are shaded grey; so is what comes after the last reading.
+    truth : array_like of float, shape (T,), optional
+        What was held back in gaps, as open dots there.
+    ax : matplotlib.axes.Axes, optional
+    label : str
+        Of the vertical axis, with the unit.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphrf.plot import plot_series
+    >>> ax = plot_series(np.arange(4.0), [1.0, 2.0, 3.0, 4.0], np.ones(4), observed=[1.1, np.nan, 2.9, np.nan])
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['no reading', '95 % interval', 'mean', 'reading']
+    """
+    stamps = np.asarray(times)
+    if stamps.ndim != 1 or not stamps.size or stamps.dtype.kind not in "iufM":
+        raise checks.value_error(
+            "times", f"must be hours or dates (datetime64), shape (T,), got {checks.describe(stamps)}"
+        )
+    if (stamps[1:] <= stamps[:-1]).any():
+        raise checks.value_error("times", "must increase: sort them, and what belongs to them")
+    arrays = {"mean": mean, "deviation": deviation, "observed": observed, "truth": truth}
+    values = {name: np.asarray(some, dtype=np.float64) for name, some in arrays.items() if some is not None}
+    for name, some in values.items():
+        if some.shape != stamps.shape:
+            raise checks.value_error(
+                name, f"must have a value for each time, shape {stamps.shape}, got {some.shape}"
+            )
+    ax = new_axes(ax, (7.2, 3.2))
+    seen = ~np.isnan(values["observed"]) if observed is not None else np.ones(stamps.size, bool)
+    words: str | None = "no reading"
+    for first, last in _runs(~seen):
+        # From reading to reading; beyond the first and the last as far as is drawn.
+        ax.axvspan(
+            stamps[max(first - 1, 0)], stamps[min(last + 1, stamps.size - 1)], color=_GAP, linewidth=0, zorder=0,
+            label=words,
+        )  # fmt: skip
+        words = None
+    if deviation is not None:
+        low, high = (values["mean"] + sign * _DEVIATIONS * values["deviation"] for sign in (-1, 1))
+        ax.fill_between(
+            stamps, low, high, color=COLOURS[0], alpha=0.22, linewidth=0, label="95 % interval", zorder=1
+        )
+    ax.plot(stamps, values["mean"], color=COLOURS[0], linewidth=1.4, label="mean", zorder=3)
+    if observed is not None:
+        ax.plot(
+            stamps[seen], values["observed"][seen], ".", color="black", markersize=3, label="reading", zorder=4
+        )
+    if truth is not None:
+        hidden = ~np.isnan(values["truth"]) & ~(seen if observed is not None else np.zeros_like(seen))
+        ax.plot(
+            stamps[hidden], values["truth"][hidden], "o", color=COLOURS[1], markersize=3, fillstyle="none",
+            markeredgewidth=0.7, label="held back", zorder=4,
+        )  # fmt: skip
+    if stamps.dtype.kind == "M":
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+        locator = AutoDateLocator()
+        ax.xaxis.set_major_locator(locator)
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    else:
+        ax.set_xlabel("time (hours)")
+    ax.set_xlim(stamps[0], stamps[-1])
+    ax.set_ylabel(label)
+    ax.grid(color=GRID, linewidth=0.8)
+    ax.set_axisbelow(True)
+    ax.legend(frameon=False, fontsize=8.5, ncols=5, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
+    open_frame(ax)
+    return ax
+
+
+def animate_map(
+    path: str | os.PathLike[str],
+    coordinates: Any,
+    edges: Any,
+    values: Any,
+    *,
+    titles: Sequence[str] | None = None,
+    label: str = "",
+    cmap: str = VALUES,
+    limits: tuple[float, float] | None = None,
+    marked: Any = None,
+    geographic: bool = False,
+    frames_per_second: int = 8,
+    size: tuple[float, float] = (6.0, 5.0),
+) -> None:
+    """A map that moves through time, written as a GIF, or as an MP4 where ffmpeg is installed.
+
+    Parameters
+    ----------
+    path : path
+        Ends in .gif or .mp4. The file appears whole or not at all, and replaces what was there.
+    coordinates, edges, label, cmap, marked, geographic
+        As of `plot_graph_signal`.
+    values : array_like of float, shape (T, N)
+        Finite: predictions at each time. One frame for each row.
+    titles : sequence of str, shape (T,), optional
+        Of the frames, such as their times.
+    limits : (low, high), optional
+        The same colours in all frames. Default: the range of all values.
+    frames_per_second : int
+    size : (width, height)
+        Inches, of 100 pixels each.
+
+    Raises
+    ------
+    ValueError
+        For values that are not finite, other endings, and .mp4 without ffmpeg.
+
+    Notes
+    -----
+    A frame takes about 0.1 s for a thousand nodes, and an animation of 200 frames some MB.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphrf.plot import animate_map
+    >>> places, roads = [[0, 0], [1, 0], [1, 1]], [[0, 1], [1, 2]]
+    >>> speeds = 30 + np.arange(12.0).reshape(4, 3)
+    >>> animate_map(path, places, roads, speeds, titles=["6:00", "7:00", "8:00", "9:00"])    # doctest: +SKIP
+    """
+    require_matplotlib()
+    target = Path(checks.path("path", path))
+    frames = np.asarray(values, dtype=np.float64)
+    if frames.ndim != 2 or not frames.size:
+        raise checks.value_error("values", f"must have shape (T, N), neither of them 0, got {frames.shape}")
+    if not np.isfinite(frames).all():
+        raise checks.value_error("values", "must be finite: predictions, which have no gaps, not readings")
+    if titles is not None and len(titles) != len(frames):
+        raise checks.value_error("titles", f"must have one for each of {len(frames)} frames, got {len(titles)}")
+    rate = checks.integer("frames_per_second", frames_per_second, low=1, high=100)
+    writer = _writer(target, rate)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    ax = figure.add_subplot()
+    plot_graph_signal(
+        coordinates, edges, frames[0], ax=ax, label=label, cmap=cmap, limits=limits or finite_range(frames),
+        marked=marked, geographic=geographic,
+    )  # fmt: skip
+    _, roads, nodes = ax.collections[:3]
+    ends = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        whole = os.path.join(folder, target.name)
+        with writer.saving(figure, whole, dpi=100):
+            for number, frame in enumerate(frames):
+                roads.set_array(frame[ends].mean(axis=1))
+                nodes.set_array(frame)
+                if titles is not None:
+                    ax.set_title(titles[number], color=GREY)
+                writer.grab_frame()
+                if number == 0:  # nothing moves but the colours
+                    figure.set_layout_engine("none")
+        os.replace(whole, target)
+
+
+def _writer(path: Path, rate: int) -> Any:
+    """What writes a file of that ending."""
+    from matplotlib.animation import FFMpegWriter, PillowWriter
+
+    kind = path.suffix.lower()
+    if kind not in (".gif", ".mp4"):
+        raise checks.value_error("path", f"must end in .gif or .mp4, got {str(path)!r}")
+    if not path.parent.is_dir():
+        raise checks.value_error("path", f"must be in a folder that is there, got {str(path)!r}")
+    if kind == ".gif":
+        return PillowWriter(fps=rate)
+    if not FFMpegWriter.isAvailable():
+        raise checks.value_error(
+            "path", "must end in .gif on this machine: .mp4 needs the program ffmpeg, which is not installed"
+        )
+    return FFMpegWriter(fps=rate)
+
+
+def _runs(flags: np.ndarray) -> list[tuple[int, int]]:
+    """First and last positions of the runs of True."""
+    turns = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(int)))
+    return [(int(first), int(after) - 1) for first, after in turns.reshape(-1, 2)]

@@ -1,0 +1,134 @@
+"""Gaps: conjugate gradients in what is missing, and training where not everything was observed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.inference.posterior import SolverWarning
+from graphrf.gp.time import ConstantTime, MaternTime, Part, gaps
+from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
+from graphrf.gp.time.gaps import ObservedCells
+from graphrf.gp.time.graph_kernels import GraphCovariance
+from graphrf.gp.time.likelihood import log_likelihood
+
+KERNEL = grf.Diffusion(2.0)
+PARTS = (Part(ConstantTime(), 1.0, 0.5), Part(MaternTime(6.0, nu=1.5), 2.0, 0.5), Part(MaternTime(2.0), 1.0, 1.0))
+MODEL = Separable(PARTS, 0.3)
+GRAPH = grf.from_edges([*range(23), 0, 5], [*range(1, 24), 23, 17])
+
+
+def mask_of(kind: str, n_times: int, n: int = 24, seed: int = 0) -> np.ndarray:
+    """What is observed: 70 or 30 % of the values, or a third of the sensors in turns of 24 times."""
+    rng = np.random.default_rng(seed)
+    if kind == "runs":
+        return np.repeat(rng.random((-(-n_times // 24), n)) > 0.3, 24, axis=0)[:n_times]
+    return rng.random((n_times, n)) < float(kind)
+
+
+def cells_of(mask: np.ndarray, tol: float, model: Separable = MODEL) -> ObservedCells:
+    nodes = np.arange(mask.shape[1])
+    sensors = Sensors.of(GraphCovariance(GRAPH, 0).block(KERNEL, nodes, nodes))
+    return ObservedCells(GridCovariance(model, sensors, np.arange(float(len(mask)))), mask, tol)
+
+
+def dense(cells: ObservedCells) -> np.ndarray:
+    """The covariance of all values of the grid, noise included."""
+    grid, times = cells.covariance, cells.covariance.times
+    n = len(grid.sensors.matrix)
+    return grid.model.noise * np.eye(times.size * n) + sum(
+        np.kron(
+            part.kernel.covariance(times[:, None] - times),
+            part.shared * grid.sensors.matrix + part.own * np.eye(n),
+        )
+        for part in grid.model.parts
+    )
+
+
+@pytest.mark.parametrize("kind", ["0.7", "0.3", "runs"])
+def test_solves_are_those_of_dense_algebra(kind):
+    mask = mask_of(kind, 30)
+    mask[[3, 17]] = False  # and two times without any value
+    cells = cells_of(mask, 1e-11)
+    assert (cells._quick is not None) == (kind != "0.7")
+    y = np.random.default_rng(1).standard_normal((30, 2, 24))
+    alpha, filled, solution = cells.solve(y)
+    covariance, seen = dense(cells), mask.ravel()
+    columns = np.moveaxis(y, 1, 2).reshape(-1, 2)[seen]
+    expected = np.linalg.solve(covariance[np.ix_(seen, seen)], columns)
+    np.testing.assert_allclose(np.moveaxis(alpha, 1, 2)[mask], expected, atol=1e-9)
+    missing = cells.missing.ravel()
+    z = covariance[np.ix_(missing, seen)] @ expected
+    np.testing.assert_allclose(np.moveaxis(filled, 1, 2)[cells.missing], z, atol=1e-8)
+    assert solution.converged
+    # a guess to begin with changes nothing but the number of steps
+    again, _, less = cells.solve(y, start=filled)
+    np.testing.assert_allclose(again, alpha, atol=1e-8)
+    assert less.iterations < solution.iterations
+
+
+@pytest.mark.parametrize(("kind", "most"), [("0.7", 12), ("0.3", 25), ("runs", 20)])
+def test_steps_are_few_and_do_not_grow_with_the_times(kind, most):
+    y = np.random.default_rng(1).standard_normal((1200, 1, 24)).cumsum(axis=0) / 10
+    steps = [cells_of(mask_of(kind, size), 1e-3).solve(y[:size])[2].iterations for size in (150, 1200)]
+    assert max(steps) <= most
+    assert steps[1] <= 1.3 * steps[0] + 1
+
+
+def test_the_preconditioner_halves_the_steps_of_long_gaps(monkeypatch):
+    y = np.random.default_rng(1).standard_normal((240, 1, 24)).cumsum(axis=0) / 10
+    mask = mask_of("runs", 240)
+    with_it = cells_of(mask, 1e-3).solve(y)[2].iterations
+    monkeypatch.setattr(gaps, "_LONG_GAP", np.inf)
+    assert with_it < 0.5 * cells_of(mask, 1e-3).solve(y)[2].iterations
+
+
+def signal(n_times: int, seed: int = 2) -> np.ndarray:
+    """A draw of the model, with a mean of 10."""
+    rng = np.random.default_rng(seed)
+    cells = cells_of(np.ones((n_times, 24), bool), 1e-3)
+    return 10 + (np.linalg.cholesky(dense(cells)) @ rng.standard_normal(n_times * 24)).reshape(n_times, 24)
+
+
+def test_warnings_where_conjugate_gradients_stop_early(monkeypatch):
+    y = np.where(mask_of("runs", 48), signal(48), np.nan)
+    gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=0.3, optimize=False, n_draws=2, seed=0)
+    gp.fit(y, times=np.arange(48.0))
+    monkeypatch.setattr(gaps.ConjugateGradients, "_iterate", lambda *_: 1000)
+    with pytest.warns(SolverWarning, match="intervals are not those of the model"):
+        gp.predict(return_std=True)
+    with pytest.warns(SolverWarning, match="above 0.001"):
+        gp.fit(y, times=np.arange(48.0))
+    assert not gp.converged_
+
+
+@pytest.mark.parametrize("kind", ["0.7", "runs"])
+def test_updates_are_refits_with_the_same_hyperparameters(kind):
+    times, y = np.arange(72.0), np.where(mask_of(kind, 72), signal(72), np.nan)
+    settings = {"noise": 0.3, "optimize": False, "tol": 1e-10, "n_draws": 2, "seed": 0}
+    gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, **settings).fit(y[:60], times=times[:60])
+    gp.update(times[60:], y[60:])
+    # The constant stays that of the first fit, so that what is left of y is given to a solve of its own.
+    cells = cells_of(~np.isnan(y), 1e-10)
+    alpha, _, _ = cells.solve(np.nan_to_num(y - gp.mean_)[:, None])
+    np.testing.assert_allclose(gp._posterior.solution[0], alpha[:, 0], atol=1e-7)
+    assert gp.n_observations_ == (~np.isnan(y)).sum()
+
+
+def test_hyperparameters_with_gaps_are_those_without():
+    times, y = np.arange(50.0), signal(50)
+    cells = cells_of(np.ones(y.shape, bool), 1e-3)
+    values = []
+    for kind in ("1.1", "0.7", "0.4"):
+        gapped = np.where(mask_of(kind, 50, seed=3), y, np.nan)
+        gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=3.0, seed=0).fit(gapped, times=times)
+        assert gp.converged_
+        sensors, steps = cells.covariance.sensors, cells.covariance.steps
+        residual = (y - y.mean()) @ sensors.vectors
+        model = Separable(gp.parts_, gp.noise_)
+        values.append(log_likelihood(model, sensors.eigenvalues, steps, residual, with_slopes=False).value)
+    # Of the complete data. Nine hyperparameters from a share q of them lose 9 (1 / q - 1) / 2 on average: 2 and 7.
+    print(values)
+    assert values[1] > values[0] - 20
+    assert values[2] > values[0] - 30

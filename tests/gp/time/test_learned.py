@@ -1,0 +1,118 @@
+"""The covariance of sensors that a fit learns: valid on all nodes, better where the graph is wrong, and saved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.time import MaternTime, Part
+from graphrf.gp.time.graph_kernels import GraphCovariance
+from graphrf.gp.time.learned import LearnedCovariance, empirical
+
+GRAPH = grf.from_edges(range(11), range(1, 12))
+KERNEL = grf.Diffusion(2.0)
+SENSORS = np.array([7, 0, 2, 3, 5, 10])  # in any order
+NODES = np.arange(12)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Kernels and shares are compared on less, which is quicker."""
+    monkeypatch.setattr("graphrf.gp.time.habits._CELLS", 200)
+    monkeypatch.setattr("graphrf.gp.time.training._BLOCK_CELLS", 100)
+
+
+def learned(share: float, matrix: np.ndarray | None = None) -> LearnedCovariance:
+    graph = GraphCovariance(GRAPH, 0)
+    if matrix is None:
+        x = np.random.default_rng(0).standard_normal((6, 4))
+        matrix = x @ x.T
+    return LearnedCovariance(graph, KERNEL, SENSORS, share, matrix)
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_it_is_a_covariance_on_all_nodes(share):
+    covariance = learned(share)
+    whole = covariance.block(KERNEL, NODES, NODES)
+    np.testing.assert_allclose(whole, whole.T, atol=1e-12)
+    assert np.linalg.eigvalsh(whole).min() > -1e-10
+    np.testing.assert_allclose(covariance.diagonal(KERNEL, NODES), np.diag(whole), atol=1e-12)
+    near = covariance.graph.block(KERNEL, SENSORS, SENSORS)
+    expected = (1 - share) * near + share * covariance.matrix
+    np.testing.assert_allclose(whole[np.ix_(SENSORS, SENSORS)], expected, atol=1e-12)
+    np.testing.assert_allclose(
+        covariance.block(KERNEL, NODES[3:8], SENSORS), whole[np.ix_(NODES[3:8], SENSORS)], atol=1e-12
+    )
+
+
+def test_it_is_that_of_the_graph_where_both_agree(monkeypatch):
+    monkeypatch.setattr("graphrf.gp.time.learned._RIDGE", 1e-12)
+    graph = GraphCovariance(GRAPH, 0)
+    same = learned(0.7, graph.block(KERNEL, SENSORS, SENSORS))
+    np.testing.assert_allclose(same.block(KERNEL, NODES, NODES), graph.block(KERNEL, NODES, NODES), atol=1e-6)
+
+
+def test_the_empirical_covariance_has_no_noise_and_the_scale_of_the_graph():
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((5, 5))
+    y = rng.standard_normal((40_000, 5)) @ root.T + 2.0 * rng.standard_normal((40_000, 5)) + 7.0
+    near = 3.0 * np.eye(5)
+    found, expected = empirical(y, 4.0, near), root @ root.T
+    np.testing.assert_allclose(found, expected * 15.0 / np.trace(expected), atol=0.2)
+
+
+def rings(n_times: int = 160) -> np.ndarray:
+    """Even nodes are alike, and so are odd ones, which the path does not tell."""
+    rng = np.random.default_rng(4)
+    slow = np.linalg.cholesky(
+        MaternTime(8.0).covariance(np.subtract.outer(np.arange(n_times), np.arange(n_times)))
+    )
+    common = slow @ rng.standard_normal((n_times, 2))
+    return 20 + common[:, NODES % 2] + 0.2 * slow @ rng.standard_normal((n_times, 12)) + 0.1 * rng.standard_normal(
+        (n_times, 12)
+    )  # fmt: skip
+
+
+def test_a_fit_learns_what_the_graph_does_not_tell(tmp_path, small_blocks):
+    truth, times = rings(), np.arange(160.0)
+    y = truth.copy()
+    y[48:96, [2, 9]] = np.nan
+    y[np.random.default_rng(0).random(y.shape) < 0.05] = np.nan
+    parts = (Part(MaternTime(5.0), 0.5, 0.5),)
+    gp = grf.gp.GraphTimeGPRegressor(GRAPH, time_kernel=parts, seed=0, n_draws=16).fit(y, times=times)
+    graph_only = grf.gp.GraphTimeGPRegressor(GRAPH, gp.kernel_, parts, seed=0).fit(y, times=times)
+    assert gp.learned_ > 0
+    assert graph_only.learned_ == 0  # a kernel that is given is taken as it is
+    hidden = np.isnan(y)
+    ours, theirs = (np.sqrt(np.mean((model.predict()[hidden] - truth[hidden]) ** 2)) for model in (gp, graph_only))
+    assert ours < 0.75 * theirs
+    gp.save(tmp_path / "gp.npz")
+    loaded = grf.gp.GraphTimeGPRegressor.load(tmp_path / "gp.npz")
+    assert loaded.learned_ == gp.learned_
+    for a, b in zip(loaded.predict(return_std=True), gp.predict(return_std=True), strict=True):
+        np.testing.assert_array_equal(a, b)
+    gp.update([160.0], truth[-1:])
+    assert gp.predict(times=[161.0]).shape == (1, 12)
+
+
+def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(small_blocks):
+    parts, times = (Part(MaternTime(3.0), 1.0, 0.3),), np.arange(110.0)
+    y = rings(110)[:, SENSORS]
+    y[np.random.default_rng(1).random(y.shape) < 0.2] = np.nan
+    gp = grf.gp.GraphTimeGPRegressor(GRAPH, time_kernel=parts, seed=0, tol=1e-10).fit(
+        y, times=times, nodes=SENSORS
+    )
+    assert gp.learned_ > 0
+    covariance, part = gp._covariance, gp.parts_[0]
+    lags = part.kernel.covariance(times[:, None] - times)
+
+    def joint(nodes: np.ndarray) -> np.ndarray:
+        same = nodes[:, None] == SENSORS
+        return np.kron(lags, part.shared * covariance.block(gp.kernel_, nodes, SENSORS) + part.own * same)
+
+    seen = ~np.isnan(y).ravel()
+    matrix = joint(SENSORS)[np.ix_(seen, seen)] + gp.noise_ * np.eye(seen.sum())
+    alpha = np.linalg.solve(matrix, y.ravel()[seen] - gp.mean_)
+    expected = gp.mean_ + (joint(NODES)[:, seen] @ alpha).reshape(110, 12)
+    np.testing.assert_allclose(gp.predict(NODES), expected, atol=1e-6)

@@ -31,11 +31,17 @@ from graphrf.gp.method_choice import (
     reached_share,
 )
 from graphrf.gp.progress import step_bar
-from graphrf.gp.settings import checked_hyperprior, checked_method, checked_settings, checked_targets, drawing
+from graphrf.gp.settings import (
+    checked_hyperprior,
+    checked_method,
+    checked_settings,
+    checked_targets,
+    drawing,
+    observed,
+)
 from graphrf.gp.training.fitting import normaliser
 from graphrf.gp.training.laplace_training import LaplaceTrained, LaplaceTraining, warn_of_likelihoods_ends
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
-from graphrf.graph.graph import given_nodes
 from graphrf.kernels.precision.precision import SparsePrecision
 
 # The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
@@ -131,7 +137,7 @@ def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: An
     precision = None
     if checked_method(gp.method) == "precision":
         precision, kernels = factored_precision(gp.graph, kernels)
-    positions = given_nodes(gp.graph, nodes)
+    positions, y = observed(gp.graph, nodes, y)
     responses, middle, mean, unit = _responses(gp, likelihood, positions, y, exposure, trials)
     distinct = responses.nodes
     seed = checks.seed(gp.seed)

@@ -17,7 +17,7 @@ from _machine import header, timed
 
 import graphrf as grf
 from graphrf.features.files import named_arrays
-from graphrf.graph import matrix_files
+from graphrf.graph.files import matrix_files
 
 
 def main() -> None:

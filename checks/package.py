@@ -9,6 +9,7 @@ python checks/package.py --only suite -- -n 4     # options for pytest after --
 build   sdist from the tracked files, wheel from the unpacked sdist; their contents and metadata
 core    the wheel alone: import, command line, README, tests; what is missing names its extra
 lowest  the oldest versions that pyproject.toml allows for the core: the tests of the core
+newest  Python 3.13, where it is on PATH, and the newest versions of all that the core needs: the tests of the core
 extras  each extra alone: its parts work, the others name their extra
 suite   the wheel with all extras: the tests, doctests and documentation, run against what was installed
 types   pyright --verifytypes, where pyright is on PATH
@@ -158,11 +159,17 @@ class Workplace:
 
     @contextmanager
     def environment(
-        self, name: str, extras: str = "", *, tools: Sequence[str] = (), pins: dict[str, str] | None = None
+        self,
+        name: str,
+        extras: str = "",
+        *,
+        tools: Sequence[str] = (),
+        pins: dict[str, str] | None = None,
+        interpreter: str | None = None,
     ) -> Iterator[Path]:
         """The interpreter of a new environment with the wheel, removed afterwards."""
         place = self.folder / f"env-{name}"
-        run([self.interpreter, "-m", "venv", place], cwd=self.empty)
+        run([interpreter or self.interpreter, "-m", "venv", place], cwd=self.empty)
         python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
         constraints = self.folder / f"constraints-{name}.txt"
         lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
@@ -227,7 +234,7 @@ def check_build(work: Workplace) -> str:
 
     parsed = Metadata.from_email(metadata, validate=True)
     version: dict[str, str] = {}
-    exec((ROOT / "graphrf" / "_version.py").read_text(encoding="utf-8"), version)
+    exec((ROOT / "graphrf" / "_base" / "version.py").read_text(encoding="utf-8"), version)
     assert parsed.name == "graphrf"
     assert str(parsed.version) == version["__version__"]
     assert parsed.license_expression == PROJECT["license"]
@@ -330,6 +337,19 @@ def check_lowest(work: Workplace) -> str:
     return f"{', '.join(f'{name} {have[name]}' for name in pins)}; tests: {tests}"
 
 
+def check_newest(work: Workplace) -> str:
+    """The newest Python that is named in pyproject.toml, and what pip takes without constraints."""
+    newest = shutil.which("python3.13")
+    if newest is None:
+        return "left out: python3.13 is not on PATH"
+    with work.environment("newest", tools=TOOLS, pins={}, interpreter=newest) as python:
+        printed = json.loads(run([python, "-m", "pip", "list", "--format", "json"], cwd=work.empty))
+        have = {entry["name"].lower(): entry["version"] for entry in printed}
+        tests = work.tests(python, CORE_TESTS, ["-n", "2"])
+    names = ("numpy", "scipy", "numba", "networkx")
+    return f"{', '.join(f'{name} {have[name]}' for name in names)}; tests: {tests}"
+
+
 def check_extras(work: Workplace, names: Sequence[str]) -> str:
     """Each extra alone, one environment after another."""
     for name in names:
@@ -387,13 +407,14 @@ def main() -> None:
         "build": check_build,
         "core": check_core,
         "lowest": check_lowest,
+        "newest": check_newest,
         "extras": lambda work: check_extras(work, given.extras.split(",")),
         "suite": lambda work: check_suite(work, given.pytest),
         "types": check_types,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--only", default="build,core,lowest,extras,suite,types", help="parts, with commas between"
+        "--only", default="build,core,lowest,newest,extras,suite,types", help="parts, with commas between"
     )
     parser.add_argument("--extras", default=",".join(BROUGHT), help="those that the part `extras` looks at")
     parser.add_argument("--python", default=sys.executable, help="the interpreter of the environments")

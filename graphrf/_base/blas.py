@@ -19,13 +19,10 @@ _SINGLE_THREADED = 3_000
 
 @functools.cache
 def _blas_libraries() -> list[Any]:
-    """The loaded libraries of linear algebra; none without threadpoolctl, which comes with the extras."""
+    """The loaded libraries of linear algebra."""
     import scipy.linalg  # noqa: F401 - brings a library of its own; looking for them takes milliseconds, so once
+    from threadpoolctl import ThreadpoolController
 
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return []
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
@@ -98,7 +95,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def blas_threads(number: int) -> AbstractContextManager[None]:
-    """A context in which numpy's and scipy's BLAS has so many threads; without threadpoolctl, as many as it has.
+    """A context in which numpy's and scipy's BLAS has so many threads.
 
     The number is the process's, and bits of products may depend on it. Where contexts of several threads overlap
     the least number holds, and the last to leave restores what the first found; each restoring what it found would

@@ -12,7 +12,6 @@ from typing import Any
 EXTRAS = {
     "torch": ("gp", "euclidean", "pyg"),
     "sklearn": ("gp", "euclidean"),
-    "threadpoolctl": ("gp", "euclidean"),
     "gpytorch": ("gp",),
     "pymetis": ("gp",),
     "linear_operator": ("gp",),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-_MEMINFO = Path("/proc/meminfo")
+_MEMINFO, _MAPPED = Path("/proc/meminfo"), Path("/proc/self/statm")
 # What needs less is not looked for.
 _SMALL = 2**24
 # Control groups, in which containers and batch jobs run: where their folders are, which group this process is in;
@@ -22,8 +22,11 @@ _CGROUP_FILES = {
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still take of the machine and its control groups; None if nothing says so."""
-    known = [size for size in (_machine(), *_control_groups()) if size is not None]
+    """Bytes that this process can still take of the machine, its control groups and its own limits.
+
+    None if nothing says so.
+    """
+    known = [size for size in (_machine(), _address_space(), *_control_groups()) if size is not None]
     return min(known) if known else None
 
 
@@ -57,6 +60,22 @@ def _machine() -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (AttributeError, ValueError, OSError):
         return None
+
+
+def _address_space() -> int | None:
+    """What `ulimit -v` and `ulimit -d` leave; None where neither is set."""
+    try:
+        import resource
+
+        mapped, _, _, _, _, data, *_ = (
+            int(pages) * resource.getpagesize() for pages in _MAPPED.read_text().split()
+        )
+        used = {resource.RLIMIT_AS: mapped, resource.RLIMIT_DATA: data}
+        limits = {which: resource.getrlimit(which)[0] for which in used}
+    except (ImportError, OSError, ValueError):
+        return None
+    left = [limit - used[which] for which, limit in limits.items() if limit != resource.RLIM_INFINITY]
+    return max(0, min(left)) if left else None
 
 
 def _control_groups() -> Iterator[int | None]:

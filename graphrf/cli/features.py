@@ -110,6 +110,6 @@ def _folder(output: str) -> Path | None:
 def size(text: str) -> int:
     """Bytes of a size such as 4GiB, 500M or 1000000."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
-    if found is None:
-        raise ValueError(f"`--memory-limit` must be a size such as 4GiB or 500M, got {text!r}")
+    if found is None or len(found[1]) > 20:
+        raise ValueError(f"`--memory-limit` must be a size such as 4GiB or 500M, got {text[:60]!r}")
     return int(float(found[1]) * _UNITS[found[2]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -205,7 +205,10 @@ def is_features(source: str) -> bool:
     path = Path(source)
     if path.is_dir():
         return (path / "features.json").exists()
-    if path.suffix.lower() != ".npz" or not path.is_file() or not zipfile.is_zipfile(path):
+    if path.suffix.lower() != ".npz" or not path.is_file():
         return False
-    with zipfile.ZipFile(path) as archive:
-        return "visit_ptr.npy" in archive.namelist()
+    from graphrf._base.files.npz import array_names
+
+    with path.open("rb") as file, suppress(ValueError):
+        return "visit_ptr" in array_names(file)
+    return False  # the reader of graphs says what is wrong with it

@@ -7,7 +7,8 @@ compiled to vector instructions; for single precision it computes in double and 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from graphrf._base.compiled import njit
 
 LARGEST = 1e5
 """Up to here pi/2 in three parts of 33 bits leaves an error of the argument below 1e-16."""

@@ -320,5 +320,7 @@ def _are_nodes(nodes: np.ndarray, n_nodes: int) -> bool:
     return (
         nodes.ndim == 1
         and nodes.dtype == np.int64
-        and (nodes.size == 0 or (int(nodes.min()) >= 0 and int(nodes.max()) < n_nodes))
+        and nodes.size > 0
+        and int(nodes.min()) >= 0
+        and int(nodes.max()) < n_nodes
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
+
+from graphrf._base.compiled import njit
 
 
 @njit(nogil=True, cache=True)

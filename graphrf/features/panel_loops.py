@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types, uint64
+from numba import types, uint64
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from graphrf._base.compiled import njit
 from graphrf._base.vector_registers import VectorRegisters, unpacked
 
 # Sums that a row is split into, entries taking turns: one alone waits for its last addition.

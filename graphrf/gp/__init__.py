@@ -13,9 +13,17 @@ if TYPE_CHECKING:
     from graphrf.gp.inference.pathwise import PosteriorDraws as PosteriorDraws
     from graphrf.gp.inference.pathwise import posterior_draws as posterior_draws
     from graphrf.gp.inference.posterior import SolverWarning as SolverWarning
+    from graphrf.gp.likelihoods import Bernoulli as Bernoulli
+    from graphrf.gp.likelihoods import Binomial as Binomial
+    from graphrf.gp.likelihoods import Gamma as Gamma
+    from graphrf.gp.likelihoods import Likelihood as Likelihood
+    from graphrf.gp.likelihoods import NegativeBinomial as NegativeBinomial
+    from graphrf.gp.likelihoods import Poisson as Poisson
+    from graphrf.gp.likelihoods import StudentT as StudentT
     from graphrf.gp.metric.graph import MetricGraph as MetricGraph
     from graphrf.gp.metric.regression import MetricGraphGPRegressor as MetricGraphGPRegressor
     from graphrf.gp.prior import HyperparameterPrior as HyperparameterPrior
+    from graphrf.gp.regression import Coefficients as Coefficients
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
     from graphrf.gp.time.regression import GraphTimeGPRegressor as GraphTimeGPRegressor
     from graphrf.gp.torch.botorch import GraphGPModel as GraphGPModel
@@ -32,10 +40,11 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "exact": "ExactGraphGP",
         "inference.pathwise": "PosteriorDraws posterior_draws",
         "inference.posterior": "SolverWarning",
+        "likelihoods": "Bernoulli Binomial Gamma Likelihood NegativeBinomial Poisson StudentT",
         "metric.graph": "MetricGraph",
         "metric.regression": "MetricGraphGPRegressor",
         "metrics": "",
-        "regression": "GraphGPRegressor",
+        "regression": "Coefficients GraphGPRegressor",
         "torch.botorch": "GraphGPModel",
         "torch.draws": "PathwiseDraws pathwise_draws",
         "torch.kernel": "GRFKernel",

@@ -27,7 +27,8 @@ from graphrf.gp.method_choice import (
     choose_solver,
     factored_precision,
 )
-from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior
+from graphrf.gp.saved_classifier import SavedClassifier
+from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior, observed
 from graphrf.gp.training.candidates import TrainingSet, candidates
 from graphrf.gp.training.evidence_search import EvidenceResult, search
 from graphrf.graph.graph import Graph, given_nodes
@@ -49,7 +50,7 @@ _POINTS = 512
 _POINT_NUMBERS = 4_000_000
 
 
-class GraphGPClassifier(ClassifierMixin, BaseEstimator):
+class GraphGPClassifier(SavedClassifier, ClassifierMixin, BaseEstimator):
     r"""Gaussian-process classification of the nodes of a graph: class probabilities from labels at some nodes.
 
     .. math:: p(\mathrm{class}\ c \mid f) = \frac{e^{f_c}}{\sum_b e^{f_b}}, \quad
@@ -181,14 +182,15 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, nodes: Any, labels: Any) -> GraphGPClassifier:
+    def fit(self, nodes: Any, labels: Any = None) -> GraphGPClassifier:
         """Train the hyperparameters and find the posterior mode.
 
         Parameters
         ----------
         nodes : nodes by position, shape (n,) or (n, 1), or by string name
-            Repeats are repeated observations.
-        labels : array_like, shape (n,)
+            Repeats are repeated observations. Without `labels` a dictionary of nodes and labels, or a Series of
+            pandas, whose index holds the nodes: keys are names (`Graph.index`).
+        labels : array_like, shape (n,), optional
             Strings or integers, of two classes or more.
 
         Returns
@@ -216,12 +218,12 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         4 C max_train^2 numbers; m^2 numbers up to as many nodes.
         predictive="integrated" takes 1.5 C m^3 multiply-adds and 2 C m^2 numbers besides.
         """
-        for name in [name for name in vars(self) if name.endswith("_") or name == "_mode"]:
+        for name in [name for name in vars(self) if name.endswith("_") or name in ("_mode", "_labels")]:
             delattr(self, name)  # so that a fit that fails leaves nothing of the one before
         kernel, names = checked_prior(self, self.kernel)
         check_latent_scale(self.output_scale)
         checks.choice("predictive", self.predictive, PREDICTIVES)
-        positions = given_nodes(self.graph, nodes)
+        positions, labels = observed(self.graph, nodes, labels, "labels")
         classes, codes = checked_labels(labels, positions.size)
         known = Labels.of(positions, codes, classes.size)
         n_observed = known.nodes.size
@@ -305,6 +307,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     def _condition(self, labels: Labels, precision: SparsePrecision | None) -> None:
         """The posterior mode, and what predictions take from it."""
+        self._labels = labels
         self._covariance = Covariance.of(
             self.graph, self.kernel_, self.output_scale_,
             sampler=self.sampler_, seed=self.seed_, n_threads=self.n_threads, normalize=self.normalize,
@@ -347,8 +350,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         product with F, for its prior variance. Integrated, every node takes two such products and 2 C m^2
         multiply-adds.
         """
-        if not hasattr(self, "_mode"):
-            raise NotFittedError("this GraphGPClassifier is not fitted yet: call fit(nodes, labels) first")
+        self._check_fitted()
         distinct, inverse = np.unique(given_nodes(self.graph, nodes), return_inverse=True)
         result = np.empty((distinct.size, self.classes_.size))
         with linear_algebra(self.n_observed_nodes_, self.n_threads):
@@ -365,6 +367,10 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         """The most probable class of each node, shape (q,)."""
         best = self.predict_proba(nodes).argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_mode"):
+            raise NotFittedError("this GraphGPClassifier is not fitted yet: call fit(nodes, labels) first")
 
     def _means(self, nodes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Posterior means of the latent functions, by blocks."""

@@ -23,6 +23,7 @@ from graphrf.gp.inference.solvers import (
     nystrom_preconditioner,
 )
 from graphrf.gp.inference.spectral_solver import SpectralCG, evenly_observed
+from graphrf.gp.likelihoods import Likelihood
 from graphrf.gp.method_choice import choose_solver
 from graphrf.gp.progress import CountedRows, Step
 from graphrf.gp.training.fitting import CandidateKernel
@@ -60,6 +61,10 @@ class Conditions(NamedTuple):
         The kernels that were compared.
     sparse : bool
         Whether the posterior is that of the kernel's sparse precision.
+    mean_precision : float
+        Of the prior of the mean's coefficients, 0 where that is flat.
+    likelihood : Likelihood or None
+        Where it is not normal; `observations` are then those of normal noise whose posterior is Laplace's.
     """
 
     observations: Observations
@@ -76,6 +81,8 @@ class Conditions(NamedTuple):
     points: Sequence[GridCell] = ()
     candidates: Sequence[CandidateKernel] = ()
     sparse: bool = False
+    mean_precision: float = 0.0
+    likelihood: Likelihood | None = None
 
     @property
     def amplitude(self) -> float:
@@ -135,7 +142,8 @@ def condition(
     if given.sparse:
         own = SparsePrecision(graph, kernel) if precision is None else precision.with_kernel(kernel)
         return PrecisionPosterior(
-            own, given.amplitude, observations, noise=given.noise, basis=basis, offset=given.offset
+            own, given.amplitude, observations, noise=given.noise, basis=basis, offset=given.offset,
+            mean_precision=given.mean_precision,
         ), 0.0  # fmt: skip
     size = observations.nodes.size
     if solver == "auto":
@@ -166,8 +174,9 @@ def condition(
             options = {"tol": tol, "max_iterations": max_iterations}
             made = _conjugate_gradients(graph, given, covariance, rows, step, n_threads, options)
         posterior = Posterior(
-            covariance, rows, made, observations, noise=given.noise, basis=basis, offset=given.offset
-        )
+            covariance, rows, made, observations, noise=given.noise, basis=basis, offset=given.offset,
+            mean_precision=given.mean_precision,
+        )  # fmt: skip
     error = covariance.error / given.mean_variance
     cut = covariance.cut(given.noise)
     if tell and cut > _CUT:

@@ -264,3 +264,103 @@ def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray
     if (p < 0).any() or not np.allclose(p.sum(axis=1), 1.0, atol=1e-6):
         raise checks.value_error("probabilities", "must be at least 0 with rows that sum to 1")
     return codes.astype(np.int64), p
+
+
+def interval_score(y: Any, low: Any, high: Any, *, level: float = 0.95) -> float:
+    r"""The mean interval score (Winkler's) of central intervals: their width, and a fine for what is outside.
+
+    .. math:: (u - l) + \tfrac{2}{\alpha} (l - y)_+ + \tfrac{2}{\alpha} (y - u)_+, \quad
+              \alpha = 1 - \mathrm{level}.
+
+    The smaller the better; honest quantiles have the least expectation.
+
+    Source: Gneiting and Raftery 2007, "Strictly Proper Scoring Rules, Prediction, and Estimation", Sec. 6.2.
+
+    Examples
+    --------
+    >>> from graphrf.gp import metrics
+    >>> round(metrics.interval_score([0.0, 3.0], [-2.0, -2.0], [2.0, 2.0]), 3)
+    24.0
+    """
+    level = checks.number("level", level, low=0, high=1, include_low=False, include_high=False)
+    y, low, high = _arrays(y, low=low, high=high)
+    if (low > high).any():
+        raise checks.value_error("low", "must not be above `high`")
+    outside = np.maximum(low - y, 0) + np.maximum(y - high, 0)
+    return float(np.mean(high - low + 2 / (1 - level) * outside))
+
+
+def crps(y: Any, draws: Any) -> float:
+    r"""The mean continuous ranked probability score of predictions by draws, in units of y; smaller is better.
+
+    .. math:: E|X - y| - \tfrac12 E|X - X'|
+
+    for draws X and X' of the prediction; both means are unbiased, the second over pairs of different draws.
+
+    Parameters
+    ----------
+    y : array_like, shape (n,)
+    draws : array_like, shape (s, n), s > 1
+        Of new observations: `gp.sample(nodes, s, observations=True)`. Counts are as welcome as real numbers.
+
+    Notes
+    -----
+    Source: Gneiting and Raftery 2007, Sec. 4.2; sorted draws give all pairs in n s log s steps.
+
+    Examples
+    --------
+    >>> from graphrf.gp import metrics
+    >>> metrics.crps([0.0], [[-1.0], [1.0]])
+    0.0
+    """
+    y, draws = _drawn(y, draws)
+    size = draws.shape[0]
+    if size < 2:
+        raise checks.value_error("draws", "must hold at least two draws, got one")
+    ranks = 2.0 * np.arange(1, size + 1) - size - 1
+    pairs = 2 * (ranks @ np.sort(draws, axis=0)) / (size * (size - 1))
+    return float(np.mean(np.abs(draws - y).mean(axis=0) - 0.5 * pairs))
+
+
+def pit(y: Any, draws: Any, *, seed: int | None = None) -> np.ndarray:
+    r"""Probability integral transforms of y under predictions by draws: uniform if the predictions are honest.
+
+    The share of draws below y, with ties broken at random, which makes it uniform for counts too. If a histogram
+    (`numpy.histogram(u, 10, (0, 1))`) is high at both ends, predictions are too sure; if it is high in the middle,
+    they are too wide.
+
+    Parameters
+    ----------
+    y : array_like, shape (n,)
+    draws : array_like, shape (s, n)
+        Of new observations.
+    seed : int, optional
+
+    Returns
+    -------
+    ndarray, shape (n,), within [0, 1]
+
+    Notes
+    -----
+    Source: Czado, Gneiting and Held 2009, "Predictive Model Assessment for Count Data".
+
+    Examples
+    --------
+    >>> from graphrf.gp import metrics
+    >>> metrics.pit([0.5], [[0.0], [1.0], [2.0]], seed=0).round(2)
+    array([0.41])
+    """
+    y, draws = _drawn(y, draws)
+    u = np.random.default_rng(checks.seed(seed)).random(y.size)
+    below, equal = (draws < y).sum(axis=0), (draws == y).sum(axis=0)
+    return np.asarray((below + u * (equal + 1)) / (draws.shape[0] + 1))
+
+
+def _drawn(y: Any, draws: Any) -> tuple[np.ndarray, np.ndarray]:
+    (truth,) = _arrays(y)
+    values = checks.finite("draws", checks.array("draws", draws, np.float64))
+    if truth.ndim != 1 or values.ndim != 2 or values.shape[1] != truth.size or not values.shape[0]:
+        raise checks.value_error(
+            "draws", f"must have shape (s, n) for the n values of `y`, got {values.shape} and {truth.shape}"
+        )
+    return truth, values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -16,6 +16,8 @@ from graphrf.gp.conditioning import Conditions, condition
 from graphrf.gp.inference.mean_function import MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import LARGEST_JOINT
+from graphrf.gp.latent import checked_levels, checked_responses, fit_latent, marginals
+from graphrf.gp.likelihoods import Likelihood, checked_likelihood
 from graphrf.gp.method_choice import (
     affordable_training,
     cheaper_precision,
@@ -34,6 +36,7 @@ from graphrf.gp.settings import (
     checked_settings,
     checked_targets,
     drawing,
+    observed,
 )
 from graphrf.gp.training.fitting import CandidateKernel, normaliser
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
@@ -48,6 +51,13 @@ from graphrf.sampling.contract import Sampler
 _FEW = 64
 # Up to so many observed nodes predictions are averaged over hyperparameters unless asked otherwise.
 _FEW_OBSERVED = 250
+
+
+class Coefficients(NamedTuple):
+    """The constant and the coefficients of covariates, with their posterior standard deviations."""
+
+    mean: np.ndarray
+    std: np.ndarray
 
 
 class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
@@ -99,6 +109,11 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         The variance of f, to fix it; None trains it.
     noise : float or array_like, shape (n,), optional
         The noise variance, to fix it: one for all, or one for each observation. None trains one for all.
+    likelihood : {"gaussian", "poisson", "negative_binomial", "binomial", "bernoulli", "student_t", "gamma"} \
+        or Likelihood What is observed given f: normal noise; counts with the rate exp(f) times an exposure, or
+        successes and yes or no with the log odds f; values with outliers; positive values of mean exp(f).
+        `gp.Poisson` and its like say more, and take parameters to fix them. The posterior is then Laplace's
+        approximation; see Notes.
     optimize : bool or sequence of str
         Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
         named. True with `kernel="auto"`.
@@ -147,11 +162,16 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     n_points_ : int
         How many sets of hyperparameters predictions are averaged over; 1 for those of the attributes here.
     output_scale_, noise_ : float
-        Variances; `noise_` is the given array if there was one.
+        Variances; `noise_` is the given array if there was one, and there is none with another likelihood.
+    likelihood_ : Likelihood
+        With trained parameters; not there with the Gaussian one.
     mean_ : float, or ndarray of shape (p,) for several outputs
         The constant c.
     trend_ : ndarray, shape (b,), or (b, p) for several outputs
         Coefficients of the covariates; b = 0 without any.
+    coefficients_ : Coefficients
+        (mean, std) of c and b, in the covariates' units, as a paper's table has them: each of shape (1 + b,), or
+        (1 + b, p) for several outputs. Empty with mean="zero".
     log_marginal_likelihood_ : float
         Of the observations that training saw, without the prior, summed over outputs: of all of them up to
         `max_train` nodes; beyond, of blocks that count as independent, or with method="precision" of all, or of
@@ -192,10 +212,18 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     Where weights or degrees vary, as on roads, that makes a difference, so that `kernel="auto"` compares both.
     `benchmarks/calibration.py` measures how well the intervals of all defaults hold.
 
+    With another likelihood than the Gaussian, hyperparameters maximise Laplace's evidence times the prior, with
+    exact gradients: of blocks of up to `max_train` observed nodes, or with a sparse precision and more of them
+    than that of all. Kernels are compared by that maximum on up to 300 nodes. The constant and the trend have
+    normal priors with a deviation of 3 about the observations' (in units of f, and of the covariates' spread), so
+    that all zeros, or classes that the graph separates, still have a posterior. `hyperparameters="integrate"` is
+    not served, `solver` and `deviations` are as ever. Where the approximation is good and where it is not:
+    "Likelihoods" in the documentation.
+
     Observations at one node are joined: c of them act as one with noise s / c. Isolated nodes and other components
     are legal: without observations they keep the prior.
 
-    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Ch. 2 and 5; Rue and Held
+    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Ch. 2, 3 and 5; Rue and Held
     2005, "Gaussian Markov Random Fields", Ch. 2 (precisions); Reid et al. 2024, "Variance-Reducing Couplings for
     Random Features", Sec. 4 and App. F.2 (walks).
 
@@ -216,11 +244,13 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     candidates_: list[CandidateKernel]
     sampler_: Any
     noise_: Any
+    likelihood_: Likelihood
     output_scale_: float
     mean_variance_: float
     log_marginal_likelihood_: float
     mean_: float | np.ndarray
     trend_: np.ndarray
+    coefficients_: Coefficients
     method_: str
     solver_: str
     residual_: float
@@ -251,6 +281,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         mean: Any = "constant",
         output_scale: float | None = None,
         noise: Any = None,
+        likelihood: Likelihood | str = "gaussian",
         optimize: bool | Sequence[str] = True,
         prior: HyperparameterPrior | str | None = "weak",
         hyperparameters: str = "auto",
@@ -273,6 +304,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self.mean = mean
         self.output_scale = output_scale
         self.noise = noise
+        self.likelihood = likelihood
         self.optimize = optimize
         self.prior = prior
         self.hyperparameters = hyperparameters
@@ -288,15 +320,21 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, nodes: Any, y: Any) -> GraphGPRegressor:
+    def fit(self, nodes: Any, y: Any = None, *, exposure: Any = None, trials: Any = None) -> GraphGPRegressor:
         """Train the hyperparameters and condition on the observations.
 
         Parameters
         ----------
         nodes : nodes by position, shape (n,) or (n, 1), or by string name
-            Repeats are repeated observations.
-        y : array_like, shape (n,) or (n, p)
-            Several outputs share all hyperparameters but the mean: bring them to like units first.
+            Repeats are repeated observations. Without `y` a dictionary of nodes and values, or a Series or data
+            frame of pandas, whose index holds the nodes: keys and labels are names (`Graph.index`).
+        y : array_like, shape (n,) or (n, p), optional
+            Several outputs share all hyperparameters but the mean: bring them to like units first. Other
+            likelihoods take one output.
+        exposure : float or array_like, shape (n,), optional
+            Positive factors of the mean, for likelihoods of rates: person-years, areas, hours.
+        trials : int or array_like, shape (n,), optional
+            Of the binomial likelihood, whose y are the successes.
 
         Returns
         -------
@@ -329,13 +367,19 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Cholesky; up to 256 MB for training by the series.
         """
         self._forget()
+        likelihood = checked_likelihood(self.likelihood)
+        if likelihood is not None:
+            return cast(GraphGPRegressor, fit_latent(self, likelihood, nodes, y, exposure, trials))
+        for name, given in (("exposure", exposure), ("trials", trials)):
+            if given is not None:
+                raise checks.value_error(name, "is for counts: set `likelihood`, as to 'poisson' or 'binomial'")
         kernels = checked_settings(self)
         for kernel, _ in kernels:
             kernel.check_graph(self.graph)
         precision = None
         if checked_method(self.method) == "precision":
             precision, kernels = factored_precision(self.graph, kernels)
-        positions = given_nodes(self.graph, nodes)
+        positions, y = observed(self.graph, nodes, y)
         values, single = checked_targets(y, positions.size)
         noise, precisions = checked_noise(self.noise, positions.size)
         distinct = np.unique(positions)
@@ -425,9 +469,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             return bool(self.hyperparameters == "integrate")
         return n_observed <= _FEW_OBSERVED
 
-    def _condition(
-        self, given: Conditions, mean: MeanFunction, precision: SparsePrecision | None = None
-    ) -> GraphGPRegressor:
+    def _condition(self, given: Conditions, mean: MeanFunction, precision: SparsePrecision | None = None) -> Self:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
         with step_bar("solving", self.progress) as bar:
             posterior, truncation_error = condition(
@@ -441,12 +483,21 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self._posterior, self._given = posterior, given
         self.kernel_, self.sampler_ = given.kernel, given.sampler
         self.output_scale_ = given.output_scale
-        self.noise_ = given.noise if np.ndim(self.noise) == 0 else np.asarray(self.noise, dtype=np.float64)
+        if given.likelihood is None:
+            self.noise_ = given.noise if np.ndim(self.noise) == 0 else np.asarray(self.noise, dtype=np.float64)
+        else:
+            self.likelihood_ = given.likelihood
         self.mean_variance_ = given.mean_variance
         self.log_marginal_likelihood_ = given.log_marginal_likelihood
         constant = constant + given.offset
         self.mean_ = float(constant[0]) if given.single else constant
         self.trend_ = trend[:, 0] if given.single else trend
+        own = np.concatenate([np.atleast_2d(constant)[: min(mean.basis.shape[1], 1)], trend])
+        std = mean.deviations(posterior.coefficients_covariance)
+        if given.single:
+            self.coefficients_ = Coefficients(own[:, 0], std)
+        else:
+            self.coefficients_ = Coefficients(own, np.broadcast_to(std[:, None], own.shape).copy())
         self.candidates_ = list(given.candidates)
         self.n_points_ = max(len(given.points), 1)
         self.method_, self.solver_ = given.method, posterior.solver
@@ -486,16 +537,34 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     # -- predictions -------------------------------------------------------------------------------
 
-    def predict(self, nodes: Any = None, return_std: bool | str = False, return_cov: bool = False) -> Any:
+    def predict(
+        self,
+        nodes: Any = None,
+        return_std: bool | str = False,
+        return_cov: bool = False,
+        *,
+        quantiles: Any = None,
+        latent: bool = False,
+    ) -> Any:
         """The posterior mean, with deviations or covariances of the noise-free function if asked for.
+
+        With another likelihood than the Gaussian: the mean of the expected observation at exposure 1 (rate,
+        probability of success in one trial), over the posterior of f.
 
         Parameters
         ----------
         nodes : nodes, as in `fit`; default all
         return_std : bool or "observation"
-            True: standard deviations of f. "observation": of a new observation, noise included.
+            True: standard deviations of f, or with another likelihood of the expected observation: how well the
+            rate or probability is known. "observation": of a new observation, noise included.
         return_cov : bool
             The joint covariance of f at the nodes, at most 5,000 distinct ones.
+        quantiles : sequence of float, optional
+            Levels between 0 and 1, such as (0.025, 0.5, 0.975): the quantiles of f, or of the expected
+            observation, are returned instead of mean and deviations.
+        latent : bool
+            With another likelihood than the Gaussian: mean, deviations, covariance or quantiles of the latent
+            function (log rate, log odds), the constant and trend included.
 
         Returns
         -------
@@ -504,6 +573,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             All outputs have the same, unless predictions are averaged over hyperparameters.
         cov : ndarray, shape (q, q)
             The same for all outputs; where predictions are averaged, the mean over outputs.
+        quantiles : ndarray, shape (q, levels)
 
         Notes
         -----
@@ -523,15 +593,22 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             raise checks.value_error(
                 "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
             )
-        if return_std == "observation" and np.ndim(self.noise_):
+        if return_std == "observation" and np.ndim(getattr(self, "noise_", 1.0)):
             raise checks.value_error(
                 "return_std",
                 "= 'observation' needs one noise variance, but `noise` has one for each observation: add that of "
                 "the new observation to the square of `return_std=True`",
             )
         checks.flag("return_cov", return_cov)
+        other = isinstance(getattr(self, "likelihood_", None), Likelihood) and not checks.flag("latent", latent)
+        if other and return_cov:
+            raise checks.value_error(
+                "return_cov", "is of the latent function with this likelihood: set latent=True"
+            )
         positions = given_nodes(self.graph, nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
+        if quantiles is not None or (other and not return_cov):
+            return self._predict_marginals(distinct, return_std, quantiles, other, inverse)
         if return_cov:
             self._check_joint(distinct.size)
             require_memory(
@@ -547,20 +624,50 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             if not return_std:
                 return self._shaped(self._posterior.means(distinct, bar)[inverse])
             mean = self._posterior.means(distinct)
-            if self._exact_deviations(distinct.size):
-                variance = self._posterior.variances(distinct, bar)
-            else:
-                rng = np.random.default_rng([self.seed_, 2])
-                variance = self._posterior.sampled_variances(rng, bar)[distinct]
+            variance = self._variances(distinct, bar)
         if return_std == "observation":
+            if hasattr(self, "likelihood_"):
+                raise checks.value_error(
+                    "return_std", "= 'observation' is not of the latent function: set latent=False"
+                )
             variance = variance + self._posterior.noise
         std = np.sqrt(variance[inverse])
         std = std[:, None] if std.ndim == 1 else std
         mean = mean[inverse]
         return self._shaped(mean), self._shaped(np.broadcast_to(std, mean.shape).copy())
 
-    def sample(self, nodes: Any = None, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
+    def _variances(self, distinct: np.ndarray, bar: Any) -> np.ndarray:
+        """Of f at distinct nodes, exact or sampled."""
+        if self._exact_deviations(distinct.size):
+            return self._posterior.variances(distinct, bar)
+        return self._posterior.sampled_variances(np.random.default_rng([self.seed_, 2]), bar)[distinct]
+
+    def _predict_marginals(
+        self, distinct: np.ndarray, return_std: bool | str, quantiles: Any, response: bool, inverse: np.ndarray
+    ) -> Any:
+        """Predictions that follow from the law of f at each node alone: of f, or of the expected observation."""
+        levels = None if quantiles is None else checked_levels(quantiles)
+        if levels is not None and not self._given.single:
+            raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
+        with node_bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
+            law = marginals(self, distinct, lambda: self._variances(distinct, bar))
+        if levels is not None:
+            found = law.quantiles(levels)
+            return (self.likelihood_.mean(found) if response else found)[inverse]
+        mean, variance = law.response()
+        if not return_std:
+            return mean[inverse]
+        if return_std == "observation":
+            variance = variance + law.observation_variance()
+        return mean[inverse], np.sqrt(variance)[inverse]
+
+    def sample(
+        self, nodes: Any = None, n_samples: int = 1, seed: int | None = None, *, observations: bool = False
+    ) -> np.ndarray:
         """Joint draws of the noise-free function from the posterior: three of them by `sample(n_samples=3)`.
+
+        With another likelihood than the Gaussian these are draws of the latent function, constant and trend
+        included.
 
         A draw is one function on the whole graph, fixed by the seed and the draw's number: it is the same (to
         rounding) whatever nodes are asked for, and however many draws. Thompson sampling chooses a batch of b
@@ -573,6 +680,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         n_samples : int
         seed : int in [0, 2^63), optional
             None draws one.
+        observations : bool
+            New observations at these nodes (at exposure 1, of one trial), given each draw of f, in place of f.
 
         Returns
         -------
@@ -608,7 +717,52 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             draws = self._posterior.draws(distinct, n_samples, rng)
         # no second copy of draws at all nodes
         draws = draws if np.array_equal(distinct, positions) else draws[:, inverse]
+        if checks.flag("observations", observations):
+            draws = self._observed(draws, rng.spawn(1)[0])
         return self._shaped(draws, axis=2)
+
+    def _observed(self, draws: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Observations, one for each node of each draw of f."""
+        if hasattr(self, "likelihood_"):
+            return self.likelihood_.sample(draws, rng)
+        if np.ndim(self.noise_):
+            raise checks.value_error(
+                "observations", "need one noise variance, but `noise` has one for each observation"
+            )
+        return np.asarray(draws + np.sqrt(self.noise_) * rng.standard_normal(draws.shape))
+
+    def log_density(self, nodes: Any, y: Any, *, exposure: Any = None, trials: Any = None) -> np.ndarray:
+        """The log predictive densities (of counts: probabilities) of observations at nodes, each for itself.
+
+        Minus their mean is the log score: of two models the one with the smaller score on held-out observations
+        predicts better.
+
+        Parameters
+        ----------
+        nodes, y, exposure, trials
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+
+        Notes
+        -----
+        The mean of p(y | f) over the posterior of f at the node, by Gauss and Hermite's rule; normal noise has a
+        closed form.
+        """
+        self._check_fitted()
+        positions = given_nodes(self.graph, nodes)
+        if hasattr(self, "likelihood_"):
+            values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
+            distinct, inverse = np.unique(positions, return_inverse=True)
+            law = marginals(self, distinct, lambda: self._variances(distinct, None))
+            law = law._replace(means=law.means[:, inverse], variances=law.variances[:, inverse])
+            return law.log_density(values, offset)
+        given, single = checked_targets(y, positions.size)
+        mean, std = self.predict(positions, return_std="observation")
+        z = (given[:, 0] if single else given) - mean
+        return np.asarray(-0.5 * np.square(z / std) - np.log(std) - 0.5 * np.log(2 * np.pi))
 
     def prior_covariance(self, nodes: Any = None) -> np.ndarray:
         """The prior covariance output_scale_ K / mean_variance_, exact (series), without noise.

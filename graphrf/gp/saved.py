@@ -17,6 +17,7 @@ from graphrf._base.files.arrays import read_record, whole_file, write_record
 from graphrf.gp.conditioning import Conditions
 from graphrf.gp.inference.mean_function import MeanFunction
 from graphrf.gp.inference.observations import Observations
+from graphrf.gp.likelihoods import LIKELIHOODS, Likelihood
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.settings import checked_hyperprior, checked_settings
 from graphrf.gp.training.fitting import CandidateKernel
@@ -37,13 +38,14 @@ from graphrf.sampling.walks.random_walks import RandomWalks
 # Files of the first format have no points.
 _FORMAT, _FORMER = "graphrf regressor 2", "graphrf regressor 1"
 _WRITER = "GraphGPRegressor.save"
-_CLASSES = {
+_CLASSES: dict[str, type[Any]] = {
     known.__name__: known
     for known in (
         *(Diffusion, InverseCosine, LearnedModulation, Matern, PowerSeries, PStepRandomWalk, RegularizedLaplacian),
         *(IID, Antithetic, SigmaCoupled, Stratified, Truncated, Survival, AutoLengths, Coupling),
         *(RandomWalks, CompressedPowers, CutPowers, ExactPowers),
         *(Decimal, Fraction, HyperparameterPrior),
+        *LIKELIHOODS.values(),
     )
 }
 _RECORD = {
@@ -67,7 +69,11 @@ _PLAIN = (
     "log_marginal_likelihood",
     "trained",
     "sparse",
+    "mean_precision",
+    "likelihood",
 )
+# What files of before do not say.
+_FORMER_PLAIN = {"sparse": False, "mean_precision": 0.0, "likelihood": None}
 
 
 class Saved:
@@ -189,7 +195,7 @@ def _read(
         settings = {name: decoded(value) for name, value in record["settings"].items()}
         if "covariates" in arrays:
             settings["mean"] = _real("covariates", arrays["covariates"], arrays["covariates"].ndim)
-        known = {"sparse": False} | record["fitted"]  # files of before know no sparse precisions
+        known = _FORMER_PLAIN | record["fitted"]
         fitted = {name: decoded(known[name]) for name in _PLAIN}
         kernel, sampler = require_kernel(decoded(record["kernel"])), decoded(record["sampler"])
         offset, digest = _real("offset", arrays["offset"], 1), str(record["graph"])
@@ -290,6 +296,11 @@ def _check_fitted(regressor: Any, given: Conditions) -> None:
     for noise in (given.noise, *(point.noise for point in given.points)):
         if noise > _LARGEST * min(1.0, float(given.observations.counts.min())):
             raise checks.value_error("noise", f"over `counts` must be at most {_LARGEST:g}")
+    checks.number("mean_precision", given.mean_precision, low=0)
+    if given.likelihood is not None and (
+        not isinstance(given.likelihood, Likelihood) or given.likelihood.unknown or not given.mean_precision
+    ):
+        raise ValueError("its likelihood is not a fitted one")
     checks.seed(checks.integer("seed", given.seed))
     checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
     if given.single and given.observations.n_outputs != 1:
@@ -350,7 +361,7 @@ def decoded(value: Any) -> Any:
         if dataclasses.is_dataclass(made) and made not in (PowerSeries, SigmaCoupled):
             missing = {field.name for field in dataclasses.fields(made) if field.init} - set(arguments)
             if missing:
-                raise ValueError(f"its {made.__name__} lacks {', '.join(sorted(missing))}")
+                raise ValueError(f"its {value['class']} lacks {', '.join(sorted(missing))}")
         return made(**arguments)
     if isinstance(value, list):
         return [decoded(part) for part in value]

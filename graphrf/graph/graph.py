@@ -335,6 +335,20 @@ class Graph:
         both = sp.csr_array(both - sp.diags_array(self._adjacency.diagonal(), format="csr"))
         return Graph(both, nodes=self._names)
 
+    def to_networkx(self) -> Any:
+        """The graph as a networkx `Graph`, or `DiGraph`, with the attribute `weight` unless it is unweighted."""
+        import networkx as nx
+
+        made = nx.DiGraph() if self._directed else nx.Graph()
+        made.add_nodes_from(self.nodes)
+        entries = sp.coo_array(self._adjacency if self._directed else sp.triu(self._adjacency))
+        src, dst = (map(self.nodes.__getitem__, ends.tolist()) for ends in (entries.row, entries.col))
+        if (entries.data == 1.0).all():
+            made.add_edges_from(zip(src, dst, strict=True))
+        else:
+            made.add_weighted_edges_from(zip(src, dst, entries.data.tolist(), strict=True))
+        return made
+
     def without_loops(self) -> Graph:
         """The graph without its self-loops; a graph that has none returns itself."""
         loops = self._adjacency.diagonal()

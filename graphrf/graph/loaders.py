@@ -13,10 +13,12 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.files.foreign import checked_size, listed, named, short
-from graphrf.graph import matrix_files, meshes, notices, text_files
+from graphrf.graph import maps, meshes, notices, tables
 from graphrf.graph.builders import WEIGHT_KINDS, _exponent, from_edges, from_mesh
 from graphrf.graph.edges import checked_weights, host_array, merged_adjacency
+from graphrf.graph.files import matrix_files, text_files
 from graphrf.graph.graph import Graph
+from graphrf.graph.other_graphs import OtherGraph, other_graph, other_matrix
 
 _LOST_DIRECTIONS = (
     "this MultiDiGraph is read as a road graph, without the directions of its edges: pass directed=True to keep "
@@ -30,7 +32,7 @@ def load_graph(
     weight: str | int | bool | None = None,
     weight_is: str | None = None,
     directed: bool | None = None,
-    columns: tuple[str | int, str | int] = (0, 1),
+    columns: tuple[str | int, str | int] | None = None,
     header: bool | None = None,
     memory_limit: int | None = None,
 ) -> Graph:
@@ -42,8 +44,14 @@ def load_graph(
       `.edges`, `.edgelist` or `.cites`: a list of edges, one a line (rules below); in `.mtx`: a MatrixMarket
       matrix, or without its banner a list of edges; in `.npz`: a matrix from `scipy.sparse.save_npz`; in
       `.stl`, `.ply`, `.off` or `.obj`: the face graph of the mesh. Each may also end in `.gz`;
-    - a networkx graph, such as OSMnx's road graphs: its nodes, their names, and its edges;
-    - a scipy.sparse or NumPy matrix: the adjacency matrix;
+    - a data frame (pandas, polars): a list of edges, one a row, as in the csv file of the table; integers are
+      names of nodes, such as the identifiers of OpenStreetMap, and not positions;
+    - a GeoDataFrame or GeoSeries without columns such as source and target: lines join their ends, which are
+      named by their coordinates (`weight="length"` takes their lengths); polygons that share a border are joined;
+    - a networkx graph, such as OSMnx's road graphs: its nodes, their names, and its edges; likewise graphs of
+      igraph, rustworkx, networkit and DGL;
+    - a scipy.sparse or NumPy matrix, or a tensor of torch, sparse or not: the adjacency matrix; likewise what
+      PyGSP, libpysal and scikit-network hold as one, with the names that they have;
     - a PyG `Data`: its `edge_index`; `weight` names an attribute such as `"edge_weight"`;
     - a trimesh.Trimesh: its face graph, as from `from_mesh`;
     - a `Graph`: itself.
@@ -66,12 +74,14 @@ def load_graph(
         a graph with the attribute `crs`. Lists of edges drop them; matrices and PyG's `edge_index` must be
         symmetric.
     columns : pair of str or int
-        The columns of an edge list that hold the two ends of an edge, by name or by position.
+        The columns of an edge list that hold the two ends of an edge, by name or by position. Default: the first
+        two; a list whose titles name others as source and target, and a table that seems to be an adjacency matrix
+        or to list the neighbours of each node, is then refused.
     header : bool, optional
-        Whether the first line of an edge list names its columns. By default it does if a column is asked
-        for by name, if its two ends are words such as source, target or id_1, id_2, or if they are not both
-        numbers while those of the next line are, or if some other column has a word there (other than NA, null
-        and the like) and a number in the next line. Infinity, NaN and 1_000 are numbers in the first line.
+        Whether the first line of an edge list names its columns. By default it does if a column is asked for by
+        name, if its two ends are words such as source, target or id_1, id_2, if they are words above columns of
+        numbers, or if another column of numbers has a title such as weight or length; a first line that may be
+        titles or an edge is refused.
     memory_limit : int, optional
         Bytes that the reading of a file may take. Default: what the machine has available; then a matrix in a
         file must have at most 10^6 rows, or 100 for each of its entries, because one that has more is taken for
@@ -95,7 +105,7 @@ def load_graph(
         format (with its name and line); if a weight is missing, not a number, NaN, infinite or negative (with
         its edge).
     ImportError
-        If a mesh file is read without trimesh.
+        If an STL, PLY or OFF file is read without trimesh.
 
     Warns
     -----
@@ -126,8 +136,8 @@ def load_graph(
     2 s and 500 MB.
 
     **Files that are not to be trusted.** Nothing is unpickled, no other file is opened, and XML with a document
-    type or entities is refused; the readers of edge lists, MatrixMarket and npz files are graphrf's own. GML,
-    GraphML and meshes are read by networkx and trimesh: that these never crash, nor read damaged numbers as
+    type or entities is refused; the readers of edge lists, MatrixMarket, npz and OBJ files are graphrf's own. GML,
+    GraphML and other meshes are read by networkx and trimesh: that these never crash, nor read damaged numbers as
     others, is not promised, and only the size of what they are given is bounded.
 
     Examples
@@ -168,10 +178,15 @@ def load_graph(
         path = Path(checks.path("source", source))
         with named(path):
             return _from_file(path, weights, directed, columns, header, memory_limit)
-    if header is not None or tuple(columns) != (0, 1):
+    if columns is None and header is None and maps.is_map(source) and not tables.names_ends(source):
+        return _from_edge_list("row", maps.edges_of_map(source, weights.name), weights, bool(directed))
+    as_table = tables.is_table(source)
+    if header is not None or (columns is not None and not as_table):
         raise checks.value_error(
             "columns", f"and `header` belong to files of edges, got a {type(source).__name__}"
         )
+    if as_table:
+        return _from_table(source, weights, directed, columns)
     networkx = sys.modules.get("networkx")
     if networkx is not None and isinstance(source, networkx.Graph):
         return _from_networkx(source, weights, directed)
@@ -190,12 +205,18 @@ def load_graph(
         return source
     if hasattr(source, "vertices") and hasattr(source, "faces"):
         return _from_plain_mesh(source, weights, directed)
-    columns_of = 'graphrf.from_edges(df["a"], df["b"]) takes two of its columns'
+    other = other_graph(source)
+    if other is not None:
+        return _from_other(other, weights, directed)
+    matrix = other_matrix(source)
+    if matrix is not None:
+        made = _from_matrix(matrix[0], weights, matrix[1] if directed is None else directed)
+        return made if matrix[2] is None else Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
     raise checks.type_error(
         "source",
-        "must be a path, a networkx graph, a scipy.sparse or NumPy matrix, a PyG Data, "
-        f"a trimesh.Trimesh or a Graph, got {checks.describe(source)}; "
-        f"{columns_of if hasattr(source, 'columns') else 'graphrf.from_edges takes arrays of edges'}",
+        "must be a path, a data frame, a graph of networkx, igraph, rustworkx, networkit, DGL, PyGSP or libpysal, "
+        "a matrix of scipy.sparse, NumPy or torch, a PyG Data, a trimesh.Trimesh or a Graph, got "
+        f"{checks.describe(source)}; graphrf.from_edges takes arrays of edges",
     )
 
 
@@ -223,7 +244,7 @@ def _from_file(
     path: Path,
     weights: _Weights,
     directed: bool | None,
-    columns: tuple[str | int, str | int],
+    columns: tuple[str | int, str | int] | None,
     header: bool | None,
     memory_limit: int | None,
 ) -> Graph:
@@ -234,12 +255,11 @@ def _from_file(
         as_edges = not matrix_files.is_matrix_market(path)
     if as_edges:
         _need_weight(weights)
-        first, second = _two_columns(columns)
         edges = text_files.read_edge_list(
-            path, columns=(first, second), weight=weights.name, header=header, memory_limit=memory_limit
+            path, columns=_two_columns(columns), weight=weights.name, header=header, memory_limit=memory_limit
         )
-        return _from_edge_list(path, edges, weights, bool(directed))
-    if header is not None or tuple(columns) != (0, 1):
+        return _from_edge_list(f"{path}, line", edges, weights, bool(directed))
+    if header is not None or columns is not None:
         raise checks.value_error("columns", f"and `header` belong to edge lists, {path} is none")
     if kind in meshes.MESH_SUFFIXES:
         return _from_plain_mesh(path, weights, directed, memory_limit)
@@ -256,7 +276,9 @@ def _from_file(
     )
 
 
-def _two_columns(columns: Any) -> tuple[str | int, str | int]:
+def _two_columns(columns: Any) -> tuple[str | int, str | int] | None:
+    if columns is None:
+        return None
     ok = isinstance(columns, tuple | list) and len(columns) == 2
     if not ok or not all(isinstance(column, str | int) and not isinstance(column, bool) for column in columns):
         raise checks.type_error(
@@ -267,12 +289,41 @@ def _two_columns(columns: Any) -> tuple[str | int, str | int]:
     return columns[0], columns[1]
 
 
-def _from_edge_list(path: Path, edges: text_files.EdgeList, weights: _Weights, directed: bool) -> Graph:
+def _from_table(table: Any, weights: _Weights, directed: bool | None, columns: Any) -> Graph:
+    _need_weight(weights)
+    edges = tables.edges_of_table(table, _two_columns(columns), weights.name)
+    return _from_edge_list("row", edges, weights, bool(directed))
+
+
+def _from_other(graph: OtherGraph, weights: _Weights, directed: bool | None) -> Graph:
+    _need_weight(weights)
+    keep = graph.directed if directed is None else directed
+    values, name = None, weights.name
+    if name is not None:
+        if name not in graph.attributes:
+            raise checks.value_error(
+                "weight",
+                f"must be an attribute of the edges ({listed(graph.attributes) or 'there is none'}), got {name!r}",
+            )
+        values = checked_weights(
+            graph.attributes[str(name)], len(graph.src), weights.kind, lambda edge: f"edge {edge}"
+        )
+    adjacency = merged_adjacency(
+        graph.n_nodes, graph.src, graph.dst, values, weights.kind, keep and graph.directed
+    )
+    remarks = [notices.of_distances(name, weights.said)]
+    if weights.given is None:
+        remarks.append(notices.of_unused_weight(graph.attributes))
+        repeated = len(graph.src) - adjacency.nnz if keep and graph.directed else 0
+        remarks.append(notices.of_parallel_edges(repeated, len(graph.src)))
+    notices.warn_together(remarks)
+    return Graph(adjacency, nodes=graph.nodes, directed=keep)
+
+
+def _from_edge_list(place: str, edges: text_files.EdgeList, weights: _Weights, directed: bool) -> Graph:
     n_edges, values = len(edges.src), None
     if edges.weight is not None:
-        values = checked_weights(
-            edges.weight, n_edges, weights.kind, lambda edge: f"{path}, line {edges.lines[edge]}"
-        )
+        values = checked_weights(edges.weight, n_edges, weights.kind, lambda edge: f"{place} {edges.lines[edge]}")
     adjacency = merged_adjacency(len(edges.nodes), edges.src, edges.dst, values, weights.kind, directed)
     remarks = [notices.of_distances(edges.weight_title, weights.said)]
     if weights.given is None:

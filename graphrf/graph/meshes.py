@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from graphrf._base import checks, lazy
 from graphrf._base.files.foreign import foreign, read_bytes
 from graphrf._base.warn import warn
-from graphrf.graph.text_files import suffix
+from graphrf.graph.files.obj_files import read_obj
+from graphrf.graph.files.text_files import suffix
 
 MESH_SUFFIXES = (".stl", ".ply", ".off", ".obj")
 # Memory that the graph of a file takes for each of its bytes, measured as in `text_files.py`: up to 66, for OFF.
@@ -64,10 +65,18 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, np.ndarray]
     content = read_bytes(path, _MESH, memory_limit)
     if kind not in MESH_SUFFIXES:
         raise ValueError(f"{path} has no known mesh format; wanted one of {', '.join(MESH_SUFFIXES)} (.gz)")
-    trimesh = lazy.need("trimesh", "reading mesh files")
-    # Textures and materials are left alone: they would be looked for in other files.
-    options: dict[str, Any] = {"process": False}
-    options |= {"skip_materials": True} if kind in (".ply", ".obj") else {}
+    if kind == ".obj":
+        with foreign(path, "OBJ mesh"):
+            vertices, faces = read_obj(content)
+        return _with_triangles(path, vertices, faces)
+    trimesh = lazy.need("trimesh", "reading STL, PLY and OFF meshes")
+    # Textures are left alone: they would be looked for in other files.
+    options: dict[str, Any] = {"process": False, **({"skip_materials": True} if kind == ".ply" else {})}
+    if kind == ".stl":
+        content = _one_solid(content)
+    elif kind == ".off":
+        # trimesh knows comments above the counts only.
+        content = re.sub(rb"#[^\r\n]*", b"", content)
     log = logging.getLogger("trimesh")
     if not log.hasHandlers():
         # Otherwise what trimesh logs about damaged files lands on standard error, with tracebacks.
@@ -77,12 +86,29 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, np.ndarray]
         vertices = np.asarray(getattr(loaded, "vertices", np.zeros((0, 3))))
         faces = np.asarray(getattr(loaded, "faces", np.zeros((0, 3), dtype=np.int64)))
     _check_whole(path, content, kind, len(faces))
-    if not len(faces):
-        raise ValueError(f"{path} holds no triangles; a mesh with faces was wanted")
+    vertices, faces = _with_triangles(path, vertices, faces)
     if kind == ".stl" and np.isfinite(vertices).all():
         with foreign(path, "STL mesh"):
             vertices, faces = _joined(vertices.astype(np.float64), faces)
     return vertices, faces
+
+
+def _with_triangles(path: Path, vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if not len(faces):
+        raise ValueError(f"{path} holds no triangles; a mesh with faces was wanted")
+    return vertices, faces
+
+
+def _one_solid(content: bytes) -> bytes:
+    """STL as text, its solids as one: trimesh makes a mesh of each, in quadratic time."""
+    if len(content) == _stl_size(content) or not content.lstrip().lower().startswith(b"solid"):
+        return content
+    return re.sub(rb"(?im)^[ \t]*endsolid[^\n]*\n\s*solid[^\n]*\n", b"", content)
+
+
+def _stl_size(content: bytes) -> int:
+    """The size in bytes that binary STL declares."""
+    return 84 + 50 * int.from_bytes(content[80:84], "little")
 
 
 def _joined(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -103,11 +129,11 @@ def _check_whole(path: Path, content: bytes, kind: str, n_faces: int) -> None:
     """Refuse a file that ends early, which trimesh reads without a word as far as it goes.
 
     PLY and OFF declare how many faces they have (polygons become more triangles), binary STL its size; text STL
-    ends with a word of its own. OBJ declares nothing.
+    ends with a word of its own.
     """
     way_out = "it is damaged or truncated: fetch it again"
     if kind == ".stl":
-        size = 84 + 50 * int.from_bytes(content[80:84], "little")
+        size = _stl_size(content)
         if len(content) != size and b"endsolid" not in content.lower():
             raise ValueError(
                 f"{path} is not a whole STL mesh, neither text with 'endsolid' nor binary of the {size:,} bytes "

@@ -56,7 +56,7 @@ def _is_one(value: Any) -> bool:
 
 def of_distances(name: Any, weight_is: str | None) -> str:
     """What to say of an attribute or column that sounds like a distance, where no `weight_is` says what it is."""
-    if weight_is is not None or not isinstance(name, str) or not _sounds_like_distance(name):
+    if weight_is is not None or not isinstance(name, str) or not sounds_like_distance(name):
         return ""
     return (
         f"the weights in {short(name)} are taken as similarities: nodes joined by a large weight are near each "
@@ -64,7 +64,7 @@ def of_distances(name: Any, weight_is: str | None) -> str:
     )
 
 
-def _sounds_like_distance(title: str) -> bool:
+def sounds_like_distance(title: str) -> bool:
     """Whether a word of a title says that large weights mean far."""
     words = re.findall("[A-Z]?[a-z]+|[A-Z]+", title)
     return not _DISTANCES.isdisjoint(word.lower() for word in words)

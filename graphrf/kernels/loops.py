@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types, uint64
+from numba import types, uint64
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from graphrf._base.compiled import njit
 from graphrf._base.vector_registers import VectorRegisters, unpacked
 
 # Rows of a step whose products are taken before those of the next.

@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from graphrf._base.compiled import njit
 from graphrf.pagerank.touched import FEWEST_ROWS, append, begin, clear, grown, new_table, place_of
 from graphrf.sampling.walks.philox import Use, philox, unit
 from graphrf.sampling.walks.transitions import neighbour

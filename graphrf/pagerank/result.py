@@ -19,7 +19,8 @@ ITERATION_ROUNDING = 2.0**-50
 
 def iteration_bound(change: Any, p_halt: float) -> Any:
     """A bound on the L1 error of scores that the last iteration changed by so much (a number or an array)."""
-    return np.minimum(((1 - p_halt) * change + ITERATION_ROUNDING) / p_halt, 2.0)
+    with np.errstate(over="ignore"):  # of p_halt near the least number
+        return np.minimum(((1 - p_halt) * change + ITERATION_ROUNDING) / p_halt, 2.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

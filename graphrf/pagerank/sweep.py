@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from graphrf._base.compiled import njit
 from graphrf.kernels.loops import step_rows
 
 # The change is summed within blocks of so many rows, then over the blocks, so that no thread alters the sum.

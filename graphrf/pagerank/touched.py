@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
+
+from graphrf._base.compiled import njit
 
 FEWEST_ROWS = 1024
 

@@ -114,6 +114,11 @@ class DeviceJoined:
         self._used = {"entries": 0, "visits": 0}
         self._per_row: dict[str, list[Tensor]] = {}
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Entries and visits that are there."""
+        return self._used["entries"], self._used["visits"]
+
     def append(self, block: DeviceBlock) -> None:
         """Copy the next block to its place."""
         for name in ("entries_per_row", "visits_per_row", "work", "dropped"):

@@ -20,19 +20,25 @@ def into_folder(job: Job, folder: FeatureFolder, origin: Origin, *, any_seed: bo
 
     If any seed will do, that of another process is taken which has begun the folder meanwhile.
     """
-    job.require_room(job.expected, job.working_bytes)
+    rows = file_rows(job.sources.size, job.expected_bytes, job.graph.n_nodes)
+    _require_room(job, rows)
     try:
         parts, key = begin_folder(job, folder)
     except ValueError:
         if not (any_seed and folder.is_known and folder.seed() != job.seed):
             raise
         return into_folder(replace(job, seed=folder.seed()), folder, origin, any_seed=False)
-    # A block beside those that are sampled; later the last one, and what checks it, beside the record.
-    blocks = 2 * job.expected_bytes * len(parts[0]) // job.sources.size
-    job.require_room(job.expected, job.working_bytes + blocks)
+    _require_room(job, len(parts[0]))  # those of a folder that was there may have more rows
     with job.bar() as bar:
         draw_missing(job, folder, parts, key, bar)
     return Features(job.frame, job.sources, folder.read(job.frame, parts, key), origin)
+
+
+def _require_room(job: Job, rows: int) -> None:
+    """Raise MemoryError where a record whose files have so many rows does not fit."""
+    # A block beside those that are sampled; later the last one, and what checks it, beside the record.
+    blocks = 2 * job.expected_bytes * rows // job.sources.size
+    job.require_room(job.expected, job.working_bytes + blocks)
 
 
 def begin_folder(job: Job, folder: FeatureFolder) -> tuple[list[BlockNodes], str]:

@@ -15,7 +15,7 @@ from graphrf.features.record import Record
 from graphrf.graph.graph import Graph
 from graphrf.sampling.block_sizes import block_rows
 from graphrf.sampling.contract import PreparedSampler, Sampler
-from graphrf.sampling.joined import draw_into, drawn, record_bytes
+from graphrf.sampling.joined import SPARE, draw_into, drawn, record_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -107,7 +107,7 @@ class Job:
     @cached_property
     def expected(self) -> tuple[int, int]:
         """About how many entries and visits the record will have; MemoryError if a pilot does not fit."""
-        self.require_room((0, 0), self.prepared.working_bytes(min(self.block_rows, _PILOT_ROWS)))
+        self.require_room((0, 0), self.prepared.working_bytes(min(self.block_rows, _PILOT_ROWS)), at_least=True)
         return expected_size(self.prepared, self.sources, self.block_rows)
 
     @property
@@ -123,12 +123,16 @@ class Job:
         n_blocks = -(-self.sources.size // self.block_rows)
         return under_way(self.prepared, self.expected_bytes, n_blocks, self.threads)
 
-    def require_room(self, size: tuple[int, int], working: int) -> None:
-        """Raise MemoryError if a record of so many entries and visits and what is beside it will not fit."""
+    def require_room(self, size: tuple[int, int], working: int, *, at_least: bool = False) -> None:
+        """Raise MemoryError if a record of so many entries and visits, or `at_least` so many, will not fit.
+
+        `working` are the bytes beside it.
+        """
         needed = needed_bytes(self.prepared, self.sources, size, working)
         if self.limit is not None and needed > self.limit:
+            about = "more than" if at_least else "about"
             raise MemoryError(
-                f"features of {self.sources.size} nodes with {self.prepared.sampler!r} need about "
+                f"features of {self.sources.size} nodes with {self.prepared.sampler!r} need {about} "
                 f"{needed / 2**30:.3g} GiB, but {limit_words(self.memory_limit, self.limit)}; "
                 f"{self.prepared.remedy}, pass fewer `nodes`, or use the exact series (graphrf.apply_kernel), "
                 "which stores nothing"
@@ -141,7 +145,14 @@ class Job:
     def draw_into(self, joined: Any) -> Any:
         """The record of all rows, by what joins its blocks."""
         with self.bar() as bar:
-            draw_into(joined, self.prepared, self.sources, self.block_rows, self.threads, bar.update)
+
+            def after(n_rows: int) -> None:
+                bar.update(n_rows)
+                # The limit holds for what comes, too, but for the share by which pilots are off.
+                if any(now > SPARE * foreseen for now, foreseen in zip(joined.size, self.expected, strict=True)):
+                    self.require_room(joined.size, self.working_bytes, at_least=True)
+
+            draw_into(joined, self.prepared, self.sources, self.block_rows, self.threads, after)
         return joined.record()
 
 
@@ -179,7 +190,10 @@ def expected_size(prepared: PreparedSampler, sources: np.ndarray, block_rows: in
     few = sources.size < 2 * n_pilot or expected_bytes(prepared, sources, (entries, visits)) < _SMALL_BYTES
     if few:
         return entries, visits
-    pilot = sources[np.linspace(0, sources.size - 1, n_pilot).astype(np.int64)]
+    # One of each of so many ranges, at random: sources at equal distances may be of one kind.
+    ranges = np.linspace(0, sources.size, n_pilot + 1)
+    places = ranges[:-1] + np.random.default_rng(0).random(n_pilot) * np.diff(ranges)
+    pilot = sources[np.minimum(places.astype(np.int64), sources.size - 1)]
     share = sources.size / pilot.size
     n_entries = n_visits = 0
     for start in range(0, pilot.size, block_rows):

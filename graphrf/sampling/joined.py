@@ -49,6 +49,11 @@ class Joined:
         self._visit_ptr = np.zeros(n_rows + 1, np.int64)
         self._rows = 0
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Entries and visits that are there."""
+        return int(self._indptr[self._rows]), int(self._visit_ptr[self._rows])
+
     def append(self, block: Block) -> None:
         """Copy the next block to its place."""
         end = self._rows + block.n_rows

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from graphrf._base.compiled import njit
 from graphrf.sampling.powers.selection import kth_largest
 
 

@@ -64,3 +64,17 @@ def test_the_least_of_nested_groups_counts(place, line, folder, names, stat):
     assert memory.available_memory() == (3 if stat else 2) * GIB
     group(place / folder / "slurm/job 8", 0, GIB, stat, names)  # somebody else's
     assert memory.available_memory() == (3 if stat else 2) * GIB
+
+
+def test_limits_of_the_process_count(place):
+    resource = pytest.importorskip("resource")
+    mapped = int(memory._MAPPED.read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + GIB, before[1]))
+        assert GIB / 2 < memory.available_memory() <= GIB + 2**26
+        with pytest.raises(MemoryError, match=r"a matrix needs about 2 GiB of memory, and .* are left; wait"):
+            memory.require_memory(2 * GIB, "a matrix", "wait")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert memory.available_memory() == 64 * GIB

@@ -257,6 +257,16 @@ def test_columns_of_observations_are_found(place, text, options):
     assert (given.observations.means[:, 0] + given.offset).tolist() == pytest.approx([1.0, 2.0])
 
 
+@pytest.mark.parametrize("text", ["a,y\nb,n\nc,y\nd,n\n", "d,label\na,y\nb,n\nc,y\n"])
+def test_a_first_line_with_a_node_has_no_titles(place, text):
+    """One of its cells is the title of a column of targets elsewhere."""
+    found = []
+    for first in ("", "node,class\n"):
+        (place / "seen.csv").write_text(first + text)
+        found.append(run("classify roads.csv seen.csv --seed 0 --kernel diffusion -o -"))
+    assert found[0] == found[1]
+
+
 def test_classify_is_the_classifier(place):
     table = columns(run("classify roads.csv classes.csv --seed 1"))
     gp = grf.GraphGPClassifier(grf.load_graph("roads.csv"), seed=1)
@@ -507,3 +517,11 @@ def test_an_output_replaces_what_was_there(place):
     run("pagerank roads.csv -o s.csv")
     assert Path("s.csv").read_text().startswith("node,score\na,")
     assert {path.name for path in place.iterdir()} == {"roads.csv", "observed.csv", "classes.csv", "s.csv"}
+
+
+def test_names_of_nodes_do_not_rule_the_terminal(place):
+    (place / "escape.csv").write_text("source,target\na\x1b]0;new title\x07,b\nb,c\n")
+    said = run("pagerank escape.csv --top 3")
+    assert "\x1b" not in said
+    assert "a\\x1b]0;new title\\x07" in said
+    assert "a\x1b]0;new title\x07" in run("pagerank escape.csv -o -")  # csv that is no terminal's

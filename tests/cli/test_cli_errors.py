@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
+import struct
 import warnings
+from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import graphrf as grf
 from graphrf.cli import app
 from graphrf.cli.options.messages import plain_messages
+from tests.support.bounds import within
 
 EDGES = "source,target,length\na,b,1\nb,c,2\nc,a,3\n"
 
@@ -31,6 +35,7 @@ def place(tmp_path, monkeypatch):
         "one.csv": "node\na\n",
         "titles.csv": "node,speed\n",
         "empty.csv": "\n",
+        "unit.csv": "a,31x\nb,5\nc,7\n",
         "same.csv": "node,class\na,x\nb,x\n",
         "notes.json": "{}",
     }
@@ -104,6 +109,7 @@ BAD = [
     ("gram f.npz --kernel diffusion --exact", "`--exact` needs a graph"),
     ("gram roads.csv --kernel diffusion --error 0", "`--error` must be in (0, 1], got 0"),
     ("gram roads.csv --kernel diffusion --error 0.1 --walks 3", "`--walks` has no use with `--error`"),
+    (f"features roads.csv --memory-limit {'9' * 400} -o g.npz", "`--memory-limit` must be a size such as 4GiB"),
     ("features roads.csv --error 0.1 -o g.npz", "`--kernel` is needed with `--error`"),
     ("features roads.csv --kernel diffusion --error 0.1 -o folder", "`-o` must be an .npz file with `--error`"),
     ("gram f.npz --kernel diffusion --budget 3", "`--budget` has no use with the features f.npz"),
@@ -123,7 +129,8 @@ BAD = [
     ("fit roads.csv three.csv -o m.npz", "`--node-column` is needed: which column of three.csv has the nodes"),
     ("fit roads.csv one.csv -o m.npz", "one column; a column of nodes and one of targets were wanted"),
     ("fit roads.csv titles.csv -o m.npz", "titles but no other line"),
-    ("fit roads.csv empty.csv -o m.npz", "empty.csv is empty; a line for each node was wanted"),
+    ("fit roads.csv empty.csv -o m.npz", "empty.csv is empty"),
+    ("fit roads.csv unit.csv -o m.npz", "unit.csv, line 1: the target must be a finite number, got '31x'"),
     ("fit roads.csv bytes.csv -o m.npz", "not UTF-8"),
     ("fit roads.csv seen.csv -o m.npz --target-column sped", "`--target-column` must be a column of seen.csv"),
     ("fit roads.csv seen.csv -o m.npz --node-column 2", "`--node-column` must be a column of seen.csv"),
@@ -258,3 +265,24 @@ def test_a_full_disk_is_exit_code_1(place, monkeypatch):
     result = CliRunner().invoke(app, ["features", "roads.csv", "-o", "f.npz", "--seed", "0"])
     assert result.exit_code == 1
     assert "No space left" in result.stderr
+
+
+def test_huge_tables_and_forged_archives_are_refused_before_they_are_read(place):
+    """Files with holes: of 3 GiB, and an archive whose table of contents claims to have 3.9 GB."""
+    with open("huge.csv", "wb") as file:
+        file.truncate(2**40)
+    with open("bomb.npz", "wb") as file:
+        file.write(b"PK\3\4" + bytes(26))
+        file.seek(3_900_000_100)
+        file.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, 3_900_000_000, 100, 0))
+    np.savez("cut.npz", visit_ptr=np.zeros(3))
+    Path("cut.npz").write_bytes(Path("cut.npz").read_bytes().replace(b"PK\1\2", b"PK\1\3"))
+    for command, message in (
+        ("fit roads.csv huge.csv -o m.npz", "huge.csv has 1,099,511,627,776 bytes, whose reading takes"),
+        ("pagerank roads.csv --method local --seeds huge.csv", "huge.csv has 1,099,511,627,776 bytes"),
+        ("gram bomb.npz --kernel diffusion", "bomb.npz"),
+        ("gram cut.npz --kernel diffusion", "cut.npz is not a readable scipy.sparse npz file"),
+    ):
+        with within(seconds=10, megabytes=400):
+            result = CliRunner().invoke(app, command.split())
+        assert (result.exit_code, message in result.stderr) == (2, True), result.stderr

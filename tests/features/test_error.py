@@ -137,6 +137,7 @@ def test_what_costs_more_than_its_call_is_left_out(monkeypatch):
 
 
 def test_training_on_rows_that_were_chosen_knowingly_does_not_warn():
+    pytest.importorskip("sklearn")
     graph = _graph("hubs")
     y = np.random.default_rng(0).standard_normal(graph.n_nodes)
     with warnings.catch_warnings():

@@ -142,3 +142,13 @@ def _content(data: bytes) -> tuple[dict, dict[str, np.ndarray]]:
     record = json.loads(arrays.pop("record").tobytes())
     del record["arrays"]  # which would refuse most of the harm to arrays at once
     return record, arrays
+
+
+def test_a_folder_of_no_nodes_is_refused_by_name(tmp_path):
+    graph = grf.from_edges([0, 1, 2], [1, 2, 3])
+    grf.sample_features(graph, grf.RandomWalks(4), nodes=[0, 2], seed=0, path=tmp_path / "kept")
+    (shared,) = (tmp_path / "kept").glob("shared-*.npz")
+    arrays = dict(np.load(shared))
+    np.savez(shared, **(arrays | {"nodes": arrays["nodes"][:0]}))
+    with pytest.raises(ValueError, match=r"whole file .*shared-.*contradict each other"):
+        read_folder(tmp_path / "kept")

@@ -1,5 +1,6 @@
 """GraphGPClassifier: against dense algebra, in scikit-learn's tools, on little and on bad input, calibrated."""
 
+import networkx as nx
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -315,3 +316,28 @@ def test_the_loss_of_word_labels_is_that_of_their_columns(thirds):
 def test_bad_probabilities_are_refused(labels, proba, error, message):
     with pytest.raises(error, match=message):
         metrics.log_loss(labels, proba)
+
+
+@pytest.mark.parametrize("predictive", ["mode", "integrated"])
+def test_files_keep_the_predictions(tmp_path, predictive):
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(5, 6)))
+    labels = np.array(["west", "east"])[np.arange(30) % 6 // 3]
+    nodes = np.arange(0, 30, 3)
+    for method in ("series", "precision", "features"):
+        kernel = grf.Matern(nu=2.0, lengthscale=2.0)
+        gp = grf.GraphGPClassifier(graph, kernel=kernel, method=method, predictive=predictive, seed=0)
+        gp.fit(nodes, labels[nodes]).save(tmp_path / "gp.npz", graph=method == "series")
+        loaded = grf.GraphGPClassifier.load(tmp_path / "gp.npz", graph=None if method == "series" else graph)
+        np.testing.assert_array_equal(loaded.predict_proba(), gp.predict_proba())
+        np.testing.assert_array_equal(loaded.predict(), gp.predict())
+        assert (loaded.kernel_, loaded.converged_, loaded.n_observations_) == (gp.kernel_, gp.converged_, 10)
+    with pytest.raises(ValueError, match="must be given"):
+        grf.GraphGPClassifier.load(tmp_path / "gp.npz")
+    with pytest.raises(ValueError, match="fitted on"):
+        grf.GraphGPClassifier.load(tmp_path / "gp.npz", graph=grf.from_edges([0], [1]))
+    other = grf.GraphGPRegressor(graph, kernel=grf.Matern(), optimize=False, output_scale=1.0, noise=0.1, seed=0)
+    other.fit([0, 1, 2], [0.0, 1.0, 3.0]).save(tmp_path / "other.npz")
+    with pytest.raises(ValueError, match=r"GraphGPClassifier\.save"):
+        grf.GraphGPClassifier.load(tmp_path / "other.npz")
+    with pytest.raises(NotFittedError):
+        grf.GraphGPClassifier(graph).save(tmp_path / "none.npz")

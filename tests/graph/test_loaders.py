@@ -17,10 +17,11 @@ import scipy.io
 import scipy.sparse as sp
 
 from graphrf.graph.builders import from_edges, from_mesh, from_points
+from graphrf.graph.files import matrix_files
+from graphrf.graph.files.matrix_files import read_matrix_market
+from graphrf.graph.files.text_files import read_edge_list
 from graphrf.graph.graph import Graph
 from graphrf.graph.loaders import load_graph
-from graphrf.graph.matrix_files import read_matrix_market
-from graphrf.graph.text_files import read_edge_list
 
 
 def dense(graph: Graph) -> np.ndarray:
@@ -177,6 +178,34 @@ def test_bad_points_are_refused():
         from_points([0.0, 1.0], n_neighbors=1, lengthscale=1.0)
     with pytest.raises(ValueError, match="two points"):
         from_points([[0.0]], n_neighbors=1)
+
+
+@pytest.mark.parametrize("with_sklearn", [True, False])
+def test_neighbours_in_many_columns_are_those_of_all_distances(monkeypatch, with_sklearn):
+    """Two clusters so far apart that squared distances within them are lost in rounding; and points twice."""
+    if with_sklearn:
+        pytest.importorskip("sklearn")
+    else:
+        monkeypatch.setitem(__import__("sys").modules, "sklearn.neighbors", None)
+    rng = np.random.default_rng(0)
+    for far, twice in ((0.0, 0), (1e9, 0), (0.0, 20)):
+        x = rng.normal(size=(60, 12))
+        x[30:] += far
+        x[60 - twice :] = x[:twice]
+        lengths = np.linalg.norm(x[:, None] - x[None], axis=2)
+        np.fill_diagonal(lengths, np.inf)
+        # Of points at one place either may be the neighbour.
+        reach = np.sort(lengths, axis=1)[:, 3]
+        joined = dense(from_points(x, n_neighbors=4)) > 0
+        assert (joined.sum(axis=1) >= 4).all()
+        assert (lengths <= np.maximum(reach[:, None], reach))[joined].all()
+        assert joined[lengths < np.maximum(reach[:, None], reach)].all()
+
+
+def test_many_columns_are_compared_without_a_tree(monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr("scipy.spatial.cKDTree", None)
+    assert from_points(np.random.default_rng(0).normal(size=(60, 11)), n_neighbors=4).n_nodes == 60
 
 
 # -- other libraries -----------------------------------------------------------------------------------
@@ -340,14 +369,8 @@ def test_torch_tensors_are_accepted():
 
 @pytest.mark.parametrize("source", [None, 3, [[0, 1], [1, 0]], {0: 1}])
 def test_unknown_sources_are_refused_with_the_list_of_known_ones(source):
-    with pytest.raises(TypeError, match="`source` must be a path, a networkx graph"):
+    with pytest.raises(TypeError, match="`source` must be a path, a data frame, a graph of networkx"):
         load_graph(source)
-
-
-def test_a_table_of_edges_is_refused_with_the_way_in_and_not_printed():
-    table = types.SimpleNamespace(columns=["a", "b"], shape=(2, 2))
-    with pytest.raises(TypeError, match=r'of shape \(2, 2\); graphrf.from_edges\(df\["a"\], df\["b"\]\)'):
-        load_graph(table)
 
 
 # -- files: round trips --------------------------------------------------------------------------------
@@ -450,6 +473,93 @@ def test_headers_are_told_from_edges(tmp_path):
     for missing in ("", "NA", "nan", "null"):
         assert nodes(f"Paris,Lyon,{missing}\nLyon,Nice,300\n") == ("Paris", "Lyon", "Nice")
     assert nodes("ann,bob,friends\nbob,cid,family\n") == ("ann", "bob", "cid")
+
+
+def test_a_first_edge_is_no_header_for_a_word_in_another_column(tmp_path):
+    text = "zoo,park,N1\npark,mill,12\nmill,port,3\n"
+    assert load_graph(write(tmp_path, "e.csv", text)).nodes == ("zoo", "park", "mill", "port")
+    for cell in ("300m", "50%", '"1,000"', "0x10"):
+        path = write(tmp_path, "e.csv", f"harbour,market,{cell}\nmarket,station,250\n")
+        assert load_graph(path).nodes == ("harbour", "market", "station")
+        with pytest.raises(ValueError, match="line 1: the weight must be a number"):
+            load_graph(path, weight=2)
+    assert load_graph(write(tmp_path, "e.csv", "a,7\n1,2\n")).nodes == ("a", "7", "1", "2")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "zoo,park,N1\nmill,port,12\n",  # no node of the first line is in another
+        "author1,author2\nalice,bob\n",
+        "person_a,person_b\nalice,bob\n",
+        "a,b\n1,2\nx,3\n",
+        "source,target\ntarget,7\n",
+        "town,other,km\nLyon,other,400\n",
+    ],
+)
+def test_a_line_that_may_be_a_header_or_an_edge_is_refused(tmp_path, text):
+    path = write(tmp_path, "e.csv", text)
+    with pytest.raises(
+        ValueError, match=r"e\.csv, line 1: .* titles of the columns or an edge; say .*header=True"
+    ):
+        load_graph(path)
+    lines = text.count("\n")
+    assert load_graph(path, header=True).n_edges == lines - 1
+    assert load_graph(path, header=False).n_edges == lines
+    assert load_graph(write(tmp_path, "n.csv", "n1,n2\nn3,n4\n")).nodes == ("n1", "n2", "n3", "n4")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (",source,target,weight\n0,a,b,1.0\n1,b,c,2.0\n", r"columns=\('source', 'target'\)"),
+        ("id,From,to,length\n1,a,b,1.0\n2,b,c,2.0\n", r"columns=\('From', 'to'\)"),
+        (",friend,other,weight\n0,a,b,1.0\n", "first column has no title, as the index that pandas writes"),
+        ("0,1,1\n1,0,1\n1,1,0\n", "adjacency matrix"),
+        (",a,b,c\na,0,1,1\nb,1,0,1\nc,1,1,0\n", "if the line has titles, pass header=True"),
+        ("0 1 2 3\n1 0 2 3\n2 0 1 3\n3 0 1 2\n", "neighbours of each node"),
+        ("1 2 {'weight': 3.0, 'color': 'red'}\n", r"line 1: .*networkx\.read_edgelist"),
+        ("1 2 {'weight': 3.0}\n2 3 {'weight': 1.0}\n", r"line 1: .*networkx\.read_edgelist"),
+        ("1 2 0,5\n2 3 0,5\n", "line 1: .*decimal commas"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "Git LFS"),
+        ("<!DOCTYPE html>, x\n<p>Not Found, sorry\n", "HTML page"),
+        ("\ufeff\n<html>\n<p>Not Found, sorry\n", "HTML page"),
+    ],
+)
+def test_text_that_is_no_list_of_edges_is_refused(tmp_path, text, message):
+    path = write(tmp_path, "e.csv", text)
+    with pytest.raises(ValueError, match=rf"e\.csv.*{message}"):
+        load_graph(path)
+    if "header=True" in message:
+        with pytest.raises(ValueError, match=r"e\.csv: it seems to be an adjacency matrix"):
+            load_graph(path, header=True)
+    if "columns=" in message:
+        given = ("source", "target") if "source" in message else ("From", "to")
+        assert load_graph(path, columns=given, weight=False).nodes == ("a", "b", "c")
+        assert load_graph(path, columns=(0, 1), weight=False).n_nodes == 4
+
+
+def test_what_looks_like_a_matrix_is_read_where_columns_or_weights_are_named(tmp_path):
+    path = write(tmp_path, "e.csv", "0,1,1\n1,0,1\n1,1,0\n")
+    assert load_graph(path, columns=(0, 1)).n_nodes == 2
+    np.testing.assert_array_equal(dense(load_graph(path, weight=2)), [[0, 1], [1, 0]])
+    ring = write(tmp_path, "f.csv", "0,1,2\n1,2,5\n2,0,1\n")
+    assert load_graph(ring).n_edges == 3
+    assert load_graph(write(tmp_path, "g.edgelist", "1 2 {}\n2 3 {}\n")).n_edges == 2
+
+
+def test_comments_take_little_of_the_memory_limit(tmp_path):
+    path = write(tmp_path, "e.csv", "# comment\n" * 100_000 + "1 2\n2 3\n")
+    assert load_graph(path, memory_limit=2**25).n_edges == 2
+    with pytest.raises(MemoryError, match="whose reading takes about"):
+        load_graph(write(tmp_path, "e.csv", "1 2\n" * 100_000), memory_limit=2**25)
+
+
+def test_decimal_commas_between_semicolons(tmp_path):
+    path = write(tmp_path, "e.csv", "a;b;1,5\nb;c;2,5\n")
+    assert load_graph(path).nodes == ("a", "b", "c")
+    with pytest.raises(ValueError, match=r"line 1: the weight must be a number, got '1,5'; .* point for decimals"):
+        load_graph(path, weight=2)
 
 
 @pytest.mark.parametrize("cell", ["inf", "-inf", "Infinity", "1_0", "1_0.5", "1__0"])
@@ -683,7 +793,7 @@ def test_names_that_no_file_can_have_are_names_of_no_file(name):
 
 def test_a_cell_of_many_digits_takes_linear_time(tmp_path):
     digits = "1" * 200_000
-    assert load_graph(write(tmp_path, "e.csv", f"{digits}x,2\n3,4\n")).n_edges == 1
+    assert load_graph(write(tmp_path, "e.csv", f"{digits}x,y\n3,4\n")).n_edges == 1
 
 
 @pytest.mark.parametrize(
@@ -818,6 +928,40 @@ def test_damaged_matrix_market_is_refused(tmp_path, kind, body, message):
     with pytest.raises(ValueError, match=message) as caught:
         load_graph(write(tmp_path, "m.mtx", f"%%MatrixMarket matrix {kind}\n% a comment\n{body}"))
     assert "m.mtx" in str(caught.value)
+
+
+def test_matrix_market_numbers_at_the_ends_of_their_range(tmp_path):
+    """What scipy's parser refuses is left to NumPy's."""
+    path = write(
+        tmp_path, "m.mtx",
+        "%%MatrixMarket matrix coordinate real symmetric\n3 3 4\n2 1 5e-324\n3 1 +2.5\n3 2 .5\n3 3 1e-400\n"
+    )  # fmt: skip
+    found = dense(load_graph(path))
+    np.testing.assert_array_equal(found, [[0, 5e-324, 2.5], [5e-324, 0, 0.5], [2.5, 0.5, 0]])
+
+
+def test_a_fault_at_the_end_of_a_large_matrix_market_file_is_found_quickly(tmp_path, monkeypatch):
+    """In Python only the lines near it are looked at: all of them take a minute for a file of 60 KB."""
+    lines = 200_000
+    text = f"%%MatrixMarket matrix coordinate pattern general\n2 2 {lines - 1}\n" + "1 2\n" * lines
+    path = write(tmp_path, "m.mtx.gz", text)
+    looked_at = []
+
+    class Digits:
+        def fullmatch(self, cell):
+            looked_at.append(cell)
+            return True
+
+    monkeypatch.setattr(matrix_files, "_DIGITS", Digits())
+    with pytest.raises(ValueError, match=f"line {lines + 2}: it declares {lines - 1:,} entries"):
+        load_graph(path)
+    assert len(looked_at) <= matrix_files._PIECE // 2
+
+
+def test_words_that_only_begin_with_the_banner_are_none(tmp_path):
+    path = write(tmp_path, "m.mtx", "%%MatrixMarket[ matrix array real general\n1 1\n1\n")
+    with pytest.raises(ValueError, match="its first line must be %%MatrixMarket matrix"):
+        load_graph(path)
 
 
 def test_blank_lines_and_line_ends_of_matrix_market_do_not_matter(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import types
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from graphrf.graph import meshes
 from graphrf.graph.builders import from_mesh
 from graphrf.graph.loaders import load_graph
+from tests.support.bounds import within
 
 # Two triangles over a rectangle of 2 by 1.
 CORNERS = np.array([[0, 0, 0], [2, 0, 0], [2, 1, 0], [0, 1, 0]], dtype=float)
@@ -218,6 +220,78 @@ def test_mesh_files_that_end_early_are_refused(tmp_path, kind):
     path.write_bytes(content[: int(0.9 * len(content))])
     with pytest.raises(ValueError, match=rf"sphere.{suffix} is not a (whole|readable) {suffix.upper()} mesh"):
         from_mesh(path)
+
+
+def obj(tmp_path, text):
+    path = tmp_path / "mesh.obj"
+    path.write_text(text)
+    return path
+
+
+def test_relative_corners_of_obj_count_from_the_last_vertex_so_far(tmp_path):
+    """Exporters that write one object after the other refer to its vertices like that."""
+    squares = "".join(
+        f"o part{s}\nv {s} 0 0\nv {s + 1} 0 0\nv {s + 1} 1 0\nv {s} 1 0\nf -4 -3 -2\nf -4/1/1 -2//1 -1\n"
+        for s in range(4)
+    )
+    absolute = re.sub(r"(-\d)((?:/\S*)?)", "{}\\2", squares).format(
+        *(4 * s + 5 + c for s in range(4) for c in (-4, -3, -2, -4, -2, -1))
+    )
+    graphs = [
+        from_mesh(obj(tmp_path, text), on=on) for on in ("faces", "vertices") for text in (squares, absolute)
+    ]
+    assert [graph.n_edges for graph in graphs] == [7, 7, 17, 17]
+    np.testing.assert_array_equal(dense(graphs[0]), dense(graphs[1]))
+    np.testing.assert_array_equal(dense(graphs[2]), dense(graphs[3]))
+
+
+def test_obj_polygons_colours_comments_and_continued_lines(tmp_path):
+    text = (
+        "mtllib none.mtl\n  v 0 0 0 1 0 0 # red\nv 2 0 0 1.0\nv 2 1 0\nv \\\n0 1 0\nvn 0 0 1\nvt 0 0\nusemtl x\n"
+        "f 1/1/1 2/1/1 3/1/1 4/1/1 # a square\nl 1 2\nf 1 2 5\nv 1 -1 0\n"
+    )
+    graph = from_mesh(obj(tmp_path, text))
+    np.testing.assert_array_equal(dense(graph), [[0, 1, 1], [1, 0, 0], [1, 0, 0]])
+    assert list(from_mesh(obj(tmp_path, text), on="vertices").nodes) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("f 0 1 2", "line 4: a face has three corners or more, counted from 1"),
+        ("f 1 2", "line 4: a face has three corners or more"),
+        ("f 1 2 -4", "back from the last of the 3 vertices above it; got 'f 1 2 -4'"),
+        ("f 1 2 4", "line 4: a face has the vertex 4, but the file has 3 vertices"),
+        ("f 1 2 3.5", "line 4: the corners of a face are integers"),
+        ("f 1 2 0_3", "line 4: the corners of a face are integers"),
+        ("v 1 2", "line 4: a vertex has three numbers, got 'v 1 2'"),
+        ("l 1 2", "holds no triangles"),
+    ],
+)
+def test_damaged_obj_is_refused_with_its_line(tmp_path, line, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        from_mesh(obj(tmp_path, f"v 0 0 0\nv 1 0 0\nv 0 1 0\n{line}\n"))
+
+
+@pytest.mark.parametrize("kind", ["obj", "stl"])
+def test_materials_and_solids_take_linear_time(tmp_path, kind):
+    """trimesh takes about a minute for each of these two, a mesh for a material or a solid."""
+    pytest.importorskip("trimesh")
+    text = "v 0 0 0\nv 1 0 0\nv 0 1 0\n" + "".join(f"usemtl m{at}\nf 1 2 3\n" for at in range(20_000))
+    if kind == "stl":
+        loop = "facet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\n"
+        text = "".join(f"solid s{at}\n{loop}endsolid s{at}\n" for at in range(40_000))
+    path = tmp_path / f"many.{kind}"
+    path.write_text(text)
+    with within(seconds=20, megabytes=400):
+        assert from_mesh(path).n_nodes == (40_000 if kind == "stl" else 20_000)
+
+
+def test_off_may_have_comments_behind_its_counts(tmp_path):
+    pytest.importorskip("trimesh")
+    path = tmp_path / "mesh.off"
+    path.write_text("OFF # a face\n3 1 0 # counts\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n")
+    assert from_mesh(path).n_nodes == 1
 
 
 def test_without_trimesh_the_message_says_what_to_install(tmp_path, monkeypatch):

@@ -102,6 +102,32 @@ def test_the_density_of_states_integrates_functions_on_large_graphs(laplacian):
         assert weights @ points**power == pytest.approx(np.mean(eigenvalues**power), rel=0.03)
 
 
+def test_all_probes_share_one_pass_over_the_matrix(monkeypatch):
+    products = []
+
+    class Counted(sp.csr_array):
+        def __matmul__(self, other):
+            products.append(other.shape)
+            return super().__matmul__(other)
+
+    graph = erdos_renyi(1100, 0.01, seed=2)
+    own = Counted(graph.walk_matrix("normalized"))
+    monkeypatch.setattr(type(graph), "walk_matrix", lambda *_: own)
+    points, weights = density_of_states(graph, "normalized", np.random.default_rng(0))
+    assert products == [(1100, 8)] * 60
+    # The first of the rules gives z^T W^k z of the first probe.
+    top = np.sqrt(graph.walk_degrees) / np.linalg.norm(np.sqrt(graph.walk_degrees))
+    start = np.random.default_rng(0).integers(0, 2, 1100) * 2.0 - 1.0
+    start -= top * (top @ start)
+    start /= np.linalg.norm(start)
+    share = weights[1:61] / weights[1:61].sum()
+    for power in (1, 2, 5, 9):
+        image = start
+        for _ in range(power):
+            image = own @ image
+        assert share @ points[1:61] ** power == pytest.approx(start @ image, abs=1e-12)
+
+
 def test_probes_of_which_nothing_is_left_take_no_share_of_the_density():
     # One edge: equal signs at its ends leave nothing beside the eigenvalue 1.
     graph = grf.from_edges([0], [1], n_nodes=1500)

@@ -25,7 +25,7 @@ import sys
 class Absent:
     def find_spec(name, path=None, target=None):
         if name.partition(".")[0] in (
-            "torch", "sklearn", "gpytorch", "linear_operator", "botorch", "threadpoolctl", "dask", "distributed",
+            "torch", "sklearn", "gpytorch", "linear_operator", "botorch", "dask", "distributed",
             "torch_geometric", "geometric_kernels", "lab", "matplotlib", "trimesh",
         ):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)

@@ -281,3 +281,10 @@ def test_unit_weights_written_out_are_unit_weights() -> None:
     pattern = grf.Graph((directed_graph().adjacency > 0) * 1.0, directed=True)
     tripled = grf.Graph(3.0 * pattern.adjacency, directed=True)
     assert np.abs(power_iteration(pattern).scores - power_iteration(tripled).scores).sum() < 1e-14
+
+
+def test_the_least_p_halt_has_the_bound_2_and_no_warning_of_overflow():
+    from graphrf.pagerank.result import iteration_bound
+
+    assert iteration_bound(0.5, 5e-324) == 2.0  # warnings are errors
+    assert iteration_bound(np.float64(0.0), 5e-324) == 2.0

@@ -219,6 +219,27 @@ def test_more_memory_than_the_limit_is_refused_before_it_is_taken(grid):
     assert features.nbytes < 10_000_000
 
 
+def test_the_limit_holds_where_nodes_at_equal_distances_are_of_one_kind():
+    """Every 40th node is isolated, as are all that evenly spaced pilots would meet."""
+    rng = np.random.default_rng(0)
+    every, n = 40, 255 * 40 + 1
+    src, dst = rng.integers(0, n, (2, 8 * n))
+    joined = (src % every > 0) & (dst % every > 0)
+    graph = grf.from_edges(src[joined], dst[joined], n_nodes=n)
+    with pytest.raises(MemoryError, match=r"need about 0\.0"):
+        grf.sample_features(graph, grf.RandomWalks(64), seed=0, memory_limit=2**24)
+
+
+def test_the_limit_holds_while_blocks_are_drawn(grid, monkeypatch):
+    from graphrf.sampling import job
+
+    monkeypatch.setattr(job, "expected_size", lambda *given: (10, 10))
+    with pytest.raises(MemoryError, match=r"need more than .* GiB, but `memory_limit` is .*lower n_walks"):
+        grf.sample_features(grid, grf.RandomWalks(64), seed=0, n_threads=1, memory_limit=700_000)
+    full = grf.sample_features(grid, grf.RandomWalks(64), seed=0, n_threads=1)
+    assert full.nbytes > 100_000
+
+
 def test_the_memory_asked_for_is_that_of_merged_visits():
     # 65,535 walks of 1,000 steps are 65 million visits a node, but only 20 x 1,001 different ones.
     graph = grf.Graph(np.ones((20, 20)))

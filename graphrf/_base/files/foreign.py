@@ -61,7 +61,12 @@ def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> by
         way_out = "decompress it once" if twice else "give it a name that ends in .gz"
         raise ValueError(f"{path} is compressed by gzip{' twice' if twice else ''}; {way_out}")
     if not content or content.isspace():
-        raise ValueError(f"{path} is empty; a file with a graph or a mesh was wanted")
+        raise ValueError(f"{path} is empty")
+    start = content[:200].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if start.startswith(b"version https://git-lfs"):
+        raise ValueError(f"{path} is a pointer of Git LFS, not the file itself; `git lfs pull` fetches that")
+    if start.startswith((b"<!doctype html", b"<html")):
+        raise ValueError(f"{path} is an HTML page, such as servers send in place of a file; download it again")
     return content
 
 

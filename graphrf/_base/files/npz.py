@@ -11,7 +11,8 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
@@ -84,21 +85,34 @@ def read_arrays(file: IO[bytes], limit: int, names: Collection[str] | None = Non
     MemoryError
         If the arrays have more bytes than `limit`; nothing is allocated then.
     """
+    with _archive(file) as archive:
+        members = archive.infolist()
+        if names is not None:
+            members = [member for member in members if member.filename.removesuffix(".npy") in names]
+        _check_members(members)
+        total = sum(member.file_size for member in members)
+        if total > limit:
+            raise MemoryError(
+                f"its arrays take {total / 2**20:,.1f} MiB, and {limit / 2**20:,.1f} MiB are allowed"
+            )
+        return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
+
+
+def array_names(file: IO[bytes]) -> list[str]:
+    """Names of the arrays of an .npz archive, in no more than about 1 MB; ValueError for any fault."""
+    with _archive(file) as archive:
+        return [member.filename.removesuffix(".npy") for member in archive.infolist()]
+
+
+@contextmanager
+def _archive(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
+    """The archive, once its table of contents is short and fits the file; ValueError for any fault."""
     size = file.seek(0, 2)
     file.seek(0)
     try:
         with zipfile.ZipFile(_Pieces(file)) as archive:
-            members = archive.infolist()
-            _check_contents(members, size)
-            if names is not None:
-                members = [member for member in members if member.filename.removesuffix(".npy") in names]
-            _check_members(members)
-            total = sum(member.file_size for member in members)
-            if total > limit:
-                raise MemoryError(
-                    f"its arrays take {total / 2**20:,.1f} MiB, and {limit / 2**20:,.1f} MiB are allowed"
-                )
-            return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
+            _check_contents(archive.infolist(), size)
+            yield archive
     except _FAULTS as error:
         raise ValueError(f"it is no .npz archive, or not a whole one: {str(error)[:200]}") from None
 

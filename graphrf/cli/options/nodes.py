@@ -53,25 +53,35 @@ class NodeNames:
         plain = all(type(node) in (int, str) for node in chosen)
         return list(chosen) if plain else [str(node) for node in chosen]
 
+    def is_node(self, text: str) -> bool:
+        """Whether a node is called so."""
+        if self._nodes is None:
+            return text.isascii() and text.isdigit() and len(text) < 20 and int(text) < self._n_nodes
+        return text in self._by_text
+
+    @property
+    def _by_text(self) -> dict[str, int]:
+        if self._known is None:
+            self._known = {str(node): position for position, node in enumerate(self._nodes or ())}
+            if len(self._known) < self._n_nodes:
+                raise ValueError("GRAPH has nodes whose names are the same as text; give them other names")
+        return self._known
+
     def position(self, text: str, place: str) -> int:
         """The position of a node; ValueError, which begins with `place`, if there is none of that name."""
         if self._nodes is None:
-            if text.isascii() and text.isdigit() and int(text) < self._n_nodes:
+            if self.is_node(text):
                 return int(text)
             raise ValueError(
                 f"{place}: the nodes of this graph have no names, so that a position in [0, {self._n_nodes - 1}] "
                 f"was wanted, got {text[:60]!r}"
             )
-        if self._known is None:
-            self._known = {str(node): position for position, node in enumerate(self._nodes)}
-            if len(self._known) < self._n_nodes:
-                raise ValueError("GRAPH has nodes whose names are the same as text; give them other names")
-        if text not in self._known:
-            some = ", ".join(list(self._known)[:3])
+        if text not in self._by_text:
+            some = ", ".join(list(self._by_text)[:3])
             raise ValueError(
                 f"{place}: no node of the graph is named {text[:60]!r}; its nodes are {some} and so on"
             )
-        return self._known[text]
+        return self._by_text[text]
 
     def chosen(self, given: str, option: str) -> np.ndarray:
         """Positions of the nodes of an option: of a file of nodes, or of names with commas between them."""
@@ -81,7 +91,7 @@ class NodeNames:
 
         path = Path(given)
         if path.is_file():
-            table = read_table(path, spaces=False)
+            table = read_table(path, self.is_node, spaces=False)
             cells = zip(table.column(table.first_of(NODE_TITLES) or 0), table.lines, strict=True)
             found = [self.position(cell, f"{path}, line {line}") for cell, line in cells]
         else:

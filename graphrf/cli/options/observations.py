@@ -66,7 +66,7 @@ class ObservedColumns:
         path = Path(file)
         if not path.is_file():
             raise FileNotFoundError(f"OBSERVATIONS must be a file, got {file!r}, which is none")
-        table = read_table(path)
+        table = read_table(path, names.is_node)
         node, target = self._columns(table)
         cells = zip(table.column(node), table.lines, strict=True)
         positions = np.array(

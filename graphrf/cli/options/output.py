@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import os
+import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 # Titles may repeat, as those of the columns of a kernel matrix.
 Columns = Sequence[tuple[str, "Sequence[Any] | np.ndarray"]]
 ENDINGS = (".csv", ".npz", ".json")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 OutputPath = Annotated[
     str | None,
     typer.Option(
@@ -82,7 +85,12 @@ def deliver(result: Result, output: str | None, talking: Talking) -> None:
 
 def echo(text: str) -> None:
     """Print on standard output, all at once and flushed, so that a closed pipe shows here and not at the end."""
-    typer.echo(text, nl=False)
+    typer.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
+
+
+def visible(text: str) -> str:
+    """The text with control characters, by which names of nodes could rule a terminal, written out."""
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def _write(result: Result, path: Path) -> None:
@@ -146,4 +154,4 @@ def aligned(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines) + "\n"
+    return visible("\n".join(lines) + "\n")

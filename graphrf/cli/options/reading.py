@@ -110,8 +110,9 @@ def load(source: str, reading: Reading, talking: Talking) -> Loaded:
 
 
 def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph, str]:
-    from graphrf.graph import meshes, text_files
+    from graphrf.graph import meshes
     from graphrf.graph.builders import from_mesh
+    from graphrf.graph.files import text_files
     from graphrf.graph.loaders import load_graph
 
     if path.is_dir():
@@ -131,7 +132,7 @@ def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph
         weight=unweighted if reading.weight is None else column(reading.weight),
         weight_is=reading.weight_is,
         directed=reading.directed,
-        columns=(0, 1) if reading.columns is None else _two(reading.columns),
+        columns=None if reading.columns is None else _two(reading.columns),
         header=reading.header,
     )
     return graph, "file"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,24 +63,25 @@ class TextTable:
         return values
 
 
-def read_table(path: Path, *, spaces: bool = True) -> TextTable:
+def read_table(path: Path, is_node: Callable[[str], bool], *, spaces: bool = True) -> TextTable:
     """The table of a file: cells parted by tabs, commas, semicolons or (with `spaces`) white space.
 
     The first line decides by what. Blank lines and those that begin with # are skipped. The first line holds
     titles where it has no number in some column that holds numbers in all other lines, or where one of its cells
-    is such a title as node or target.
+    is such a title as node or target; but not where it has a node in a column of nodes, as `is_node` says. The
+    file is bounded by the memory that is left.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text (byte {error.start}); convert it to UTF-8") from None
+    from graphrf.graph.files import text_files
+
+    text = text_files.read_text(path)
+    text_files.require_room(path, text, None)
     kept = [
         (number, line)
         for number, line in enumerate(text.splitlines(), start=1)
         if line.strip() and not line.lstrip().startswith("#")
     ]
     if not kept:
-        raise ValueError(f"{path} is empty; a line for each node was wanted")
+        raise ValueError(f"{path} has only blank lines and comments; a line for each node was wanted")
     mark = next((mark for mark in "\t,;" if mark in kept[0][1]), None)
     rows: list[list[str]] = []
     for number, line in kept:
@@ -98,11 +99,18 @@ def read_table(path: Path, *, spaces: bool = True) -> TextTable:
             )
         rows.append([cell.strip() for cell in cells])
     lines = [number for number, _ in kept]
-    if not _has_titles(rows):
+    if _has_node(rows, is_node) or not _has_titles(rows):
         return TextTable(path, None, rows, lines)
     if len(rows) == 1:
         raise ValueError(f"{path} has titles but no other line; a line for each node was wanted")
     return TextTable(path, rows[0], rows[1:], lines[1:])
+
+
+def _has_node(rows: list[list[str]], is_node: Callable[[str], bool]) -> bool:
+    """Whether the first row has a node where the next one has a node, too."""
+    return any(
+        is_node(cell) and is_node(rows[1][column] if rows[1:] else cell) for column, cell in enumerate(rows[0])
+    )
 
 
 def _has_titles(rows: list[list[str]]) -> bool:

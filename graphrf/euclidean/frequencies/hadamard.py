@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from graphrf._base.compiled import njit
 
 
 def next_power_of_two(n: int) -> int:
@@ -17,7 +18,7 @@ LANES = 16
 """Rows that are transformed side by side, entry by entry: the inner loops then run over contiguous memory."""
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
     """out[i] = D S H D_1 H D_2 H D_3 x[i] for each block: signs (blocks, 3, size), norms (blocks, size).
 
@@ -65,7 +66,7 @@ def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
                         out[first + k, begin + j] = lanes[j, k]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _hadamard_lanes(lanes):  # type: ignore[no-untyped-def]
     """sqrt(d) H of the columns of a (d, LANES) array in place, two levels at a time: half the passes over it."""
     flat = lanes.reshape(-1)
@@ -83,7 +84,7 @@ def _hadamard_lanes(lanes):  # type: ignore[no-untyped-def]
         _one_level(flat[:half], flat[half:])
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _two_levels(a, b, c, e):  # type: ignore[no-untyped-def]
     for j in range(a.shape[0]):
         p, q, r, s = a[j], b[j], c[j], e[j]
@@ -91,7 +92,7 @@ def _two_levels(a, b, c, e):  # type: ignore[no-untyped-def]
         a[j], b[j], c[j], e[j] = w + y, x + z, w - y, x - z
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _one_level(a, b):  # type: ignore[no-untyped-def]
     for j in range(a.shape[0]):
         p, q = a[j], b[j]

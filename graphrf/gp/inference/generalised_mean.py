@@ -8,7 +8,9 @@ from graphrf.gp.inference.likelihood import least_squares_mean, mean_root
 
 
 class GeneralisedMean:
-    r"""beta = M^-1 H^T A^-1 y with M = H^T A^-1 H, whose covariance under a flat prior is M^-1.
+    r"""beta = M^-1 H^T A^-1 y with M = H^T A^-1 H + p I, whose covariance is M^-1.
+
+    The prior is N(0, I / p), flat for p = 0.
 
     Parameters
     ----------
@@ -16,16 +18,21 @@ class GeneralisedMean:
         H at the observed nodes.
     solved : ndarray, shape (m, b)
         A^-1 H.
+    prior : float
+        p.
 
     Notes
     -----
     Source: Rasmussen and Williams 2006, Sec. 2.7.
     """
 
-    def __init__(self, basis: np.ndarray, solved: np.ndarray) -> None:
+    def __init__(self, basis: np.ndarray, solved: np.ndarray, prior: float = 0.0) -> None:
         self.basis = basis
         self.solved = solved
+        self._prior = prior
         precision = basis.T @ solved
+        if prior:
+            precision[np.diag_indices_from(precision)] += prior
         self._precision = precision
         self._root = mean_root(precision)
 
@@ -34,10 +41,22 @@ class GeneralisedMean:
         coefficients = least_squares_mean(self._precision, self.solved.T @ values)
         return coefficients, solved - self.solved @ coefficients
 
+    def prior_draws(self, n: int, rng: np.random.Generator) -> np.ndarray | None:
+        """Draws of beta from its prior, shape (b, n), of a stream of their own; None where that is flat."""
+        if not self._prior:
+            return None
+        (stream,) = rng.spawn(1)
+        return np.asarray(stream.standard_normal((n, self.basis.shape[1])).T / np.sqrt(self._prior))
+
     @property
     def rank(self) -> int:
         """How many directions of beta the observations tell."""
         return int(self._root.shape[1])
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Of beta, shape (b, b)."""
+        return np.asarray(self._root @ self._root.T)
 
     def draw(self, z: np.ndarray) -> np.ndarray:
         """beta - its estimate, shape (b, p), from standard normals of shape (rank, p)."""

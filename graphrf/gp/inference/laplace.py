@@ -26,12 +26,11 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import logsumexp, softmax
 
+from graphrf.gp.inference.local.newton import State, climb
 from graphrf.gp.inference.solvers import ConjugateGradients
 
 Product = Callable[[np.ndarray], np.ndarray]
 
-_MAX_NEWTON = 100
-_MAX_HALVINGS = 30
 _MAX_CONJUGATE = 2_000
 # Residual of the first Newton systems; later ones are solved as much closer as the gradient is smaller. Their
 # right-hand sides are up to sqrt(|K|) larger than what remains of the gradient: at 0.1 Newton's method stalls.
@@ -101,54 +100,42 @@ def find_mode(
     The eigenvalues of the systems are at least 1 and at most 1 + max(n) |K| / 2, so that iterations grow with
     sqrt(|K|), whatever m is.
     """
-    totals = counts.sum(axis=1, keepdims=True)
+    system = _Softmax(product, counts, bias)
+    nothing = np.zeros_like(counts)
+    near = None if start is None else (start, product(start))
+    found = climb(system, (nothing, nothing), near, tol=tol, closenesses=(_LOOSEST, _CLOSEST, _CLOSER))
+    return Mode(
+        bias + found.image, found.weights, found.state.curved, found.state.value, found.residual <= tol,
+        found.iterations, found.residual,
+    )  # fmt: skip
 
-    def state(weights: np.ndarray, image: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """Log posterior, probabilities and gradient at f = b + K weights, `image` = K weights."""
-        latent = bias + image
-        likelihood = float((counts * latent).sum() - (totals[:, 0] * logsumexp(latent, axis=1)).sum())
+
+class _Softmax:
+    """The `NewtonSystem` of labels; a state's `curved` are the probabilities."""
+
+    def __init__(self, product: Product, counts: np.ndarray, bias: np.ndarray) -> None:
+        self._product = product
+        self._counts = counts
+        self._bias = bias
+        self._totals = counts.sum(axis=1, keepdims=True)
+        self._steep = counts  # K times the gradient of the last size
+
+    def state(self, weights: np.ndarray, image: np.ndarray) -> State:
+        latent = self._bias + image
+        likelihood = float((self._counts * latent).sum() - (self._totals[:, 0] * logsumexp(latent, axis=1)).sum())
         pi = softmax(latent, axis=1)
-        return likelihood - 0.5 * float(np.vdot(weights, image)), pi, counts - totals * pi - weights
+        gradient = self._counts - self._totals * pi - weights
+        return State(likelihood - 0.5 * float(np.vdot(weights, image)), gradient, pi)
 
-    def uphill(move: np.ndarray, moved: np.ndarray) -> tuple[float, tuple[float, np.ndarray, np.ndarray]] | None:
-        """The first of the lengths 1, 1/2, ... of a step at which the posterior is not lower, and its state."""
-        for halvings in range(_MAX_HALVINGS):
-            length = 0.5**halvings
-            there = state(weights + length * move, image + length * moved)
-            if there[0] >= value - 1e-13 * abs(value):
-                return length, there
-        return None
+    def size(self, state: State) -> float:
+        self._steep = self._product(state.gradient)
+        return _size(state.gradient, self._steep)
 
-    weights = image = np.zeros_like(counts)
-    value, pi, gradient = state(weights, image)
-    steep = product(gradient)
-    first = max(_size(gradient, steep), np.finfo(np.float64).tiny)
-    if start is not None:
-        near = product(start)
-        there = state(start, near)
-        if there[0] > value:
-            weights, image, (value, pi, gradient) = start, near, there
-            steep = product(gradient)
-    residual, step = _size(gradient, steep) / first, 0
-    while residual > tol and step < _MAX_NEWTON:
-        step += 1
-        closeness = float(np.clip(_LOOSEST * residual, _CLOSEST, _LOOSEST))
-        while True:
-            move = _newton(product, np.sqrt(pi), np.sqrt(totals), gradient, steep, closeness)
-            moved = product(move)
-            rise = uphill(move, moved)
-            if rise is not None or closeness <= _CLOSEST:
-                break
-            # By rounding conjugate gradients may overshoot, and the step lead downhill.
-            closeness = max(_CLOSER * closeness, _CLOSEST)
-        if rise is None:
-            break  # no rise along the step but for rounding
-        length, new = rise
-        weights, image = weights + length * move, image + length * moved
-        value, pi, gradient = new
-        steep = product(gradient)
-        residual = _size(gradient, steep) / first
-    return Mode(bias + image, weights, pi, value, residual <= tol, step, residual)
+    def step(self, state: State, closeness: float) -> tuple[np.ndarray, np.ndarray]:
+        move = _newton(
+            self._product, np.sqrt(state.curved), np.sqrt(self._totals), state.gradient, self._steep, closeness
+        )
+        return move, self._product(move)
 
 
 def _size(gradient: np.ndarray, steep: np.ndarray) -> float:

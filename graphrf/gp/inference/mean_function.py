@@ -80,6 +80,14 @@ class MeanFunction(NamedTuple):
         rest[np.abs(rest) <= 8 * np.finfo(np.float64).eps * np.abs(offset)] = 0.0
         return rest, offset
 
+    def deviations(self, covariance: np.ndarray) -> np.ndarray:
+        """Standard deviations of the constant and the trend in the covariates' own units, shape (columns,)."""
+        if not self.basis.shape[1]:
+            return np.zeros(0)
+        own = np.diag(np.concatenate([[1.0], 1 / self.width]))
+        own[0, 1:] = -self.centre / self.width
+        return np.sqrt(np.maximum(np.diagonal(own @ covariance @ own.T), 0.0))
+
     def parts(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The constant, shape (p,), and the trend, shape (b, p), of coefficients of shape (columns, p)."""
         if not self.basis.shape[1]:

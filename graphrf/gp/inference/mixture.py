@@ -39,6 +39,13 @@ class MixturePosterior:
         self.noise: float = float(probabilities @ [part.noise for part in parts])
         self.n_outputs: int = parts[0].n_outputs
 
+    @property
+    def coefficients_covariance(self) -> np.ndarray:
+        """Of beta, shape (b, b), averaged over outputs where these differ in the parts' coefficients."""
+        own = self._average([part.coefficients_covariance for part in self._parts])
+        away = np.array([part.coefficients for part in self._parts]) - self.coefficients
+        return own + np.einsum("c,cbp,cdp->bd", self._p, away, away) / self.n_outputs
+
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
         result = self._average([part.means(nodes) for part in self._parts])

@@ -67,6 +67,8 @@ class Posterior:
         H, the mean's basis at all nodes, of which `observations` has the rows.
     offset : ndarray, shape (p,)
         What was taken off the observed values, and is added to all predictions; 0 if the mean is.
+    mean_precision : float
+        Of beta's prior, if that is not flat.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Posterior:
         noise: float,
         basis: np.ndarray,
         offset: np.ndarray,
+        mean_precision: float = 0.0,
     ) -> None:
         self.covariance = covariance
         self._rows = rows
@@ -93,7 +96,7 @@ class Posterior:
         _report(self.solution, "the fit")
         self._basis = basis
         self._offset = offset
-        self._mean = GeneralisedMean(observations.basis, self.solution.value[:, outputs:])
+        self._mean = GeneralisedMean(observations.basis, self.solution.value[:, outputs:], mean_precision)
         self.coefficients, self.weights = self._mean.fit(self._values, self.solution.value[:, :outputs])
         self._spread = rows.apply_t(self.weights)
         self._sampled: np.ndarray | None = None
@@ -112,6 +115,11 @@ class Posterior:
     def solver(self) -> str:
         """ "cholesky" or "cg"."""
         return self._solver.name
+
+    @property
+    def coefficients_covariance(self) -> np.ndarray:
+        """Of beta, shape (b, b)."""
+        return self._mean.covariance
 
     @property
     def n_observed(self) -> int:
@@ -250,8 +258,13 @@ class Posterior:
         )
         flat = prior.reshape(prior.shape[0], -1)
         observed = (values[:, None, :] - errors).reshape(size, -1) - self._exact_rows.apply(flat)
+        drawn = self._mean.prior_draws(n_samples * outputs, rng)
+        if drawn is not None:
+            observed -= self._mean.basis @ drawn
         solution = solve(observed)
         trend, weights = self._mean.fit(observed, solution.value)
+        if drawn is not None:
+            trend += drawn
         flat = flat + self._rows.apply_t(weights)
         return flat.reshape(prior.shape), trend.reshape(-1, n_samples, outputs), solution
 

@@ -42,6 +42,8 @@ class PrecisionPosterior:
         H, the mean's basis at all nodes, of which `observations` has the rows.
     offset : ndarray, shape (p,)
         What was taken off the observed values, and is added to all predictions.
+    mean_precision : float
+        Of beta's prior, if that is not flat.
 
     Notes
     -----
@@ -60,6 +62,7 @@ class PrecisionPosterior:
         noise: float,
         basis: np.ndarray,
         offset: np.ndarray,
+        mean_precision: float = 0.0,
     ) -> None:
         self._precision = precision
         self._amplitude = amplitude
@@ -74,12 +77,19 @@ class PrecisionPosterior:
         self._factor: SparseCholesky = precision.factor(weights)
         fitted = self._fitted(np.column_stack([observations.means, observations.basis]))
         p = self.n_outputs
-        self._mean = GeneralisedMean(observations.basis, self._solved(observations.basis, fitted[:, p:]))
+        self._mean = GeneralisedMean(
+            observations.basis, self._solved(observations.basis, fitted[:, p:]), mean_precision
+        )
         values = self._solved(observations.means, fitted[:, :p])
         self.coefficients, _ = self._mean.fit(observations.means, values)
         self._by_mean = fitted[:, p:]
         self._f = fitted[:, :p] - self._by_mean @ self.coefficients
         self.solution = self._checked(observations.means - observations.basis @ self.coefficients)
+
+    @property
+    def coefficients_covariance(self) -> np.ndarray:
+        """Of beta, shape (b, b)."""
+        return self._mean.covariance
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""

@@ -14,7 +14,8 @@ of a series, and its determinant. An infinite s_t stands for a time without obse
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from graphrf._base.compiled import njit
 
 WIDTH = 8
 """How many series go side by side, in the last axis of all arrays."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from graphrf._base.compiled import njit
 from graphrf.gp.time.loops import WIDTH, _advance
 
 

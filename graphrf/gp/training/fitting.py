@@ -250,7 +250,7 @@ def train_exactly(
     training: TrainingSet, targets: Targets, precision: SparsePrecision, trained: LikelihoodResult
 ) -> LikelihoodResult:
     """The best hyperparameters by the exact likelihood of all observations, from what blocks of them gave."""
-    divisor = _global_divisor(training, targets)
+    divisor = global_divisor(training, targets)
     if targets.output_scale is not None and targets.normalize:
         rough, _ = divisor(trained.kernel, (), [])
         exact = normaliser(training.graph, trained.kernel, training.seed, precision)
@@ -341,7 +341,7 @@ def _search(training: TrainingSet, targets: Targets, candidate: Candidate) -> Li
     if targets.output_scale is None:
         divisor = likelihood_search.subset_divisor()
     else:
-        divisor = _global_divisor(training, targets)
+        divisor = global_divisor(training, targets)
     names = training.names
     return LikelihoodSearch(
         _blocks(candidate.grams, targets), Parameters(kernel, names, training.ranges(names, candidate.longest)),
@@ -350,7 +350,7 @@ def _search(training: TrainingSet, targets: Targets, candidate: Candidate) -> Li
     )  # fmt: skip
 
 
-def _global_divisor(training: TrainingSet, targets: Targets) -> Divisor:
+def global_divisor(training: TrainingSet, targets: Targets) -> Divisor:
     """What divides K before an output scale multiplies it: 1, or its mean variance by quadrature."""
     if not targets.normalize:
         return likelihood_search.unit_divisor()

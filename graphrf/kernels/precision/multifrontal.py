@@ -12,7 +12,8 @@ X = L_JJ^-1 and L_RJ. The inverse Z comes back from the last block to the first,
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from graphrf._base.compiled import njit
 
 
 @njit(nogil=True, cache=True)

@@ -7,7 +7,8 @@ Sparse Linear Systems", Ch. 4.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from graphrf._base.compiled import njit
 
 
 @njit(nogil=True, cache=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
 from graphrf._base import checks
+from graphrf._base.compiled import njit
 from graphrf.pagerank.problem import Problem
 from graphrf.sampling.walks.philox import Use, philox, unit
 

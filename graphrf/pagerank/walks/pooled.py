@@ -17,8 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from graphrf._base.compiled import njit
 from graphrf.sampling.walks.philox import Use, philox
 from graphrf.sampling.walks.transitions import Transitions, neighbour
 

@@ -8,8 +8,9 @@ sources can be counted apart, in any order, and added.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from graphrf._base.compiled import njit
 from graphrf.sampling.walks.loops import draw_lengths
 from graphrf.sampling.walks.philox import Use, philox
 from graphrf.sampling.walks.transitions import neighbour

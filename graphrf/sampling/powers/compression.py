@@ -7,8 +7,9 @@ ones, and what data decide is added, not branched on.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from graphrf._base.compiled import njit
 from graphrf.sampling.powers.node_sets import drain, insert
 
 _U1 = np.uint64(1)

@@ -8,8 +8,9 @@ numbers in the record.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from graphrf._base.compiled import njit
 from graphrf.sampling.buffers import grown
 from graphrf.sampling.powers.compression import compress, product, product_within
 from graphrf.sampling.powers.node_sets import drain, insert

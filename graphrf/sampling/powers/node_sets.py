@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
+
+from graphrf._base.compiled import njit
 
 _U0 = np.uint64(0)
 _U1 = np.uint64(1)

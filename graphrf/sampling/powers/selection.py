@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
+from graphrf._base.compiled import njit
 
 
 @njit(nogil=True)

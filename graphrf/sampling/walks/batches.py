@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import uint32, uint64
 
+from graphrf._base.compiled import njit
 from graphrf.sampling.walks.philox import Use, philox
 from graphrf.sampling.walks.word_sort import DIGIT_BITS, sort_words
 

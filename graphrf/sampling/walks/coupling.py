@@ -180,7 +180,7 @@ class Coupling:
                 text = file.read(_MOST_BYTES + 1)
             if len(text) > _MOST_BYTES:
                 raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
-            return cls(**_arguments(parsed(text.decode())))
+            return cls(**_arguments(parsed(text)))
 
     def __repr__(self) -> str:
         return f"Coupling({self.n_walkers} walkers, order {self.order}, {self.solver})"

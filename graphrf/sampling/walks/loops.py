@@ -8,8 +8,9 @@ reads overlap in the memory system; no walk is stored.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from graphrf._base.compiled import njit
 from graphrf.sampling.buffers import grown
 from graphrf.sampling.walks.batches import new_layout, walk_independent, walk_stratified
 from graphrf.sampling.walks.lengths import Rule

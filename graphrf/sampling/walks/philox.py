@@ -11,7 +11,9 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
+
+from graphrf._base.compiled import njit
 
 _MASK = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)

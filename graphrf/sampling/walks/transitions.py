@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit, uint64
+from numba import uint64
 
+from graphrf._base.compiled import njit
 from graphrf.graph.csr import index_dtype
 from graphrf.graph.graph import Graph
 

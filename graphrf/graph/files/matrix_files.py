@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import re
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.io
 import scipy.sparse as sp
 
 from graphrf._base.files.foreign import first_bytes, foreign, read_bytes, short
@@ -16,6 +18,19 @@ from graphrf._base.files.npz import read_arrays
 from graphrf._base.memory import available_memory, limit_words
 
 _BANNER = b"%%matrixmarket"
+# Faults are looked for in pieces of so many bytes.
+_PIECE = 2**18
+# What stands beside digits: 0 for white space, 1 for a dot, 2 for e, 3 for a sign (4 behind e), and which of them
+# may follow which, at once and behind digits.
+_KINDS = np.zeros(256, np.uint8)
+_KINDS[list(b".eE+-")] = 1, 2, 2, 3, 3
+_MAY_FOLLOW = np.zeros((5, 5, 2), bool)
+for _pair in ("00", "01", "03", "10", "12", "24", "31"):
+    _MAY_FOLLOW[int(_pair[0]), int(_pair[1]), 0] = True
+for _pair in ("00", "01", "02", "10", "12", "20", "30", "31", "32", "40"):
+    _MAY_FOLLOW[int(_pair[0]), int(_pair[1]), 1] = True
+# Newer versions of scipy ask which kind of sparse matrix is wanted.
+_ARRAYS = {"spmatrix": False} if "spmatrix" in inspect.signature(scipy.io.mmread).parameters else {}
 # Memory that the graph of a file takes for each of its bytes, of npz for those of its arrays; measured as in
 # `text_files.py` (42 for dense symmetric MatrixMarket, 26 for patterns, 5 for numbers; 4.6 for npz).
 _MATRIX_MARKET = 50.0
@@ -37,7 +52,7 @@ def is_matrix_market(path: Path) -> bool:
 def read_matrix_market(path: Path, memory_limit: int | None = None) -> Any:
     """The sparse or dense real matrix of a MatrixMarket file.
 
-    The reader is graphrf's own: on damaged files that of scipy can end the process.
+    Numbers are read by scipy once all else is checked: on damaged files its reader can end the process.
     """
     content = read_bytes(path, _MATRIX_MARKET, memory_limit)
     with foreign(path, "MatrixMarket file"):
@@ -52,7 +67,7 @@ def _market_matrix(content: bytes) -> Any:
     """
     banner, at = _line(content, 0)
     words = banner.lower().split()
-    if len(words) != 5 or words[1] != b"matrix":
+    if len(words) != 5 or words[:2] != [_BANNER, b"matrix"]:
         raise ValueError("its first line must be %%MatrixMarket matrix FORMAT FIELD SYMMETRY")
     _, _, form, field, symmetry = (word.decode("ascii", "replace") for word in words)
     if field in ("complex", "hermitian") or symmetry == "hermitian":
@@ -87,16 +102,14 @@ def _market_matrix(content: bytes) -> Any:
     each = places + (field != "pattern")
     body = content[at:]
     # A number takes two bytes: a digit, and what parts it from the next.
-    table = _table(body, declared, each, places) if 2 * each * declared <= len(body) + 1 else None
-    within = (
-        table is not None and ((table[:, :places] >= 1) & (table[:, :places] <= (rows, columns)[:places])).all()
+    found = (
+        _entries(body, declared, each, (rows, columns)[:places]) if 2 * each * declared <= len(body) + 1 else None
     )
-    if table is None or not within:
+    if found is None:
         raise ValueError(_fault(body, number + 1, declared, each, (rows, columns)[:places]))
+    row, column, values = found
     if form == "array":
-        return _dense(table[:, 0], rows, columns, symmetry)
-    values = np.ones(declared) if field == "pattern" else table[:, 2].copy()
-    row, column = (table[:, axis].astype(np.int64) - 1 for axis in (0, 1))
+        return _dense(values, rows, columns, symmetry)
     if halved:
         if (row < column).any() and (row > column).any():
             # An entry that is listed on both sides would count twice.
@@ -115,55 +128,116 @@ def _line(content: bytes, at: int) -> tuple[bytes, int]:
     return content[at:end].strip(), end + 1
 
 
-def _table(body: bytes, declared: int, each: int, places: int) -> np.ndarray | None:
-    """The numbers of so many lines of `each`, the first `places` of them plain digits; None if it is not so."""
-    if declared == 0:
-        return np.zeros((0, each)) if not body.strip() else None
-    # NumPy's parser knows hexadecimal numbers too; MatrixMarket does not.
+def _entries(
+    body: bytes, declared: int | None, each: int, shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Rows and columns from 0 (zeros without a `shape`) and values of so many lines of `each` numbers.
+
+    None if the body is anything else. Without `declared` it has as many lines as it has. What scipy is given are
+    lines of numbers and nothing else, because on some damaged files its reader ends the process.
+    """
+    n_lines = _count_of_lines(body, each, len(shape))
+    if n_lines is None or (declared is not None and n_lines != declared):
+        return None
+    if n_lines == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+    if not _is_plain(body):
+        return _numbers(body, each, shape)
+    form = "coordinate" if shape else "array"
+    kind = "real" if each > len(shape) else "pattern"
+    size = f"{shape[0]} {shape[1]} {n_lines}" if shape else f"{n_lines} 1"
+    header = f"%%MatrixMarket matrix {form} {kind} general\n{size}\n".encode()
+    try:
+        read = scipy.io.mmread(io.BytesIO(header + body), **_ARRAYS)
+    except (ValueError, OverflowError):
+        return _numbers(body, each, shape)  # numbers beyond float64 or with a plus before them, among others
+    if not shape:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), read[:, 0]
+    return read.row.astype(np.int64), read.col.astype(np.int64), read.data.astype(np.float64)
+
+
+def _is_plain(body: bytes) -> bool:
+    """Whether all is digits, each number with at most a sign, a dot and an exponent in their places.
+
+    scipy reads a number as far as it is one, and leaves the rest of the line aside.
+    """
+    if body.translate(None, b"0123456789+-.eE \t\r\n\v\f"):
+        return False
+    characters = np.frombuffer(body + b"\n", np.uint8)
+    at = np.flatnonzero((characters < ord("0")) | (characters > ord("9")))
+    kinds = _KINDS[characters[at]]
+    before = np.r_[np.uint8(0), kinds[:-1]]
+    kinds[(kinds == 3) & (before == 2)] = 4
+    before[1:] = kinds[:-1]
+    apart = np.diff(at, prepend=-1) > 1
+    return bool(_MAY_FOLLOW[before, kinds, apart.view(np.uint8)].all())
+
+
+def _numbers(body: bytes, each: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """What `_entries` finds, by the slower parser of NumPy, which knows hexadecimal numbers too."""
+    try:
+        table = np.fromstring(body, dtype=np.float64, sep=" ").reshape(-1, each)
+    except (ValueError, DeprecationWarning):
+        return None
+    places = table[:, : len(shape)]
+    if not ((places >= 1) & (places <= shape)).all():
+        return None
+    values = table[:, -1].copy() if each > len(shape) else np.ones(len(table))
+    row, column = (places[:, axis].astype(np.int64) - 1 if shape else np.zeros(0, np.int64) for axis in (0, 1))
+    return row, column, values
+
+
+def _count_of_lines(body: bytes, each: int, places: int) -> int | None:
+    """How many lines of `each` numbers the body has, `places` of them plain digits; None for anything else."""
     if body.translate(None, _OF_NUMBERS):
         return None
     characters = np.frombuffer(body, np.uint8)
     blank = characters <= ord(" ")
     starts = np.flatnonzero(~blank & np.r_[True, blank[:-1]])
-    if starts.size != declared * each:
-        return None
+    if starts.size % each or starts.size == 0:
+        return None if starts.size else 0
     # Whether a line ends between a number and the next one.
-    ends = np.bitwise_or.reduceat(characters == ord("\n"), starts).reshape(declared, each)
+    ends = np.bitwise_or.reduceat(characters == ord("\n"), starts).reshape(-1, each)
     if ends[:, :-1].any() or not ends[:-1, -1].all():
         return None
     if places:
         digits = (characters >= ord("0")) & (characters <= ord("9"))
-        if np.bitwise_or.reduceat(~(digits | blank), starts).reshape(declared, each)[:, :places].any():
+        if np.bitwise_or.reduceat(~(digits | blank), starts).reshape(-1, each)[:, :places].any():
             return None
-    try:
-        numbers = np.fromstring(body, dtype=np.float64, sep=" ")
-    except (ValueError, DeprecationWarning):
-        return None
-    return numbers.reshape(declared, each) if numbers.size == starts.size else None
+    return starts.size // each
 
 
 def _fault(body: bytes, first: int, declared: int, each: int, shape: tuple[int, ...]) -> str:
     """What is wrong with the entries, with the number of the line; `first` is that of the first line."""
-    count = 0
-    for number, line in enumerate(body.split(b"\n"), first):
-        cells = line.split()
-        if not cells:
+    count, start = 0, 0
+    while start < len(body):
+        # Pieces without a fault are passed over as a whole.
+        end = body.find(b"\n", start + _PIECE) + 1 or len(body)
+        piece, start = body[start:end], end
+        found = _entries(piece, None, each, shape)
+        if found is not None and count + len(found[2]) <= declared:
+            count, first = count + len(found[2]), first + piece.count(b"\n")
             continue
-        count += 1
-        if cells[0][:1] == b"%":
-            return f"line {number}: comments stand before the size"
-        if count > declared:
-            return f"line {number}: it declares {declared:,} entries, and this is one more"
-        for cell, size in zip(cells, shape, strict=False):
-            if not _DIGITS.fullmatch(cell):
-                return f"line {number}: a row or column must be a whole number, got {short(_text(cell))}"
-            if len(cell) > 30 or not 1 <= int(cell) <= size:
-                return f"line {number}: a row or column must be in [1, {size}], got {short(_text(cell))}"
-        bad = next((cell for cell in cells if not _NUMBER.fullmatch(cell)), None)
-        if bad is not None:
-            return f"line {number}: {short(_text(bad))} is not a number"
-        if len(cells) != each:
-            return f"line {number}: {len(cells)} numbers where {each} were wanted"
+        for number, line in enumerate(piece.split(b"\n"), first):
+            cells = line.split()
+            if not cells:
+                continue
+            count += 1
+            if cells[0][:1] == b"%":
+                return f"line {number}: comments stand before the size"
+            if count > declared:
+                return f"line {number}: it declares {declared:,} entries, and this is one more"
+            for cell, size in zip(cells, shape, strict=False):
+                if not _DIGITS.fullmatch(cell):
+                    return f"line {number}: a row or column must be a whole number, got {short(_text(cell))}"
+                if len(cell) > 30 or not 1 <= int(cell) <= size:
+                    return f"line {number}: a row or column must be in [1, {size}], got {short(_text(cell))}"
+            bad = next((cell for cell in cells if not _NUMBER.fullmatch(cell)), None)
+            if bad is not None:
+                return f"line {number}: {short(_text(bad))} is not a number"
+            if len(cells) != each:
+                return f"line {number}: {len(cells)} numbers where {each} were wanted"
+        first += piece.count(b"\n")
     return f"it declares {declared:,} entries and holds {count:,}"
 
 

@@ -11,37 +11,20 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Hashable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from graphrf._base.files.foreign import foreign, listed, read_bytes, require, short
+from graphrf._base.files.foreign import foreign, listed, named, read_bytes, require, short
 from graphrf.graph.edges import positions_of_names
+from graphrf.graph.files import edge_tables
 from graphrf.graph.notices import is_weight
 
 EDGE_LIST_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".cites")
-
-# Column titles that mark a first line as a header even where all nodes are words.
-_HEADER_TITLES = {
-    ("source", "target"),
-    ("from", "to"),
-    ("src", "dst"),
-    ("u", "v"),
-    ("id_1", "id_2"),
-    ("id1", "id2"),
-    ("node1", "node2"),
-    ("node_1", "node_2"),
-    ("head", "tail"),
-    ("origin", "destination"),
-}
-# Cells of a column of numbers that hold none; they do not make a line a header.
-_MISSING = {"", "-", "?", "na", "n/a", "nan", "none", "null"}
-# No two ways to match one text: a cell of many digits would take quadratic time.
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 # Characters that part the cells of a line.
 _ASCII_MARKS = ",; \t\v\f\x1c\x1d\x1e\x1f"
@@ -55,6 +38,8 @@ _GRAPHML = 80.0
 # An edge list took up to 690 bytes a line of two columns, and 75 for each further cell, beside 4 times its text.
 _LINE = 600.0
 _CELL = 75.0
+# The text of a line of its own, and its place in the list of lines.
+_SKIPPED = 70.0
 
 
 @dataclass(frozen=True)
@@ -96,41 +81,64 @@ def read_text(path: Path, factor: float = _TEXT, memory_limit: int | None = None
     return text
 
 
+@contextmanager
+def at_line(path: Path, number: int) -> Iterator[None]:
+    """Faults that are found within the block are those of a line."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path}, line {number}: {error}") from None
+
+
 # -- edge lists ----------------------------------------------------------------------------------------
 
 
 def read_edge_list(
     path: Path,
     *,
-    columns: tuple[str | int, str | int] = (0, 1),
+    columns: tuple[str | int, str | int] | None = None,
     weight: str | int | None = None,
     header: bool | None = None,
     memory_limit: int | None = None,
 ) -> EdgeList:
     """The edges of a text file with one edge a line; see `graphrf.load_graph` for the rules.
 
+    Without `columns` they are the first two, and what is no such list is refused as far as it shows.
+
     Nodes that are all integers written plainly are integers, sorted; otherwise they are strings in the order
     of their first appearance. Cost: about 2 s and 500 bytes a line for a file of a million lines.
     """
     text = read_text(path, _TEXT, memory_limit)
-    _require_room(path, text, memory_limit)
+    require_room(path, text, memory_limit)
     numbers, lines = _data_lines(path, text)
     del text
     cells, width = _split(path, numbers, lines)
-    by_name = any(isinstance(column, str) for column in (*columns, weight))
-    has_header = _has_header(cells, width, columns, by_name) if header is None else bool(header)
+    places = (0, 1) if columns is None else columns
+    by_name = any(isinstance(column, str) for column in (*places, weight))
+    if header is None and not by_name:
+        with at_line(path, numbers[0]):
+            header = edge_tables.has_header(cells, width, [int(place) for place in places])
+    has_header = by_name if header is None else header
     titles = [cell.strip() for cell in cells[:width]] if has_header else None
-    first, second = (_column(path, column, titles, width) for column in columns)
+    first, second = (_column(path, place, titles, width) for place in places)
     if has_header:
         cells, numbers = cells[width:], numbers[1:]
     if not numbers:
         raise ValueError(f"{path} has a header but no edges; a line for each edge was wanted")
+    if columns is None:
+        with named(path):
+            if weight is None:
+                edge_tables.check_is_list(cells, width, titles)
+            if titles is not None:
+                edge_tables.check_titles(titles)
     ends: list[str] = [""] * (2 * len(numbers))
     ends[0::2] = [cell.strip() for cell in cells[first::width]]
     ends[1::2] = [cell.strip() for cell in cells[second::width]]
     if "" in ends:
+        row = ends.index("") // 2
+        titled = "; if the line has titles, pass header=True" if row == 0 and not has_header else ""
         raise ValueError(
-            f"{path}, line {numbers[ends.index('') // 2]}: the name of a node is empty; two nodes were wanted"
+            f"{path}, line {numbers[row]}: the name of a node is empty; two nodes were wanted{titled}"
         )
     positions, nodes = _positions(ends)
     values, weight_title = None, None
@@ -146,12 +154,14 @@ def read_edge_list(
     return EdgeList(positions[0::2], positions[1::2], values, nodes, lines_read, weight_title, others)
 
 
-def _require_room(path: Path, text: str, memory_limit: int | None) -> None:
+def require_room(path: Path, text: str, memory_limit: int | None) -> None:
     """Raise `MemoryError` where the lines and cells of a text exceed the limit: counting them takes no memory."""
-    n_lines = text.count("\n") + 1
+    # Blank lines and comments are left out: nothing but their text is made of them.
+    n_skipped = sum(text.count(start) for start in ("\n\n", "\n#", "\n%"))
+    n_lines = text.count("\n") + 1 - n_skipped
     n_cells = n_lines + sum(text.count(mark) for mark in (_ASCII_MARKS if text.isascii() else _MARKS))
     size = sys.getsizeof(text)
-    require(path, size, 4 * size + _LINE * n_lines + _CELL * n_cells, memory_limit)
+    require(path, size, 4 * size + _LINE * n_lines + _CELL * n_cells + _SKIPPED * n_skipped, memory_limit)
 
 
 def _data_lines(path: Path, text: str) -> tuple[list[int], list[str]]:
@@ -169,7 +179,8 @@ def _data_lines(path: Path, text: str) -> tuple[list[int], list[str]]:
 
 def _split(path: Path, numbers: list[int], lines: list[str]) -> tuple[list[str], int]:
     """All cells in one list, row after row, and the number of cells in a row (the same in all rows)."""
-    delimiter = next((mark for mark in "\t,;" if mark in lines[0]), None)
+    with at_line(path, numbers[0]):
+        delimiter = edge_tables.delimiter(lines[0])
     rows: Iterable[list[str]] | None = None
     if delimiter is None:
         widths = [len(line.split()) for line in lines]
@@ -202,39 +213,6 @@ def _quoted(path: Path, numbers: list[int], lines: list[str], delimiter: str) ->
         except (csv.Error, StopIteration) as error:
             raise ValueError(f"{path}, line {number}: quotation marks do not match ({error})") from None
     return rows
-
-
-def _has_header(cells: list[str], width: int, columns: tuple[str | int, str | int], by_name: bool) -> bool:
-    """Whether the first row names the columns (the rule is in the docstring of `load_graph`)."""
-    if by_name:
-        return True
-    if any(not 0 <= int(column) < width for column in columns):
-        return False  # the bad column is reported by `_column`
-    first = [cells[int(column)].strip() for column in columns]
-    if (first[0].lower(), first[1].lower()) in _HEADER_TITLES:
-        return True
-    if not any(map(_may_be_title, first)) or len(cells) == width:
-        return False
-    second = [cells[width + int(column)].strip() for column in columns]
-    if all(_NUMBER.fullmatch(cell) for cell in second):
-        return True
-    # Names of nodes do not tell, but the title of a column of numbers does.
-    return any(
-        cells[column].strip().lower() not in _MISSING
-        and _may_be_title(cells[column].strip())
-        and _NUMBER.fullmatch(cells[width + column].strip()) is not None
-        for column in range(width)
-        if column not in columns
-    )
-
-
-def _may_be_title(cell: str) -> bool:
-    """Whether a cell is no number, nor one in the eyes of others: inf, 1_000."""
-    try:
-        float(cell)
-    except ValueError:
-        return _NUMBER.fullmatch(cell.replace("_", "")) is None
-    return False
 
 
 def _column(path: Path, column: str | int, titles: list[str] | None, width: int) -> int:
@@ -276,7 +254,12 @@ def _numbers(path: Path, cells: list[str], lines: list[int]) -> np.ndarray:
         except ValueError:
             bad = True
         if bad:
-            raise ValueError(f"{path}, line {line}: the weight must be a number, got {short(cell)}")
+            point = (
+                "; numbers have a point for decimals, and no commas"
+                if re.fullmatch(r"\s*[+-]?\d+,\d+\s*", cell)
+                else ""
+            )
+            raise ValueError(f"{path}, line {line}: the weight must be a number, got {short(cell)}{point}")
     raise AssertionError("no cell is at fault")  # pragma: no cover
 
 
@@ -294,8 +277,8 @@ def read_gml(path: Path, memory_limit: int | None = None) -> Any:
     with foreign(path, "GML file"):
         graph = nx.parse_gml(lines, label="id")
         labels = [data.get("label") for _, data in graph.nodes(data=True)]
-        named = all(isinstance(label, Hashable) and label is not None for label in labels)
-        if labels and named and len(set(labels)) == len(labels):
+        hashable = all(isinstance(label, Hashable) and label is not None for label in labels)
+        if labels and hashable and len(set(labels)) == len(labels):
             graph = nx.relabel_nodes(graph, dict(zip(graph, labels, strict=True)))
     return graph
 

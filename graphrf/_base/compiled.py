@@ -1,0 +1,79 @@
+"""Loops that numba compiles, and keeps on disk where it can; where it cannot, each process compiles them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numba
+from numba.core.caching import FunctionCache, NullCache
+
+from graphrf._base.warn import warn
+
+
+def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """`numba.njit`, whose cache never stands in the way.
+
+    numba's own raises where no folder can be written (containers, services of the system), where the disk is full,
+    and for ever where a file of the cache is damaged.
+    """
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        dispatcher = numba.njit(**options)(function)
+        if cache:
+            dispatcher._cache = _Cache(function)
+        return dispatcher
+
+    return compiled
+
+
+class _Cache(NullCache):
+    """numba's cache of one function, without its faults."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._kept: Any = None
+        with suppress(RuntimeError, OSError):  # there is no folder that can be written
+            self._kept = FunctionCache(function)
+
+    @property
+    def cache_path(self) -> str | None:
+        return None if self._kept is None else self._kept.cache_path
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        if self._kept is None:
+            _say_that_nothing_is_kept()
+            return None
+        try:
+            return self._kept.load_overload(sig, target_context)
+        except Exception:  # whatever pickle says of damaged files
+            with suppress(OSError):
+                self._kept.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if self._kept is None:
+            return
+        try:
+            self._kept.save_overload(sig, data)
+        except OSError:
+            _say_that_nothing_is_kept()
+
+    def flush(self) -> None:
+        if self._kept is not None:
+            self._kept.flush()
+
+
+_said = False
+
+
+def _say_that_nothing_is_kept() -> None:
+    """A warning, once for each process."""
+    global _said
+    if not _said:
+        _said = True
+        warn(
+            "compiled loops cannot be kept on disk: neither graphrf's folder nor the user's cache can be written, "
+            "or the disk is full. Each process compiles them anew, for seconds to minutes; set NUMBA_CACHE_DIR to "
+            "a folder that can be written, by you alone"
+        )

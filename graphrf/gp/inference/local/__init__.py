@@ -1,0 +1,1 @@
+"""Laplace's approximation for likelihoods that factor over nodes: Newton steps, dense and sparse."""

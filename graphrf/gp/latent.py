@@ -1,0 +1,280 @@
+"""Regression with other likelihoods than normal noise: from observations to the latent function's posterior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from scipy.special import logsumexp, ndtr, ndtri
+
+from graphrf._base import checks
+from graphrf._base.blas import linear_algebra
+from graphrf._base.memory import require_memory
+from graphrf._base.warn import warn
+from graphrf.gp.conditioning import Conditions
+from graphrf.gp.inference.covariance import Covariance
+from graphrf.gp.inference.local.dense import LatentMode, find_latent_mode, with_mean
+from graphrf.gp.inference.local.precision import precision_evidence
+from graphrf.gp.inference.local.responses import Responses
+from graphrf.gp.inference.mean_function import MeanFunction
+from graphrf.gp.inference.observations import Observations
+from graphrf.gp.inference.posterior import SolverWarning
+from graphrf.gp.likelihoods import Likelihood, normal_average
+from graphrf.gp.method_choice import (
+    affordable_training,
+    cheaper_precision,
+    choose_solver,
+    factored_precision,
+    reached_share,
+)
+from graphrf.gp.progress import step_bar
+from graphrf.gp.settings import checked_hyperprior, checked_method, checked_settings, checked_targets, drawing
+from graphrf.gp.training.fitting import normaliser
+from graphrf.gp.training.laplace_training import LaplaceTrained, LaplaceTraining, warn_of_likelihoods_ends
+from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
+from graphrf.graph.graph import given_nodes
+from graphrf.kernels.precision.precision import SparsePrecision
+
+# The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
+# With a larger one large rates would be probable where all counts are zero.
+_SPREAD = 3.0
+# Quantiles of mixtures are halved so often.
+_HALVINGS = 60
+# Points of Gauss and Hermite's rule for predictive densities.
+_POINTS = 60
+
+
+class Marginals(NamedTuple):
+    """The law of f at q nodes: a mixture of normal ones, each with its likelihood.
+
+    Attributes
+    ----------
+    probabilities : ndarray, shape (c,)
+    means, variances : ndarray, shape (c, q)
+    likelihoods : list of Likelihood, c of them
+        None for normal noise.
+    """
+
+    probabilities: np.ndarray
+    means: np.ndarray
+    variances: np.ndarray
+    likelihoods: list[Any]
+
+    def response(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the expected observation at each node."""
+        moments = [
+            own.moments(mean, variance)
+            for own, mean, variance in zip(self.likelihoods, self.means, self.variances, strict=True)
+        ]
+        value = self.probabilities @ np.array([mean for mean, _ in moments])
+        second = np.array([variance + np.square(mean - value) for mean, variance in moments])
+        return value, self.probabilities @ second
+
+    def observation_variance(self) -> np.ndarray:
+        """The mean of an observation's variance given f."""
+        own = [
+            normal_average(likelihood.variance, mean, variance)
+            for likelihood, mean, variance in zip(self.likelihoods, self.means, self.variances, strict=True)
+        ]
+        return np.asarray(self.probabilities @ np.array(own))
+
+    def log_density(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        """The predictive log densities of an observation at each node, by Gauss and Hermite's rule."""
+        points, weights = hermegauss(_POINTS)
+        parts = []
+        for p, mean, variance, own in zip(*self, strict=True):
+            f = mean[:, None] + np.sqrt(variance)[:, None] * points + offset[:, None]
+            with np.errstate(over="ignore"):
+                density = own.log_density(y[..., None], f)
+            parts.append(math.log(p) + logsumexp(density + np.log(weights / weights.sum()), axis=1))
+        return np.asarray(logsumexp(parts, axis=0))
+
+    def quantiles(self, levels: np.ndarray) -> np.ndarray:
+        """Of f, shape (q, levels): of a mixture by bisection."""
+        std = np.sqrt(self.variances)
+        ends = self.means[:, :, None] + std[:, :, None] * ndtri(levels)
+        low, high = ends.min(axis=0), ends.max(axis=0)
+        if self.probabilities.size == 1:
+            return np.asarray(low)
+        scale = np.maximum(std, np.finfo(np.float64).tiny)[:, :, None]
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            below = np.tensordot(self.probabilities, ndtr((middle - self.means[:, :, None]) / scale), axes=1)
+            low, high = np.where(below < levels, middle, low), np.where(below < levels, high, middle)
+        return np.asarray(0.5 * (low + high))
+
+
+def checked_levels(quantiles: Any) -> np.ndarray:
+    """Levels of quantiles, in (0, 1)."""
+    levels = checks.finite("quantiles", np.atleast_1d(checks.array("quantiles", quantiles, np.float64)))
+    if levels.ndim != 1 or not levels.size or (levels <= 0).any() or (levels >= 1).any():
+        raise checks.value_error("quantiles", f"must be levels between 0 and 1, got {checks.describe(quantiles)}")
+    return levels
+
+
+def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: Any, trials: Any) -> Any:
+    """Fit a `GraphGPRegressor` whose likelihood is not normal."""
+    kernels = checked_settings(gp)
+    if gp.hyperparameters == "integrate":
+        raise checks.value_error(
+            "hyperparameters", f"must be 'auto' or 'map' with {likelihood!r}, got 'integrate'"
+        )
+    if gp.noise is not None:
+        raise checks.value_error(
+            "noise", f"is for likelihood='gaussian'; {likelihood!r} has parameters of its own"
+        )
+    for kernel, _ in kernels:
+        kernel.check_graph(gp.graph)
+    precision = None
+    if checked_method(gp.method) == "precision":
+        precision, kernels = factored_precision(gp.graph, kernels)
+    positions = given_nodes(gp.graph, nodes)
+    responses, middle, mean, unit = _responses(gp, likelihood, positions, y, exposure, trials)
+    distinct = responses.nodes
+    seed = checks.seed(gp.seed)
+    share = reached_share(gp.graph, distinct, gp.max_train)
+    method = gp._choose_method(distinct.size, share)
+    if precision is not None and affords_precision_grams(precision, min(distinct.size, gp.max_train)):
+        method = "precision"
+    with step_bar("training", gp.progress) as bar:
+        training = LaplaceTraining(
+            gp.graph, responses, likelihood, _SPREAD * unit, unit,
+            output_scale=None if gp.output_scale is None else float(gp.output_scale), normalize=gp.normalize,
+            prior=checked_hyperprior(gp.prior), n_train=affordable_training(gp.graph, method, gp.max_train, share),
+            share=share, method=method, precision=precision, sampler=gp.sampler, seed=seed, n_threads=gp.n_threads,
+            exact=precision is not None and affords_exact_likelihood(precision),
+            step=bar.update if gp.progress else None,
+        )  # fmt: skip
+        trained, precision = _trained(gp, training, kernels, precision)
+    warn_of_likelihoods_ends(trained)
+    best = trained.best
+    mean_variance = normaliser(gp.graph, best.kernel, seed, precision) if gp.normalize else 1.0
+    output_scale = best.amplitude * mean_variance if gp.output_scale is None else float(gp.output_scale)
+    given = Conditions(
+        observations=Observations.of(distinct, np.zeros((distinct.size, 1)), mean.basis),
+        offset=np.array([middle]), single=True, kernel=best.kernel,
+        output_scale=output_scale, noise=1.0, mean_variance=mean_variance, sampler=trained.sampler, seed=seed,
+        log_marginal_likelihood=best.value, trained=best.converged, candidates=trained.candidates,
+        sparse=precision is not None, mean_precision=1 / (_SPREAD * unit) ** 2, likelihood=best.model.likelihood,
+    )  # fmt: skip
+    mode = _mode(gp, given, responses, best.model.likelihood, precision)
+    if not mode.converged:
+        warn(
+            f"the posterior mode was not reached: Newton's method ended at {mode.residual:.2g} of the first "
+            "gradient; fix a smaller `output_scale`",
+            SolverWarning,
+        )
+    given = given._replace(observations=mode.observations(responses), trained=given.trained and mode.converged)
+    return gp._condition(given, mean, precision)
+
+
+def marginals(gp: Any, nodes: np.ndarray, variances: Callable[[], np.ndarray]) -> Marginals:
+    """The law of f at distinct nodes."""
+    means = gp._posterior.means(nodes)[:, :1].T
+    own = variances()
+    return Marginals(np.ones(1), means, own.reshape(nodes.size, -1)[:, :1].T, [getattr(gp, "likelihood_", None)])
+
+
+def _responses(
+    gp: Any, likelihood: Likelihood, positions: np.ndarray, y: Any, exposure: Any, trials: Any
+) -> tuple[Responses, float, MeanFunction, float]:
+    """Observations, the middle of the constant's prior, the mean function, and the unit of f."""
+    y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
+    mean = MeanFunction.of(gp.mean, gp.graph.n_nodes, np.unique(positions))
+    middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
+    return Responses.of(positions, y, offset + middle, mean.basis), middle, mean, likelihood.unit(y)
+
+
+def checked_responses(
+    likelihood: Likelihood, n: int, y: Any, exposure: Any, trials: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """n observations as the likelihood takes them, and the logarithms of their exposures."""
+    values, single = checked_targets(y, n)
+    if not single:
+        raise checks.value_error(
+            "y",
+            f"must have shape ({n},) with {likelihood!r}, which has one output; fit one at a time",
+        )
+    y = likelihood.checked(values[:, 0], _for_each("trials", trials, n))
+    offset = np.zeros(n)
+    if exposure is not None:
+        if not likelihood.log_link:
+            raise checks.value_error(
+                "exposure",
+                f"is for likelihoods of rates, such as 'poisson', whose mean it multiplies, not {likelihood!r}",
+            )
+        factors = _for_each("exposure", exposure, n)
+        assert factors is not None
+        if (factors <= 0).any():
+            raise checks.value_error(
+                "exposure", f"must be greater than 0, got {factors.min():g}; leave out what was not exposed"
+            )
+        offset = np.log(factors)
+    return y, offset
+
+
+def _for_each(name: str, values: Any, n: int) -> np.ndarray | None:
+    """A number for each observation, from one or as many."""
+    if values is None:
+        return None
+    array = checks.finite(name, checks.array(name, values, np.float64))
+    if array.ndim > 1 or array.shape not in ((), (n,), (1,)):
+        raise checks.value_error(
+            name, f"must be a number or have shape ({n},), one for each observation, got {array.shape}"
+        )
+    return np.broadcast_to(array.reshape(-1), (n,))
+
+
+def _trained(
+    gp: Any, training: LaplaceTraining, kernels: Any, precision: SparsePrecision | None
+) -> tuple[LaplaceTrained, SparsePrecision | None]:
+    """What training finds, and the sparse precision of the posterior if it is to have one."""
+    part = None
+    if precision is not None and not affords_exact_likelihood(precision):
+        part = training.on_part()
+    if part is not None:
+        trained = part.run(kernels)
+        trained = part.exactly(trained, SparsePrecision(part.graph, trained.best.kernel))
+    else:
+        trained = training.run(kernels)
+        if gp._asked_method() == "auto":
+            precision = cheaper_precision(gp.graph, trained.best.kernel, training.responses.nodes.size)
+        if precision is not None and training.responses.nodes.size > training.n_train:
+            trained = training.exactly(trained, precision)
+    if precision is not None:
+        precision = precision.with_kernel(trained.best.kernel)
+        precision.warn_of_rounding()
+        trained = trained._replace(sampler=None)
+    return trained, precision
+
+
+def _mode(
+    gp: Any, given: Conditions, responses: Responses, likelihood: Likelihood, precision: SparsePrecision | None
+) -> LatentMode:
+    """The posterior mode of the latent function at the observed nodes."""
+    spread = given.mean_precision**-0.5
+    if precision is not None:
+        return precision_evidence(
+            precision, responses, likelihood, amplitude=given.amplitude, spread=spread
+        ).mode  # fmt: skip
+    size = responses.nodes.size
+    solver = choose_solver(gp.graph, given.method, size) if gp.solver == "auto" else gp.solver
+    covariance = Covariance.of(
+        gp.graph, given.kernel, given.amplitude, sampler=given.sampler, seed=given.seed, n_threads=gp.n_threads,
+        draw=None if solver == "cholesky" else drawing(gp), tell=False,
+    )  # fmt: skip
+    with linear_algebra(size, gp.n_threads):
+        rows = covariance.rows(responses.nodes)
+        if solver == "cholesky":
+            require_memory(
+                24.0 * size**2, f"the covariance matrix of {size} observed nodes", "pass solver='cg', or fewer"
+            )
+            matrix = rows.dense()
+            return find_latent_mode(
+                with_mean(0.5 * (matrix + matrix.T), responses.basis, spread), responses, likelihood
+            )
+        basis = spread * responses.basis
+        return find_latent_mode(lambda x: rows.gram(x) + basis @ (basis.T @ x), responses, likelihood)

@@ -1,0 +1,198 @@
+"""All training of a regression whose likelihood is not normal: the best of some kernels, on blocks or exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphrf._base.blas import linear_algebra
+from graphrf._base.warn import warn
+from graphrf.gp.inference.local.responses import Responses
+from graphrf.gp.likelihoods import Likelihood
+from graphrf.gp.prior import FLAT, HyperparameterPrior
+from graphrf.gp.progress import Step
+from graphrf.gp.training import likelihood_search
+from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
+from graphrf.gp.training.candidates import SeriesTables, TrainingSet, candidates
+from graphrf.gp.training.fitting import CandidateKernel, Targets, global_divisor, normaliser
+from graphrf.gp.training.laplace_search import DenseEvidence, LaplaceResult, LaplaceSearch, PrecisionEvidence
+from graphrf.gp.training.parameters import Parameters
+from graphrf.gp.training.precision_search import affords_exact_likelihood
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.precision import SparsePrecision
+
+# Nodes on which kernels are compared, and on which a search begins.
+_SCOUTED = 3 * SCOUT
+# So near a bound of the search, in logarithms, a hyperparameter is at it.
+_AT_END = 1e-6
+
+
+class LaplaceTrained(NamedTuple):
+    """What training found.
+
+    Attributes
+    ----------
+    best : LaplaceResult
+    sampler : Sampler or None
+        Of the posterior's rows.
+    candidates : list of CandidateKernel
+        Best first.
+    search : LaplaceSearch
+        The last one.
+    """
+
+    best: LaplaceResult
+    sampler: Any
+    candidates: list[CandidateKernel]
+    search: LaplaceSearch
+
+
+@dataclass(frozen=True)
+class LaplaceTraining:
+    """What a regression observed, and how it trains on that: see `RegressionTraining`.
+
+    `exact` says whether `exactly` follows, so that a rough start is enough if there are many observed nodes.
+    `spread` is the prior deviation of the mean's coefficients, `unit` that of the latent function.
+    """
+
+    graph: Graph
+    responses: Responses
+    likelihood: Likelihood
+    spread: float
+    unit: float
+    output_scale: float | None
+    normalize: bool
+    prior: HyperparameterPrior
+    n_train: int
+    share: float
+    method: str
+    precision: SparsePrecision | None
+    sampler: Any
+    exact: bool
+    seed: int
+    n_threads: int | None
+    step: Step | None
+
+    def run(self, kernels: Sequence[tuple[Kernel, Sequence[str]]]) -> LaplaceTrained:
+        """Train the named hyperparameters of the best of some kernels."""
+        rng = np.random.default_rng(self.seed)
+        nodes = self.responses.nodes
+        rough = self.exact and nodes.size > self.n_train
+        blocks = scouts = training_blocks(
+            self.graph, nodes, _SCOUTED if rough else self.n_train, rng, *_size(rough)
+        )
+        if nodes.size > _SCOUTED and not rough:
+            scouts = training_blocks(self.graph, nodes, _SCOUTED, rng, SCOUT)
+        tables = SeriesTables(self.graph, self.share, self.n_threads)
+        sets = [
+            TrainingSet(
+                self.graph, kernel, names, scouts, self.share, self.seed, self.n_threads, tables, self.precision,
+                tell=len(kernels) == 1 and not rough,
+            )
+            for kernel, names in kernels
+        ]  # fmt: skip
+        found = [self._search(training, None, climbs=not rough or len(sets) > 1) for training in sets]
+        evidence = np.array([result.posterior for result, *_ in found])
+        probabilities = np.exp(evidence - evidence.max())
+        probabilities /= probabilities.sum()
+        order = np.argsort(-evidence, kind="stable")
+        compared = [
+            CandidateKernel(found[k][0].kernel, float(evidence[k]), float(probabilities[k]))
+            for k in order.tolist()
+        ]
+        best, sampler, search = found[order[0]]
+        if blocks is not scouts:
+            chosen = sets[order[0]]._replace(blocks=blocks, tell=True)
+            best, sampler, search = self._search(chosen, best)
+        return LaplaceTrained(best, sampler, compared, search)
+
+    def exactly(self, trained: LaplaceTrained, precision: SparsePrecision) -> LaplaceTrained:
+        """The same by the evidence of all observations with a sparse precision, where it can be afforded."""
+        kernel = trained.best.kernel
+        precision = precision.with_kernel(kernel)
+        if not affords_exact_likelihood(precision):
+            return trained._replace(sampler=None)
+        names = trained.search.parameters.names
+        training = TrainingSet(self.graph, kernel, names, [], self.share, self.seed, self.n_threads)
+        divisor = global_divisor(training, self._targets())
+        if self.output_scale is not None and self.normalize:
+            rough, _ = divisor(kernel, (), [])
+            divisor = likelihood_search.scaled_divisor(
+                divisor, normaliser(self.graph, kernel, self.seed, precision) / rough
+            )
+        evidence = PrecisionEvidence(
+            precision, self.responses, divisor, self.spread, self.likelihood.unknown, self.step
+        )
+        search = self._of(training, evidence, training.largest_lengthscale)
+        model = trained.best.model
+        scale = trained.best.amplitude * divisor(kernel, (), [])[0]
+        return trained._replace(best=search.again(model._replace(output_scale=scale)), sampler=None, search=search)
+
+    def on_part(self) -> LaplaceTraining | None:
+        """The same on a part of the graph, which is taken for the whole graph of a smaller problem."""
+        part = observed_part(self.graph, self.responses.nodes, np.random.default_rng(self.seed))
+        if part is None:
+            return None
+        responses = self.responses.at(part)
+        return replace(
+            self, graph=Graph(self.graph.adjacency[part][:, part]), method="series", precision=None, share=1.0,
+            exact=True, responses=replace(responses, nodes=np.searchsorted(part, responses.nodes)),
+        )  # fmt: skip
+
+    def _search(
+        self, training: TrainingSet, start: LaplaceResult | None, climbs: bool = True
+    ) -> tuple[LaplaceResult, Any, LaplaceSearch]:
+        searches = candidates(training, self.method, self.sampler)
+        if self.output_scale is None:
+            divisor = likelihood_search.subset_divisor()
+        else:
+            divisor = global_divisor(training, self._targets())
+        responses = [self.responses.at(block) for block in training.blocks]
+        for candidate in searches:
+            evidence = DenseEvidence(
+                candidate.grams, responses, divisor, self.spread, self.likelihood.unknown, self.step
+            )
+            search = self._of(training, evidence, candidate.longest)
+            with linear_algebra(max(block.size for block in training.blocks), self.n_threads):
+                if start is None:
+                    searches.result = search.run(candidate.start) if climbs else search.begun()
+                else:
+                    model = start.model
+                    scale = start.amplitude * model.output_scale / evidence.amplitude(model)
+                    searches.result = search.again(model._replace(output_scale=scale))
+        return searches.result, searches.sampler, search
+
+    def _of(self, training: TrainingSet, evidence: Any, longest: float) -> LaplaceSearch:
+        names = training.names
+        return LaplaceSearch(
+            evidence, evidence.amplitude, Parameters(training.kernel, names, training.ranges(names, longest)),
+            self.output_scale, self.likelihood, self.prior, self.unit, training.unit,
+        )  # fmt: skip
+
+    def _targets(self) -> Targets:
+        return Targets([], self.output_scale, None, self.normalize, FLAT)
+
+
+def _size(rough: bool) -> tuple[int, ...]:
+    """That of blocks, if it is not the usual one."""
+    return (SCOUT,) if rough else ()
+
+
+def warn_of_likelihoods_ends(trained: LaplaceTrained) -> None:
+    """Warn of hyperparameters at the ends of the search, where the data do not tell them."""
+    search, best = trained.search, trained.best
+    names = [*search.parameters.names] + (["output_scale"] if search.output_scale is None else [])
+    names += search.likelihood.unknown
+    for name, value, (low, high) in zip(names, best.point, search.box(), strict=True):
+        if high > low and min(value - low, high - value) < _AT_END:
+            end = "smallest" if value - low < high - value else "largest"
+            shown = f" at {math.exp(value):.3g}" if name not in ("output_scale", "lengthscale") else ""
+            warn(
+                f"training ended with the {name}{shown}, the {end} that it looks at: the observations do not tell "
+                "it; fix it to what is known, or pass a `prior`"
+            )

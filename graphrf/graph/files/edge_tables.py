@@ -1,0 +1,189 @@
+"""What an edge list is: how its cells are parted, whether its first line has titles, and which tables are none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from graphrf._base.files.foreign import short
+from graphrf.graph.notices import is_weight, sounds_like_distance
+
+# Titles of the two ends, which mark a first line as a header even where all nodes are words.
+_ENDS = (
+    ("source", "target"),
+    ("from", "to"),
+    ("src", "dst"),
+    ("u", "v"),
+    ("id_1", "id_2"),
+    ("id1", "id2"),
+    ("node1", "node2"),
+    ("node_1", "node_2"),
+    ("head", "tail"),
+    ("origin", "destination"),
+    ("start", "end"),
+    ("sender", "receiver"),
+)
+# Titles of columns of numbers, beside weights and distances.
+_TITLES = frozenset(
+    ("id", "key", "index", "year", "date", "timestamp", "count", "value", "score", "rating", "speed")
+)
+# Cells of a column of numbers that hold none; they do not make a line a header.
+_MISSING = frozenset(("", "-", "?", "na", "n/a", "nan", "none", "null"))
+# No two ways to match one text: a cell of many digits would take quadratic time.
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_NUMBERED = re.compile(r"(.*?[^\W\d])[_ -]?(1|2|a|b)", re.IGNORECASE)
+
+
+def delimiter(line: str) -> str | None:
+    """What parts the cells of a line: a tab, comma or semicolon; None for white space."""
+    found = next((mark for mark in "\t,;" if mark in line), None)
+    if (
+        found == ","
+        and '"' not in line
+        and all(re.fullmatch(r"\d,\d", line[at - 1 : at + 2]) for at in _commas(line))
+    ):
+        # Commas within numbers, as many languages write decimals.
+        if ";" in line:
+            return ";"
+        if sum("," not in cell for cell in line.split()) >= 2:
+            raise ValueError(
+                f"{short(line)} may have decimal commas between white space, or commas between names with spaces; "
+                "write decimals with a point, or names in quotation marks"
+            )
+    if re.search(r"[\t ,;]\{.+\}\s*$", line):
+        raise ValueError(
+            "it ends with attributes in braces, as networkx.write_edgelist has them; read the file by "
+            "networkx.read_edgelist and pass its graph, or write only what is wanted, as by data=['weight']"
+        )
+    return found
+
+
+def _commas(line: str) -> Iterable[int]:
+    return (at for at, mark in enumerate(line) if mark == ",")
+
+
+def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
+    """Whether the first row names the columns; `ValueError` where that cannot be told.
+
+    The rule is in the docstring of `load_graph`. An edge is lost where an edge is taken for titles, and nodes are
+    made up where titles are taken for an edge.
+    """
+    titles = [cell.strip() for cell in cells[:width]]
+    if any(not 0 <= end < width for end in ends):
+        return False  # the bad column is reported where it is looked up
+    first, second = (titles[end] for end in ends)
+    named = (first.lower(), second.lower()) in _ENDS
+    alone = len(cells) == width
+    if alone or not (named or (_may_be_title(first) and _may_be_title(second))):
+        return named
+    below = [cells[width + end :: width] for end in ends]
+    above = [
+        title
+        for column, title in enumerate(titles)
+        if column not in ends
+        and title[:1].isalpha()
+        and _may_be_title(title)
+        and _numbers(cells[width + column :: width])
+    ]
+    numbered = _are_numbered(first, second, below)
+    sure = (
+        named
+        or all(map(_numbers, below))
+        or any(title.lower() in _TITLES or is_weight(title) or sounds_like_distance(title) for title in above)
+        or (numbered and len(above) > 0)
+    )
+    # A node of other edges is no title.
+    again = any(cell.strip() in (first, second) for column in below for cell in column)
+    if sure and not again:
+        return True
+    if not sure and (
+        again or not (above or numbered or all(_NUMBER.fullmatch(column[0].strip()) for column in below))
+    ):
+        return False
+    raise ValueError(
+        f"{short(', '.join(titles))} may be the titles of the columns or an edge; say which by header=True or "
+        "header=False"
+    )
+
+
+def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> None:
+    """`ValueError` for what seems to be an adjacency matrix, or to list the neighbours of each node."""
+    if width < 3:
+        return
+    heads = [cell.strip() for cell in cells[::width]]
+    if (titles is not None and titles[1:] == heads) or _is_matrix(cells, width):
+        raise ValueError(
+            "it seems to be an adjacency matrix; read it by numpy.loadtxt or pandas.read_csv and pass the array, "
+            "or pass columns=(0, 1) if it is a list of edges"
+        )
+    if len(set(heads)) == len(heads) and _is_adjacency_list(cells, width, heads):
+        raise ValueError(
+            "it seems to list the neighbours of each node; read it by networkx.read_adjlist and pass its graph, "
+            "or pass columns=(0, 1) if it is a list of edges"
+        )
+
+
+def check_titles(titles: Sequence[str]) -> None:
+    """`ValueError` where titles say that the ends of edges are not the first two columns."""
+    names = ends_among(titles)
+    if names and {*names} != {*titles[:2]}:
+        raise ValueError(
+            f"its titles name the ends of edges, which are not its first two columns: pass columns={names}, or "
+            "columns=(0, 1) if those are meant"
+        )
+    if titles[0] == "":
+        raise ValueError(
+            "its first column has no title, as the index that pandas writes: name the two columns that hold the "
+            f"ends of edges, e.g. columns={tuple(titles[1:3])}"
+        )
+
+
+def ends_among(titles: Sequence[str]) -> tuple[str, ...]:
+    """The two titles that are words for the ends of edges, those of the first two columns first; or none."""
+    low = [title.lower() for title in titles]
+    pairs = [(low.index(first), low.index(second)) for first, second in _ENDS if first in low and second in low]
+    return tuple(titles[place] for place in min(pairs, key=max)) if pairs else ()
+
+
+def _is_matrix(cells: list[str], width: int) -> bool:
+    """Whether so many rows of numbers as columns are symmetric, or are more columns than edges ever have."""
+    if len(cells) != width * width or not _numbers(cells):
+        return False
+    return width > 8 or all(cells[row * width : (row + 1) * width] == cells[row::width] for row in range(width))
+
+
+def _is_adjacency_list(cells: list[str], width: int, heads: list[str]) -> bool:
+    """Whether every row has a node and its neighbours, each of which has a row where the node is a neighbour."""
+    rows = {head: set(map(str.strip, cells[at * width + 1 : (at + 1) * width])) for at, head in enumerate(heads)}
+    return all(
+        len(others) == width - 1 and head not in others and all(head in rows.get(other, ()) for other in others)
+        for head, others in rows.items()
+    )
+
+
+def _numbers(column: Sequence[str]) -> bool:
+    """Whether all cells are numbers, but for such as say that there is none, and at least one is."""
+    left = {cell.strip() for cell in column}
+    left = {cell for cell in left if cell.lower() not in _MISSING}
+    return len(left) > 0 and all(map(_NUMBER.fullmatch, left))
+
+
+def _are_numbered(first: str, second: str, below: Iterable[Sequence[str]]) -> bool:
+    """Whether two titles are one word with 1 and 2, or a and b, behind it, which begins no name below."""
+    ends = [_NUMBERED.fullmatch(title) for title in (first, second)]
+    if ends[0] is None or ends[1] is None or ends[0][1] != ends[1][1]:
+        return False
+    if (ends[0][2] + ends[1][2]).lower() not in ("12", "ab"):
+        return False
+    return not any(cell.strip().startswith(ends[0][1]) for column in below for cell in column)
+
+
+def _may_be_title(cell: str) -> bool:
+    """Whether a cell is no number, nor one in the eyes of others: inf, 1_000."""
+    if cell.lower() in _MISSING - {""}:
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return _NUMBER.fullmatch(cell.replace("_", "")) is None
+    return False

@@ -1,0 +1,73 @@
+"""Graphs of maps: roads that meet at their ends, and areas that share a border, as geopandas holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.files.foreign import listed
+from graphrf.graph.edges import positions_of_names
+from graphrf.graph.files.text_files import EdgeList
+from graphrf.graph.notices import is_weight
+
+
+def is_map(source: Any) -> bool:
+    """Whether an object has geometries and their coordinate system, as those of geopandas have."""
+    return all(hasattr(source, name) for name in ("geometry", "geom_type", "crs", "explode"))
+
+
+def edges_of_map(source: Any, weight: str | int | None) -> EdgeList:
+    """The edges of lines, which join their ends, or of polygons that share a border of positive length.
+
+    Ends of lines are named by their coordinates (x, y), polygons by their index. The weights of lines are a
+    column, or their lengths where "length" is none.
+    """
+    if source.geometry.isna().any() or source.geometry.is_empty.any():
+        raise checks.value_error("source", "must have a geometry in each row; drop rows without one (dropna)")
+    kinds = set(source.geom_type)
+    if kinds <= {"LineString", "MultiLineString", "LinearRing"}:
+        return _of_lines(source.explode(ignore_index=True), weight)
+    if kinds <= {"Polygon", "MultiPolygon"}:
+        if weight is not None:
+            raise checks.value_error("weight", f"belongs to lines, not to polygons, got {weight!r}")
+        return _of_areas(source)
+    raise checks.value_error(
+        "source", f"must have lines only, which become roads, or polygons only, got {listed(sorted(kinds))}"
+    )
+
+
+def _of_lines(source: Any, weight: str | int | None) -> EdgeList:
+    lines = source.geometry
+    corners = lines.get_coordinates()
+    rows, places = corners.index.to_numpy(), corners.to_numpy()
+    ends = np.empty((2 * len(lines), 2))
+    ends[0::2] = places[np.searchsorted(rows, np.arange(len(lines)))]
+    ends[1::2] = places[np.searchsorted(rows, np.arange(len(lines)), side="right") - 1]
+    positions, nodes = positions_of_names(list(map(tuple, (ends + 0.0).tolist())))
+    titles = [str(title) for title in getattr(source, "columns", ())]
+    values, others = None, {}
+    if weight is None:
+        others = {title: list(source[title]) if is_weight(title) else [] for title in titles}
+    elif weight in titles:
+        values = np.asarray(source[weight]).astype(np.float64)
+    elif weight == "length":
+        if source.crs is not None and source.crs.is_geographic:
+            raise checks.value_error("weight", "= 'length' is in degrees here; project the map first (to_crs)")
+        values = np.asarray(lines.length)
+    else:
+        raise checks.value_error("weight", f"must be a column ({listed(titles)}) or 'length', got {weight!r}")
+    title = None if weight is None else str(weight)
+    return EdgeList(positions[0::2], positions[1::2], values, nodes, np.arange(len(lines)), title, others)
+
+
+def _of_areas(source: Any) -> EdgeList:
+    areas = source.geometry.reset_index(drop=True)
+    first, second = areas.sindex.query(areas, predicate="intersects")
+    first, second = first[first < second], second[first < second]
+    here, there = (areas.boundary.iloc[side].reset_index(drop=True) for side in (first, second))
+    shared = np.asarray(here.intersection(there).length) > 0
+    names = source.index.tolist() if source.index.is_unique else list(range(len(areas)))
+    rows = np.arange(int(shared.sum()))
+    return EdgeList(first[shared], second[shared], None, names, rows, None, {})

@@ -1,0 +1,103 @@
+"""Edges of a data frame of pandas, polars or another library: what the same table means in a csv file."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.files.foreign import listed, short
+from graphrf.graph.edges import ends_of_edges, positions_of_ends
+from graphrf.graph.files.edge_tables import check_titles, ends_among
+from graphrf.graph.files.text_files import EdgeList
+from graphrf.graph.notices import is_weight
+
+
+def is_table(source: Any) -> bool:
+    """Whether an object has columns by name, as data frames have."""
+    return hasattr(source, "columns") and hasattr(source, "__getitem__") and hasattr(source, "__len__")
+
+
+def names_ends(table: Any) -> bool:
+    """Whether columns, or levels of an index, are called source and target or the like."""
+    levels = getattr(getattr(table, "index", None), "names", ())
+    return bool(ends_among([str(title) for title in (*getattr(table, "columns", ()), *levels)]))
+
+
+def edges_of_table(table: Any, columns: tuple[str | int, str | int] | None, weight: str | int | None) -> EdgeList:
+    """The edges of a data frame, one a row.
+
+    Integers are the names of nodes, as those in a csv file are, and neither positions nor weights. Levels of an
+    index of pandas count as columns where they are asked for by name, or called source and target.
+    """
+    table, titles = _with_index(table, columns)
+    if columns is None:
+        check_titles([str(title) for title in titles])
+        columns = (0, 1)
+    if len(titles) < 2 or len(table) == 0:
+        raise checks.value_error(
+            "source", f"must have two columns of nodes and a row for each edge, got {checks.describe(table)}"
+        )
+    first, second = (_place(titles, column) for column in columns)
+    ends = [_ends(table, titles[place]) for place in (first, second)]
+    nodes: Sequence[Hashable]
+    if all(isinstance(end, np.ndarray) for end in ends):
+        distinct, positions = np.unique(np.concatenate(ends), return_inverse=True)
+        nodes, parts = distinct.tolist(), np.split(positions.astype(np.int64), 2)
+    else:
+        parts, nodes = positions_of_ends([end.tolist() if hasattr(end, "tolist") else end for end in ends], None)
+    values, weight_title, others = None, None, {}
+    if weight is not None:
+        weight_title = str(titles[_place(titles, weight)])
+        values = _numbers(weight_title, table[titles[_place(titles, weight)]])
+    else:
+        beside = [title for place, title in enumerate(titles) if place not in (first, second)]
+        others = {str(title): list(table[title]) if is_weight(title) else [] for title in beside}
+    return EdgeList(parts[0], parts[1], values, nodes, np.arange(len(table)), weight_title, others)
+
+
+def _with_index(table: Any, columns: tuple[str | int, str | int] | None) -> tuple[Any, list[Any]]:
+    """The table and its titles, with the levels of its index as columns where they hold the ends of edges."""
+    titles = list(table.columns)
+    levels = [name for name in getattr(getattr(table, "index", None), "names", ()) if name is not None]
+    wanted = list(columns) if columns is not None else ends_among([str(level) for level in levels])
+    if any(column in levels and column not in titles for column in wanted):
+        kept = [level for level in levels if level not in titles]
+        table = table.reset_index()[kept + titles]
+        titles = kept + titles
+    return table, titles
+
+
+def _place(titles: list[Any], column: str | int) -> int:
+    if column in titles and not isinstance(column, int):
+        return titles.index(column)
+    if isinstance(column, int) and 0 <= column < len(titles):
+        return column
+    raise checks.value_error("source", f"must have a column {column!r}, but its columns are {listed(titles)}")
+
+
+def _ends(table: Any, title: Any) -> Any:
+    """One end of every edge, as an array of integers or a list of names."""
+    values = np.asarray(table[title])
+    if values.dtype.kind in "OUSTf":
+        values = values.tolist()
+        missing = next((row for row, node in enumerate(values) if _is_missing(node)), None)
+        if missing is not None:
+            raise checks.value_error(
+                "source", f"must have two nodes in each row, got none in row {missing} of column {short(title)}"
+            )
+    return ends_of_edges(f"column {short(title)}", values)
+
+
+def _is_missing(node: Any) -> bool:
+    """Whether a cell holds nothing: None, NaN, an empty text, or what pandas has for it."""
+    return node is None or type(node).__name__ in ("NAType", "NaTType") or node == "" or node != node
+
+
+def _numbers(title: str, column: Any) -> np.ndarray:
+    try:
+        return np.asarray(column).astype(np.float64)
+    except (TypeError, ValueError):
+        raise checks.type_error("weight", f"must name a column of numbers, got {short(title)}") from None

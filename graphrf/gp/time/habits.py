@@ -14,8 +14,8 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
 from graphrf.gp.time.covariance import Separable
+from graphrf.gp.time.graph_kernels import empirical
 from graphrf.gp.time.kernels import ConstantTime
-from graphrf.gp.time.learned import empirical
 
 _FACTORS = 2.0 ** np.arange(8)
 _SHARES: tuple[float, ...] = (0.0, 0.3, 0.6)

@@ -29,9 +29,8 @@ from graphrf.gp.time.data import (
     require_sound,
 )
 from graphrf.gp.time.gaps import ObservedCells
-from graphrf.gp.time.graph_kernels import GraphCovariance, candidate_kernels
+from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance, candidate_kernels
 from graphrf.gp.time.kernels import TimeKernel
-from graphrf.gp.time.learned import LearnedCovariance
 from graphrf.gp.time.posterior import Places, TimePosterior, check_converged
 from graphrf.gp.time.saved import SavedTime
 from graphrf.gp.time.training import Task, automatic_parts, train

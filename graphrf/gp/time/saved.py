@@ -14,9 +14,8 @@ from graphrf._base.files.arrays import read_record, whole_file, write_record
 from graphrf.gp.saved import decoded, encoded, read_graph
 from graphrf.gp.time.covariance import Part, Separable
 from graphrf.gp.time.data import Clock, checked_grid
-from graphrf.gp.time.graph_kernels import GraphCovariance
+from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance
 from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime
-from graphrf.gp.time.learned import LearnedCovariance
 from graphrf.graph.folder import encoded_name
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.kernel import require_kernel

@@ -7,8 +7,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.gp.time import MaternTime, Part
-from graphrf.gp.time.graph_kernels import GraphCovariance
-from graphrf.gp.time.learned import LearnedCovariance, empirical
+from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance, empirical
 
 GRAPH = grf.from_edges(range(11), range(1, 12))
 KERNEL = grf.Diffusion(2.0)
@@ -47,7 +46,7 @@ def test_it_is_a_covariance_on_all_nodes(share):
 
 
 def test_it_is_that_of_the_graph_where_both_agree(monkeypatch):
-    monkeypatch.setattr("graphrf.gp.time.learned._RIDGE", 1e-12)
+    monkeypatch.setattr("graphrf.gp.time.graph_kernels._RIDGE", 1e-12)
     graph = GraphCovariance(GRAPH, 0)
     same = learned(0.7, graph.block(KERNEL, SENSORS, SENSORS))
     np.testing.assert_allclose(same.block(KERNEL, NODES, NODES), graph.block(KERNEL, NODES, NODES), atol=1e-6)

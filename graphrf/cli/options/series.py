@@ -78,7 +78,7 @@ def read_series(file: str, time: str | None, observed: ObservedColumns, names: N
     path = Path(file)
     if not path.is_file():
         raise FileNotFoundError(f"OBSERVATIONS must be a file, got {file!r}, which is none")
-    table = _titled(read_table(path, _no_node))
+    table = _titled(read_table(path))
     number = table.first_of(TIME_TITLES) or 0 if time is None else table.number_of(time, "--time")
     times = [_stamp(cell, f"{path}, line {line}") for cell, line in _cells(table, number)]
     _require_one_kind(times, path, table.lines)
@@ -109,7 +109,7 @@ def chosen_times(given: str, option: str) -> tuple[list[str], list[Any]]:
     """The times of an option as text and as times: a file with a column of them, or A,B,C."""
     path = Path(given)
     if path.is_file():
-        table = read_table(path, _no_node, spaces=False)
+        table = read_table(path, spaces=False)
         cells = _cells(table, table.first_of(TIME_TITLES) or 0)
         if table.titles is None and cells[0][0].lower() in TIME_TITLES:
             cells = cells[1:]
@@ -121,11 +121,6 @@ def chosen_times(given: str, option: str) -> tuple[list[str], list[Any]]:
     if len({isinstance(stamp, float) for stamp in stamps}) > 1:
         raise ValueError(f"`{option}` must be hours or dates, got both")
     return texts, stamps
-
-
-def _no_node(cell: str) -> bool:
-    """No cell speaks against titles, which tables of readings always have; nodes may be titles themselves."""
-    return False
 
 
 def _titled(table: TextTable) -> TextTable:

@@ -33,7 +33,7 @@ from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance, ca
 from graphrf.gp.time.kernels import TimeKernel
 from graphrf.gp.time.posterior import Places, TimePosterior, check_converged
 from graphrf.gp.time.saved import SavedTime
-from graphrf.gp.time.training import Task, automatic_parts, train
+from graphrf.gp.time.training.search import Task, automatic_parts, train
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel
 

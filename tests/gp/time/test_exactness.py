@@ -11,7 +11,7 @@ from graphrf.gp.time import ConstantTime, MaternTime, Part, PeriodicTime
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.graph_kernels import GraphCovariance
 from graphrf.gp.time.kernels import Steps
-from graphrf.gp.time.likelihood import log_likelihood, log_parameters, with_parameters
+from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
 
 PARTS = (
     Part(ConstantTime(), 0.4, 0.6),

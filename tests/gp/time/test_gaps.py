@@ -11,7 +11,7 @@ from graphrf.gp.time import ConstantTime, MaternTime, Part, gaps
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import GraphCovariance
-from graphrf.gp.time.likelihood import log_likelihood
+from graphrf.gp.time.training.likelihood import log_likelihood
 
 KERNEL = grf.Diffusion(2.0)
 PARTS = (Part(ConstantTime(), 1.0, 0.5), Part(MaternTime(6.0, nu=1.5), 2.0, 0.5), Part(MaternTime(2.0), 1.0, 1.0))

@@ -18,8 +18,8 @@ NODES = np.arange(12)
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Kernels and shares are compared on less, which is quicker."""
-    monkeypatch.setattr("graphrf.gp.time.habits._CELLS", 200)
-    monkeypatch.setattr("graphrf.gp.time.training._BLOCK_CELLS", 100)
+    monkeypatch.setattr("graphrf.gp.time.training.habits._CELLS", 200)
+    monkeypatch.setattr("graphrf.gp.time.training.search._BLOCK_CELLS", 100)
 
 
 def learned(share: float, matrix: np.ndarray | None = None) -> LearnedCovariance:

@@ -18,10 +18,10 @@ from scipy.optimize import minimize
 from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import Blocks, empirical
-from graphrf.gp.time.habits import with_habits
 from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime, Steps, TimeKernel
-from graphrf.gp.time.likelihood import log_likelihood, log_parameters, with_parameters
 from graphrf.gp.time.posterior import TimePosterior
+from graphrf.gp.time.training.habits import with_habits
+from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
 from graphrf.kernels.kernel import Kernel
 
 _RUN = 12  # consecutive times in a training run

@@ -275,7 +275,7 @@ class Gamma(_LogLink):
     """
 
     shape: float | None = None
-    priors = MappingProxyType({"shape": (5.0, 5.0)})
+    priors = MappingProxyType({"shape": (2.0, 2.5)})
     ranges = MappingProxyType({"shape": (1e-2, 1e5)})
 
     def __post_init__(self) -> None:

@@ -24,10 +24,13 @@ from graphrf.gp.training.parameters import Parameters
 from graphrf.gp.training.precision_search import affords_exact_likelihood
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.named import Matern
 from graphrf.kernels.precision.precision import SparsePrecision
 
 # Nodes on which kernels are compared, and on which a search begins.
 _SCOUTED = 3 * SCOUT
+# Nats by which a kernel must be ahead of the one of middle smoothness.
+_UNTOLD = 2.0
 # So near a bound of the search, in logarithms, a hyperparameter is at it.
 _AT_END = 1e-6
 
@@ -100,7 +103,7 @@ class LaplaceTraining:
         evidence = np.array([result.posterior for result, *_ in found])
         probabilities = np.exp(evidence - evidence.max())
         probabilities /= probabilities.sum()
-        order = np.argsort(-evidence, kind="stable")
+        order = np.argsort(-self._cautious(sets, evidence), kind="stable")
         compared = [
             CandidateKernel(found[k][0].kernel, float(evidence[k]), float(probabilities[k]))
             for k in order.tolist()
@@ -110,6 +113,21 @@ class LaplaceTraining:
             chosen = sets[order[0]]._replace(blocks=blocks, tell=True)
             best, sampler, search = self._search(chosen, best)
         return LaplaceTrained(best, sampler, compared, search)
+
+    @staticmethod
+    def _cautious(sets: Sequence[TrainingSet], evidence: np.ndarray) -> np.ndarray:
+        """The evidence, raised to the largest for the kernel of middle smoothness if that is not far behind.
+
+        One kernel is taken, not an average over all, and the smoothest of them have by far the narrowest
+        intervals: they are to be taken where the observations tell them, and not by the chance of a nat.
+        """
+        middle = [k for k, own in enumerate(sets) if own.kernel == Matern(nu=1.0, laplacian=own.kernel.laplacian)]
+        raised = evidence.copy()
+        if len(sets) > 1 and middle:
+            first = max(middle, key=lambda k: evidence[k])
+            if evidence[first] > evidence.max() - _UNTOLD:
+                raised[first] = np.nextafter(evidence.max(), np.inf)
+        return raised
 
     def exactly(self, trained: LaplaceTrained, precision: SparsePrecision) -> LaplaceTrained:
         """The same by the evidence of all observations with a sparse precision, where it can be afforded."""

@@ -49,6 +49,8 @@ from graphrf.kernels.precision.precision import SparsePrecision
 _SPREAD = 3.0
 # Quantiles of mixtures are halved so often.
 _HALVINGS = 60
+# Fewer observed nodes hardly tell hyperparameters, of which one set is taken.
+_FEW = 30
 # Points of Gauss and Hermite's rule for predictive densities.
 _POINTS = 60
 
@@ -156,6 +158,12 @@ def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: An
         )  # fmt: skip
         trained, precision = _trained(gp, training, kernels, precision)
     warn_of_likelihoods_ends(trained)
+    if trained.best.point.size and distinct.size < _FEW:
+        warn(
+            f"{distinct.size} observed nodes hardly tell the hyperparameters, of which the most probable ones are "
+            "taken: intervals may be too narrow; fix what is known (optimize=False, output_scale, parameters of "
+            "the likelihood)",
+        )
     best = trained.best
     mean_variance = normaliser(gp.graph, best.kernel, seed, precision) if gp.normalize else 1.0
     output_scale = best.amplitude * mean_variance if gp.output_scale is None else float(gp.output_scale)

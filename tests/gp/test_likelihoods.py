@@ -284,3 +284,9 @@ def test_long_markov_chains_agree(grid, signal, name):
     draws = mean + elliptical_slices(np.linalg.cholesky(wide), log_ratio, 4_000, np.random.default_rng(0))
     assert np.sqrt(np.mean(((draws.mean(axis=0) - mean) / std) ** 2)) < 0.25
     assert abs(np.mean(std / draws.std(axis=0)) - 1) < 0.1
+
+
+def test_few_observations_are_told_to_settle_little(grid, signal):
+    nodes, y, extra = observed("poisson", signal, n=20)
+    with pytest.warns(UserWarning, match="hardly tell the hyperparameters"):
+        grf.GraphGPRegressor(grid, kernel="matern", likelihood="poisson", seed=0).fit(nodes, y, **extra)

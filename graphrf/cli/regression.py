@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -182,7 +183,7 @@ def predict(
     if (record_format(model) or "").startswith("graphrf graph-time"):
         predict_through_time(model, threads, talking, nodes, times, observation, samples, seed, output)
         return
-    if times is not None:
+    if times is not None and os.path.isfile(model):
         raise ValueError(f"`--times` has no use with {model}, which is no model through time (`fit --time`)")
     from graphrf.gp import GraphGPRegressor
 

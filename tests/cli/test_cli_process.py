@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -17,7 +18,7 @@ import graphrf as grf
 from graphrf.cli import app
 
 COMMANDS = [
-    *("demo", "datasets", "features", "gram", "fit", "predict", "classify", "pagerank", "couple", "bench"),
+    *("demo", "datasets", "features", "gram", "fit", "predict", "fill", "classify", "pagerank", "couple", "bench"),
 ]
 RUN = [sys.executable, "-c", "from graphrf.cli import main; main()"]
 EDGES = "source,target,length\na,b,1\nb,c,2\nc,d,1\nd,a,2\nd,e,4\ne,f,1\nf,g,1\ng,e,2\n"
@@ -43,12 +44,27 @@ def test_examples_of_the_help_run(command, tmp_path, monkeypatch):
         "links.tsv": "page\tto\tclicks\nhome\tshop\t9\nshop\thome\t1\nhome\thelp\t2\n",
         "clubs.csv": "node,club\n0,Mr. Hi\n1,Mr. Hi\n32,Officer\n33,Officer\n",
     }
+    hours = [np.datetime64("2024-05-06T00:00") + hour * np.timedelta64(1, "h") for hour in range(40)]
+    readings = np.random.default_rng(0).random((40, 3))
+    lines = [
+        f"{hour},{a:.3f},{c:.3f},{'' if a < 0.1 else e}" for hour, (a, c, e) in zip(hours, readings, strict=True)
+    ]
+    texts["speeds.csv"] = "\n".join(["date,a,c,e", *lines]) + "\n"
+    lines = [
+        f"{hour},{node},{y}"
+        for hour, row in zip(hours, readings, strict=True)
+        for node, y in zip("ace", row, strict=True)
+    ]
+    texts["long.csv"] = "\n".join(["when,node,speed", *lines[1:]]) + "\n"
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     graph = grf.load_graph("roads.csv")
     grf.sample_features(graph, seed=0).save("roads.npz")
     fixed = {"kernel": grf.Diffusion(), "optimize": False, "noise": 0.1, "output_scale": 1.0}
     grf.GraphGPRegressor(graph, seed=0, **fixed).fit(["a", "c"], [1.0, 2.0]).save("model.npz")
+    if command == "predict":
+        through_time = grf.gp.GraphTimeGPRegressor(graph, kernel="diffusion", seed=0)
+        through_time.fit(readings, nodes=["a", "c", "e"], times=hours).save("traffic.npz")
     from graphrf.cli.demo import run
 
     monkeypatch.setattr(run, "run", lambda settings, progress: [])  # itself in test_cli.py, for it takes long

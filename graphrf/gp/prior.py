@@ -26,18 +26,19 @@ class HyperparameterPrior:
 
     Twenty observations hardly tell a rough function from noise. Without a prior the likelihood of such data is
     often largest where the noise or the output scale vanishes, and the intervals of f vanish with them. The
-    defaults are weak: a few tens of observations outweigh them. That of the noise is wide, so that averages hold
-    both explanations of values that the graph does not tell apart from noise; a signal varies more over a graph
-    than over what was observed of it, which is why the median of the output scale is above the variance of y.
-    `benchmarks/calibration.py` measures what they do for the coverage of intervals and the errors of means.
+    defaults are weak: a few tens of observations outweigh them. The prior of the noise is wide, so that averages
+    contain both explanations of values that the graph does not tell apart from noise. A signal varies more over
+    the whole graph than over a few observed nodes, so the median of the output scale exceeds the variance of y.
+    `benchmarks/calibration.py` measures the effect on the coverage of intervals and on the errors of means.
 
     Parameters
     ----------
     lengthscale, output_scale, noise : (float, float) or None
         Median in (0, 1e6], and factor in (1, 1e6].
     noise_alone : float in [0, 1)
-        The probability that y is its mean function and noise, where predictions are averaged and both variances
-        are trained: values that the graph does not explain are noise, or a signal too rough for the graph.
+        The prior probability that y is its mean function and noise. It takes part where predictions are averaged
+        and both variances are trained: values that the graph does not explain may be noise, or a signal that
+        varies too quickly for the graph.
 
     Raises
     ------

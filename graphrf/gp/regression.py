@@ -109,11 +109,12 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         The variance of f, to fix it; None trains it.
     noise : float or array_like, shape (n,), optional
         The noise variance, to fix it: one for all, or one for each observation. None trains one for all.
-    likelihood : {"gaussian", "poisson", "negative_binomial", "binomial", "bernoulli", "student_t", "gamma"} \
-        or Likelihood What is observed given f: normal noise; counts with the rate exp(f) times an exposure, or
-        successes and yes or no with the log odds f; values with outliers; positive values of mean exp(f).
-        `gp.Poisson` and its like say more, and take parameters to fix them. The posterior is then Laplace's
-        approximation; see Notes.
+    likelihood : str or Likelihood
+        The law of an observation given f. "gaussian": f and normal noise. "poisson", "negative_binomial": counts
+        with mean exp(f) times an exposure. "binomial", "bernoulli": successes, or yes and no, with log odds f.
+        "student_t": f and noise with outliers. "gamma": positive values with mean exp(f) times an exposure.
+        Classes such as `gp.NegativeBinomial` take parameters to fix them. All but "gaussian" have Laplace's
+        approximation of the posterior; see Notes.
     optimize : bool or sequence of str
         Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
         named. True with `kernel="auto"`.
@@ -370,9 +371,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         likelihood = checked_likelihood(self.likelihood)
         if likelihood is not None:
             return cast(GraphGPRegressor, fit_latent(self, likelihood, nodes, y, exposure, trials))
-        for name, given in (("exposure", exposure), ("trials", trials)):
-            if given is not None:
-                raise checks.value_error(name, "is for counts: set `likelihood`, as to 'poisson' or 'binomial'")
+        _refuse_counts(exposure, trials)
         kernels = checked_settings(self)
         for kernel, _ in kernels:
             kernel.check_graph(self.graph)
@@ -401,7 +400,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             normalize=self.normalize, prior=checked_hyperprior(self.prior),
             n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
             method=method, precision=precision, sampler=self.sampler, integrate=integrate,
-            noise_alone=self.hyperparameters == "auto" and method != "precision",
+            noise_alone=self.hyperparameters == "auto" and precision is None,
             exact=exact, seed=seed, n_threads=self.n_threads,
         )  # fmt: skip
         with step_bar("training", self.progress) as bar:
@@ -561,7 +560,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             The joint covariance of f at the nodes, at most 5,000 distinct ones.
         quantiles : sequence of float, optional
             Levels between 0 and 1, such as (0.025, 0.5, 0.975): the quantiles of f, or of the expected
-            observation, are returned instead of mean and deviations.
+            observation, are returned instead of the mean. Where predictions are averaged over hyperparameters,
+            those of the normal law with the same mean and variance.
         latent : bool
             With another likelihood than the Gaussian: mean, deviations, covariance or quantiles of the latent
             function (log rate, log odds), the constant and trend included.
@@ -599,8 +599,11 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
                 "= 'observation' needs one noise variance, but `noise` has one for each observation: add that of "
                 "the new observation to the square of `return_std=True`",
             )
-        checks.flag("return_cov", return_cov)
-        other = isinstance(getattr(self, "likelihood_", None), Likelihood) and not checks.flag("latent", latent)
+        if checks.flag("return_cov", return_cov) | bool(return_std) and quantiles is not None:
+            raise checks.value_error(
+                "quantiles", "are returned alone: ask for standard deviations or covariances in another call"
+            )
+        other = not checks.flag("latent", latent) and hasattr(self, "likelihood_")
         if other and return_cov:
             raise checks.value_error(
                 "return_cov", "is of the latent function with this likelihood: set latent=True"
@@ -748,8 +751,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
         Notes
         -----
-        The mean of p(y | f) over the posterior of f at the node, by Gauss and Hermite's rule; normal noise has a
-        closed form.
+        The mean of p(y | f) over the posterior of f at the node, by Gauss and Hermite's rule; with normal noise
+        the density of the normal law with the mean and variance of `predict(return_std="observation")`.
         """
         self._check_fitted()
         positions = given_nodes(self.graph, nodes)
@@ -759,6 +762,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             law = marginals(self, distinct, lambda: self._variances(distinct, None))
             law = law._replace(means=law.means[:, inverse], variances=law.variances[:, inverse])
             return law.log_density(values, offset)
+        _refuse_counts(exposure, trials)
         given, single = checked_targets(y, positions.size)
         mean, std = self.predict(positions, return_std="observation")
         z = (given[:, 0] if single else given) - mean
@@ -805,3 +809,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
         """Without the axis of outputs where y had none."""
         return np.take(array, 0, axis=axis) if self._given.single else array
+
+
+def _refuse_counts(exposure: Any, trials: Any) -> None:
+    """Refuse what normal noise has no use for."""
+    for name, given in (("exposure", exposure), ("trials", trials)):
+        if given is not None:
+            raise checks.value_error(name, "is for counts: set `likelihood`, as to 'poisson' or 'binomial'")

@@ -286,3 +286,15 @@ def test_a_fit_that_fails_leaves_nothing_of_the_one_before(grid):
             gp.set_params(**settings).fit(NODES, y)
         assert not [name for name in vars(gp) if name.endswith("_")]
         assert set(vars(gp)) == set(kept)
+
+
+def test_questions_that_would_be_ignored_are_refused(grid):
+    gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(2.0), optimize=False, output_scale=1.0, noise=0.1, seed=0)
+    gp.fit([0, 1], [1.0, 0.0])
+    for asked in ({"return_std": True}, {"return_cov": True}):
+        with pytest.raises(ValueError, match="`quantiles` are returned alone"):
+            gp.predict(quantiles=[0.5], **asked)
+    with pytest.raises(ValueError, match="`exposure` is for counts"):
+        gp.log_density([0], [1.0], exposure=2.0)
+    with pytest.raises(TypeError, match="`latent`"):
+        gp.predict(latent="yes")

@@ -221,6 +221,19 @@ def test_f_is_held_where_it_was_observed_if_it_hardly_varies():
     assert theirs[:, 1].mean() < ours[:, 1].mean() - 0.1  # the control
 
 
+def test_noise_alone_stands_beside_one_set_of_hyperparameters_where_it_is_probable():
+    graph = grf.load_graph(nx.barabasi_albert_graph(400, 4, seed=1))
+    nodes, y = np.arange(260), np.random.default_rng(0).standard_normal(260)
+    settings = {"kernel": grf.Matern(nu=0.5), "seed": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that the graph explains nothing
+        beside = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)
+        without = grf.GraphGPRegressor(graph, prior={"noise_alone": 0.0}, **settings).fit(nodes, y)
+        known = grf.GraphGPRegressor(graph, noise=1.0, **settings).fit(nodes, y)
+    assert (beside.n_points_, without.n_points_, known.n_points_) == (2, 1, 1)
+    assert np.abs(beside.predict(nodes)).mean() < np.abs(without.predict(nodes)).mean()
+
+
 def test_hyperparameters_drawn_from_the_prior_are_averaged_over_as_they_should():
     """Rank calibration over draws of the priors themselves.
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit, logit
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
@@ -42,9 +43,10 @@ _POINTS = 8
 _LIKELY = 0.05
 # So few observations may well tell nothing of hyperparameters: that the graph explains nothing is no news.
 _FEW = 20
-# That y is noise alone is left out where it is less probable than the first, and beside one set of hyperparameters
-# than the second.
-_UNLIKELY, _NO_MORE_LIKELY = 0.02, 0.1
+# Probabilities of noise alone below which it is left out: beside several sets of hyperparameters, and beside one.
+_UNLIKELY, _UNLIKELY_BESIDE_ONE = 0.02, 0.1
+# The output scale of noise alone, as a share of another one.
+_NOTHING = 1e-6
 
 
 class Targets(NamedTuple):
@@ -138,31 +140,32 @@ class Compared(NamedTuple):
         ]
 
     def mode_and_noise_alone(self, best: LikelihoodResult, targets: Targets) -> list[GridCell]:
-        """The best hyperparameters beside noise alone, where that has a share that shows; else none."""
+        """The best hyperparameters and noise alone, where that is probable enough to matter; else none."""
         cell = self.grids[0].cell(int(np.argmax(self.grids[0].posterior)), 1.0)
         scale = best.amplitude * cell.output_scale / cell.amplitude
         mode = cell._replace(kernel=best.kernel, amplitude=best.amplitude, output_scale=scale, noise=best.noise)
         found = self.with_noise_alone([mode], targets)
-        return found if len(found) > 1 and found[-1].weight > _NO_MORE_LIKELY else []
+        return found if len(found) > 1 and found[-1].weight > _UNLIKELY_BESIDE_ONE else []
 
     def with_noise_alone(self, points: Sequence[GridCell], targets: Targets) -> list[GridCell]:
-        """The same points, and the one of y that is its mean function and noise, each with its probability.
+        """The same points and one more, for which y is its mean function and noise, with their probabilities.
 
-        Values that the graph does not explain are noise, or a signal too rough for the graph. Kernels with little
-        noise explain them as well as much noise does, so that the first explanation needs a probability of its
-        own. It is left out where it is improbable, and where output scale or noise are known.
+        Values that the graph does not explain may be noise, or a signal that varies too quickly for the graph. A
+        rough kernel with little noise explains them as well as noise does, so noise alone is given a prior
+        probability of its own. It is left out where it is improbable, and where the output scale or the noise is
+        known.
         """
         if targets.output_scale is not None or targets.noise is not None:
             return list(points)
-        before = targets.prior.noise_alone
-        odds = before / (1 - before) * math.exp(-min(_bayes_factor(self.grids), 700.0))
-        share = odds / (1 + odds)
+        share = float(expit(logit(targets.prior.noise_alone) - _log_bayes_factor(self.grids)))
         if share < _UNLIKELY:
             return list(points)
-        first = points[0]
-        tiny = 1e-6 * first.output_scale
+        first, noise = points[0], self.grids[0].noise_alone
         alone = first._replace(
-            amplitude=1e-6 * first.amplitude, output_scale=tiny, noise=self.grids[0].noise_alone, weight=share
+            amplitude=_NOTHING * first.amplitude,
+            output_scale=_NOTHING * first.output_scale,
+            noise=noise,
+            weight=share,
         )
         return [*(point._replace(weight=(1 - share) * point.weight) for point in points), alone]
 
@@ -321,7 +324,7 @@ def warn_of_ends(trained: LikelihoodResult, largest: float) -> None:
 def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> None:
     """Warn where independent values explain y as well as the kernels do."""
     n = sum(block.n_total for block in targets.observations)
-    factor = _bayes_factor(grids)
+    factor = _log_bayes_factor(grids)
     trains = targets.output_scale is None and targets.noise is None
     if trains and n >= _FEW and factor < 0:
         warn(
@@ -331,8 +334,8 @@ def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> N
         )
 
 
-def _bayes_factor(grids: Sequence[HyperparameterGrid]) -> float:
-    """The logarithm of that of the kernels, all being equally likely before, against independent values."""
+def _log_bayes_factor(grids: Sequence[HyperparameterGrid]) -> float:
+    """The log Bayes factor of the kernels, all equally probable a priori, against independent values."""
     return float(log_sum_exp([grid.log_bayes_factor for grid in grids])) - math.log(len(grids))
 
 

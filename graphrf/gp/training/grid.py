@@ -202,7 +202,7 @@ class HyperparameterGrid:
 
     @property
     def noise_alone(self) -> float:
-        """The noise where y is its mean function and noise, averaged over its likelihood in log noise."""
+        """The noise variance if y is its mean function and noise: its average over the likelihood on the grid."""
         likelihood = self._independent[0]  # of the smallest output scale
         return float(np.exp(likelihood - log_sum_exp(likelihood)) @ self._noises)
 

@@ -89,7 +89,7 @@ class RegressionTraining:
     integrate : bool
         Whether points are wanted.
     noise_alone : bool
-        Whether what is noise alone is to stand beside the best hyperparameters where points are not wanted.
+        Whether noise alone may be averaged with the best hyperparameters where points are not wanted.
     exact : bool
         Whether `run_exactly` follows.
     seed : int

@@ -11,6 +11,7 @@ from graphrf.cli.options.nodes import NodeNames
 from graphrf.cli.options.observations import ObservedColumns
 from graphrf.cli.options.output import Result, aligned, check_output, deliver
 from graphrf.cli.options.reading import GraphSource, Reading, load
+from graphrf.cli.options.refusals import refuse_without
 from graphrf.cli.options.running import Seeding, Talking, Threads
 from graphrf.cli.options.series import chosen_times, read_series
 from graphrf.cli.options.training import PANEL
@@ -80,7 +81,9 @@ def fill(
     check_output(output, [graph, observations], [".csv"])
     if output is None and talking.json:
         raise ValueError("`--json` has no use with tables: `-o` names a .csv file")
-    if std is not None:
+    if std is None:
+        refuse_without({"--observation": observation or None}, "`--std`")
+    else:
         try:
             check_output(std, [graph, observations], [".csv"])
         except ValueError as error:
@@ -93,7 +96,7 @@ def fill(
 
     gaps = np.isnan(table.values)
     means, deviations = np.zeros(table.values.shape), np.zeros(table.values.shape)
-    kind: Any = "observation" if observation else std is not None
+    kind: Any = std is not None and ("observation" if observation else True)
     # Of long tables each gap's node and time, from the grid of those.
     nodes, column = np.unique(table.nodes, return_inverse=True)
     stamps = [table.times[i] for i in range(len(table.times)) if gaps[i].any()]

@@ -167,6 +167,7 @@ def test_fill_keeps_the_form(place):
             "`--lengthscale` is needed",
         ),
         ("fit roads.csv wide.csv --time date --laplacian normalized -o m.npz", "`--laplacian` needs `--kernel`"),
+        ("fill roads.csv wide.csv --observation -o f.csv", "`--observation` needs `--std`"),
         ("fit roads.csv wide.csv --time date --max-train 2 -o m.npz", "`--max-train` must be at least 10"),
         ("fit roads.csv missing.csv --time date -o m.npz", "OBSERVATIONS must be a file"),
         ("fill roads.csv wide.csv -o filled.npz", "`-o` must end in .csv"),

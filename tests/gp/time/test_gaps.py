@@ -11,6 +11,7 @@ from graphrf.gp.time import ConstantTime, MaternTime, Part, gaps
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import GraphCovariance
+from graphrf.gp.time.training import search
 from graphrf.gp.time.training.likelihood import log_likelihood
 
 KERNEL = grf.Diffusion(2.0)
@@ -129,6 +130,14 @@ def test_hyperparameters_with_gaps_are_those_without():
         model = Separable(gp.parts_, gp.noise_)
         values.append(log_likelihood(model, sensors.eigenvalues, steps, residual, with_slopes=False).value)
     # Of the complete data. Nine hyperparameters from a share q of them lose 9 (1 / q - 1) / 2 on average: 2 and 7.
-    print(values)
     assert values[1] > values[0] - 20
     assert values[2] > values[0] - 30
+
+
+def test_training_with_gaps_that_does_not_settle_has_not_converged(monkeypatch):
+    monkeypatch.setattr(search, "_ROUNDS", 1)
+    monkeypatch.setattr(search, "_SETTLED", 0.0)
+    monkeypatch.setattr(search, "_MORE_STEPS", 500)  # so that the search of the round ends by itself
+    gapped = np.where(mask_of("0.7", 24), signal(24), np.nan)
+    gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=3.0, seed=0).fit(gapped, times=np.arange(24.0))
+    assert not gp.converged_

@@ -106,9 +106,11 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, l
         model, value, converged = _climbed(model, sensors, small, np.moveaxis(grid, 1, 2), prior, most)
         chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
         changed, kernel = chosen != kernel, chosen
-        if not changed and (whole or _moved(before, model) < _SETTLED):
+        settled = not changed and (whole or _moved(before, model) < _SETTLED)
+        # With gaps each round climbs another likelihood, so that the end of one search says nothing of the rounds.
+        converged = settled and (converged or not whole)
+        if settled:
             break
-    converged = converged or (not whole and turn < _ROUNDS - 1)
     near, filled = seen.blocks(kernel), None
     if learn and seen.times.size >= _FEWEST_TIMES:
         covariance = GridCovariance(model, Sensors.of(near), seen.times, seen.n_threads)

@@ -100,12 +100,13 @@ def fill(
     # Of long tables each gap's node and time, from the grid of those.
     nodes, column = np.unique(table.nodes, return_inverse=True)
     stamps = [table.times[i] for i in range(len(table.times)) if gaps[i].any()]
+    order = {stamp: i for i, stamp in enumerate(dict.fromkeys(stamps))}
     if stamps:
-        found = gp.predict(nodes, stamps, return_std=kind)
+        found = gp.predict(nodes, list(order), return_std=kind)
         mean, spread = found if kind else (found, np.zeros_like(found))
         rows = np.flatnonzero(gaps.any(axis=1) if gaps.ndim == 2 else gaps)
         if table.long:
-            places = np.arange(rows.size), column[rows]
+            places = [order[stamp] for stamp in stamps], column[rows]
             means[rows], deviations[rows] = mean[places], spread[places]
         else:
             means[rows], deviations[rows] = mean[:, column], spread[:, column]

@@ -22,7 +22,7 @@ _FEW = 20  # values of a sensor, below which nothing is said of it
 _MANY = 500  # values in all, likewise
 # Mean squares of correct models stay below with a probability of 1 - 1e-17 for 20 values.
 _TOO_FAR = 9.0
-_HELD = 0.90  # of intervals for 95 %: five standard deviations of a share of 500
+_HELD = 0.90  # of 95 % intervals: five standard deviations of a share of 500
 # Fourth over squared second moments: 3 for Gaussian errors, below 20 on the traffic data sets.
 _RULED = 100.0
 
@@ -95,8 +95,8 @@ def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple
     share = float((squares[seen] < 1.96**2).mean())
     if not far.size and total >= _MANY and share < _HELD:
         words = (
-            f"intervals for 95 % hold {100 * share:.0f} % of one-step errors: the model fits these values badly; "
-            "try another `time_kernel`, or transform the values (a logarithm, a difference from what is usual)"
+            f"95 % intervals contain only {100 * share:.0f} % of the one-step errors: the model fits these "
+            "values badly; try another `time_kernel`, or transform the values (a logarithm, a difference from what is usual)"
         )
         yield words, ()
     if total >= _MANY and float((squares[seen] ** 2).mean() / max(squares[seen].mean() ** 2, 1e-300)) > _RULED:
@@ -104,8 +104,8 @@ def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple
         sensor = int(errors.sensors[column])
         value = float(y[errors.rows[row], sensor])
         words = (
-            "a few values rule the variances, so that intervals are too wide for the others; the most extreme is "
-            f"{value:.6g} in row {int(given[errors.rows[row]])} at {{nodes}}: put NaN where such values are errors"
+            "a few values dominate the variances, so that intervals are too wide for the others; the most extreme "
+            f"is {value:.6g} in row {int(given[errors.rows[row]])} at {{nodes}}: put NaN where such values are errors"
         )
         yield words, (sensor,)
     n_values = (~np.isnan(y)).sum(axis=0)

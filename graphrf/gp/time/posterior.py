@@ -142,7 +142,7 @@ class TimePosterior:
             return self._smoothed(projection, times) + rest
         total = np.zeros((times.size, places.sensor.size))
         done = 0
-        for rng, count in self._draw_blocks(self.n_draws, times.size):
+        for rng, count in self._draw_blocks(self.n_draws, times.size, places.sensor.size):
             errors = self._errors(projection, places, times, count, rng, _DRAW_TOL)
             total += (errors**2).sum(axis=1)
             done += count
@@ -155,7 +155,7 @@ class TimePosterior:
         steps = self.covariance.at(times).steps
         out = np.empty((n_draws, times.size, places.sensor.size))
         done = 0
-        for rng, count in self._draw_blocks(n_draws, times.size, seed):
+        for rng, count in self._draw_blocks(n_draws, times.size, places.sensor.size, seed):
             errors = self._errors(projection, places, times, count, rng)
             for part, among in zip(self.covariance.model.parts, projection.remainder, strict=True):
                 values, vectors = np.linalg.eigh(among)
@@ -223,10 +223,10 @@ class TimePosterior:
         return result
 
     def _draw_blocks(
-        self, n_draws: int, n_times: int, seed: int | None = None
+        self, n_draws: int, n_times: int, n_queried: int, seed: int | None = None
     ) -> Iterator[tuple[np.random.Generator, int]]:
         """Generators with how many draws to make by each."""
-        n_times, n = n_times + self.covariance.times.size, self.covariance.sensors.eigenvalues.size
+        n_times, n = n_times + self.covariance.times.size, max(self.covariance.sensors.eigenvalues.size, n_queried)
         count = int(np.clip(_BLOCK_NUMBERS // (n_times * n * 4), 1, 256))
         for block, done in enumerate(range(0, n_draws, count)):
             rng = np.random.default_rng([self.seed if seed is None else seed, 2, block])

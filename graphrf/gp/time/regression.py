@@ -191,7 +191,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         UserWarning
             Where intervals will not hold: where values are few; at sensors whose values are three times as far
             from what is predicted from those before as the model says; where it fits most values badly; where a
-            few extreme values rule the variances; and of sensors that show one value throughout.
+            few extreme values dominate the variances; and of sensors that show one value throughout.
         """
         kernels = self._checked()
         self._forget()
@@ -434,8 +434,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         if self.optimize and self.n_observations_ < _VALUES_EACH * n_trained:
             warn(
                 f"{n_trained} hyperparameters are trained on {self.n_observations_} values, of "
-                f"{grid.values.size} on the grid: they rest on where training begins, and so do intervals; pass a "
-                "`time_kernel` of fewer parts, or what is known with optimize=False"
+                f"{grid.values.size} on the grid: these depend on the starting values, and so do intervals; "
+                "pass a `time_kernel` of fewer parts, or what is known with optimize=False"
             )
         with blas_threads(1):
             errors = standardised_errors(

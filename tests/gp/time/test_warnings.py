@@ -69,7 +69,7 @@ def test_a_sensor_that_the_model_does_not_explain():
 
 def test_values_that_are_not_gaussian_enough():
     rng = np.random.default_rng(2)
-    with pytest.warns(UserWarning, match=r"intervals for 95 % hold [78]\d % of"):
+    with pytest.warns(UserWarning, match=r"95 % intervals contain only [78]\d % of"):
         fitted(drawn() + 0.5 * rng.standard_normal((60, 12)))
 
 

@@ -96,7 +96,8 @@ def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple
     if not far.size and total >= _MANY and share < _HELD:
         words = (
             f"95 % intervals contain only {100 * share:.0f} % of the one-step errors: the model fits these "
-            "values badly; try another `time_kernel`, or transform the values (a logarithm, a difference from what is usual)"
+            "values badly; try another `time_kernel`, or transform the values (a logarithm, a difference from what "
+            "is usual)"
         )
         yield words, ()
     if total >= _MANY and float((squares[seen] ** 2).mean() / max(squares[seen].mean() ** 2, 1e-300)) > _RULED:
@@ -105,7 +106,8 @@ def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple
         value = float(y[errors.rows[row], sensor])
         words = (
             "a few values dominate the variances, so that intervals are too wide for the others; the most extreme "
-            f"is {value:.6g} in row {int(given[errors.rows[row]])} at {{nodes}}: put NaN where such values are errors"
+            f"is {value:.6g} in row {int(given[errors.rows[row]])} at {{nodes}}: put NaN where such "
+            "values are errors"
         )
         yield words, (sensor,)
     n_values = (~np.isnan(y)).sum(axis=0)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import logsumexp, ndtr, ndtri
+from scipy.special import logsumexp, ndtri
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
@@ -47,8 +45,6 @@ from graphrf.kernels.precision.precision import SparsePrecision
 # The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
 # With a larger one large rates would be probable where all counts are zero.
 _SPREAD = 3.0
-# Quantiles of mixtures are halved so often.
-_HALVINGS = 60
 # Fewer observed nodes hardly tell hyperparameters, of which one set is taken.
 _FEW = 30
 # Points of Gauss and Hermite's rule for predictive densities.
@@ -56,63 +52,43 @@ _POINTS = 60
 
 
 class Marginals(NamedTuple):
-    """The law of f at q nodes: a mixture of normal ones, each with its likelihood.
+    """The normal law of f at each of q nodes.
 
     Attributes
     ----------
-    probabilities : ndarray, shape (c,)
-    means, variances : ndarray, shape (c, q)
-    likelihoods : list of Likelihood, c of them
+    mean, variance : ndarray, shape (q,)
+    likelihood : Likelihood or None
         None for normal noise.
     """
 
-    probabilities: np.ndarray
-    means: np.ndarray
-    variances: np.ndarray
-    likelihoods: list[Any]
+    mean: np.ndarray
+    variance: np.ndarray
+    likelihood: Any
+
+    def at(self, positions: np.ndarray) -> Marginals:
+        """Those at some of the nodes, repeats included."""
+        return Marginals(self.mean[positions], self.variance[positions], self.likelihood)
 
     def response(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected observation at each node."""
-        moments = [
-            own.moments(mean, variance)
-            for own, mean, variance in zip(self.likelihoods, self.means, self.variances, strict=True)
-        ]
-        value = self.probabilities @ np.array([mean for mean, _ in moments])
-        second = np.array([variance + np.square(mean - value) for mean, variance in moments])
-        return value, self.probabilities @ second
+        mean, variance = self.likelihood.moments(self.mean, self.variance)
+        return mean, variance
 
     def observation_variance(self) -> np.ndarray:
         """The mean of an observation's variance given f."""
-        own = [
-            normal_average(likelihood.variance, mean, variance)
-            for likelihood, mean, variance in zip(self.likelihoods, self.means, self.variances, strict=True)
-        ]
-        return np.asarray(self.probabilities @ np.array(own))
+        return normal_average(self.likelihood.variance, self.mean, self.variance)
 
     def log_density(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
         """The predictive log densities of an observation at each node, by Gauss and Hermite's rule."""
         points, weights = hermegauss(_POINTS)
-        parts = []
-        for p, mean, variance, own in zip(*self, strict=True):
-            f = mean[:, None] + np.sqrt(variance)[:, None] * points + offset[:, None]
-            with np.errstate(over="ignore"):
-                density = own.log_density(y[..., None], f)
-            parts.append(math.log(p) + logsumexp(density + np.log(weights / weights.sum()), axis=1))
-        return np.asarray(logsumexp(parts, axis=0))
+        f = (self.mean + offset)[:, None] + np.sqrt(self.variance)[:, None] * points
+        with np.errstate(over="ignore"):
+            density = self.likelihood.log_density(y[..., None], f)
+        return np.asarray(logsumexp(density + np.log(weights / weights.sum()), axis=1))
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
-        """Of f, shape (q, levels): of a mixture by bisection."""
-        std = np.sqrt(self.variances)
-        ends = self.means[:, :, None] + std[:, :, None] * ndtri(levels)
-        low, high = ends.min(axis=0), ends.max(axis=0)
-        if self.probabilities.size == 1:
-            return np.asarray(low)
-        scale = np.maximum(std, np.finfo(np.float64).tiny)[:, :, None]
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            below = np.tensordot(self.probabilities, ndtr((middle - self.means[:, :, None]) / scale), axes=1)
-            low, high = np.where(below < levels, middle, low), np.where(below < levels, high, middle)
-        return np.asarray(0.5 * (low + high))
+        """Of f, shape (q, levels)."""
+        return np.asarray(self.mean[:, None] + np.sqrt(self.variance)[:, None] * ndtri(levels))
 
 
 def checked_levels(quantiles: Any) -> np.ndarray:
@@ -185,11 +161,13 @@ def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: An
     return gp._condition(given, mean, precision)
 
 
-def marginals(gp: Any, nodes: np.ndarray, variances: Callable[[], np.ndarray]) -> Marginals:
-    """The law of f at distinct nodes."""
-    means = gp._posterior.means(nodes)[:, :1].T
-    own = variances()
-    return Marginals(np.ones(1), means, own.reshape(nodes.size, -1)[:, :1].T, [getattr(gp, "likelihood_", None)])
+def marginals(gp: Any, nodes: np.ndarray, variances: np.ndarray) -> Marginals:
+    """The law of f at distinct nodes, given its variances there, for one output.
+
+    An average over hyperparameters is taken as the normal law of its mean and variance.
+    """
+    mean = gp._posterior.means(nodes)[:, 0]
+    return Marginals(mean, variances.reshape(mean.shape), getattr(gp, "likelihood_", None))
 
 
 def _responses(

@@ -129,7 +129,7 @@ def variational(n: int, steps: int) -> None:
             with torch.no_grad():
                 model.eval()
                 at = model(torch.as_tensor(kept)[:, None].double())
-                law = at.mean.numpy()[None], at.variance.numpy()[None]
+                law = at.mean.numpy(), at.variance.numpy()
                 model.train()
             own = _marginal_score(gp, law, y[kept], exposure[kept])
             seconds = time.perf_counter() - began
@@ -178,7 +178,7 @@ def _marginal_score(
     """The log score of normal marginals of the log rate."""
     from graphrf.gp.latent import Marginals
 
-    own = Marginals(np.ones(1), *law, [gp.likelihood_])
+    own = Marginals(*law, gp.likelihood_)
     return float(-own.log_density(y, np.log(exposure)).mean())
 
 

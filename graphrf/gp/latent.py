@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import logsumexp, ndtr, ndtri
+from scipy.special import logsumexp, ndtri
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
@@ -47,72 +45,80 @@ from graphrf.kernels.precision.precision import SparsePrecision
 # The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
 # With a larger one large rates would be probable where all counts are zero.
 _SPREAD = 3.0
-# Quantiles of mixtures are halved so often.
-_HALVINGS = 60
 # Fewer observed nodes hardly tell hyperparameters, of which one set is taken.
 _FEW = 30
-# Points of Gauss and Hermite's rule for predictive densities.
-_POINTS = 60
+# Predictive densities are integrated over so many deviations of f on either side, by so many points; then over so
+# many steps on either side of the largest integrand, by as many points, and so on: levels in all. Rows at once.
+_REACH, _POINTS, _ZOOM, _LEVELS, _ROWS = 40.0, 129, 8.0, 6, 2_000
 
 
 class Marginals(NamedTuple):
-    """The law of f at q nodes: a mixture of normal ones, each with its likelihood.
+    """The normal law of f at each of q nodes.
 
     Attributes
     ----------
-    probabilities : ndarray, shape (c,)
-    means, variances : ndarray, shape (c, q)
-    likelihoods : list of Likelihood, c of them
+    mean, variance : ndarray, shape (q,)
+    likelihood : Likelihood or None
         None for normal noise.
     """
 
-    probabilities: np.ndarray
-    means: np.ndarray
-    variances: np.ndarray
-    likelihoods: list[Any]
+    mean: np.ndarray
+    variance: np.ndarray
+    likelihood: Any
+
+    def at(self, positions: np.ndarray) -> Marginals:
+        """Those at some of the nodes, repeats included."""
+        return Marginals(self.mean[positions], self.variance[positions], self.likelihood)
 
     def response(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected observation at each node."""
-        moments = [
-            own.moments(mean, variance)
-            for own, mean, variance in zip(self.likelihoods, self.means, self.variances, strict=True)
-        ]
-        value = self.probabilities @ np.array([mean for mean, _ in moments])
-        second = np.array([variance + np.square(mean - value) for mean, variance in moments])
-        return value, self.probabilities @ second
+        mean, variance = self.likelihood.moments(self.mean, self.variance)
+        return mean, variance
 
     def observation_variance(self) -> np.ndarray:
         """The mean of an observation's variance given f."""
-        own = [
-            normal_average(likelihood.variance, mean, variance)
-            for likelihood, mean, variance in zip(self.likelihoods, self.means, self.variances, strict=True)
-        ]
-        return np.asarray(self.probabilities @ np.array(own))
+        return normal_average(self.likelihood.variance, self.mean, self.variance)
 
     def log_density(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
-        """The predictive log densities of an observation at each node, by Gauss and Hermite's rule."""
-        points, weights = hermegauss(_POINTS)
-        parts = []
-        for p, mean, variance, own in zip(*self, strict=True):
-            f = mean[:, None] + np.sqrt(variance)[:, None] * points + offset[:, None]
-            with np.errstate(over="ignore"):
-                density = own.log_density(y[..., None], f)
-            parts.append(math.log(p) + logsumexp(density + np.log(weights / weights.sum()), axis=1))
-        return np.asarray(logsumexp(parts, axis=0))
+        """The predictive log densities of an observation at each node.
+
+        p(y | f) may be far narrower than the law of f, and far from its mean: the trapezoidal rule has ever finer
+        points round the largest integrand.
+        """
+        blocks = range(0, self.mean.size, _ROWS)
+        parts = [
+            self.at(np.arange(first, min(first + _ROWS, self.mean.size)))._log_means(
+                y[..., first : first + _ROWS], offset[first : first + _ROWS]
+            )
+            for first in blocks
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _log_means(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        """The logarithm of the mean of p(y | f)."""
+        std = np.sqrt(self.variance)[:, None]
+        z = np.broadcast_to(np.linspace(-_REACH, _REACH, _POINTS), (self.mean.size, _POINTS))
+        found, values = [], []
+        for _ in range(_LEVELS):
+            with np.errstate(over="ignore", invalid="ignore"):
+                density = self.likelihood.log_density(y[..., None], (self.mean + offset)[:, None] + std * z)
+            density = np.where(np.isnan(density), -np.inf, density) - 0.5 * z**2
+            found.append(z)
+            values.append(density)
+            step = (z[:, 1] - z[:, 0])[:, None]
+            top = np.take_along_axis(z, density.argmax(axis=1)[:, None], axis=1)
+            z = top + step * np.linspace(-_ZOOM, _ZOOM, _POINTS)
+        points, density = np.concatenate(found, axis=1), np.concatenate(values, axis=1)
+        order = np.argsort(points, axis=1)
+        points, density = np.take_along_axis(points, order, axis=1), np.take_along_axis(density, order, axis=1)
+        gaps = np.diff(points, axis=1, prepend=points[:, :1], append=points[:, -1:])
+        with np.errstate(divide="ignore"):  # points that stand twice
+            weights = np.log(0.5 * (gaps[:, 1:] + gaps[:, :-1]))
+        return np.asarray(logsumexp(density + weights, axis=1) - 0.5 * math.log(2 * math.pi))
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
-        """Of f, shape (q, levels): of a mixture by bisection."""
-        std = np.sqrt(self.variances)
-        ends = self.means[:, :, None] + std[:, :, None] * ndtri(levels)
-        low, high = ends.min(axis=0), ends.max(axis=0)
-        if self.probabilities.size == 1:
-            return np.asarray(low)
-        scale = np.maximum(std, np.finfo(np.float64).tiny)[:, :, None]
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            below = np.tensordot(self.probabilities, ndtr((middle - self.means[:, :, None]) / scale), axes=1)
-            low, high = np.where(below < levels, middle, low), np.where(below < levels, high, middle)
-        return np.asarray(0.5 * (low + high))
+        """Of f, shape (q, levels)."""
+        return np.asarray(self.mean[:, None] + np.sqrt(self.variance)[:, None] * ndtri(levels))
 
 
 def checked_levels(quantiles: Any) -> np.ndarray:
@@ -185,11 +191,13 @@ def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: An
     return gp._condition(given, mean, precision)
 
 
-def marginals(gp: Any, nodes: np.ndarray, variances: Callable[[], np.ndarray]) -> Marginals:
-    """The law of f at distinct nodes."""
-    means = gp._posterior.means(nodes)[:, :1].T
-    own = variances()
-    return Marginals(np.ones(1), means, own.reshape(nodes.size, -1)[:, :1].T, [getattr(gp, "likelihood_", None)])
+def marginals(gp: Any, nodes: np.ndarray, variances: np.ndarray) -> Marginals:
+    """The law of f at distinct nodes, given its variances there, for one output.
+
+    An average over hyperparameters is taken as the normal law of its mean and variance.
+    """
+    mean = gp._posterior.means(nodes)[:, 0]
+    return Marginals(mean, variances.reshape(mean.shape), getattr(gp, "likelihood_", None))
 
 
 def _responses(

@@ -371,11 +371,15 @@ class StudentT(Likelihood):
     df : float, optional
         Degrees of freedom, more than 1: 4 is robust; the larger, the nearer to normal noise. None trains it.
 
-    Notes ----- Not log-concave: the posterior may have several maxima, of which one is found. The posterior takes
-    Fisher's information for the curvature there, which does not depend on f: with that of the mode itself
-    intervals are much too narrow. Training takes the mode's own curvature, where it is positive; where f is rough
-    beside the noise it finds too large a scale. Source: Hartmann and Vanhatalo 2019, "Laplace approximation and
-    natural gradient for Gaussian process regression with heteroscedastic Student-t model".
+    Notes
+    -----
+    The law is not log-concave: the posterior may have several maxima, of which one is found. Its curvature there
+    is replaced by Fisher's information, which does not depend on f, because with the curvature itself intervals
+    are much too narrow. Training uses the curvature itself where it is positive; where f varies as much between
+    neighbours as the noise, the trained scale is too large.
+
+    Source: Hartmann and Vanhatalo 2019, "Laplace approximation and natural gradient for Gaussian process
+    regression with heteroscedastic Student-t model".
     """
 
     scale: float | None = None

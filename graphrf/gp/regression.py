@@ -560,8 +560,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             The joint covariance of f at the nodes, at most 5,000 distinct ones.
         quantiles : sequence of float, optional
             Levels between 0 and 1, such as (0.025, 0.5, 0.975): the quantiles of f, or of the expected
-            observation, are returned instead of the mean. Where predictions are averaged over hyperparameters,
-            those of the normal law with the same mean and variance.
+            observation, are returned instead of mean and deviations. Where predictions are averaged over
+            hyperparameters, f is taken to be normal with the average's mean and variance.
         latent : bool
             With another likelihood than the Gaussian: mean, deviations, covariance or quantiles of the latent
             function (log rate, log odds), the constant and trend included.
@@ -653,7 +653,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         if levels is not None and not self._given.single:
             raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
         with node_bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
-            law = marginals(self, distinct, lambda: self._variances(distinct, bar))
+            law = marginals(self, distinct, self._variances(distinct, bar))
         if levels is not None:
             found = law.quantiles(levels)
             return (self.likelihood_.mean(found) if response else found)[inverse]
@@ -751,7 +751,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
         Notes
         -----
-        The mean of p(y | f) over the posterior of f at the node, by Gauss and Hermite's rule; with normal noise
+        The mean of p(y | f) over the posterior of f at the node, by a trapezoidal rule that is refined at the
+        largest values; with normal noise
         the density of the normal law with the mean and variance of `predict(return_std="observation")`.
         """
         self._check_fitted()
@@ -759,9 +760,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         if hasattr(self, "likelihood_"):
             values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
             distinct, inverse = np.unique(positions, return_inverse=True)
-            law = marginals(self, distinct, lambda: self._variances(distinct, None))
-            law = law._replace(means=law.means[:, inverse], variances=law.variances[:, inverse])
-            return law.log_density(values, offset)
+            with linear_algebra(self.n_observed_nodes_, self.n_threads):
+                law = marginals(self, distinct, self._variances(distinct, None))
+            return law.at(inverse).log_density(values, offset)
         _refuse_counts(exposure, trials)
         given, single = checked_targets(y, positions.size)
         mean, std = self.predict(positions, return_std="observation")

@@ -96,8 +96,8 @@ def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple
     if not far.size and total >= _MANY and share < _HELD:
         words = (
             f"95 % intervals contain only {100 * share:.0f} % of the one-step errors: the model fits these "
-            "values badly; try another `time_kernel`, or transform the values (a logarithm, a difference from what "
-            "is usual)"
+            "values badly; try another `time_kernel`, or transform the values (a logarithm, a difference from "
+            "what is usual)"
         )
         yield words, ()
     if total >= _MANY and float((squares[seen] ** 2).mean() / max(squares[seen].mean() ** 2, 1e-300)) > _RULED:

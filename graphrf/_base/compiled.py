@@ -1,4 +1,4 @@
-"""Loops that numba compiles, and keeps on disk where it can; where it cannot, each process compiles them anew."""
+"""Loops compiled by numba and cached on disk; without a usable cache, each process compiles them again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from graphrf._base.warn import warn
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit`, whose cache never stands in the way.
+    """`numba.njit` whose functions run even if they cannot be cached.
 
-    numba's own raises where no folder can be written (containers, services of the system), where the disk is full,
-    and for ever where a file of the cache is damaged.
+    numba's own raises where no folder can be written (containers, system services), where the disk is full, and in
+    every later process once a file of the cache is damaged.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
@@ -29,7 +29,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
 
 
 class _Cache(NullCache):
-    """numba's cache of one function, without its faults."""
+    """numba's cache of one function, where failures to read or write are not fatal."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._kept: Any = None
@@ -74,6 +74,6 @@ def _say_that_nothing_is_kept() -> None:
         _said = True
         warn(
             "compiled loops cannot be kept on disk: neither graphrf's folder nor the user's cache can be written, "
-            "or the disk is full. Each process compiles them anew, for seconds to minutes; set NUMBA_CACHE_DIR to "
-            "a folder that can be written, by you alone"
+            "or the disk is full. Each process compiles them again, for seconds to minutes; set NUMBA_CACHE_DIR "
+            "to a folder that can be written, by you alone"
         )

@@ -22,7 +22,7 @@ def edges_of_map(source: Any, weight: str | int | None) -> EdgeList:
     """The edges of lines, which join their ends, or of polygons that share a border of positive length.
 
     Ends of lines are named by their coordinates (x, y), polygons by their index. The weights of lines are a
-    column, or their lengths where "length" is none.
+    column, or their lengths where weight="length" and no column has that name.
     """
     if source.geometry.isna().any() or source.geometry.is_empty.any():
         raise checks.value_error("source", "must have a geometry in each row; drop rows without one (dropna)")

@@ -1,4 +1,4 @@
-"""Graphs of other libraries, known by their methods: none of the libraries is imported."""
+"""Graphs of other libraries, recognised by their methods: none of the libraries is imported."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ def other_graph(source: Any) -> OtherGraph | None:
 
 
 def other_matrix(source: Any) -> tuple[Any, bool | None, Sequence[Hashable] | None] | None:
-    """The adjacency matrix of a graph that is one, whether it is directed if it says so, and its nodes; or None.
+    """The adjacency matrix of a graph stored as one, whether it is directed (None if unknown), and its nodes.
 
-    Known are tensors of torch, PyGSP (`W`), libpysal (`sparse`), scikit-network (`adjacency`) and torch_sparse.
+    None for anything else. Recognised are tensors of torch, PyGSP (`W`), libpysal (`sparse`), scikit-network
+    (`adjacency`) and torch_sparse.
     """
     if _has(source, "detach", "layout"):
         if "sparse" not in str(source.layout):

@@ -28,7 +28,7 @@ def into_folder(job: Job, folder: FeatureFolder, origin: Origin, *, any_seed: bo
         if not (any_seed and folder.is_known and folder.seed() != job.seed):
             raise
         return into_folder(replace(job, seed=folder.seed()), folder, origin, any_seed=False)
-    _require_room(job, len(parts[0]))  # those of a folder that was there may have more rows
+    _require_room(job, len(parts[0]))  # the files of an existing folder may have more rows
     with job.bar() as bar:
         draw_missing(job, folder, parts, key, bar)
     return Features(job.frame, job.sources, folder.read(job.frame, parts, key), origin)

@@ -124,9 +124,9 @@ class Job:
         return under_way(self.prepared, self.expected_bytes, n_blocks, self.threads)
 
     def require_room(self, size: tuple[int, int], working: int, *, at_least: bool = False) -> None:
-        """Raise MemoryError if a record of so many entries and visits, or `at_least` so many, will not fit.
+        """Raise MemoryError if a record of `size` entries and visits, and `working` bytes beside it, will not fit.
 
-        `working` are the bytes beside it.
+        With `at_least` the size is a lower bound, and the message says so.
         """
         needed = needed_bytes(self.prepared, self.sources, size, working)
         if self.limit is not None and needed > self.limit:
@@ -148,7 +148,7 @@ class Job:
 
             def after(n_rows: int) -> None:
                 bar.update(n_rows)
-                # The limit holds for what comes, too, but for the share by which pilots are off.
+                # The limit also holds where the record outgrows its estimate by more than pilots may err.
                 if any(now > SPARE * foreseen for now, foreseen in zip(joined.size, self.expected, strict=True)):
                     self.require_room(joined.size, self.working_bytes, at_least=True)
 
@@ -190,7 +190,7 @@ def expected_size(prepared: PreparedSampler, sources: np.ndarray, block_rows: in
     few = sources.size < 2 * n_pilot or expected_bytes(prepared, sources, (entries, visits)) < _SMALL_BYTES
     if few:
         return entries, visits
-    # One of each of so many ranges, at random: sources at equal distances may be of one kind.
+    # One source at random from each of n_pilot equal ranges: evenly spaced ones may all be of one kind.
     ranges = np.linspace(0, sources.size, n_pilot + 1)
     places = ranges[:-1] + np.random.default_rng(0).random(n_pilot) * np.diff(ranges)
     pilot = sources[np.minimum(places.astype(np.int64), sources.size - 1)]

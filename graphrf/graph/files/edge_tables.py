@@ -1,4 +1,4 @@
-"""What an edge list is: how its cells are parted, whether its first line has titles, and which tables are none."""
+"""What an edge list is: its delimiter, whether its first line has titles, and which tables are not edge lists."""
 
 from __future__ import annotations
 
@@ -35,13 +35,9 @@ _NUMBERED = re.compile(r"(.*?[^\W\d])[_ -]?(1|2|a|b)", re.IGNORECASE)
 
 
 def delimiter(line: str) -> str | None:
-    """What parts the cells of a line: a tab, comma or semicolon; None for white space."""
+    """The delimiter of the cells of a line: a tab, comma or semicolon; None for white space."""
     found = next((mark for mark in "\t,;" if mark in line), None)
-    if (
-        found == ","
-        and '"' not in line
-        and all(re.fullmatch(r"\d,\d", line[at - 1 : at + 2]) for at in _commas(line))
-    ):
+    if found == "," and '"' not in line and not re.search(r"(?<!\d),|,(?!\d)", line):
         # Commas within numbers, as many languages write decimals.
         if ";" in line:
             return ";"
@@ -56,10 +52,6 @@ def delimiter(line: str) -> str | None:
             "networkx.read_edgelist and pass its graph, or write only what is wanted, as by data=['weight']"
         )
     return found
-
-
-def _commas(line: str) -> Iterable[int]:
-    return (at for at, mark in enumerate(line) if mark == ",")
 
 
 def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
@@ -110,7 +102,7 @@ def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
 
 
 def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> None:
-    """`ValueError` for what seems to be an adjacency matrix, or to list the neighbours of each node."""
+    """Raise `ValueError` for what seems to be an adjacency matrix, or to list the neighbours of each node."""
     if width < 3:
         return
     heads = cells[::width]
@@ -127,7 +119,7 @@ def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> Non
 
 
 def check_titles(titles: Sequence[str]) -> None:
-    """`ValueError` where titles say that the ends of edges are not the first two columns."""
+    """Raise `ValueError` where titles say that the ends of edges are not the first two columns."""
     names = ends_among(titles)
     if names and {*names} != {*titles[:2]}:
         raise ValueError(
@@ -136,7 +128,7 @@ def check_titles(titles: Sequence[str]) -> None:
         )
     if titles[0] == "":
         raise ValueError(
-            "its first column has no title, as the index that pandas writes: name the two columns that hold the "
+            "its first column has no title, like the index that pandas writes: name the two columns that hold the "
             f"ends of edges, e.g. columns={tuple(titles[1:3])}"
         )
 
@@ -149,7 +141,7 @@ def ends_among(titles: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_matrix(cells: list[str], width: int) -> bool:
-    """Whether so many rows of numbers as columns are symmetric, or are more columns than edges ever have."""
+    """Whether the cells are numbers in a square that is symmetric, or has more columns than edge lists have."""
     if len(cells) != width * width or not _numbers(cells):
         return False
     return width > 8 or all(cells[row * width : (row + 1) * width] == cells[row::width] for row in range(width))
@@ -165,14 +157,14 @@ def _is_adjacency_list(cells: list[str], width: int, heads: list[str]) -> bool:
 
 
 def _numbers(column: Sequence[str]) -> bool:
-    """Whether all cells are numbers, but for such as say that there is none, and at least one is."""
+    """Whether at least one cell is a number, and all others are numbers or marked as missing."""
     left = {cell.strip() for cell in column}
     left = {cell for cell in left if cell.lower() not in _MISSING}
     return len(left) > 0 and all(map(_NUMBER.fullmatch, left))
 
 
 def _are_numbered(first: str, second: str, below: Iterable[Sequence[str]]) -> bool:
-    """Whether two titles are one word with 1 and 2, or a and b, behind it, which begins no name below."""
+    """Whether two titles are one word followed by 1 and 2, or by a and b, with which no name below begins."""
     ends = [_NUMBERED.fullmatch(title) for title in (first, second)]
     if ends[0] is None or ends[1] is None or ends[0][1] != ends[1][1]:
         return False
@@ -182,7 +174,7 @@ def _are_numbered(first: str, second: str, below: Iterable[Sequence[str]]) -> bo
 
 
 def _may_be_title(cell: str) -> bool:
-    """Whether a cell is no number, nor one in the eyes of others: inf, 1_000."""
+    """Whether a cell is not a number, not even to other parsers, which take inf and 1_000."""
     if cell.lower() in _MISSING - {""}:
         return False
     try:

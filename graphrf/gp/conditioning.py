@@ -30,7 +30,8 @@ from graphrf.gp.training.fitting import CandidateKernel
 from graphrf.gp.training.grid import GridCell
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.areal import precision_of
+from graphrf.kernels.precision.contract import KernelPrecision
 
 _PRECONDITIONER_RANK = 200
 # What the cut of a root's series may change unsaid, relative to the prior covariance and the noise.
@@ -116,7 +117,7 @@ def condition(
     draw: Callable[..., Any] | None = None,
     step: Step | None = None,
     tell: bool = True,
-    precision: SparsePrecision | None = None,
+    precision: KernelPrecision | None = None,
 ) -> tuple[Posterior | PrecisionPosterior | MixturePosterior, float]:
     """The posterior, and a bound on what a cut of the series costs the prior in units of the output scale.
 
@@ -140,7 +141,7 @@ def condition(
         return MixturePosterior(posteriors, probabilities), max(error for _, error in found)
     observations, kernel = given.observations, given.kernel
     if given.sparse:
-        own = SparsePrecision(graph, kernel) if precision is None else precision.with_kernel(kernel)
+        own = precision_of(graph, kernel) if precision is None else precision.with_kernel(kernel)
         return PrecisionPosterior(
             own, given.amplitude, observations, noise=given.noise, basis=basis, offset=given.offset,
             mean_precision=given.mean_precision,

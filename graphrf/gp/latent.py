@@ -31,7 +31,6 @@ from graphrf.gp.method_choice import (
 from graphrf.gp.progress import step_bar
 from graphrf.gp.settings import (
     checked_hyperprior,
-    checked_method,
     checked_settings,
     checked_targets,
     drawing,
@@ -40,7 +39,8 @@ from graphrf.gp.settings import (
 from graphrf.gp.training.fitting import normaliser
 from graphrf.gp.training.laplace_training import LaplaceTrained, LaplaceTraining, warn_of_likelihoods_ends
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.areal import precision_of
+from graphrf.kernels.precision.contract import KernelPrecision
 
 # The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
 # With a larger one large rates would be probable where all counts are zero.
@@ -143,7 +143,7 @@ def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: An
     for kernel, _ in kernels:
         kernel.check_graph(gp.graph)
     precision = None
-    if checked_method(gp.method) == "precision":
+    if gp._asked_method() == "precision":
         precision, kernels = factored_precision(gp.graph, kernels)
     positions, y = observed(gp.graph, nodes, y)
     responses, middle, mean, unit = _responses(gp, likelihood, positions, y, exposure, trials)
@@ -251,15 +251,15 @@ def _for_each(name: str, values: Any, n: int) -> np.ndarray | None:
 
 
 def _trained(
-    gp: Any, training: LaplaceTraining, kernels: Any, precision: SparsePrecision | None
-) -> tuple[LaplaceTrained, SparsePrecision | None]:
+    gp: Any, training: LaplaceTraining, kernels: Any, precision: KernelPrecision | None
+) -> tuple[LaplaceTrained, KernelPrecision | None]:
     """What training finds, and the sparse precision of the posterior if it is to have one."""
     part = None
     if precision is not None and not affords_exact_likelihood(precision):
         part = training.on_part()
     if part is not None:
         trained = part.run(kernels)
-        trained = part.exactly(trained, SparsePrecision(part.graph, trained.best.kernel))
+        trained = part.exactly(trained, precision_of(part.graph, trained.best.kernel))
     else:
         trained = training.run(kernels)
         if gp._asked_method() == "auto":
@@ -274,7 +274,7 @@ def _trained(
 
 
 def _mode(
-    gp: Any, given: Conditions, responses: Responses, likelihood: Likelihood, precision: SparsePrecision | None
+    gp: Any, given: Conditions, responses: Responses, likelihood: Likelihood, precision: KernelPrecision | None
 ) -> LatentMode:
     """The posterior mode of the latent function at the observed nodes."""
     spread = given.mean_precision**-0.5

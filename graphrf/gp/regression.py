@@ -30,6 +30,7 @@ from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step, node_bar, step_bar
 from graphrf.gp.saved import Saved
 from graphrf.gp.settings import (
+    KERNELS,
     checked_hyperprior,
     checked_method,
     checked_noise,
@@ -43,7 +44,9 @@ from graphrf.gp.training.precision_search import affords_exact_likelihood, affor
 from graphrf.gp.training.regression_training import RegressionTraining, Trained
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.named import Matern
+from graphrf.kernels.precision.areal import precision_of
+from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.kernels.series import kernel_block
 from graphrf.sampling.contract import Sampler
 
@@ -376,7 +379,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         for kernel, _ in kernels:
             kernel.check_graph(self.graph)
         precision = None
-        if checked_method(self.method) == "precision":
+        if self._asked_method() == "precision":
             precision, kernels = factored_precision(self.graph, kernels)
         positions, y = observed(self.graph, nodes, y)
         values, single = checked_targets(y, positions.size)
@@ -431,9 +434,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self,
         training: RegressionTraining,
         kernels: Sequence[tuple[Kernel, tuple[str, ...]]],
-        precision: SparsePrecision | None,
+        precision: KernelPrecision | None,
         step: Step,
-    ) -> tuple[Trained, SparsePrecision | None]:
+    ) -> tuple[Trained, KernelPrecision | None]:
         """What training finds, and the sparse precision of the posterior if it is to have one."""
         (kernel, names), automatic = kernels[0], self._asked_method() == "auto"
         n_observed = np.unique(training.positions).size
@@ -449,7 +452,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             part = training.on_part()
         if part is not None:
             trained = part.run(kernels, step)
-            trained = part.run_exactly(trained, SparsePrecision(part.graph, trained.best.kernel), step)
+            trained = part.run_exactly(trained, precision_of(part.graph, trained.best.kernel), step)
         else:
             trained = training.run(kernels, step)
             if automatic and not trained.points:
@@ -468,7 +471,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             return bool(self.hyperparameters == "integrate")
         return n_observed <= _FEW_OBSERVED
 
-    def _condition(self, given: Conditions, mean: MeanFunction, precision: SparsePrecision | None = None) -> Self:
+    def _condition(self, given: Conditions, mean: MeanFunction, precision: KernelPrecision | None = None) -> Self:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
         with step_bar("solving", self.progress) as bar:
             posterior, truncation_error = condition(
@@ -524,8 +527,13 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     def _asked_method(self) -> str:
         """The method that the settings ask for."""
         method = checked_method(self.method)
+        if method != "auto":
+            return method
+        kernel = KERNELS.get(self.kernel, Matern)() if isinstance(self.kernel, str) else self.kernel
+        if not kernel.is_series:
+            return "precision"
         drawn = self.sampler is not None or drawing(self) is not None
-        return "features" if method == "auto" and drawn else method
+        return "features" if drawn else method
 
     def _choose_method(self, n_observed: int, share: float) -> str:
         """How training sees the kernel: "series" or "features"."""

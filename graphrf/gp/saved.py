@@ -24,9 +24,10 @@ from graphrf.gp.training.fitting import CandidateKernel
 from graphrf.gp.training.grid import GridCell
 from graphrf.graph.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph, require_graph
+from graphrf.kernels.areal import BYM2, CAR, ICAR
 from graphrf.kernels.given import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import require_kernel
-from graphrf.kernels.named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
+from graphrf.kernels.named import Diffusion, InverseCosine, Leroux, Matern, PStepRandomWalk, RegularizedLaplacian
 from graphrf.kernels.precision.precision import require_sparse_precision
 from graphrf.sampling.powers.powers import CompressedPowers, CutPowers, ExactPowers
 from graphrf.sampling.sample import require_sampler
@@ -42,6 +43,7 @@ _CLASSES: dict[str, type[Any]] = {
     known.__name__: known
     for known in (
         *(Diffusion, InverseCosine, LearnedModulation, Matern, PowerSeries, PStepRandomWalk, RegularizedLaplacian),
+        *(ICAR, CAR, Leroux, BYM2),
         *(IID, Antithetic, SigmaCoupled, Stratified, Truncated, Survival, AutoLengths, Coupling),
         *(RandomWalks, CompressedPowers, CutPowers, ExactPowers),
         *(Decimal, Fraction, HyperparameterPrior),
@@ -358,7 +360,7 @@ def decoded(value: Any) -> Any:
         if made in (Decimal, Fraction):
             return _exact_number(made, *arguments.values())
         # Defaults may cost what the file does not: a modulation of 10^9 terms from one number.
-        if dataclasses.is_dataclass(made) and made not in (PowerSeries, SigmaCoupled):
+        if dataclasses.is_dataclass(made) and made not in (PowerSeries, SigmaCoupled, HyperparameterPrior):
             missing = {field.name for field in dataclasses.fields(made) if field.init} - set(arguments)
             if missing:
                 raise ValueError(f"its {value['class']} lacks {', '.join(sorted(missing))}")

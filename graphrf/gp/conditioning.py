@@ -11,6 +11,7 @@ from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.gp.inference.covariance import Covariance
+from graphrf.gp.inference.mean_function import Covariates
 from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import Posterior
@@ -66,6 +67,8 @@ class Conditions(NamedTuple):
         Of the prior of the mean's coefficients, 0 where that is flat.
     likelihood : Likelihood or None
         Where it is not normal; `observations` are then those of normal noise whose posterior is Laplace's.
+    covariates : Covariates or None
+        Those that came with the observations.
     """
 
     observations: Observations
@@ -84,6 +87,7 @@ class Conditions(NamedTuple):
     sparse: bool = False
     mean_precision: float = 0.0
     likelihood: Likelihood | None = None
+    covariates: Covariates | None = None
 
     @property
     def amplitude(self) -> float:

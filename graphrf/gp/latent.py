@@ -34,7 +34,7 @@ from graphrf.gp.settings import (
     checked_settings,
     checked_targets,
     drawing,
-    observed,
+    observed_with,
 )
 from graphrf.gp.training.fitting import normaliser
 from graphrf.gp.training.laplace_training import LaplaceTrained, LaplaceTraining, warn_of_likelihoods_ends
@@ -129,7 +129,9 @@ def checked_levels(quantiles: Any) -> np.ndarray:
     return levels
 
 
-def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: Any, trials: Any) -> Any:
+def fit_latent(
+    gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: Any, trials: Any, x: Any = None
+) -> Any:
     """Fit a `GraphGPRegressor` whose likelihood is not normal."""
     kernels = checked_settings(gp)
     if gp.hyperparameters == "integrate":
@@ -145,8 +147,9 @@ def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: An
     precision = None
     if gp._asked_method() == "precision":
         precision, kernels = factored_precision(gp.graph, kernels)
-    positions, y = observed(gp.graph, nodes, y)
-    responses, middle, mean, unit = _responses(gp, likelihood, positions, y, exposure, trials)
+    positions, y, covariates = observed_with(gp.graph, nodes, y, x)
+    mean = MeanFunction.of(gp.mean, gp.graph.n_nodes, np.unique(positions), covariates)
+    responses, middle, unit = _responses(likelihood, mean, positions, y, exposure, trials)
     distinct = responses.nodes
     seed = checks.seed(gp.seed)
     share = reached_share(gp.graph, distinct, gp.max_train)
@@ -179,6 +182,7 @@ def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: An
         output_scale=output_scale, noise=1.0, mean_variance=mean_variance, sampler=trained.sampler, seed=seed,
         log_marginal_likelihood=best.value, trained=best.converged, candidates=trained.candidates,
         sparse=precision is not None, mean_precision=1 / (_SPREAD * unit) ** 2, likelihood=best.model.likelihood,
+        covariates=covariates,
     )  # fmt: skip
     mode = _mode(gp, given, responses, best.model.likelihood, precision)
     if not mode.converged:
@@ -201,13 +205,12 @@ def marginals(gp: Any, nodes: np.ndarray, variances: np.ndarray) -> Marginals:
 
 
 def _responses(
-    gp: Any, likelihood: Likelihood, positions: np.ndarray, y: Any, exposure: Any, trials: Any
-) -> tuple[Responses, float, MeanFunction, float]:
-    """Observations, the middle of the constant's prior, the mean function, and the unit of f."""
+    likelihood: Likelihood, mean: MeanFunction, positions: np.ndarray, y: Any, exposure: Any, trials: Any
+) -> tuple[Responses, float, float]:
+    """Observations, the middle of the constant's prior, and the unit of f."""
     y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
-    mean = MeanFunction.of(gp.mean, gp.graph.n_nodes, np.unique(positions))
     middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
-    return Responses.of(positions, y, offset + middle, mean.basis), middle, mean, likelihood.unit(y)
+    return Responses.of(positions, y, offset + middle, mean.basis), middle, likelihood.unit(y)
 
 
 def checked_responses(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -13,7 +14,7 @@ from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf.gp.conditioning import Conditions, condition
-from graphrf.gp.inference.mean_function import MeanFunction
+from graphrf.gp.inference.mean_function import Coefficients, MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import LARGEST_JOINT
 from graphrf.gp.latent import checked_levels, checked_responses, fit_latent, marginals
@@ -37,7 +38,7 @@ from graphrf.gp.settings import (
     checked_settings,
     checked_targets,
     drawing,
-    observed,
+    observed_with,
 )
 from graphrf.gp.training.fitting import CandidateKernel, normaliser
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
@@ -52,15 +53,10 @@ from graphrf.sampling.contract import Sampler
 
 # Deviations at so many nodes take about as many solves by conjugate gradients as draws would.
 _FEW = 64
+# What `fit` leaves besides attributes that end with an underscore.
+_FITTED = ("_posterior", "_given", "_mean_function")
 # Up to so many observed nodes predictions are averaged over hyperparameters unless asked otherwise.
 _FEW_OBSERVED = 250
-
-
-class Coefficients(NamedTuple):
-    """The constant and the coefficients of covariates, with their posterior standard deviations."""
-
-    mean: np.ndarray
-    std: np.ndarray
 
 
 class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
@@ -174,8 +170,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     trend_ : ndarray, shape (b,), or (b, p) for several outputs
         Coefficients of the covariates; b = 0 without any.
     coefficients_ : Coefficients
-        (mean, std) of c and b, in the covariates' units, as a paper's table has them: each of shape (1 + b,), or
-        (1 + b, p) for several outputs. Empty with mean="zero".
+        (mean, std, names) of c and b, in the covariates' units, as a paper's table has them, which `print` shows:
+        mean and std of shape (1 + b,), or (1 + b, p) for several outputs. Empty with mean="zero".
     log_marginal_likelihood_ : float
         Of the observations that training saw, without the prior, summed over outputs: of all of them up to
         `max_train` nodes; beyond, of blocks that count as independent, or with method="precision" of all, or of
@@ -324,7 +320,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, nodes: Any, y: Any = None, *, exposure: Any = None, trials: Any = None) -> GraphGPRegressor:
+    def fit(
+        self, nodes: Any, y: Any = None, *, x: Any = None, exposure: Any = None, trials: Any = None
+    ) -> GraphGPRegressor:
         """Train the hyperparameters and condition on the observations.
 
         Parameters
@@ -335,6 +333,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         y : array_like, shape (n,) or (n, p), optional
             Several outputs share all hyperparameters but the mean: bring them to like units first. Other
             likelihoods take one output.
+        x : array_like, shape (n,) or (n, b), or data frame, optional
+            Covariates of the observed nodes, a row for each observation, the same for all observations of a node:
+            the mean is c + x b. The columns of a data frame name the coefficients; where `nodes` is a Series, its
+            rows are found by their labels. Covariates of all nodes may be given as `mean` instead.
         exposure : float or array_like, shape (n,), optional
             Positive factors of the mean, for likelihoods of rates: person-years, areas, hours.
         trials : int or array_like, shape (n,), optional
@@ -373,7 +375,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self._forget()
         likelihood = checked_likelihood(self.likelihood)
         if likelihood is not None:
-            return cast(GraphGPRegressor, fit_latent(self, likelihood, nodes, y, exposure, trials))
+            return cast(GraphGPRegressor, fit_latent(self, likelihood, nodes, y, exposure, trials, x))
         _refuse_counts(exposure, trials)
         kernels = checked_settings(self)
         for kernel, _ in kernels:
@@ -381,11 +383,11 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         precision = None
         if self._asked_method() == "precision":
             precision, kernels = factored_precision(self.graph, kernels)
-        positions, y = observed(self.graph, nodes, y)
+        positions, y, covariates = observed_with(self.graph, nodes, y, x)
         values, single = checked_targets(y, positions.size)
         noise, precisions = checked_noise(self.noise, positions.size)
         distinct = np.unique(positions)
-        mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct)
+        mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct, covariates)
         values, offset = mean.centred(values)
         seed = checks.seed(self.seed)
         share = reached_share(self.graph, distinct, self.max_train)
@@ -427,6 +429,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             points=trained.points,
             candidates=trained.candidates,
             sparse=precision is not None,
+            covariates=covariates,
         )
         return self._condition(given, mean, precision)
 
@@ -482,7 +485,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             )  # fmt: skip
         constant, trend = mean.parts(posterior.coefficients)
 
-        self._posterior, self._given = posterior, given
+        self._posterior, self._given, self._mean_function = posterior, given, mean
         self.kernel_, self.sampler_ = given.kernel, given.sampler
         self.output_scale_ = given.output_scale
         if given.likelihood is None:
@@ -495,11 +498,12 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self.mean_ = float(constant[0]) if given.single else constant
         self.trend_ = trend[:, 0] if given.single else trend
         own = np.concatenate([np.atleast_2d(constant)[: min(mean.basis.shape[1], 1)], trend])
+        names = ("constant", *mean.names)[: own.shape[0]]
         std = mean.deviations(posterior.coefficients_covariance)
         if given.single:
-            self.coefficients_ = Coefficients(own[:, 0], std)
+            self.coefficients_ = Coefficients(own[:, 0], std, names)
         else:
-            self.coefficients_ = Coefficients(own, np.broadcast_to(std[:, None], own.shape).copy())
+            self.coefficients_ = Coefficients(own, np.broadcast_to(std[:, None], own.shape).copy(), names)
         self.candidates_ = list(given.candidates)
         self.n_points_ = max(len(given.points), 1)
         self.method_, self.solver_ = given.method, posterior.solver
@@ -513,7 +517,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     def _forget(self) -> None:
         """Be unfitted, so that a fit that fails leaves nothing of the one before."""
-        for name in [name for name in vars(self) if name.endswith("_") or name in ("_posterior", "_given")]:
+        for name in [name for name in vars(self) if name.endswith("_") or name in _FITTED]:
             delattr(self, name)
 
     def _exact_deviations(self, n_nodes: int) -> bool:
@@ -550,6 +554,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         return_std: bool | str = False,
         return_cov: bool = False,
         *,
+        x: Any = None,
         quantiles: Any = None,
         latent: bool = False,
     ) -> Any:
@@ -566,6 +571,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             rate or probability is known. "observation": of a new observation, noise included.
         return_cov : bool
             The joint covariance of f at the nodes, at most 5,000 distinct ones.
+        x : array_like, shape (q,) or (q, b), or data frame, optional
+            Covariates of these nodes, a row for each, where `fit` had an `x`, which need not be given again for
+            observed nodes. A data frame's columns are found by their names.
         quantiles : sequence of float, optional
             Levels between 0 and 1, such as (0.025, 0.5, 0.975): the quantiles of f, or of the expected
             observation, are returned instead of mean and deviations. Where predictions are averaged over
@@ -593,6 +601,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         64 MB; m^2 numbers where observed nodes are asked for with Cholesky; 3 N x 16 numbers for draws.
         """
         self._check_fitted()
+        if x is not None:
+            return self._with_covariates(nodes, x).predict(
+                nodes, return_std, return_cov, quantiles=quantiles, latent=latent
+            )
         if return_std and return_cov:
             raise checks.value_error(
                 "return_std", "and `return_cov` exclude each other; the covariance's diagonal has both"
@@ -616,7 +628,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             raise checks.value_error(
                 "return_cov", "is of the latent function with this likelihood: set latent=True"
             )
-        positions = given_nodes(self.graph, nodes)
+        positions = self._queried(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         if quantiles is not None or (other and not return_cov):
             return self._predict_marginals(distinct, return_std, quantiles, other, inverse)
@@ -673,7 +685,13 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         return mean[inverse], np.sqrt(variance)[inverse]
 
     def sample(
-        self, nodes: Any = None, n_samples: int = 1, seed: int | None = None, *, observations: bool = False
+        self,
+        nodes: Any = None,
+        n_samples: int = 1,
+        seed: int | None = None,
+        *,
+        x: Any = None,
+        observations: bool = False,
     ) -> np.ndarray:
         """Joint draws of the noise-free function from the posterior: three of them by `sample(n_samples=3)`.
 
@@ -691,6 +709,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         n_samples : int
         seed : int in [0, 2^63), optional
             None draws one.
+        x
+            Covariates, as in `predict`.
         observations : bool
             New observations at these nodes (at exposure 1, of one trial), given each draw of f, in place of f.
 
@@ -719,9 +739,11 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
         """
         self._check_fitted()
+        if x is not None:
+            return self._with_covariates(nodes, x).sample(nodes, n_samples, seed, observations=observations)
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
-        positions = given_nodes(self.graph, nodes)
+        positions = self._queried(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         self._check_draws(n_samples)
         with linear_algebra(self.n_observed_nodes_, self.n_threads):
@@ -742,7 +764,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             )
         return np.asarray(draws + np.sqrt(self.noise_) * rng.standard_normal(draws.shape))
 
-    def log_density(self, nodes: Any, y: Any, *, exposure: Any = None, trials: Any = None) -> np.ndarray:
+    def log_density(
+        self, nodes: Any, y: Any, *, x: Any = None, exposure: Any = None, trials: Any = None
+    ) -> np.ndarray:
         """The log predictive densities (of counts: probabilities) of observations at nodes, each for itself.
 
         Minus their mean is the log score: of two models the one with the smaller score on held-out observations
@@ -752,6 +776,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         ----------
         nodes, y, exposure, trials
             As in `fit`.
+        x
+            Covariates, as in `predict`.
 
         Returns
         -------
@@ -764,7 +790,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         the density of the normal law with the mean and variance of `predict(return_std="observation")`.
         """
         self._check_fitted()
-        positions = given_nodes(self.graph, nodes)
+        if x is not None:
+            return self._with_covariates(nodes, x).log_density(nodes, y, exposure=exposure, trials=trials)
+        positions = self._queried(nodes)
         if hasattr(self, "likelihood_"):
             values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
             distinct, inverse = np.unique(positions, return_inverse=True)
@@ -793,6 +821,30 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self._check_joint(np.unique(positions).size)
         block = kernel_block(self.graph, self.kernel_, positions, positions)
         return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)
+
+    def _with_covariates(self, nodes: Any, x: Any) -> Self:
+        """The same regressor, with covariates of these nodes."""
+        positions = given_nodes(self.graph, nodes)
+        other, before = copy.copy(self), self._given.covariates
+        other._posterior = self._posterior.with_basis(self._mean_function.with_rows(positions, x))
+        if before is not None:
+            known = before.known.copy()
+            known[positions] = True
+            other._given = self._given._replace(covariates=before._replace(known=known))
+        return other
+
+    def _queried(self, nodes: Any) -> np.ndarray:
+        """The positions of nodes, once their covariates are known."""
+        positions = given_nodes(self.graph, nodes)
+        if self._given.covariates is not None:
+            unknown = positions[~self._given.covariates.known[positions]]
+            if unknown.size:
+                raise checks.value_error(
+                    "x",
+                    f"must be given: `fit` saw no covariates of {np.unique(unknown).size} of these nodes, such as "
+                    f"node {unknown[0]}; pass a row for each node, or ask for observed nodes only",
+                )
+        return positions
 
     # -- checks ------------------------------------------------------------------------------------
 

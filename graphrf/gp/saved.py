@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.files.arrays import read_record, whole_file, write_record
 from graphrf.gp.conditioning import Conditions
-from graphrf.gp.inference.mean_function import MeanFunction
+from graphrf.gp.inference.mean_function import Covariates, MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.likelihoods import LIKELIHOODS, Likelihood
 from graphrf.gp.prior import HyperparameterPrior
@@ -53,7 +53,7 @@ _CLASSES: dict[str, type[Any]] = {
 _RECORD = {
     *("format", "settings", "fitted", "kernel", "sampler", "within", "n_total", "log_precisions", "points"),
     "candidates",
-    *("graph", "names"),
+    *("graph", "names", "x_names"),
 }
 _POINT = ("amplitude", "output_scale", "noise", "weight")
 _UNWRITTEN = ("graph", "draw", "sample_features")  # the first is written apart
@@ -148,8 +148,11 @@ def _write(
     settings = dict(settings)
     if not isinstance(settings["mean"], str):
         arrays["covariates"] = np.asarray(settings.pop("mean"), dtype=np.float64)
+    if given.covariates is not None:
+        arrays["x"] = given.covariates.values[given.observations.nodes]
     record = {
         "format": _FORMAT,
+        "x_names": None if given.covariates is None else list(given.covariates.names),
         "settings": {name: encoded(name, value) for name, value in settings.items()},
         "fitted": {name: encoded(name, getattr(given, name)) for name in _PLAIN},
         "kernel": encoded("kernel", given.kernel),
@@ -188,7 +191,8 @@ def _read(
         if record["format"] == _FORMER:
             counts = _real("counts", arrays["counts"], 1)
             record |= {"n_total": int(counts.sum()), "log_precisions": 0.0, "points": [], "candidates": []}
-        if set(record) != _RECORD or set(arrays) - {*_OBSERVED, "offset", "covariates", *_GRAPH}:
+        record = {"x_names": None} | record
+        if set(record) != _RECORD or set(arrays) - {*_OBSERVED, "offset", "covariates", "x", *_GRAPH}:
             raise ValueError("it holds other things than a regressor has")
         if graph is None and "weights" in arrays:
             graph = read_graph(arrays, record["names"])
@@ -213,7 +217,13 @@ def _read(
         regressor = make(graph, **settings)
         checked_settings(regressor)
         nodes, counts, means, within = _observed(arrays, record["within"], graph.n_nodes)
-        mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes)
+        covariates = None
+        if "x" in arrays:
+            rows, names = _real("x", arrays["x"], 2), tuple(map(str, record["x_names"] or ()))
+            if rows.shape != (nodes.size, len(names)):
+                raise ValueError("its arrays contradict each other")
+            covariates = Covariates.at(nodes, rows, names, graph.n_nodes)
+        mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes, covariates)
         if means.shape[1:] != offset.shape:
             raise ValueError("its arrays contradict each other")
         n_total = checks.integer("n_total", record["n_total"], low=nodes.size)
@@ -227,7 +237,14 @@ def _read(
             for own, evidence, probability in record["candidates"]
         ]
         given = Conditions(
-            observations, offset, kernel=kernel, sampler=sampler, points=points, candidates=candidates, **fitted
+            observations,
+            offset,
+            kernel=kernel,
+            sampler=sampler,
+            points=points,
+            candidates=candidates,
+            covariates=covariates,
+            **fitted,
         )
         _check_fitted(regressor, given)
         return regressor, given, mean

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 import numpy as np
 
@@ -85,6 +86,12 @@ class PrecisionPosterior:
         self._by_mean = fitted[:, p:]
         self._f = fitted[:, :p] - self._by_mean @ self.coefficients
         self.solution = self._checked(observations.means - observations.basis @ self.coefficients)
+
+    def with_basis(self, basis: np.ndarray) -> Self:
+        """The same with another basis of the mean at nodes that are asked for."""
+        other = copy.copy(self)
+        other._basis = basis
+        return other
 
     @property
     def coefficients_covariance(self) -> np.ndarray:

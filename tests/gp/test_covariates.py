@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import graphrf as grf
+
+pd = pytest.importorskip("pandas")
 
 SMOOTH = grf.Matern(nu=1.0, lengthscale=2.0)
 

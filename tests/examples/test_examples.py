@@ -279,3 +279,11 @@ def test_disease_mapping_prints_coefficients_and_draws(example, monkeypatch, cap
     # Cressie 1991, model IV: 0.0346 for transformed rates with other neighbours
     assert abs(float(lines[-1].split()[1]) - 0.0346) < float(lines[-1].split()[2])
     assert path.stat().st_size > 10_000
+
+
+@pytest.mark.more
+def test_gpytorch_counts_runs():
+    header, *rows = run("gpytorch_counts.py", "--observed", "100", "--inducing", "30", "--steps", "5")
+    assert header[-1] == "seconds"
+    assert [row[0] for row in rows] == ["GPyTorch,", "GraphGPRegressor,"]
+    assert all(np.isfinite([float(value) for value in row[2:]]).all() for row in rows)

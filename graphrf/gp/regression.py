@@ -75,18 +75,19 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     ----------
     graph : Graph
         Undirected, N nodes. Shared, never copied.
-    kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian"}
+    kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian", "bym2", "car", "icar", "leroux"}
         "auto" compares `Diffusion` and `Matern` with nu = 0.5, 1 and 2, each with the normalized and the
         combinatorial Laplacian, by their evidence, and keeps the best (see `candidates_`). Another name stands for
         the kernel with its default smoothness; its lengthscale is found by training. A `Kernel` is trained from
-        its own smoothness (and is the kernel itself with `optimize=False`).
+        its own smoothness (and is the kernel itself with `optimize=False`). The last four are areal kernels; all
+        but Leroux's go by "precision" alone.
     method : {"auto", "series", "precision", "features"}
         "series": the exact K, by sparse products. "precision": the exact posterior by the sparse inverse of K, for
-        `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4 (kernel="auto": nu = 1
-        and 2), on graphs with small separators, such as roads and meshes; with it hyperparameters maximise the
-        exact likelihood of all observations (of the largest graphs: of a part), and all deviations are exact and
-        cheap. "features": Phi Phi^T of one set of features throughout, of
-        what `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget
+        areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4
+        (kernel="auto": nu = 1 and 2), on graphs with small separators, such as roads and meshes; with it
+        hyperparameters maximise the exact likelihood of all observations (of the largest graphs: of a part), and
+        all deviations are exact and cheap. "features": Phi Phi^T of one set of features throughout, of what
+        `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget
         that `fit` takes into account when it trains. "auto": the rule under Notes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "features". Default: compressed powers of 64 to 512 entries, as training affords, lengthened until they
@@ -101,7 +102,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     normalize : bool
         Whether K is divided by its mean variance over all nodes, so that `output_scale` is a variance of f.
     mean : {"constant", "zero"} or array_like, shape (N,) or (N, b)
-        The mean function. An array holds covariates x of every node (coordinates, elevation): the mean is c + x b.
+        The mean function. An array or data frame holds covariates x of every node (coordinates, elevation): the
+        mean is c + x b. Covariates of observed nodes alone go into `fit`.
         c and b are generalised least-squares estimates for each output, profiled out in training; their
         uncertainty is part of standard deviations, covariances and draws.
     output_scale : float, optional
@@ -118,9 +120,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
         named. True with `kernel="auto"`.
     prior : "weak", None, mapping or HyperparameterPrior
-        Log-normal priors of lengthscale, output scale and noise; see `HyperparameterPrior` for the weak ones. A
-        mapping changes some of them: `{"noise": (0.01, 3.0)}`. None trains by maximum likelihood alone, which
-        with few observations often ends without noise, and with intervals that are far too narrow.
+        Log-normal priors of lengthscale, output scale and noise, and of the odds of shares; see
+        `HyperparameterPrior` for the weak ones. A mapping changes some of them: `{"noise": (0.01, 3.0)}`. None
+        trains by maximum likelihood alone, which with few observations often ends without noise, and with
+        intervals that are far too narrow.
     hyperparameters : {"auto", "map", "integrate"}
         "map": predictions take those of the largest posterior density. "integrate": predictions are averaged over
         about eight points of the posterior of kernel and hyperparameters, as integrated nested Laplace

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.files.arrays import read_record, whole_file, write_record
 from graphrf.gp.conditioning import Conditions
-from graphrf.gp.inference.mean_function import Covariates, MeanFunction
+from graphrf.gp.inference.mean_function import Covariates, MeanFunction, column_names
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.likelihoods import LIKELIHOODS, Likelihood
 from graphrf.gp.prior import HyperparameterPrior
@@ -146,13 +146,16 @@ def _write(
     """Write settings (all but the graph) and conditions, with or without the graph, as one .npz file."""
     arrays = {name: getattr(given.observations, name) for name in _OBSERVED} | {"offset": given.offset}
     settings = dict(settings)
+    names = None
     if not isinstance(settings["mean"], str):
-        arrays["covariates"] = np.asarray(settings.pop("mean"), dtype=np.float64)
+        mean = settings.pop("mean")
+        arrays["covariates"] = np.asarray(mean, dtype=np.float64)
+        names = column_names(mean, arrays["covariates"].reshape(graph.n_nodes, -1).shape[1])
     if given.covariates is not None:
-        arrays["x"] = given.covariates.values[given.observations.nodes]
+        arrays["x"], names = given.covariates.values[given.observations.nodes], given.covariates.names
     record = {
         "format": _FORMAT,
-        "x_names": None if given.covariates is None else list(given.covariates.names),
+        "x_names": None if names is None else list(names),
         "settings": {name: encoded(name, value) for name, value in settings.items()},
         "fitted": {name: encoded(name, getattr(given, name)) for name in _PLAIN},
         "kernel": encoded("kernel", given.kernel),
@@ -217,13 +220,16 @@ def _read(
         regressor = make(graph, **settings)
         checked_settings(regressor)
         nodes, counts, means, within = _observed(arrays, record["within"], graph.n_nodes)
-        covariates = None
+        covariates, names = None, tuple(map(str, record["x_names"] or ()))
         if "x" in arrays:
-            rows, names = _real("x", arrays["x"], 2), tuple(map(str, record["x_names"] or ()))
+            rows = _real("x", arrays["x"], 2)
             if rows.shape != (nodes.size, len(names)):
                 raise ValueError("its arrays contradict each other")
             covariates = Covariates.at(nodes, rows, names, graph.n_nodes)
         mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes, covariates)
+        if names and len(names) != mean.width.size:
+            raise ValueError("its arrays contradict each other")
+        mean = mean._replace(names=names or mean.names)
         if means.shape[1:] != offset.shape:
             raise ValueError("its arrays contradict each other")
         n_total = checks.integer("n_total", record["n_total"], low=nodes.size)

@@ -209,3 +209,13 @@ def test_bad_settings_are_refused(weighted_graph):
         grf.GraphGPRegressor(weighted_graph, kernel="car").fit(np.arange(8), y)
     with pytest.raises(ValueError, match="function of the Laplacian"):
         grf.GraphGPClassifier(weighted_graph, kernel=grf.BYM2()).fit(np.arange(8), y > 3)
+
+
+def test_a_map_of_islands_is_independent():
+    alone = grf.Graph(np.zeros((4, 4)))
+    for kernel in ("icar", "bym2"):
+        gp = grf.GraphGPRegressor(alone, kernel=kernel, optimize=False, output_scale=2.0, noise=0.5, seed=0)
+        mean, std = gp.fit([0, 1], [1.0, 3.0]).predict(return_std=True)
+        np.testing.assert_allclose(gp.prior_covariance(), 2 * np.eye(4), atol=1e-12)
+        np.testing.assert_allclose(mean, [2 - 0.8, 2 + 0.8, 2, 2], atol=1e-10)
+        np.testing.assert_allclose(std[2:], np.sqrt(2 + 2.5 / 2), atol=1e-10)  # and of the constant

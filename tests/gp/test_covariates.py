@@ -101,6 +101,9 @@ def test_files_keep_them(grid, data, tmp_path):
         assert loaded.coefficients_.names == gp.coefficients_.names
         with pytest.raises(ValueError, match="`x` must be given"):
             loaded.predict()
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, mean=x, hyperparameters="map", seed=0).fit(nodes, f[nodes])
+    gp.save(tmp_path / "gp.npz")
+    assert grf.GraphGPRegressor.load(tmp_path / "gp.npz").coefficients_.names == ("constant", "income", "age")
 
 
 def test_coefficients_are_printed_as_a_table(grid, data):

@@ -104,7 +104,7 @@ class MeanFunction(NamedTuple):
         ValueError if these do not suffice.
         """
         argument, covariates = "mean", checked_mean(mean, n_nodes)
-        names = _names(mean, covariates.shape[1])
+        names = column_names(mean, covariates.shape[1])
         if x is not None:
             if not isinstance(mean, str) or mean != "constant":
                 raise checks.value_error(
@@ -221,13 +221,13 @@ def checked_table(x: Any, labels: Sequence[Any] | None, n: int) -> tuple[np.ndar
             "x", f"must have shape ({n},) or ({n}, b), a row for each entry of `nodes`, got {array.shape}"
         )
     values = _safe("x", array)
-    names = _names(x, values.shape[1])
+    names = column_names(x, values.shape[1])
     if len(set(names)) < len(names):
         raise checks.value_error("x", f"must have columns of different names, got {', '.join(names)}")
     return values, names
 
 
-def _names(x: Any, n_columns: int) -> tuple[str, ...]:
+def column_names(x: Any, n_columns: int) -> tuple[str, ...]:
     """Those of a data frame's columns, or of a series; else x0, x1, ..."""
     if hasattr(x, "columns"):
         return tuple(map(str, x.columns))

@@ -20,8 +20,8 @@ from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.kernels.precision.ordering import Elimination
 from graphrf.kernels.precision.precision import SparsePrecision, incidence, require_sparse_precision
 
-# Shares up to which 1 - share keeps ten digits.
-_ROUNDED = 1e-6
+# The smallest 1 - share of whose precision six digits are left.
+_ROUNDED = 1e-10
 
 
 class Intrinsic(NamedTuple):
@@ -151,7 +151,7 @@ class ArealPrecision:
         for name in self.kernel.shares:
             value = self.kernel.hyperparameters[name]
             if 1 - value < _ROUNDED:
-                warn(f"{self.kernel!r} is so near to {name} = 1 that digits of its precision are lost to rounding")
+                warn(f"{self.kernel!r} is so near to {name} = 1 that rounding takes most digits of its variances")
 
     @property
     def _lifted(self) -> sp.csr_array:

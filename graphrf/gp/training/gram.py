@@ -22,7 +22,7 @@ from graphrf.kernels.chebyshev_sums import chebyshev_step, doubled_matrix
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
 from graphrf.kernels.factor import Factor, units
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.contract import KernelPrecision
 
 # Chebyshev terms below this share of the largest value are left out of K[S, S].
 _TOLERANCE = 1e-9
@@ -177,7 +177,7 @@ class PrecisionGram:
     An evaluation costs that factor and a solve for each node of S; no lengthscale is too long for it.
     """
 
-    def __init__(self, precision: SparsePrecision, nodes: np.ndarray) -> None:
+    def __init__(self, precision: KernelPrecision, nodes: np.ndarray) -> None:
         self._precision = precision
         self._nodes = nodes
 

@@ -15,7 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.features.record import Record
+from graphrf.pagerank import pagerank
+from graphrf.sampling.updated import changed_rows, rows_that_met
+from graphrf.sampling.walks.random_walks import walk_transitions
 
 
 def least(call: Callable[[], Any], repeats: int) -> tuple[Any, float, float]:
@@ -63,22 +65,34 @@ def main() -> None:
     warm = graph_of(src[:4000] % 1000, dst[:4000] % 1000, 1000)  # compiles
     sampler = grf.RandomWalks(args.walks)
     grf.sample_features(warm, sampler, seed=0).updated(moved(src[:4000] % 1000, dst[:4000] % 1000, 1000, 5, rng))
-    features = grf.sample_features(before, sampler, seed=0)
+    features: Any = grf.sample_features(before, sampler, seed=0)
     print(f"{before}, {features}")
-    print(f"{'':9} {'edges':>6} {'rows drawn':>10} {'anew':>7} {'updated':>8} {'times':>6}   CPU: anew, updated, times")
+    print(
+        f"{'':9} {'edges':>6} {'rows drawn':>10} {'anew':>7} {'updated':>8} {'times':>6}"
+        "   CPU: anew, updated, times"
+    )
     for n, after in afters.items():
+        changed = changed_rows(*(walk_transitions(graph, "normalized") for graph in (before, after)))
+        share = rows_that_met(features.record, changed, 1).mean()
         anew, *fresh = least(lambda after=after: grf.sample_features(after, sampler, seed=0), args.repeats)
-        updated, *quick = least(lambda after=after: features.updated(after), args.repeats)
+        updated, *quick = least(lambda after=after, old=features: old.updated(after), args.repeats)
         for name, array in anew.record.arrays().items():
             assert np.array_equal(array, updated.record.arrays()[name]), name
-        share = differing_rows(features.record, updated.record) / args.nodes
         show("features", n, share, fresh, quick)
         del anew, updated
-
-
-def differing_rows(one: Record, other: Record) -> int:
-    """How many rows have other sizes: about how many were changed."""
-    return int((np.diff(one.visit_ptr) != np.diff(other.visit_ptr)).sum())
+    features = None
+    for n_batches in (1, 16):
+        options = {"coupling": "iid", "n_walks": args.walks, "n_batches": n_batches, "seed": 0}
+        pagerank(warm, keep_walks=True, **options).updated(warm)
+        kept, *keeping = least(lambda options=options: pagerank(before, keep_walks=True, **options), 1)
+        print(f"PageRank in {n_batches} batches; with keep_walks {keeping[0]:.2f} s, CPU {keeping[1]:.2f} s")
+        for n, after in afters.items():
+            changed = changed_rows(*(walk_transitions(graph, "normalized") for graph in (before, after)))
+            share = kept.follow.args[0].visitors.met(changed).mean()
+            anew, *fresh = least(lambda after=after, options=options: pagerank(after, **options), args.repeats)
+            updated, *quick = least(lambda after=after, kept=kept: kept.updated(after), args.repeats)
+            assert np.array_equal(anew.scores, updated.scores)
+            show("PageRank", n, share, fresh, quick)
 
 
 def show(what: str, n: int, share: float, fresh: list[float], quick: list[float]) -> None:

@@ -525,8 +525,8 @@ class Features:
 
         Notes
         -----
-        Time: the walks of the rows that met the edit; to find them, one pass over the entries and over the edges of
-        both graphs; and a copy of the record, whose memory the result takes once more.
+        Time: the walks of the rows that met the edit; to find them, one pass over the entries and over the edges
+        of both graphs; and a copy of the record, whose memory the result takes once more.
 
         *Every row is drawn again* where the edit is not local: if it makes weights unequal that were all equal at
         each node, or the reverse (walks then read their random bits in another way); if `AutoLengths` chooses

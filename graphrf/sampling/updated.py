@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba import uint64
 
 from graphrf._base import checks
 from graphrf._base.compiled import njit
@@ -27,6 +29,7 @@ _RANGES = 8
 _PER_ROW = ("indptr", "visit_ptr")
 _PER_ENTRY = ("indices", "visits_per_entry")
 _MOST_SHORT = 2**31 - 1
+_U1 = np.uint64(1)
 
 
 def updated_record(job: Job, features: Features, graph: Graph, n_threads: int | None) -> tuple[Job, Record]:
@@ -121,10 +124,11 @@ def rows_that_met(record: Record, marked: np.ndarray, n_threads: int) -> np.ndar
 
 @njit(nogil=True, cache=True)
 def _rows_that_met(first, last, indptr, indices, marked, met):  # type: ignore[no-untyped-def]
-    for row in range(first, last):
+    # Unsigned numbers spare the look for negative ones, here and below.
+    for row in range(uint64(first), uint64(last)):
         found = np.uint8(0)
-        for entry in range(indptr[row], indptr[row + 1]):
-            found |= marked[indices[entry]]
+        for entry in range(uint64(indptr[row]), uint64(indptr[row + _U1])):
+            found |= marked[uint64(indices[entry])]
         met[row] = found
 
 
@@ -170,22 +174,24 @@ def _splice(first, last, source, old_ptr, old, new_ptr, new, ptr, out):  # type:
     row = first
     while row < last:
         end = row + 1
-        place = np.int64(ptr[row])
         if source[row] < 0:
             while end < last and source[end] < 0:  # long runs are copied at the speed of memory
                 end += 1
-            shift = np.int64(old_ptr[row])
-            for i in range(np.int64(old_ptr[end]) - shift):
-                out[place + i] = old[shift + i]
+            _copy(old, uint64(old_ptr[row]), uint64(old_ptr[end]), out, uint64(ptr[row]))
         else:
-            shift = np.int64(new_ptr[source[row]])
-            for i in range(np.int64(new_ptr[source[row] + 1]) - shift):
-                out[place + i] = new[shift + i]
+            fresh = source[row]
+            _copy(new, uint64(new_ptr[fresh]), uint64(new_ptr[fresh + 1]), out, uint64(ptr[row]))
         row = end
+
+
+@njit(nogil=True)
+def _copy(array, start, stop, out, place):  # type: ignore[no-untyped-def]
+    for i in range(stop - start):
+        out[place + i] = array[start + i]
 
 
 def _in_parts(run: Any, n_rows: int, n_threads: int) -> None:
     """Call `run` for ranges of rows, on threads."""
     cuts = np.linspace(0, n_rows, min(n_rows, _RANGES * n_threads) + 1).astype(np.int64).tolist()
-    for _ in ordered_map(run, list(zip(cuts[:-1], cuts[1:], strict=True)), n_threads):
+    for _ in ordered_map(run, list(pairwise(cuts)), n_threads):
         pass

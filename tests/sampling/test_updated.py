@@ -1,4 +1,4 @@
-"""Features on an edited graph: bit for bit those of a fresh sample, and only the rows that met the edit are drawn."""
+"""Features on an edited graph: bit for bit those of a fresh sample, only rows that met the edit are drawn."""
 
 import numpy as np
 import pytest

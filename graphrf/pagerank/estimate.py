@@ -127,8 +127,8 @@ def pagerank(
         Show a progress bar on standard error.
     keep_walks : bool
         Keep what `PageRankResult.updated` needs to follow an edit of the graph: the counts of each batch, 8 N
-        bytes, and which nodes' walks met each node, 4 bytes a step. Not for pooled walkers, several vectors, `tol` and
-        `exact_steps`, whose walks an edit anywhere changes.
+        bytes, and which nodes' walks met each node, 4 bytes a step. Not for pooled walkers, several vectors,
+        `tol` and `exact_steps`, whose walks an edit anywhere changes.
 
     Returns
     -------

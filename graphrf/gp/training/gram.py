@@ -6,7 +6,7 @@ made once: Chebyshev polynomials of the walk matrix for the series, the samples 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -27,7 +27,6 @@ from graphrf.kernels.precision.precision import SparsePrecision
 
 # Chebyshev terms below this share of the largest value are left out of K[S, S].
 _TOLERANCE = 1e-9
-_NOTHING = 1e-15
 _TABLE_CHUNK = 32
 _BLOCK_COLUMNS = 16
 # Degrees whose reach the first part of the graph holds; with more, the table begins anew on a larger part.
@@ -78,7 +77,6 @@ class SeriesGram:
         self._max_degree = max_degree
         self._threads = thread_count(n_threads)
         self._triangle = np.tril_indices(nodes.size)
-        self.known = Lengthscales(self._values, self._together, nodes.size)
         self._start(min(_FIRST_DEGREES, max_degree))
 
     @property
@@ -99,34 +97,16 @@ class SeriesGram:
         )[1]  # fmt: skip
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
-        return self.known(kernel, names)
-
-    def _values(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         coefficients = self._coefficients(kernel, names, self._max_degree)[: self._max_degree + 1]
         self._grow(coefficients.shape[0])
-        matrices = self._sums(coefficients)
-        return matrices[0], matrices[1:]
-
-    def _together(self, kernels: Sequence[Kernel]) -> list[np.ndarray] | None:
-        """K of some kernels in one pass over the table; None where it would have to grow for them."""
-        held = min(len(self._chunks) * _TABLE_CHUNK, self._max_degree + 1)
-        if not all(self.fits(kernel, held - 1) for kernel in kernels):
-            return None
-        # Cut at one degree, and not where each is small enough, they are smooth functions of the lengthscale.
-        columns = [self._coefficients(kernel, (), held, _NOTHING)[:held, 0] for kernel in kernels]
-        return self._sums(np.column_stack([np.pad(column, (0, held - column.size)) for column in columns]))
-
-    def _sums(self, coefficients: np.ndarray) -> list[np.ndarray]:
-        """The sums of the table's terms with each column of coefficients."""
         packed = np.zeros((coefficients.shape[1], self._triangle[0].size))
         for start, chunk in zip(range(0, coefficients.shape[0], _TABLE_CHUNK), self._chunks, strict=False):
             part = coefficients[start : start + _TABLE_CHUNK]
             packed += part.T @ chunk[: part.shape[0]]
-        return [self._unpacked(values) for values in packed]
+        matrices = [self._unpacked(values) for values in packed]
+        return matrices[0], matrices[1:]
 
-    def _coefficients(
-        self, kernel: Kernel, names: Sequence[str], most: int, tol: float = _TOLERANCE
-    ) -> np.ndarray:
+    def _coefficients(self, kernel: Kernel, names: Sequence[str], most: int) -> np.ndarray:
         """Chebyshev coefficients of g and of its derivatives, shape (degree + 1, 1 + len(names)).
 
         Above the degree `most` they need not be right, but there are more than `most` + 1 then.
@@ -138,7 +118,7 @@ class SeriesGram:
             return np.column_stack([kernel.spectrum(scale * gap, scale), slopes])
 
         # derivatives do not decide the degree
-        return chebyshev_columns(values, self._width, tol=tol, max_degree=most)
+        return chebyshev_columns(values, self._width, tol=_TOLERANCE, max_degree=most)
 
     def _start(self, n_degrees: int) -> None:
         """Begin the table anew, on the part of the graph that so many degrees reach.
@@ -223,15 +203,13 @@ class FactorGram:
         self._factor = factor
         self._scale = scale
         self._pattern: _Pattern | None = None
-        self.known = Lengthscales(self._values, self._together, factor.shape[0])
+        self._known = Lengthscales(self.direct, factor.shape[0])
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
-        return self.known(kernel, names)
+        return self._known(kernel, names)
 
-    def _together(self, kernels: Sequence[Kernel]) -> Iterator[np.ndarray]:
-        return (self._values(kernel, ())[0] for kernel in kernels)
-
-    def _values(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+    def direct(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The same, computed."""
         n = self._factor.max_length + 1
         columns = jacobian_columns(kernel, names, n, self._scale).T if names else np.zeros((0, n))
         root = self._factor.matrix(kernel.modulation(n, self._scale))

@@ -90,19 +90,12 @@ class Lengthscales:
     ----------
     direct : callable
         direct(kernel, names): K[S, S] and its derivatives.
-    together : callable
-        together(kernels): K[S, S] of some kernels that differ in their lengthscale; None where that costs much.
     size : int
         m, the nodes of S. A panel takes 16 m^2 numbers; there are none above 2,000 nodes.
     """
 
-    def __init__(
-        self,
-        direct: Callable[[Kernel, Sequence[str]], Values],
-        together: Callable[[Sequence[Kernel]], Iterable[np.ndarray] | None],
-        size: int,
-    ) -> None:
-        self._direct, self._together = direct, together
+    def __init__(self, direct: Callable[[Kernel, Sequence[str]], Values], size: int) -> None:
+        self._direct = direct
         self._affordable = POINTS * size**2 <= _MOST_NUMBERS
         self._asked: list[tuple[tuple[Any, ...], float]] = []
         self._panels: list[_Panel] = []
@@ -134,14 +127,12 @@ class Lengthscales:
         for panel in self._panels:
             if panel.covers(family, place):
                 return panel(place, slope)
-        near = sum(abs(place - other) <= HALF_WIDTH and family == own for own, other in self._asked)
+        count = sum(abs(place - other) <= HALF_WIDTH and family == own for own, other in self._asked)
         self._asked.append((family, place))
-        if near < _PATIENCE:
+        if count < _PATIENCE:
             return None
         around = [kernel.replace(lengthscale=math.exp(place + HALF_WIDTH * float(t))) for t in points()]
-        matrices = self._together(around)
-        if matrices is None:
-            return None
+        matrices = (self._direct(near, ())[0] for near in around)
         self._panels = [_Panel(family, place, matrices), *self._panels[: _MOST_PANELS - 1]]
         return self._panels[0](place, slope)
 

@@ -154,6 +154,12 @@ def figure() -> None:
         assert (Path(folder) / "graph.png").read_bytes().startswith(b"\x89PNG")
 
 
+def frame() -> None:
+    """A table of values at nodes, indexed by their names."""
+    found = importlib.import_module("graphrf.graph.tables").frame_of_nodes(GRAPH, NODES, {"mean": VALUES})
+    assert found.loc[3, "mean"] == VALUES[1]
+
+
 def cluster() -> None:
     """Features from workers are, to the bit, those of one process."""
     sample = grf.distributed.sample_features  # what says that Dask is missing
@@ -169,7 +175,8 @@ PARTS: dict[str, Callable[[], None]] = {
     part.__name__: part
     for part in (
         regression, classification, exact_gp, gpytorch_kernel, torch_features, torch_pagerank, botorch_model,
-        geometric_kernel, fourier_features, attention, pyg_transform, mesh_file, mesh_data_set, figure, cluster,
+        geometric_kernel, fourier_features, attention, pyg_transform, mesh_file, mesh_data_set, figure,
+        frame, cluster,
     )
 }  # fmt: skip
 

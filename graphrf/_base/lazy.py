@@ -25,6 +25,7 @@ EXTRAS = {
     "lab": ("geometric",),
     "matplotlib": ("plot",),
     "trimesh": ("mesh",),
+    "pandas": ("pandas",),
 }
 
 

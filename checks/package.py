@@ -71,6 +71,7 @@ BROUGHT: dict[str, set[str]] = {
     "pyg": {"pyg_transform"},
     "mesh": {"mesh_file", "mesh_data_set"},
     "plot": {"figure"},
+    "interactive": {"page"},
     "distributed": {"cluster"},
 }
 # Extras for those who work on graphrf, and the sum of the others.

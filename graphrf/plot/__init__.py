@@ -4,10 +4,11 @@ Every function draws into the matplotlib axes `ax`, or into those of a new figur
 axes: titles, labels and limits are changed there, and `ax.figure.savefig("figure.svg")` writes the figure. Those
 that draw a posterior return the figure, with several axes. Where you have imported `matplotlib.pyplot`, new
 figures are its own, for `plt.show()`; it is never imported here, and no backend is chosen or changed. Needs the
-extra `plot`.
+extra `plot`; `interactive_map` and `interactive_mesh`, pages to zoom and turn, need `interactive`.
 """
 
 from graphrf.plot._curves import plot_error_against_walks, plot_front, plot_reliability
+from graphrf.plot._interactive import interactive_map, interactive_mesh
 from graphrf.plot._maps import plot_graph_signal
 from graphrf.plot._meshes import plot_mesh
 from graphrf.plot._pairs import plot_pagerank, plot_permutation
@@ -20,6 +21,8 @@ __all__ = [
     "DEVIATIONS",
     "VALUES",
     "animate_map",
+    "interactive_map",
+    "interactive_mesh",
     "plot_error_against_walks",
     "plot_front",
     "plot_graph_signal",

@@ -60,11 +60,11 @@ def mesh(vertices: Any, faces: Any) -> tuple[np.ndarray, np.ndarray]:
     return corners, triangles.astype(np.int64)
 
 
-def node_values(values: Any, n_nodes: int) -> np.ndarray:
+def node_values(values: Any, n_nodes: int, name: str = "values") -> np.ndarray:
     """One value for each node, (N,)."""
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n_nodes,):
-        raise checks.value_error("values", f"must have one entry per node, shape ({n_nodes},), got {array.shape}")
+        raise checks.value_error(name, f"must have one entry per node, shape ({n_nodes},), got {array.shape}")
     return array
 
 

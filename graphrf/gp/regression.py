@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import NotFittedError
+from sklearn.base import RegressorMixin
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf.gp.conditioning import Conditions, condition
+from graphrf.gp.estimator import NodeEstimator, checked_weights
 from graphrf.gp.inference.mean_function import Coefficients, MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import LARGEST_JOINT
@@ -43,7 +43,8 @@ from graphrf.gp.settings import (
 from graphrf.gp.training.fitting import CandidateKernel, normaliser
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
 from graphrf.gp.training.regression_training import RegressionTraining, Trained
-from graphrf.graph.graph import Graph, given_nodes
+from graphrf.graph.graph import Graph
+from graphrf.graph.tables import frame_of_nodes
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Matern
 from graphrf.kernels.precision.areal import precision_of
@@ -59,7 +60,7 @@ _FITTED = ("_posterior", "_given", "_mean_function")
 _FEW_OBSERVED = 250
 
 
-class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
+class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     r"""Gaussian-process regression of a signal on the nodes of a graph.
 
     .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K / \bar k), \quad
@@ -324,7 +325,14 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     # -- fitting -----------------------------------------------------------------------------------
 
     def fit(
-        self, nodes: Any, y: Any = None, *, x: Any = None, exposure: Any = None, trials: Any = None
+        self,
+        nodes: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        x: Any = None,
+        exposure: Any = None,
+        trials: Any = None,
     ) -> GraphGPRegressor:
         """Train the hyperparameters and condition on the observations.
 
@@ -336,6 +344,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         y : array_like, shape (n,) or (n, p), optional
             Several outputs share all hyperparameters but the mean: bring them to like units first. Other
             likelihoods take one output.
+        sample_weight : float or array_like, shape (n,), optional
+            w >= 0 for Gaussian noise: the noise variance of an observation is `noise` / w, trained or fixed, and
+            one of weight 0 is left out. With noise=1.0 the weights are the inverses of known variances. Unlike an
+            array in `noise` they are split with the nodes by scikit-learn, as in cross-validation.
         x : array_like, shape (n,) or (n, b), or data frame, optional
             Covariates of the observed nodes, a row for each observation, the same for all observations of a node:
             the mean is c + x b. The columns of a data frame name the coefficients; where `nodes` is a Series, its
@@ -376,8 +388,13 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Cholesky; up to 256 MB for training by the series.
         """
         self._forget()
+        self._keep_columns(nodes, y)
         likelihood = checked_likelihood(self.likelihood)
         if likelihood is not None:
+            if sample_weight is not None:
+                raise checks.value_error(
+                    "sample_weight", f"is for Gaussian noise; {likelihood!r} has `exposure` and `trials`"
+                )
             return cast(GraphGPRegressor, fit_latent(self, likelihood, nodes, y, exposure, trials, x))
         _refuse_counts(exposure, trials)
         kernels = checked_settings(self)
@@ -389,6 +406,11 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         positions, y, covariates = observed_with(self.graph, nodes, y, x)
         values, single = checked_targets(y, positions.size)
         noise, precisions = checked_noise(self.noise, positions.size)
+        weights = checked_weights(sample_weight, positions.size)
+        if weights is not None:
+            precisions = weights if precisions is None else precisions * weights
+            kept = weights > 0
+            positions, values, precisions = positions[kept], values[kept], precisions[kept]
         distinct = np.unique(positions)
         mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct, covariates)
         values, offset = mean.centred(values)
@@ -560,6 +582,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         x: Any = None,
         quantiles: Any = None,
         latent: bool = False,
+        as_frame: bool = False,
     ) -> Any:
         """The posterior mean, with deviations or covariances of the noise-free function if asked for.
 
@@ -584,6 +607,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         latent : bool
             With another likelihood than the Gaussian: mean, deviations, covariance or quantiles of the latent
             function (log rate, log odds), the constant and trend included.
+        as_frame : bool
+            Return a data frame of pandas, a row for each node, indexed by the nodes' names: `areas.join(...)` of
+            the GeoDataFrame that a graph was loaded from makes a map of it. Columns are "mean" and, if asked for,
+            "std", or the levels of the quantiles; with several outputs ("mean", 0), ("mean", 1) and so on.
 
         Returns
         -------
@@ -603,6 +630,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         hyperparameters, but half products once for all of one Laplacian. Memory: blocks of about
         64 MB; m^2 numbers where observed nodes are asked for with Cholesky; 3 N x 16 numbers for draws.
         """
+        if checks.flag("as_frame", as_frame):
+            return self._predicted_frame(nodes, return_std, return_cov, x, quantiles, latent)
         self._check_fitted()
         if x is not None:
             return self._with_covariates(nodes, x).predict(
@@ -661,6 +690,21 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         std = std[:, None] if std.ndim == 1 else std
         mean = mean[inverse]
         return self._shaped(mean), self._shaped(np.broadcast_to(std, mean.shape).copy())
+
+    def _predicted_frame(
+        self, nodes: Any, return_std: bool | str, return_cov: bool, x: Any, quantiles: Any, latent: bool
+    ) -> Any:
+        """What `predict` returns, as a data frame."""
+        if return_cov:
+            raise checks.value_error("as_frame", "is for means, deviations and quantiles: set return_cov=False")
+        found = self.predict(nodes, return_std, x=x, quantiles=quantiles, latent=latent)
+        if quantiles is not None:
+            columns: dict[Any, Any] = dict(zip(checked_levels(quantiles).tolist(), found.T, strict=True))
+        else:
+            columns = dict(zip(("mean", "std"), found if return_std else (found,), strict=False))
+        if not self._given.single:
+            columns = {(name, j): values[:, j] for name, values in columns.items() for j in range(values.shape[1])}
+        return frame_of_nodes(self.graph, self._queried(nodes), columns)
 
     def _variances(self, distinct: np.ndarray, bar: Any) -> np.ndarray:
         """Of f at distinct nodes, exact or sampled."""
@@ -820,14 +864,14 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         ndarray, shape (q, q)
         """
         self._check_fitted()
-        positions = self.graph.positions(given_nodes(self.graph, nodes))
+        positions = self.graph.positions(self._queried(nodes))
         self._check_joint(np.unique(positions).size)
         block = kernel_block(self.graph, self.kernel_, positions, positions)
         return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)
 
     def _with_covariates(self, nodes: Any, x: Any) -> Self:
         """The same regressor, with covariates of these nodes."""
-        positions = given_nodes(self.graph, nodes)
+        positions = super()._queried(nodes)
         other, before = copy.copy(self), self._given.covariates
         other._posterior = self._posterior.with_basis(self._mean_function.with_rows(positions, x))
         if before is not None:
@@ -838,7 +882,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     def _queried(self, nodes: Any) -> np.ndarray:
         """The positions of nodes, once their covariates are known."""
-        positions = given_nodes(self.graph, nodes)
+        positions = super()._queried(nodes)
         if self._given.covariates is not None:
             unknown = positions[~self._given.covariates.known[positions]]
             if unknown.size:
@@ -866,9 +910,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             "ask for fewer at a time, with another `seed` each",
         )
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "_posterior"):
-            raise NotFittedError("this GraphGPRegressor is not fitted yet: call fit(nodes, y) first")
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_posterior")
 
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
         """Without the axis of outputs where y had none."""

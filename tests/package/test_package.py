@@ -78,6 +78,7 @@ NEEDS = {
     "grf.datasets.load('generated-torus')": "mesh",
     "import graphrf.plot as p; p.plot_graph_signal([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "plot",
     "import graphrf.plot as p; p.plot_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], [0])": "plot",
+    "import graphrf.plot as p; p.interactive_map([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "interactive",
     "import graphrf.plot as p; p.plot_front({'x': [(1, 2), (2, 1)]})": "plot",
 }
 

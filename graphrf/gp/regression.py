@@ -882,7 +882,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
 
     def _with_covariates(self, nodes: Any, x: Any) -> Self:
         """The same regressor, with covariates of these nodes."""
-        positions = given_nodes(self.graph, nodes)
+        positions = super()._queried(nodes)
         other, before = copy.copy(self), self._given.covariates
         other._posterior = self._posterior.with_basis(self._mean_function.with_rows(positions, x))
         if before is not None:
@@ -893,7 +893,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
 
     def _queried(self, nodes: Any) -> np.ndarray:
         """The positions of nodes, once their covariates are known."""
-        positions = given_nodes(self.graph, nodes)
+        positions = super()._queried(nodes)
         if self._given.covariates is not None:
             unknown = positions[~self._given.covariates.known[positions]]
             if unknown.size:

@@ -186,7 +186,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
             value = max(kernel.hyperparameters[name], low + _ABOVE_BOUND * abs(low))
             if name != "lengthscale":
                 self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.zeros(self.batch_shape)))
-                self.register_constraint(f"raw_{name}", Positive() if low == 0 else GreaterThan(low))
+                above = Positive() if low == 0 else GreaterThan(low)
+                self.register_constraint(f"raw_{name}", Interval(0.0, 1.0) if name in kernel.shares else above)
             self._initialize(name, value)
 
     # -- what is trained ---------------------------------------------------------------------------

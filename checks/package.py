@@ -73,6 +73,7 @@ BROUGHT: dict[str, set[str]] = {
     "mesh": {"mesh_file", "mesh_data_set"},
     "plot": {"figure"},
     "pandas": {"frame"},
+    "interactive": {"page"},
     "distributed": {"cluster"},
 }
 # Extras for those who work on graphrf, and the sum of the others.

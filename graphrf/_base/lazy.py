@@ -24,6 +24,7 @@ EXTRAS = {
     "geometric_kernels": ("geometric",),
     "lab": ("geometric",),
     "matplotlib": ("plot",),
+    "plotly": ("interactive",),
     "trimesh": ("mesh",),
     "pandas": ("pandas",),
 }

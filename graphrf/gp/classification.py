@@ -34,7 +34,7 @@ from graphrf.gp.training.evidence_search import EvidenceResult, search
 from graphrf.graph.graph import Graph
 from graphrf.graph.tables import frame_of_nodes
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.sampling.contract import Sampler
 
 PREDICTIVES = ("mode", "integrated")
@@ -300,7 +300,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             return "features"
         return choose_method(self.graph, n_observed, min(n_observed, self.max_train))
 
-    def _trained_precision(self, precision: SparsePrecision) -> SparsePrecision | None:
+    def _trained_precision(self, precision: KernelPrecision) -> KernelPrecision | None:
         """That of the trained kernel; None, and the series, if it is singular and was not asked for."""
         try:
             trained = precision.with_kernel(self.kernel_)
@@ -312,7 +312,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         trained.warn_of_rounding()
         return trained
 
-    def _condition(self, labels: Labels, precision: SparsePrecision | None) -> None:
+    def _condition(self, labels: Labels, precision: KernelPrecision | None) -> None:
         """The posterior mode, and what predictions take from it."""
         self._labels = labels
         self._covariance = Covariance.of(

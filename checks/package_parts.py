@@ -154,6 +154,12 @@ def figure() -> None:
         assert (Path(folder) / "graph.png").read_bytes().startswith(b"\x89PNG")
 
 
+def frame() -> None:
+    """A table of values at nodes, indexed by their names."""
+    found = importlib.import_module("graphrf.graph.tables").frame_of_nodes(GRAPH, NODES, {"mean": VALUES})
+    assert found.loc[3, "mean"] == VALUES[1]
+
+
 def page() -> None:
     """A map to zoom, as a page of its own."""
     import graphrf.plot as plot
@@ -179,7 +185,7 @@ PARTS: dict[str, Callable[[], None]] = {
     for part in (
         regression, classification, exact_gp, gpytorch_kernel, torch_features, torch_pagerank, botorch_model,
         geometric_kernel, fourier_features, attention, pyg_transform, mesh_file, mesh_data_set, figure, page,
-        cluster,
+        frame, cluster,
     )
 }  # fmt: skip
 

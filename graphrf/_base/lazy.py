@@ -27,6 +27,7 @@ EXTRAS = {
     "matplotlib": ("plot",),
     "plotly": ("interactive",),
     "trimesh": ("mesh",),
+    "pandas": ("pandas",),
 }
 
 

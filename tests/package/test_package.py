@@ -204,8 +204,8 @@ def test_the_version_has_one_home():
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", grf.__version__)
 
 
-def test_the_sum_of_extras_holds_all_but_geometric_and_tools():
+def test_the_sum_of_extras_holds_all_but_geometric_examples_and_tools():
     extras = _pyproject()["project"]["optional-dependencies"]
     (summed,) = extras["all"]
     named = set(re.fullmatch(r"graphrf\[(.*)\]", summed)[1].split(","))
-    assert named == set(extras) - {"all", "geometric", "test", "docs", "browser"}
+    assert named == set(extras) - {"all", "areal", "geometric", "test", "docs", "browser"}

@@ -83,6 +83,7 @@ def _written(place, text: str) -> str:
 def test_flags_are_shown_without_a_type(command):
     shown = run(f"{command} --help").stdout
     assert "--help" in shown
+    assert run(f"{command} -h").stdout == shown
     assert "bool" not in shown
 
 

@@ -12,8 +12,9 @@ from graphrf.gp.inference.solvers import ConjugateGradients, Solution
 from graphrf.gp.time.covariance import GridCovariance, Separable, Series, turned
 from graphrf.gp.time.kernels import MaternTime
 
-# Gaps that are longer than so many times on average are worth a preconditioner.
-_LONG_GAP = 2.0
+# Gaps that are longer than so many times on average are worth a preconditioner. They are long, not scattered, if
+# they are so many times as long as values that are missing independently would make them.
+_LONG_GAP, _SCATTERED = 2.0, 1.5
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,11 @@ class ObservedCells:
     Conjugate gradients find z. Eigenvalues of the inverse of Lambda_mm, the covariance of the missing values given
     the observed ones, lie between the noise and the largest conditional variance: few steps do for scattered gaps.
     In long gaps the preconditioner is the covariance of the Matern processes of each sensor given all other
-    sensors, restricted to missing values, plus noise.
+    sensors, restricted to missing values, plus noise. Where most values are missing independently, it is the
+    covariance that a complete grid with noise N leaves, plus noise: N = s / rho at a time where a share rho was
+    observed,
+
+    .. math:: P = (N - N (K + N)^{-1} N)_{mm} + s I.
 
     Parameters
     ----------
@@ -40,7 +45,7 @@ class ObservedCells:
 
     Notes
     -----
-    A step costs one complete-grid solve, O(n T (n + d)).
+    A step costs one complete-grid solve, O(n T (n + d)), and two where most values are missing independently.
     """
 
     covariance: GridCovariance
@@ -94,33 +99,59 @@ class ObservedCells:
         return self._complete(filled), filled, solution._replace(residual=solution.residual / max(scale, 1e-300))
 
     @cached_property
-    def _quick(self) -> tuple[GridCovariance, np.ndarray] | None:
-        """Matern processes, and their variances at sensors given all others, (p, n); None where not worth it."""
+    def _gap_length(self) -> float:
+        """The mean number of times in a gap."""
         ends = self.missing & ~np.vstack([self.missing[1:], np.zeros((1, self.mask.shape[1]), bool)])
+        return float(self.missing.sum() / ends.sum())
+
+    @cached_property
+    def _scattered(self) -> bool:
+        """Whether gaps are about as long as if values were missing independently."""
+        partly = self.mask.any(axis=1)
+        return self._gap_length * float(self.mask[partly].mean()) <= _SCATTERED
+
+    @cached_property
+    def _quick(self) -> tuple[GridCovariance, np.ndarray]:
+        """Matern processes, and their variances at sensors given all others, (p, n)."""
         model, sensors = self.covariance.model, self.covariance.sensors
         parts = tuple(part for part in model.parts if isinstance(part.kernel, MaternTime))
-        if self.missing.sum() <= _LONG_GAP * ends.sum() or not parts:
-            return None
-        variances = []
-        for part in parts:
+        variances = np.zeros((len(parts), sensors.eigenvalues.size))
+        for variance, part in zip(variances, parts, strict=True):
             spectrum = part.shared * sensors.eigenvalues + part.own
             spectrum = np.maximum(spectrum, 1e-6 * spectrum.max())
-            variances.append(1.0 / (sensors.vectors**2 @ (1.0 / spectrum)))
-        covariance = dataclasses.replace(self.covariance, model=Separable(parts, model.noise))
-        return covariance, np.array(variances)
+            variance[:] = 1.0 / (sensors.vectors**2 @ (1.0 / spectrum))
+        return dataclasses.replace(self.covariance, model=Separable(parts, model.noise)), variances
+
+    @cached_property
+    def _thinned(self) -> tuple[Series, np.ndarray]:
+        """The complete grid with noise s / rho, and that noise, (T, 1, 1), 0 where nothing was observed."""
+        with np.errstate(divide="ignore"):
+            noise = self.covariance.model.noise / self.mask.mean(axis=1)
+        return self.covariance.series(noise), np.where(np.isfinite(noise), noise, 0.0)[:, None, None]
 
     def _precondition(self, x: np.ndarray) -> np.ndarray:
-        if self._quick is None:
+        noise = self.covariance.model.noise
+        if self._gap_length <= _LONG_GAP:
             return x.copy()
+        if self._scattered:
+            series, wide = self._thinned
+            grid = wide * self._spread(x)
+            return self._gathered(grid - wide * self._turned_solve(series, grid)) + noise * x
         covariance, variances = self._quick
+        if not len(variances):
+            return x.copy()
         along = covariance.along_time(self._spread(x), np.eye(len(variances)))
-        return self._gathered(np.einsum("ptrn,pn->trn", along, variances)) + self.covariance.model.noise * x
+        return self._gathered(np.einsum("ptrn,pn->trn", along, variances)) + noise * x
 
     def _complete(self, y: np.ndarray) -> np.ndarray:
-        vectors = self.covariance.sensors.vectors
-        value = turned(self.series.solve(turned(y, vectors)), vectors.T)
+        value = self._turned_solve(self.series, y)
         value[~self.mask.any(axis=1)] = 0.0
         return value
+
+    def _turned_solve(self, series: Series, y: np.ndarray) -> np.ndarray:
+        """A solve of series, to and from the basis of eigenvectors."""
+        vectors = self.covariance.sensors.vectors
+        return turned(series.solve(turned(y, vectors)), vectors.T)
 
     def _gathered(self, grid: np.ndarray) -> np.ndarray:
         return np.moveaxis(grid, 1, 2)[self.missing]

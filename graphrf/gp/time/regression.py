@@ -60,8 +60,9 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Undirected, N nodes.
     kernel : "auto", "diffusion", "matern", "regularized_laplacian" or Kernel
         "auto" compares diffusion and Matern kernels of six lengthscales by the likelihood, and from 100 times on
-        mixes C with the sensors' empirical covariance, by the share that predicts sensor-days best. A name
-        compares the lengthscales of one kernel, a Kernel is taken as it is.
+        mixes C with the sensors' empirical covariance, by the share under which each half of the times is most
+        likely given the covariance of the other half. A name compares the lengthscales of one kernel, a Kernel is
+        taken as it is.
     time_kernel : "auto", TimeKernel, Part, or sequence of them
         "auto": a constant, a daily profile if the times span two days, a weekly one if they span three weeks, and
         three Matern processes whose first lengthscales are multiples of the median step. Others are where the
@@ -91,7 +92,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         The share of the empirical covariance in C among sensors. Nodes without a sensor inherit it through the
         graph kernel's prediction of them from the sensors (Le and Zidek 1992).
     log_marginal_likelihood_ : float
-        Of the times of training; NaN with `optimize=False`. With gaps, of completed grids.
+        Of the times of training; NaN with `optimize=False`. With gaps, of completed grids; with a learned
+        covariance of sensors, of each half of the times under the covariance of the other half.
     converged_ : bool
         Whether search and conjugate gradients ended before their limits.
     residual_ : float
@@ -108,9 +110,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     If at each time all sensors were observed, or none, eigenvectors of C make independent state-space models with
     d states: fits cost O(n^3 + n T d^2) for n sensors and T times, and deviations are exact. With other gaps
     conjugate gradients find the missing values, O(n^2 T + n T d) a step, and deviations come from draws with a
-    solve each. On a week of traffic at 207 sensors every five minutes, 13 steps do where 30 % of the values are
-    missing at random, 19 where sensors fail for days, and 24 to 45 where 70 % are missing. Hyperparameters are
-    then those of Monte Carlo expectation maximisation, up to 15 rounds. Memory n T d numbers. Irregular times cost
+    solve each. On a week of traffic at 207 sensors every five minutes, about 15 steps do where 30 or 70 % of the
+    values are missing at random, and where sensors fail for days. Hyperparameters are then those of Monte Carlo
+    expectation maximisation, up to 15 rounds, and 12 more that learn the covariance of sensors. Memory n T d
+    numbers. Irregular times cost
     another transition matrix for each distinct step. The constant c is taken as known. Intervals at nodes without
     a sensor rest on the graph kernel: see how they hold on sensors that are left out.
 

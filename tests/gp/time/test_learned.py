@@ -7,7 +7,11 @@ import pytest
 
 import graphrf as grf
 from graphrf.gp.time import MaternTime, Part
+from graphrf.gp.time.covariance import Sensors, Separable
 from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance, empirical
+from graphrf.gp.time.training.ascent import Complete, evidence
+from graphrf.gp.time.training.learned import learned as learned_covariance
+from graphrf.gp.time.training.likelihood import log_parameters
 
 GRAPH = grf.from_edges(range(11), range(1, 12))
 KERNEL = grf.Diffusion(2.0)
@@ -17,9 +21,10 @@ NODES = np.arange(12)
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Kernels and shares are compared on less, which is quicker."""
+    """Kernels and variances are compared on less, in fewer rounds, which is quicker."""
     monkeypatch.setattr("graphrf.gp.time.training.habits._CELLS", 200)
     monkeypatch.setattr("graphrf.gp.time.training.search._BLOCK_CELLS", 100)
+    monkeypatch.setattr("graphrf.gp.time.training.learned._ROUNDS", 4)
 
 
 def learned(share: float, matrix: np.ndarray | None = None) -> LearnedCovariance:
@@ -115,3 +120,23 @@ def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(small_bloc
     alpha = np.linalg.solve(matrix, y.ravel()[seen] - gp.mean_)
     expected = gp.mean_ + (joint(NODES)[:, seen] @ alpha).reshape(110, 12)
     np.testing.assert_allclose(gp.predict(NODES), expected, atol=1e-6)
+
+
+def test_a_covariance_is_judged_by_times_that_it_was_not_made_of():
+    times, near = np.arange(80.0), GraphCovariance(GRAPH, 0).block(KERNEL, NODES, NODES)
+    model = Separable((Part(MaternTime(12.0), 1.0, 0.01),), 0.01)
+    # A slow signal of the graph itself: few independent times teach less than the graph says.
+    along = np.linalg.cholesky(MaternTime(12.0).covariance(times[:, None] - times))
+    rng = np.random.default_rng(0)
+    y = along @ rng.standard_normal((80, 12)) @ np.linalg.cholesky(near + 0.01 * np.eye(12)).T
+    y += 0.1 * rng.standard_normal(y.shape)
+    found = learned_covariance(model, near, times, y, np.ones(y.shape, bool), log_parameters(model), 10_000, 0, 1)
+    assert found.share <= 0.3
+
+    first = Complete.of(Sensors.of(near), times[:40], y[:40, None])
+
+    def of_the_first_half(share: float, teacher: np.ndarray) -> float:
+        sensors = Sensors.of((1 - share) * near + share * empirical(teacher, model.noise, near))
+        return evidence(model, [Complete.of(sensors, times[:40], y[:40, None])], 1)
+
+    assert of_the_first_half(0.3, y[:40]) > evidence(model, [first], 1) > of_the_first_half(0.3, y[40:])

@@ -2,8 +2,7 @@
 
 The likelihood of a stationary model is ruled by short steps, of which there are most. Where the model is wrong
 about whole days of single sensors, their intervals are too narrow. Here what nodes have of their own, in all parts
-that last, is multiplied by the factor under which days that are left out have the largest density. The share that
-an empirical covariance of the sensors gets beside the graph's is chosen with it.
+that last, is multiplied by the factor under which days that are left out have the largest density.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
 from graphrf.gp.time.covariance import Separable
-from graphrf.gp.time.graph_kernels import empirical
 from graphrf.gp.time.kernels import ConstantTime
+from graphrf.gp.time.training.learned import halves
 
 _FACTORS = 2.0 ** np.arange(8)
-_SHARES: tuple[float, ...] = (0.0, 0.3, 0.6)
 _CELLS = 600  # in a block,
 _TIMES = 48  # at so many times at most
 _BLOCKS = 4
@@ -42,52 +40,30 @@ def lasting(model: Separable, step: float) -> list[bool]:
     ]
 
 
-class Habits(NamedTuple):
-    """What left-out sensor-days chose."""
-
-    model: Separable
-    share: float  # of the sensors' empirical covariance beside C
-
-
 def with_habits(
-    model: Separable, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray,
-    filled: np.ndarray | None = None,
-) -> Habits:  # fmt: skip
+    model: Separable, near: list[np.ndarray], times: np.ndarray, y: np.ndarray, mask: np.ndarray
+) -> Separable:
     """The model whose lasting parts have the variances of nodes' own that predict sensor-days best.
 
     Parameters
     ----------
-    near : ndarray, shape (n, n)
-        C among the sensors.
+    near : list of ndarray, shape (n, n)
+        The covariance among the sensors: of all times, or one for each of their halves.
     times : ndarray, shape (T,)
     y, mask : ndarray, shape (T, n)
         Values without their mean, and where they were observed.
-    filled : ndarray, shape (T, n), optional
-        y with gaps filled by draws. Then shares of its covariance beside C are compared too: days of the first
-        half of the times with the covariance of the second, and the other way round.
     """
     step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
     moved = lasting(model, step)
-    if filled is None:
-        halves, shares = [slice(None)], _SHARES[:1]
-        others = [near]
-    else:
-        middle = times.size // 2
-        halves, shares = [slice(None, middle), slice(middle, None)], _SHARES
-        others = [empirical(filled[half], model.noise, near) for half in reversed(halves)]
-    scores = np.zeros((len(shares), _FACTORS.size))
-    for i, centre in enumerate(np.unique(np.linspace(0, near.shape[0] - 1, _BLOCKS).astype(int))):
-        half = halves[i % len(halves)]
-        block = _block(int(centre), near, times[half], y[half], mask[half])
-        if block is None:
-            continue
-        for j, share in enumerate(shares):
-            mixed = (1.0 - share) * near + share * others[i % len(halves)]
-            scores[j] += _left_out(model, moved, mixed, block)
-    chosen, factor = divmod(int(np.argmax(scores)), _FACTORS.size)
-    best = float(_FACTORS[factor])
-    model = model.with_own([own * best if move else own for own, move in zip(model.own, moved, strict=True)])
-    return Habits(model, shares[chosen])
+    spans = [slice(None)] if len(near) == 1 else halves(times.size)
+    scores = np.zeros(_FACTORS.size)
+    for i, centre in enumerate(np.unique(np.linspace(0, mask.shape[1] - 1, _BLOCKS).astype(int))):
+        span, matrix = spans[i % len(spans)], near[i % len(spans)]
+        block = _block(int(centre), matrix, times[span], y[span], mask[span])
+        if block is not None:
+            scores += _left_out(model, moved, matrix, block)
+    best = float(_FACTORS[int(np.argmax(scores))])
+    return model.with_own([own * best if move else own for own, move in zip(model.own, moved, strict=True)])
 
 
 def _left_out(model: Separable, moved: list[bool], near: np.ndarray, block: Block) -> np.ndarray:

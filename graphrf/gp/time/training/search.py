@@ -13,18 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
-from scipy.optimize import minimize
 
 from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
-from graphrf.gp.time.graph_kernels import Blocks, empirical
-from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime, Steps, TimeKernel
+from graphrf.gp.time.graph_kernels import Blocks
+from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime, TimeKernel
 from graphrf.gp.time.posterior import TimePosterior
+from graphrf.gp.time.training.ascent import Complete, climbed, training_rows
 from graphrf.gp.time.training.habits import with_habits
-from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
+from graphrf.gp.time.training.learned import learned
+from graphrf.gp.time.training.likelihood import log_parameters
 from graphrf.kernels.kernel import Kernel
 
-_RUN = 12  # consecutive times in a training run
 _ROUNDS = 15  # of expectation maximisation at most,
 _IMPUTATIONS = 1  # with so many draws each,
 _SETTLED = 0.01  # until no variance changes by more, as a share of all
@@ -32,10 +32,6 @@ _FIRST_STEPS, _MORE_STEPS = 80, 25  # of the search
 _FEWEST_TIMES = 100  # that tell of the covariance of sensors
 _BLOCK_CELLS = 600  # in a block that compares graph kernels,
 _BLOCKS = 5  # of which there are so many
-# One standard deviation of the weak priors, as a factor.
-_FACTOR = 10.0
-# The ends of the search, from the first values.
-_LEAST, _MOST = math.log(1e-6), math.log(1e4)
 
 
 class Trained(NamedTuple):
@@ -74,25 +70,15 @@ def automatic_parts(times: np.ndarray, variance: float) -> tuple[Part, ...]:
     if span >= 3 * 168 and step <= 24:
         kernels.append((PeriodicTime(168.0, decay=20 * 168.0, harmonics=min(6, int(84 / step))), 0.1, 0.1))
     kernels.append((MaternTime(30 * step, nu=1.5), 0.2, 0.1))
-    kernels.append((MaternTime(10 * step), 0.1, 0.1))
+    kernels.append((MaternTime(10 * step, nu=1.5), 0.1, 0.1))
     kernels.append((MaternTime(1.5 * step), 0.05, 0.05))
     return tuple(Part(kernel, shared * variance, own * variance) for kernel, shared, own in kernels)
-
-
-def training_rows(mask: np.ndarray, max_train: int) -> np.ndarray:
-    """Runs of consecutive times, evenly spread, that hold about so many values in all."""
-    n_times, n = mask.shape
-    wanted = max(2 * _RUN, max_train // n)
-    if n_times <= wanted:
-        return np.arange(n_times)
-    starts = np.linspace(0, n_times - _RUN, max(2, wanted // _RUN)).astype(int)
-    return np.unique((starts[:, None] + np.arange(_RUN)).ravel())
 
 
 def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, learn: bool = False) -> Trained:
     """Graph kernel and hyperparameters of the time axis, by turns; then, to `learn`, the covariance of sensors."""
     seen = task.rows(np.flatnonzero(task.mask.any(axis=1)))
-    small = seen.rows(training_rows(seen.mask, max_train))
+    small = seen.rows(training_rows(seen.times.size, seen.mask.shape[1], max_train))
     model, kernel, prior = start, kernels[len(kernels) // 2], log_parameters(start)
     value, converged = -np.inf, False
     for turn in range(_ROUNDS):
@@ -103,7 +89,8 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, l
         # The same random numbers each time, so that the rounds have a fixed point.
         grid = small.y[:, None] if whole else TimePosterior(cells, small.y, 1, 0).imputed(_IMPUTATIONS, small.seed)
         most = _FIRST_STEPS if whole else _MORE_STEPS
-        model, value, converged = _climbed(model, sensors, small, np.moveaxis(grid, 1, 2), prior, most)
+        complete = Complete.of(sensors, small.times, grid)
+        model, value, converged = climbed(model, [complete], prior, most, task.n_threads)
         chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
         changed, kernel = chosen != kernel, chosen
         settled = not changed and (whole or _moved(before, model) < _SETTLED)
@@ -111,14 +98,15 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, l
         converged = settled and (converged or not whole)
         if settled:
             break
-    near, filled = seen.blocks(kernel), None
+    near, share, matrix = seen.blocks(kernel), 0.0, None
+    mixed = [near]
     if learn and seen.times.size >= _FEWEST_TIMES:
-        covariance = GridCovariance(model, Sensors.of(near), seen.times, seen.n_threads)
-        filled = TimePosterior(ObservedCells(covariance, seen.mask, 1e-2), seen.y, 1, 0).imputed(1, seen.seed)[
-            :, 0
-        ]
-    model, share = with_habits(model, near, seen.times, seen.y, seen.mask, filled)
-    matrix = None if filled is None or share == 0 else empirical(filled, model.noise, near)
+        found = learned(model, near, seen.times, seen.y, seen.mask, prior, max_train, task.seed, task.n_threads)
+        model, share, value = found.model, found.share, found.log_marginal_likelihood
+        if share > 0:
+            matrix = found.matrix
+            mixed = [(1.0 - share) * near + share * half for half in found.halves]
+    model = with_habits(model, mixed, seen.times, seen.y, seen.mask)
     return Trained(model, kernel, value, converged, small.times.size, share, matrix)
 
 
@@ -127,32 +115,6 @@ def _moved(before: Separable, after: Separable) -> float:
     first, second = (np.array([*m.shared, *m.own]) for m in (before, after))
     noise = 0.2 * abs(math.log(after.noise / before.noise))
     return max(float(np.abs(first - second).max() / second.sum()), noise)
-
-
-def _climbed(
-    model: Separable, sensors: Sensors, task: Task, grid: np.ndarray, prior: np.ndarray, most: int
-) -> tuple[Separable, float, bool]:
-    """At most so many steps of quasi-Newton ascent on the likelihood of complete grids, with weak priors."""
-    turned = np.einsum("tnr,nm->tmr", grid, sensors.vectors)
-    steps, width = Steps.of(task.times), math.log(_FACTOR)
-    last: list[float] = [0.0]
-
-    def objective(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
-        evidence = log_likelihood(
-            with_parameters(model, logarithms), sensors.eigenvalues, steps, turned, n_threads=task.n_threads
-        )
-        last[0] = evidence.value
-        off = (logarithms - prior) / width
-        size = float(grid[..., 0].size)
-        return (0.5 * float(off @ off) - evidence.value) / size, (off / width - evidence.slopes) / size
-
-    first = np.clip(log_parameters(model), prior + _LEAST, prior + _MOST)
-    ends = list(zip(prior + _LEAST, prior + _MOST, strict=True))
-    found = minimize(
-        objective, first, jac=True, method="L-BFGS-B", bounds=ends,
-        options={"maxiter": most, "ftol": 1e-7, "gtol": 1e-5},
-    )  # fmt: skip
-    return with_parameters(model, found.x), last[0], bool(found.success)
 
 
 def _best_kernel(model: Separable, task: Task, kernels: list[Kernel]) -> Kernel:

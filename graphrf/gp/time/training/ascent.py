@@ -1,0 +1,70 @@
+"""Quasi-Newton ascent on the likelihood of complete grids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+from scipy.optimize import minimize
+
+from graphrf.gp.time.covariance import Sensors, Separable, turned
+from graphrf.gp.time.kernels import Steps
+from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
+
+_RUN = 12  # consecutive times in a training run
+# One standard deviation of the weak priors, as a factor.
+_FACTOR = 10.0
+# The ends of the search, from the first values.
+_LEAST, _MOST = math.log(1e-6), math.log(1e4)
+
+
+class Complete(NamedTuple):
+    """A grid without gaps, in the basis of C's eigenvectors."""
+
+    eigenvalues: np.ndarray
+    steps: Steps
+    y: np.ndarray  # (T, n, draws)
+
+    @classmethod
+    def of(cls, sensors: Sensors, times: np.ndarray, draws: np.ndarray) -> Self:
+        """Of draws (T, draws, n) of all values."""
+        return cls(sensors.eigenvalues, Steps.of(times), np.moveaxis(turned(draws, sensors.vectors), 1, 2))
+
+
+def training_rows(n_times: int, n: int, max_train: int) -> np.ndarray:
+    """Runs of consecutive times, evenly spread, that hold about so many values of n sensors in all."""
+    wanted = max(2 * _RUN, max_train // n)
+    if n_times <= wanted:
+        return np.arange(n_times)
+    starts = np.linspace(0, n_times - _RUN, max(2, wanted // _RUN)).astype(int)
+    return np.unique((starts[:, None] + np.arange(_RUN)).ravel())
+
+
+def evidence(model: Separable, grids: Sequence[Complete], n_threads: int) -> float:
+    """The sum of the log likelihoods of grids."""
+    return sum(log_likelihood(model, *grid, with_slopes=False, n_threads=n_threads).value for grid in grids)
+
+
+def climbed(
+    model: Separable, grids: Sequence[Complete], prior: np.ndarray, most: int, n_threads: int
+) -> tuple[Separable, float, bool]:
+    """At most so many steps on the likelihood of all grids, with weak priors, and whether the search ended."""
+    width, size = math.log(_FACTOR), sum(grid.y[..., 0].size for grid in grids)
+    last: list[float] = [0.0]
+
+    def objective(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
+        found = [log_likelihood(with_parameters(model, logarithms), *grid, n_threads=n_threads) for grid in grids]
+        last[0] = sum(each.value for each in found)
+        slopes = np.sum([each.slopes for each in found], axis=0)
+        off = (logarithms - prior) / width
+        return (0.5 * float(off @ off) - last[0]) / size, (off / width - slopes) / size
+
+    first = np.clip(log_parameters(model), prior + _LEAST, prior + _MOST)
+    ends = list(zip(prior + _LEAST, prior + _MOST, strict=True))
+    found = minimize(
+        objective, first, jac=True, method="L-BFGS-B", bounds=ends,
+        options={"maxiter": most, "ftol": 1e-7, "gtol": 1e-5},
+    )  # fmt: skip
+    return with_parameters(model, found.x), last[0], bool(found.success)

@@ -20,6 +20,12 @@ _HEADING = re.compile(
     r'<h(?P<level>\d) id="(?P<name>graphrf[\w.]*)" class="doc doc-heading">.*?(?=</h(?P=level)>)', re.DOTALL
 )
 _ROOT = Path(graphrf.__file__).parent.parent
+_HEAD = """<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,"><style>
+body { margin: 1rem; font: .85rem monospace }
+h2 { overflow-wrap: anywhere; font-size: 1rem }
+pre { overflow-x: auto }
+.highlight :target { background: #fe9 }
+</style></head>"""
 _shown: set[Path] = set()
 
 
@@ -44,7 +50,8 @@ def on_post_build(config, **_):
         target = Path(config.site_dir, "source", file).with_suffix(".html")
         target.parent.mkdir(parents=True, exist_ok=True)
         text = (_ROOT / file).read_text(encoding="utf-8")
-        target.write_text(highlight(text, PythonLexer(), form), encoding="utf-8")
+        page = highlight(text, PythonLexer(), form).replace("</head>", _HEAD, 1)
+        target.write_text(page, encoding="utf-8")
 
 
 def _link(name, page, config):

@@ -11,7 +11,7 @@ from mkdocs.structure.files import File, InclusionLevel
 _FENCE = re.compile(r"^```(?P<kind>pycon|python)\n(?P<code>.*?)^```\n", re.DOTALL | re.MULTILINE)
 _CARD = re.compile(
     r"^-   \[!\[(?P<words>[^\]]*)\]\(figures/(?P<picture>[\w.]+)\)\]\(figures/[\w.]+\)\n\n"
-    r"(?P<text>(?:    .*\n|\n)+?)\n    `(?P<command>python (?P<script>\S+\.py)[^`]*)`$",
+    r"(?P<text>(?:    .*\n|\n)+?)\n    `(?P<command>python (?P<script>\S+\.py)[^`]*)`.*$",
     re.MULTILINE,
 )
 _LOCAL = re.compile(r"\]\((?!https?:|#)")
@@ -73,11 +73,12 @@ def of_script(path, arguments):
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             cells.append(_code("\n".join(lines[begin : statement.end_lineno])))
             begin = statement.end_lineno
-    pictures = [argument for argument in arguments if argument.endswith(".png")]
+    pictures = [argument for argument in arguments if argument.endswith((".png", ".svg"))]
     call = f"import sys\n\nsys.argv = {[path.name, *arguments]!r}\nmain()"
     cells.append(_code(call))
     if pictures:
-        cells.append(_code(f"from IPython.display import Image\n\nImage({pictures[-1]!r})"))
+        shown = "SVG" if pictures[-1].endswith(".svg") else "Image"
+        cells.append(_code(f"from IPython.display import {shown}\n\n{shown}({pictures[-1]!r})"))
     return _notebook(cells)
 
 

@@ -57,6 +57,7 @@ NAMED = {
     "mesh_file": "mesh",
     "mesh_data_set": "mesh",
     "figure": "plot",
+    "frame": "pandas",
     "cluster": "distributed",
 }
 # Parts that need no extra.
@@ -71,6 +72,8 @@ BROUGHT: dict[str, set[str]] = {
     "pyg": {"pyg_transform"},
     "mesh": {"mesh_file", "mesh_data_set"},
     "plot": {"figure"},
+    "pandas": {"frame"},
+    "interactive": {"page"},
     "distributed": {"cluster"},
 }
 # Extras for those who work on graphrf, and the sum of the others.

@@ -154,6 +154,21 @@ def figure() -> None:
         assert (Path(folder) / "graph.png").read_bytes().startswith(b"\x89PNG")
 
 
+def frame() -> None:
+    """A table of values at nodes, indexed by their names."""
+    found = importlib.import_module("graphrf.graph.tables").frame_of_nodes(GRAPH, NODES, {"mean": VALUES})
+    assert found.loc[3, "mean"] == VALUES[1]
+
+
+def page() -> None:
+    """A map to zoom, as a page of its own."""
+    import graphrf.plot as plot
+
+    with tempfile.TemporaryDirectory() as folder:
+        plot.interactive_map(np.argwhere(np.ones((12, 12))), GRAPH, np.arange(144.0), path=f"{folder}/graph.html")
+        assert Path(folder, "graph.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
 def cluster() -> None:
     """Features from workers are, to the bit, those of one process."""
     sample = grf.distributed.sample_features  # what says that Dask is missing
@@ -169,7 +184,8 @@ PARTS: dict[str, Callable[[], None]] = {
     part.__name__: part
     for part in (
         regression, classification, exact_gp, gpytorch_kernel, torch_features, torch_pagerank, botorch_model,
-        geometric_kernel, fourier_features, attention, pyg_transform, mesh_file, mesh_data_set, figure, cluster,
+        geometric_kernel, fourier_features, attention, pyg_transform, mesh_file, mesh_data_set, figure, page,
+        frame, cluster,
     )
 }  # fmt: skip
 

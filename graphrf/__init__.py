@@ -34,11 +34,15 @@ if TYPE_CHECKING:
     from graphrf.graph.loaders import load_graph as load_graph
     from graphrf.graph.mapped import open_graph as open_graph
     from graphrf.graph.mapped import write_graph as write_graph
+    from graphrf.kernels.areal import BYM2 as BYM2
+    from graphrf.kernels.areal import CAR as CAR
+    from graphrf.kernels.areal import ICAR as ICAR
     from graphrf.kernels.given import LearnedModulation as LearnedModulation
     from graphrf.kernels.given import PowerSeries as PowerSeries
     from graphrf.kernels.kernel import Kernel as Kernel
     from graphrf.kernels.named import Diffusion as Diffusion
     from graphrf.kernels.named import InverseCosine as InverseCosine
+    from graphrf.kernels.named import Leroux as Leroux
     from graphrf.kernels.named import Matern as Matern
     from graphrf.kernels.named import PStepRandomWalk as PStepRandomWalk
     from graphrf.kernels.named import RegularizedLaplacian as RegularizedLaplacian
@@ -79,9 +83,10 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "graph.builders": "from_edges from_mesh from_points",
         "graph.loaders": "load_graph",
         "graph.mapped": "open_graph write_graph",
+        "kernels.areal": "BYM2 CAR ICAR",
         "kernels.given": "LearnedModulation PowerSeries",
         "kernels.kernel": "Kernel",
-        "kernels.named": "Diffusion InverseCosine Matern PStepRandomWalk RegularizedLaplacian",
+        "kernels.named": "Diffusion InverseCosine Leroux Matern PStepRandomWalk RegularizedLaplacian",
         "kernels.series": "apply_kernel apply_root kernel_block",
         "matching.learn": "learn_coupling",
         "sampling.contract": "PreparedSampler Sampler",

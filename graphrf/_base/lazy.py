@@ -24,7 +24,9 @@ EXTRAS = {
     "geometric_kernels": ("geometric",),
     "lab": ("geometric",),
     "matplotlib": ("plot",),
+    "plotly": ("interactive",),
     "trimesh": ("mesh",),
+    "pandas": ("pandas",),
 }
 
 

@@ -10,14 +10,14 @@ import typer
 from graphrf._base.version import __version__
 from graphrf.cli import bench, classify, couple, datasets, features, gram, pagerank, regression, space_time
 from graphrf.cli.demo import command
-from graphrf.cli.options.groups import add_command
+from graphrf.cli.options.groups import Group, add_command
 from graphrf.cli.options.messages import EXIT_CODES, INTERRUPTED
 
 app: typer.Typer = typer.Typer(
     help="Graph random features, Gaussian processes on graphs and PageRank from coupled random walks.",
     epilog=f"`graphrf COMMAND --help` has examples.\n\n{EXIT_CODES}",
     no_args_is_help=True,
-    add_completion=False,
+    cls=Group,
     pretty_exceptions_enable=False,
 )
 

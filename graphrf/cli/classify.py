@@ -48,7 +48,7 @@ def classify(
     kernel = choice.made("diffusion")
     loaded = load(graph, reading, talking)
     names = NodeNames.of_graph(loaded.graph)
-    positions, labels = observed.read_labels(observations, names)
+    positions, labels = observed.read_labels(observations, names, talking)
     if len(set(labels)) < 2:
         raise ValueError(f"{observations} must have labels of two classes or more, got {labels[0]!r} alone")
     chosen = None if nodes is None else names.chosen(nodes, "--nodes")

@@ -31,21 +31,23 @@ def couple(
         ),
     ] = None,
     p_halt: Annotated[
-        float, typer.Option(help="Chance that a walk ends before each step.", rich_help_panel=PANEL)
+        float, typer.Option(help="Probability that a walk ends before each step.", rich_help_panel=PANEL)
     ] = 0.1,
     order: Annotated[int, typer.Option(help="Number of quantiles matched.", rich_help_panel=PANEL)] = 30,
     objective: Annotated[
-        str, typer.Option(metavar="gram|pagerank", help="What shall vary least.", rich_help_panel=PANEL)
+        str, typer.Option(metavar="gram|pagerank", help="What has the least variance.", rich_help_panel=PANEL)
     ] = "gram",
     solver: Annotated[
         str,
-        typer.Option(metavar="linear|quadratic|projection|exhaustive", help="How.", rich_help_panel=PANEL),
+        typer.Option(
+            metavar="linear|quadratic|projection|exhaustive", help="How it is found.", rich_help_panel=PANEL
+        ),
     ] = "linear",
     walkers: Annotated[
         int, typer.Option(help="Walks coupled with each other.", rich_help_panel=PANEL)
     ] = 2,
     seed: Annotated[
-        int | None, typer.Option(help="Of what solvers draw. Default: 0.", rich_help_panel="Running")
+        int | None, typer.Option(help="Random seed of the solvers. Default: 0.", rich_help_panel="Running")
     ] = None,
     output: Annotated[
         str | None,

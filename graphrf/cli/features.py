@@ -36,7 +36,7 @@ def features(
         str,
         typer.Option(
             "-o", "--output", metavar="PLACE", rich_help_panel="Output", show_default=False,
-            help="An .npz file, or a folder (a name without ending), in which an interrupted run is gone on with.",
+            help="An .npz file, or a folder (a name without ending), in which an interrupted run is resumed.",
         ),
     ],
     reading: Reading,

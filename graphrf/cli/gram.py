@@ -51,19 +51,21 @@ def gram(
     ] = None,
     cols: Annotated[
         str | None,
-        typer.Option(metavar="NODES", help="Likewise. Default: the rows.", rich_help_panel="Block"),
+        typer.Option(
+            metavar="NODES", help="A file of nodes, or A,B,C. Default: the rows.", rich_help_panel="Block"
+        ),
     ] = None,
     exact: Annotated[
         bool,
         typer.Option(
             "--exact",
-            help="Without sampling, by products with the series; up to 5,000 nodes the default.",
+            help="Without sampling, by products with the series; the default up to 5,000 nodes.",
             rich_help_panel="Block",
         ),
     ] = False,
     output: OutputPath = None,
 ) -> None:  # fmt: skip
-    """Compute a kernel matrix of a graph: exactly, or from features, whose error is told."""
+    """Compute a kernel matrix of a graph: exactly, or from features with their error."""
     check_output(output, [source])
     kernel = choice.optional()
     if kernel is None:

@@ -53,16 +53,16 @@ def fit(
     talking: Talking,
     method: Method = "auto",
     noise: Annotated[
-        float | None, typer.Option(help="Noise variance, to fix it.", rich_help_panel=PANEL)
+        float | None, typer.Option(help="Fix the noise variance.", rich_help_panel=PANEL)
     ] = None,
     output_scale: Annotated[
-        float | None, typer.Option(help="Variance of the signal, to fix it.", rich_help_panel=PANEL)
+        float | None, typer.Option(help="Fix the variance of the signal.", rich_help_panel=PANEL)
     ] = None,
     optimize: Optimize = True,
     max_train: Annotated[
         int | None,
         typer.Option(
-            help="Most nodes that training sees at once; through time about how many readings it sees.",
+            help="Most nodes used in training at once; through time, about the number of readings.",
             rich_help_panel=PANEL,
         ),
     ] = None,
@@ -162,13 +162,13 @@ def predict(
         ),
     ] = None,
     observation: Annotated[
-        bool, typer.Option("--observation", help="Deviations of a new observation: noise is included.")
+        bool, typer.Option("--observation", help="Standard deviations of a new observation, noise included.")
     ] = False,
     samples: Annotated[
-        int | None, typer.Option(help="Also draw so many functions from the posterior.")
+        int | None, typer.Option(help="Also draw this many functions from the posterior.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Of the draws. Default: drawn and reported.")
+        int | None, typer.Option(help="Random seed of the draws. Default: random, and reported.")
     ] = None,
     output: OutputPath = None,
 ) -> None:  # fmt: skip

@@ -45,12 +45,15 @@ class Origin:
         What drew them.
     choice : ErrorChoice or None
         How the sampler was chosen, where an error was asked for.
+    follow : callable or None
+        follow(features, graph, n_threads): these features on an edited graph.
     """
 
     apply: Callable[..., np.ndarray]
     edges: int
     sampler: Any
     choice: Any = None
+    follow: Callable[..., Any] | None = None
 
 
 class Rows(NamedTuple):
@@ -164,4 +167,12 @@ def no_graph() -> ValueError:
         "apply",
         "must be given for features that do not hold their graph, since they come from a file or from another "
         "process: pass apply=functools.partial(graphrf.apply_kernel, graph)",
+    )
+
+
+def cannot_follow() -> ValueError:
+    """The error of such features that are to follow an edit of their graph."""
+    return ValueError(
+        "features that come from a file or from another process do not hold their graph, so they cannot follow an "
+        "edit of it: sample them anew, graphrf.sample_features"
     )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from graphrf.features.device_record import DeviceRecord
     from graphrf.features.tensor import DeviceRows
+    from graphrf.graph.graph import Graph
 
 
 class Features:
@@ -495,6 +496,64 @@ class Features:
         They lie where these lie.
         """
         return self._take_rows(row_numbers("nodes", nodes, self.nodes))
+
+    def updated(self, graph: Graph, *, n_threads: int | None = None) -> Features:
+        r"""The features of these nodes on an edited graph, bit for bit as if they were sampled there anew.
+
+        Random numbers belong to (seed, source, step, walk or node), so a walk changes only if it met a node whose
+        edges changed. Only the rows of the walks that did are drawn again, with the same sampler and seed.
+
+        Parameters
+        ----------
+        graph : Graph
+            The edited graph, with the same nodes in the same order: edges added or removed, weights changed.
+        n_threads : int, optional
+            Default: the cores at hand. The result does not depend on it.
+
+        Returns
+        -------
+        Features
+            On the new graph, whose degrees they use; they can be updated in turn. These features stay as they are.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the features do not hold their graph, since they come from a file or from another process; if
+            anything but `RandomWalks` drew them (see Notes); if they lie on a device, or the nodes differ.
+        MemoryError
+            If a second record does not fit.
+
+        Notes
+        -----
+        Time: the walks of the rows that met the edit; to find them, one pass over the entries and over the edges
+        of both graphs; and a copy of the record, whose memory the result takes once more.
+
+        *Every row is drawn again* where the edit is not local: if it makes weights unequal that were all equal at
+        each node, or the reverse (walks then read their random bits in another way); if `AutoLengths` chooses
+        another law for the new graph; and, for the combinatorial Laplacian, if the largest degree changes, with
+        which every node's probability of staying changes. The result is the same, only not quicker than sampling.
+
+        *Powers are refused.* `CompressedPowers`, `CutPowers` and `ExactPowers` go through the nodes in reverse
+        Cuthill-McKee order, which an edge anywhere may change: with it the order of the sums, and what is drawn.
+        For them to follow an edit, that order would have to be kept from the first graph.
+
+        Examples
+        --------
+        >>> import numpy as np, graphrf as grf
+        >>> ring = np.arange(1000)
+        >>> before = grf.from_edges(ring, (ring + 1) % 1000)
+        >>> after = grf.from_edges(ring[1:], (ring[1:] + 1) % 1000)  # without the edge from 0 to 1
+        >>> features = grf.sample_features(before, grf.RandomWalks(n_walks=8), seed=0)
+        >>> updated = features.updated(after)
+        >>> anew = grf.sample_features(after, grf.RandomWalks(n_walks=8), seed=0)
+        >>> kernel = grf.Diffusion(lengthscale=1.0)
+        >>> bool((updated.matrix(kernel) != anew.matrix(kernel)).nnz == 0)
+        True
+        """
+        if self.origin is None or self.origin.follow is None:
+            raise error.cannot_follow()
+        followed: Features = self.origin.follow(self, graph, n_threads)
+        return followed
 
     def factor(self, *, n_threads: int | None = None) -> FeatureFactor:
         """The `Factor` of these features, for inference: F(f) with P_k from the counts at step k."""

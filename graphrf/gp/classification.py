@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, softmax
 from scipy.stats import qmc
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
+from sklearn.base import ClassifierMixin
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
+from graphrf.gp.estimator import NodeEstimator, checked_weights
 from graphrf.gp.inference.covariance import Covariance
 from graphrf.gp.inference.labels import Labels, checked_labels
 from graphrf.gp.inference.laplace import Curvature, find_mode
@@ -31,9 +31,10 @@ from graphrf.gp.saved_classifier import SavedClassifier
 from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior, observed
 from graphrf.gp.training.candidates import TrainingSet, candidates
 from graphrf.gp.training.evidence_search import EvidenceResult, search
-from graphrf.graph.graph import Graph, given_nodes
+from graphrf.graph.graph import Graph
+from graphrf.graph.tables import frame_of_nodes
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.sampling.contract import Sampler
 
 PREDICTIVES = ("mode", "integrated")
@@ -50,7 +51,7 @@ _POINTS = 512
 _POINT_NUMBERS = 4_000_000
 
 
-class GraphGPClassifier(SavedClassifier, ClassifierMixin, BaseEstimator):
+class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     r"""Gaussian-process classification of the nodes of a graph: class probabilities from labels at some nodes.
 
     .. math:: p(\mathrm{class}\ c \mid f) = \frac{e^{f_c}}{\sum_b e^{f_b}}, \quad
@@ -182,7 +183,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, nodes: Any, labels: Any = None) -> GraphGPClassifier:
+    def fit(self, nodes: Any, labels: Any = None, sample_weight: Any = None) -> GraphGPClassifier:
         """Train the hyperparameters and find the posterior mode.
 
         Parameters
@@ -192,6 +193,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, BaseEstimator):
             pandas, whose index holds the nodes: keys are names (`Graph.index`).
         labels : array_like, shape (n,), optional
             Strings or integers, of two classes or more.
+        sample_weight : float or array_like, shape (n,), optional
+            w >= 0: a label counts as w labels of its node, one of weight 0 is left out.
 
         Returns
         -------
@@ -220,12 +223,16 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, BaseEstimator):
         """
         for name in [name for name in vars(self) if name.endswith("_") or name in ("_mode", "_labels")]:
             delattr(self, name)  # so that a fit that fails leaves nothing of the one before
+        self._keep_columns(nodes, labels)
         kernel, names = checked_prior(self, self.kernel)
         check_latent_scale(self.output_scale)
         checks.choice("predictive", self.predictive, PREDICTIVES)
         positions, labels = observed(self.graph, nodes, labels, "labels")
-        classes, codes = checked_labels(labels, positions.size)
-        known = Labels.of(positions, codes, classes.size)
+        weights = checked_weights(sample_weight, positions.size)
+        classes, codes = checked_labels(labels, positions.size, weights)
+        if weights is not None:
+            positions, weights = positions[weights > 0], weights[weights > 0]
+        known = Labels.of(positions, codes, classes.size, weights)
         n_observed = known.nodes.size
         if self.predictive == "integrated" and n_observed > _most_integrated(classes.size):
             raise ValueError(
@@ -293,7 +300,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, BaseEstimator):
             return "features"
         return choose_method(self.graph, n_observed, min(n_observed, self.max_train))
 
-    def _trained_precision(self, precision: SparsePrecision) -> SparsePrecision | None:
+    def _trained_precision(self, precision: KernelPrecision) -> KernelPrecision | None:
         """That of the trained kernel; None, and the series, if it is singular and was not asked for."""
         try:
             trained = precision.with_kernel(self.kernel_)
@@ -305,7 +312,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, BaseEstimator):
         trained.warn_of_rounding()
         return trained
 
-    def _condition(self, labels: Labels, precision: SparsePrecision | None) -> None:
+    def _condition(self, labels: Labels, precision: KernelPrecision | None) -> None:
         """The posterior mode, and what predictions take from it."""
         self._labels = labels
         self._covariance = Covariance.of(
@@ -331,12 +338,15 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, BaseEstimator):
 
     # -- predictions -------------------------------------------------------------------------------
 
-    def predict_proba(self, nodes: Any = None) -> np.ndarray:
+    def predict_proba(self, nodes: Any = None, *, as_frame: bool = False) -> Any:
         """Probabilities of the classes.
 
         Parameters
         ----------
         nodes : nodes, as in `fit`; default all
+        as_frame : bool
+            Return a data frame of pandas, a row for each node, indexed by the nodes' names, a column for each
+            class.
 
         Returns
         -------
@@ -351,7 +361,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, BaseEstimator):
         multiply-adds.
         """
         self._check_fitted()
-        distinct, inverse = np.unique(given_nodes(self.graph, nodes), return_inverse=True)
+        positions = self._queried(nodes)
+        distinct, inverse = np.unique(positions, return_inverse=True)
         result = np.empty((distinct.size, self.classes_.size))
         with linear_algebra(self.n_observed_nodes_, self.n_threads):
             if self._curvature is None:
@@ -361,16 +372,18 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, BaseEstimator):
                 normals = self._normals()
                 for block, mean, spread in self._latents(distinct, self._curvature):
                     result[block] = integrated_softmax(mean, spread, normals)
-        return result[inverse]
+        result = result[inverse]
+        if checks.flag("as_frame", as_frame):
+            return frame_of_nodes(self.graph, positions, dict(zip(self.classes_.tolist(), result.T, strict=True)))
+        return result
 
     def predict(self, nodes: Any = None) -> np.ndarray:
         """The most probable class of each node, shape (q,)."""
         best = self.predict_proba(nodes).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "_mode"):
-            raise NotFittedError("this GraphGPClassifier is not fitted yet: call fit(nodes, labels) first")
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_mode")
 
     def _means(self, nodes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Posterior means of the latent functions, by blocks."""

@@ -11,6 +11,7 @@ from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.gp.inference.covariance import Covariance
+from graphrf.gp.inference.mean_function import Covariates
 from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import Posterior
@@ -30,7 +31,8 @@ from graphrf.gp.training.fitting import CandidateKernel
 from graphrf.gp.training.grid import GridCell
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.areal import precision_of
+from graphrf.kernels.precision.contract import KernelPrecision
 
 _PRECONDITIONER_RANK = 200
 # What the cut of a root's series may change unsaid, relative to the prior covariance and the noise.
@@ -65,6 +67,8 @@ class Conditions(NamedTuple):
         Of the prior of the mean's coefficients, 0 where that is flat.
     likelihood : Likelihood or None
         Where it is not normal; `observations` are then those of normal noise whose posterior is Laplace's.
+    covariates : Covariates or None
+        Those that came with the observations.
     """
 
     observations: Observations
@@ -83,6 +87,7 @@ class Conditions(NamedTuple):
     sparse: bool = False
     mean_precision: float = 0.0
     likelihood: Likelihood | None = None
+    covariates: Covariates | None = None
 
     @property
     def amplitude(self) -> float:
@@ -116,7 +121,7 @@ def condition(
     draw: Callable[..., Any] | None = None,
     step: Step | None = None,
     tell: bool = True,
-    precision: SparsePrecision | None = None,
+    precision: KernelPrecision | None = None,
 ) -> tuple[Posterior | PrecisionPosterior | MixturePosterior, float]:
     """The posterior, and a bound on what a cut of the series costs the prior in units of the output scale.
 
@@ -140,7 +145,7 @@ def condition(
         return MixturePosterior(posteriors, probabilities), max(error for _, error in found)
     observations, kernel = given.observations, given.kernel
     if given.sparse:
-        own = SparsePrecision(graph, kernel) if precision is None else precision.with_kernel(kernel)
+        own = precision_of(graph, kernel) if precision is None else precision.with_kernel(kernel)
         return PrecisionPosterior(
             own, given.amplitude, observations, noise=given.noise, basis=basis, offset=given.offset,
             mean_precision=given.mean_precision,

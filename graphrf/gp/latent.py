@@ -31,16 +31,16 @@ from graphrf.gp.method_choice import (
 from graphrf.gp.progress import step_bar
 from graphrf.gp.settings import (
     checked_hyperprior,
-    checked_method,
     checked_settings,
     checked_targets,
     drawing,
-    observed,
+    observed_with,
 )
 from graphrf.gp.training.fitting import normaliser
 from graphrf.gp.training.laplace_training import LaplaceTrained, LaplaceTraining, warn_of_likelihoods_ends
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.areal import precision_of
+from graphrf.kernels.precision.contract import KernelPrecision
 
 # The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
 # With a larger one large rates would be probable where all counts are zero.
@@ -129,7 +129,9 @@ def checked_levels(quantiles: Any) -> np.ndarray:
     return levels
 
 
-def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: Any, trials: Any) -> Any:
+def fit_latent(
+    gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: Any, trials: Any, x: Any = None
+) -> Any:
     """Fit a `GraphGPRegressor` whose likelihood is not normal."""
     kernels = checked_settings(gp)
     if gp.hyperparameters == "integrate":
@@ -143,10 +145,11 @@ def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: An
     for kernel, _ in kernels:
         kernel.check_graph(gp.graph)
     precision = None
-    if checked_method(gp.method) == "precision":
+    if gp._asked_method() == "precision":
         precision, kernels = factored_precision(gp.graph, kernels)
-    positions, y = observed(gp.graph, nodes, y)
-    responses, middle, mean, unit = _responses(gp, likelihood, positions, y, exposure, trials)
+    positions, y, covariates = observed_with(gp.graph, nodes, y, x)
+    mean = MeanFunction.of(gp.mean, gp.graph.n_nodes, np.unique(positions), covariates)
+    responses, middle, unit = _responses(likelihood, mean, positions, y, exposure, trials)
     distinct = responses.nodes
     seed = checks.seed(gp.seed)
     share = reached_share(gp.graph, distinct, gp.max_train)
@@ -179,6 +182,7 @@ def fit_latent(gp: Any, likelihood: Likelihood, nodes: Any, y: Any, exposure: An
         output_scale=output_scale, noise=1.0, mean_variance=mean_variance, sampler=trained.sampler, seed=seed,
         log_marginal_likelihood=best.value, trained=best.converged, candidates=trained.candidates,
         sparse=precision is not None, mean_precision=1 / (_SPREAD * unit) ** 2, likelihood=best.model.likelihood,
+        covariates=covariates,
     )  # fmt: skip
     mode = _mode(gp, given, responses, best.model.likelihood, precision)
     if not mode.converged:
@@ -201,13 +205,12 @@ def marginals(gp: Any, nodes: np.ndarray, variances: np.ndarray) -> Marginals:
 
 
 def _responses(
-    gp: Any, likelihood: Likelihood, positions: np.ndarray, y: Any, exposure: Any, trials: Any
-) -> tuple[Responses, float, MeanFunction, float]:
-    """Observations, the middle of the constant's prior, the mean function, and the unit of f."""
+    likelihood: Likelihood, mean: MeanFunction, positions: np.ndarray, y: Any, exposure: Any, trials: Any
+) -> tuple[Responses, float, float]:
+    """Observations, the middle of the constant's prior, and the unit of f."""
     y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
-    mean = MeanFunction.of(gp.mean, gp.graph.n_nodes, np.unique(positions))
     middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
-    return Responses.of(positions, y, offset + middle, mean.basis), middle, mean, likelihood.unit(y)
+    return Responses.of(positions, y, offset + middle, mean.basis), middle, likelihood.unit(y)
 
 
 def checked_responses(
@@ -251,15 +254,15 @@ def _for_each(name: str, values: Any, n: int) -> np.ndarray | None:
 
 
 def _trained(
-    gp: Any, training: LaplaceTraining, kernels: Any, precision: SparsePrecision | None
-) -> tuple[LaplaceTrained, SparsePrecision | None]:
+    gp: Any, training: LaplaceTraining, kernels: Any, precision: KernelPrecision | None
+) -> tuple[LaplaceTrained, KernelPrecision | None]:
     """What training finds, and the sparse precision of the posterior if it is to have one."""
     part = None
     if precision is not None and not affords_exact_likelihood(precision):
         part = training.on_part()
     if part is not None:
         trained = part.run(kernels)
-        trained = part.exactly(trained, SparsePrecision(part.graph, trained.best.kernel))
+        trained = part.exactly(trained, precision_of(part.graph, trained.best.kernel))
     else:
         trained = training.run(kernels)
         if gp._asked_method() == "auto":
@@ -274,7 +277,7 @@ def _trained(
 
 
 def _mode(
-    gp: Any, given: Conditions, responses: Responses, likelihood: Likelihood, precision: SparsePrecision | None
+    gp: Any, given: Conditions, responses: Responses, likelihood: Likelihood, precision: KernelPrecision | None
 ) -> LatentMode:
     """The posterior mode of the latent function at the observed nodes."""
     spread = given.mean_precision**-0.5

@@ -11,8 +11,10 @@ from graphrf.gp.training.blocks import BLOCK, boundary_share, neighbourhood
 from graphrf.gp.training.sampler_choice import FIRST_LENGTH, SMALLEST_BUDGET
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.areal import precision_of
+from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.kernels.precision.ordering import FactorTooLargeError
-from graphrf.kernels.precision.precision import SparsePrecision, has_sparse_precision
+from graphrf.kernels.precision.precision import has_sparse_precision
 
 # Multiply-adds of exact sparse products up to which the series is taken whatever features would cost (some two
 # minutes on two cores), by how much features must be cheaper beyond, and the products that a vector and a solve by
@@ -87,17 +89,17 @@ def reached_share(graph: Graph, observed: np.ndarray, n_trained: int) -> float:
 
 def factored_precision(
     graph: Graph, kernels: Sequence[tuple[Kernel, tuple[str, ...]]]
-) -> tuple[SparsePrecision, list[tuple[Kernel, tuple[str, ...]]]]:
+) -> tuple[KernelPrecision, list[tuple[Kernel, tuple[str, ...]]]]:
     """The sparse precision that kernels share, and those of them for whose factor there is room.
 
     Each comes with what is trained. FactorTooLargeError if there is room for none.
     """
-    precision = SparsePrecision(graph, kernels[0][0])
+    precision = precision_of(graph, kernels[0][0])
     kept, lacking = [], ""
     for kernel, names in kernels:
         own = precision.with_kernel(kernel)
         try:
-            own.elimination(own.power)
+            _ = own.own_elimination
             kept.append((kernel, names))
         except FactorTooLargeError as error:
             lacking = str(error)
@@ -109,7 +111,7 @@ def factored_precision(
     return precision.with_kernel(kept[0][0]), kept
 
 
-def cheaper_precision(graph: Graph, kernel: Kernel, n_observed: int) -> SparsePrecision | None:
+def cheaper_precision(graph: Graph, kernel: Kernel, n_observed: int) -> KernelPrecision | None:
     """The kernel's sparse precision if it costs less than the series.
 
     Graphs whose factor would fill up are told by the boundary of balls of nodes, then by the order of elimination.
@@ -119,8 +121,8 @@ def cheaper_precision(graph: Graph, kernel: Kernel, n_observed: int) -> SparsePr
     if graph.n_nodes > _QUICKLY_ORDERED and boundary_share(graph, _QUICKLY_ORDERED) > _THICK:
         return None
     try:
-        precision = SparsePrecision(graph, kernel)
-        elimination = precision.elimination(precision.power)
+        precision = precision_of(graph, kernel)
+        elimination = precision.own_elimination
     except (FactorTooLargeError, ImportError, ValueError):
         return None
     series = _SERIES_DEGREE * graph.adjacency.nnz * min(n_observed, _SOLVE_PRODUCTS // _SERIES_DEGREE)

@@ -15,14 +15,16 @@ _LARGEST = 1e6
 
 @dataclass(frozen=True)
 class HyperparameterPrior:
-    r"""Independent log-normal priors of lengthscale, output scale and noise variance.
+    r"""Independent log-normal priors of lengthscale, output scale and noise variance, and of the odds of shares.
 
     .. math:: \log \theta \sim N(\log(m u), (\log r)^2),
 
     each given as a pair (m, r): the median in the parameter's unit u, and the factor that one standard deviation
     is. Units are those of the graph and the data, so that one prior serves all: lengthscales in edges (for the
     combinatorial Laplacian over the root of the weights' geometric mean), output scale and noise in variances of y
-    about its mean function. None leaves a hyperparameter without a prior.
+    about its mean function. Of the shares of areal kernels, `mixing` and `dependence`, theta is the odds
+    phi / (1 - phi), with unit 1: the median 1 and the factor 6 are close to a uniform distribution of phi. None
+    leaves a hyperparameter without a prior.
 
     Twenty observations hardly tell a rough function from noise. Without a prior the likelihood of such data is
     often largest where the noise or the output scale vanishes, and the intervals of f vanish with them. The
@@ -33,7 +35,7 @@ class HyperparameterPrior:
 
     Parameters
     ----------
-    lengthscale, output_scale, noise : (float, float) or None
+    lengthscale, output_scale, noise, mixing, dependence : (float, float) or None
         Median in (0, 1e6], and factor in (1, 1e6].
     noise_alone : float in [0, 1)
         The prior probability that y is its mean function and noise. It takes part where predictions are averaged
@@ -59,9 +61,11 @@ class HyperparameterPrior:
     output_scale: tuple[float, float] | None = (3.0, 3.0)
     noise: tuple[float, float] | None = (0.2, 8.0)
     noise_alone: float = 0.1
+    mixing: tuple[float, float] | None = (1.0, 6.0)
+    dependence: tuple[float, float] | None = (9.0, 6.0)
 
     def __post_init__(self) -> None:
-        for name in ("lengthscale", "output_scale", "noise"):
+        for name in ("lengthscale", "output_scale", "noise", "mixing", "dependence"):
             pair = getattr(self, name)
             if pair is None:
                 continue
@@ -84,4 +88,4 @@ class HyperparameterPrior:
         return -0.5 * z * z - math.log(width * math.sqrt(2 * math.pi)), -z / width
 
 
-FLAT = HyperparameterPrior(None, None, None, 0.0)
+FLAT = HyperparameterPrior(None, None, None, 0.0, None, None)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import NotFittedError
+from sklearn.base import RegressorMixin
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf.gp.conditioning import Conditions, condition
-from graphrf.gp.inference.mean_function import MeanFunction
+from graphrf.gp.estimator import NodeEstimator, checked_weights
+from graphrf.gp.inference.mean_function import Coefficients, MeanFunction
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import LARGEST_JOINT
 from graphrf.gp.latent import checked_levels, checked_responses, fit_latent, marginals
@@ -30,37 +31,36 @@ from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step, node_bar, step_bar
 from graphrf.gp.saved import Saved
 from graphrf.gp.settings import (
+    KERNELS,
     checked_hyperprior,
     checked_method,
     checked_noise,
     checked_settings,
     checked_targets,
     drawing,
-    observed,
+    observed_with,
 )
 from graphrf.gp.training.fitting import CandidateKernel, normaliser
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
 from graphrf.gp.training.regression_training import RegressionTraining, Trained
-from graphrf.graph.graph import Graph, given_nodes
+from graphrf.graph.graph import Graph
+from graphrf.graph.tables import frame_of_nodes
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.named import Matern
+from graphrf.kernels.precision.areal import precision_of
+from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.kernels.series import kernel_block
 from graphrf.sampling.contract import Sampler
 
 # Deviations at so many nodes take about as many solves by conjugate gradients as draws would.
 _FEW = 64
+# What `fit` leaves besides attributes that end with an underscore.
+_FITTED = ("_posterior", "_given", "_mean_function")
 # Up to so many observed nodes predictions are averaged over hyperparameters unless asked otherwise.
 _FEW_OBSERVED = 250
 
 
-class Coefficients(NamedTuple):
-    """The constant and the coefficients of covariates, with their posterior standard deviations."""
-
-    mean: np.ndarray
-    std: np.ndarray
-
-
-class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
+class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     r"""Gaussian-process regression of a signal on the nodes of a graph.
 
     .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K / \bar k), \quad
@@ -76,18 +76,19 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     ----------
     graph : Graph
         Undirected, N nodes. Shared, never copied.
-    kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian"}
+    kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian", "bym2", "car", "icar", "leroux"}
         "auto" compares `Diffusion` and `Matern` with nu = 0.5, 1 and 2, each with the normalized and the
         combinatorial Laplacian, by their evidence, and keeps the best (see `candidates_`). Another name stands for
         the kernel with its default smoothness; its lengthscale is found by training. A `Kernel` is trained from
-        its own smoothness (and is the kernel itself with `optimize=False`).
+        its own smoothness (and is the kernel itself with `optimize=False`). The last four are areal kernels; all
+        but Leroux's go by "precision" alone.
     method : {"auto", "series", "precision", "features"}
         "series": the exact K, by sparse products. "precision": the exact posterior by the sparse inverse of K, for
-        `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4 (kernel="auto": nu = 1
-        and 2), on graphs with small separators, such as roads and meshes; with it hyperparameters maximise the
-        exact likelihood of all observations (of the largest graphs: of a part), and all deviations are exact and
-        cheap. "features": Phi Phi^T of one set of features throughout, of
-        what `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget
+        areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4
+        (kernel="auto": nu = 1 and 2), on graphs with small separators, such as roads and meshes; with it
+        hyperparameters maximise the exact likelihood of all observations (of the largest graphs: of a part), and
+        all deviations are exact and cheap. "features": Phi Phi^T of one set of features throughout, of what
+        `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget
         that `fit` takes into account when it trains. "auto": the rule under Notes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "features". Default: compressed powers of 64 to 512 entries, as training affords, lengthened until they
@@ -102,7 +103,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     normalize : bool
         Whether K is divided by its mean variance over all nodes, so that `output_scale` is a variance of f.
     mean : {"constant", "zero"} or array_like, shape (N,) or (N, b)
-        The mean function. An array holds covariates x of every node (coordinates, elevation): the mean is c + x b.
+        The mean function. An array or data frame holds covariates x of every node (coordinates, elevation): the
+        mean is c + x b. Covariates of observed nodes alone go into `fit`.
         c and b are generalised least-squares estimates for each output, profiled out in training; their
         uncertainty is part of standard deviations, covariances and draws.
     output_scale : float, optional
@@ -119,9 +121,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
         named. True with `kernel="auto"`.
     prior : "weak", None, mapping or HyperparameterPrior
-        Log-normal priors of lengthscale, output scale and noise; see `HyperparameterPrior` for the weak ones. A
-        mapping changes some of them: `{"noise": (0.01, 3.0)}`. None trains by maximum likelihood alone, which
-        with few observations often ends without noise, and with intervals that are far too narrow.
+        Log-normal priors of lengthscale, output scale and noise, and of the odds of shares; see
+        `HyperparameterPrior` for the weak ones. A mapping changes some of them: `{"noise": (0.01, 3.0)}`. None
+        trains by maximum likelihood alone, which with few observations often ends without noise, and with
+        intervals that are far too narrow.
     hyperparameters : {"auto", "map", "integrate"}
         "map": predictions take those of the largest posterior density. "integrate": predictions are averaged over
         about eight points of the posterior of kernel and hyperparameters, as integrated nested Laplace
@@ -171,8 +174,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     trend_ : ndarray, shape (b,), or (b, p) for several outputs
         Coefficients of the covariates; b = 0 without any.
     coefficients_ : Coefficients
-        (mean, std) of c and b, in the covariates' units, as a paper's table has them: each of shape (1 + b,), or
-        (1 + b, p) for several outputs. Empty with mean="zero".
+        (mean, std, names) of c and b, in the covariates' units, as a paper's table has them, which `print` shows:
+        mean and std of shape (1 + b,), or (1 + b, p) for several outputs. Empty with mean="zero".
     log_marginal_likelihood_ : float
         Of the observations that training saw, without the prior, summed over outputs: of all of them up to
         `max_train` nodes; beyond, of blocks that count as independent, or with method="precision" of all, or of
@@ -321,7 +324,16 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, nodes: Any, y: Any = None, *, exposure: Any = None, trials: Any = None) -> GraphGPRegressor:
+    def fit(
+        self,
+        nodes: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        x: Any = None,
+        exposure: Any = None,
+        trials: Any = None,
+    ) -> GraphGPRegressor:
         """Train the hyperparameters and condition on the observations.
 
         Parameters
@@ -332,6 +344,14 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         y : array_like, shape (n,) or (n, p), optional
             Several outputs share all hyperparameters but the mean: bring them to like units first. Other
             likelihoods take one output.
+        sample_weight : float or array_like, shape (n,), optional
+            w >= 0 for Gaussian noise: the noise variance of an observation is `noise` / w, trained or fixed, and
+            one of weight 0 is left out. With noise=1.0 the weights are the inverses of known variances. Unlike an
+            array in `noise` they are split with the nodes by scikit-learn, as in cross-validation.
+        x : array_like, shape (n,) or (n, b), or data frame, optional
+            Covariates of the observed nodes, a row for each observation, the same for all observations of a node:
+            the mean is c + x b. The columns of a data frame name the coefficients; where `nodes` is a Series, its
+            rows are found by their labels. Covariates of all nodes may be given as `mean` instead.
         exposure : float or array_like, shape (n,), optional
             Positive factors of the mean, for likelihoods of rates: person-years, areas, hours.
         trials : int or array_like, shape (n,), optional
@@ -368,21 +388,31 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Cholesky; up to 256 MB for training by the series.
         """
         self._forget()
+        self._keep_columns(nodes, y)
         likelihood = checked_likelihood(self.likelihood)
         if likelihood is not None:
-            return cast(GraphGPRegressor, fit_latent(self, likelihood, nodes, y, exposure, trials))
+            if sample_weight is not None:
+                raise checks.value_error(
+                    "sample_weight", f"is for Gaussian noise; {likelihood!r} has `exposure` and `trials`"
+                )
+            return cast(GraphGPRegressor, fit_latent(self, likelihood, nodes, y, exposure, trials, x))
         _refuse_counts(exposure, trials)
         kernels = checked_settings(self)
         for kernel, _ in kernels:
             kernel.check_graph(self.graph)
         precision = None
-        if checked_method(self.method) == "precision":
+        if self._asked_method() == "precision":
             precision, kernels = factored_precision(self.graph, kernels)
-        positions, y = observed(self.graph, nodes, y)
+        positions, y, covariates = observed_with(self.graph, nodes, y, x)
         values, single = checked_targets(y, positions.size)
         noise, precisions = checked_noise(self.noise, positions.size)
+        weights = checked_weights(sample_weight, positions.size)
+        if weights is not None:
+            precisions = weights if precisions is None else precisions * weights
+            kept = weights > 0
+            positions, values, precisions = positions[kept], values[kept], precisions[kept]
         distinct = np.unique(positions)
-        mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct)
+        mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct, covariates)
         values, offset = mean.centred(values)
         seed = checks.seed(self.seed)
         share = reached_share(self.graph, distinct, self.max_train)
@@ -424,6 +454,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             points=trained.points,
             candidates=trained.candidates,
             sparse=precision is not None,
+            covariates=covariates,
         )
         return self._condition(given, mean, precision)
 
@@ -431,9 +462,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self,
         training: RegressionTraining,
         kernels: Sequence[tuple[Kernel, tuple[str, ...]]],
-        precision: SparsePrecision | None,
+        precision: KernelPrecision | None,
         step: Step,
-    ) -> tuple[Trained, SparsePrecision | None]:
+    ) -> tuple[Trained, KernelPrecision | None]:
         """What training finds, and the sparse precision of the posterior if it is to have one."""
         (kernel, names), automatic = kernels[0], self._asked_method() == "auto"
         n_observed = np.unique(training.positions).size
@@ -449,7 +480,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             part = training.on_part()
         if part is not None:
             trained = part.run(kernels, step)
-            trained = part.run_exactly(trained, SparsePrecision(part.graph, trained.best.kernel), step)
+            trained = part.run_exactly(trained, precision_of(part.graph, trained.best.kernel), step)
         else:
             trained = training.run(kernels, step)
             if automatic and not trained.points:
@@ -468,7 +499,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             return bool(self.hyperparameters == "integrate")
         return n_observed <= _FEW_OBSERVED
 
-    def _condition(self, given: Conditions, mean: MeanFunction, precision: SparsePrecision | None = None) -> Self:
+    def _condition(self, given: Conditions, mean: MeanFunction, precision: KernelPrecision | None = None) -> Self:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
         with step_bar("solving", self.progress) as bar:
             posterior, truncation_error = condition(
@@ -479,7 +510,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             )  # fmt: skip
         constant, trend = mean.parts(posterior.coefficients)
 
-        self._posterior, self._given = posterior, given
+        self._posterior, self._given, self._mean_function = posterior, given, mean
         self.kernel_, self.sampler_ = given.kernel, given.sampler
         self.output_scale_ = given.output_scale
         if given.likelihood is None:
@@ -492,11 +523,12 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         self.mean_ = float(constant[0]) if given.single else constant
         self.trend_ = trend[:, 0] if given.single else trend
         own = np.concatenate([np.atleast_2d(constant)[: min(mean.basis.shape[1], 1)], trend])
+        names = ("constant", *mean.names)[: own.shape[0]]
         std = mean.deviations(posterior.coefficients_covariance)
         if given.single:
-            self.coefficients_ = Coefficients(own[:, 0], std)
+            self.coefficients_ = Coefficients(own[:, 0], std, names)
         else:
-            self.coefficients_ = Coefficients(own, np.broadcast_to(std[:, None], own.shape).copy())
+            self.coefficients_ = Coefficients(own, np.broadcast_to(std[:, None], own.shape).copy(), names)
         self.candidates_ = list(given.candidates)
         self.n_points_ = max(len(given.points), 1)
         self.method_, self.solver_ = given.method, posterior.solver
@@ -510,7 +542,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
 
     def _forget(self) -> None:
         """Be unfitted, so that a fit that fails leaves nothing of the one before."""
-        for name in [name for name in vars(self) if name.endswith("_") or name in ("_posterior", "_given")]:
+        for name in [name for name in vars(self) if name.endswith("_") or name in _FITTED]:
             delattr(self, name)
 
     def _exact_deviations(self, n_nodes: int) -> bool:
@@ -524,8 +556,13 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
     def _asked_method(self) -> str:
         """The method that the settings ask for."""
         method = checked_method(self.method)
+        if method != "auto":
+            return method
+        kernel = KERNELS.get(self.kernel, Matern)() if isinstance(self.kernel, str) else self.kernel
+        if not kernel.is_series:
+            return "precision"
         drawn = self.sampler is not None or drawing(self) is not None
-        return "features" if method == "auto" and drawn else method
+        return "features" if drawn else method
 
     def _choose_method(self, n_observed: int, share: float) -> str:
         """How training sees the kernel: "series" or "features"."""
@@ -542,8 +579,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         return_std: bool | str = False,
         return_cov: bool = False,
         *,
+        x: Any = None,
         quantiles: Any = None,
         latent: bool = False,
+        as_frame: bool = False,
     ) -> Any:
         """The posterior mean, with deviations or covariances of the noise-free function if asked for.
 
@@ -558,6 +597,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             rate or probability is known. "observation": of a new observation, noise included.
         return_cov : bool
             The joint covariance of f at the nodes, at most 5,000 distinct ones.
+        x : array_like, shape (q,) or (q, b), or data frame, optional
+            Covariates of these nodes, a row for each, where `fit` had an `x`, which need not be given again for
+            observed nodes. A data frame's columns are found by their names.
         quantiles : sequence of float, optional
             Levels between 0 and 1, such as (0.025, 0.5, 0.975): the quantiles of f, or of the expected
             observation, are returned instead of mean and deviations. Where predictions are averaged over
@@ -565,6 +607,10 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         latent : bool
             With another likelihood than the Gaussian: mean, deviations, covariance or quantiles of the latent
             function (log rate, log odds), the constant and trend included.
+        as_frame : bool
+            Return a data frame of pandas, a row for each node, indexed by the nodes' names: `areas.join(...)` of
+            the GeoDataFrame that a graph was loaded from makes a map of it. Columns are "mean" and, if asked for,
+            "std", or the levels of the quantiles; with several outputs ("mean", 0), ("mean", 1) and so on.
 
         Returns
         -------
@@ -584,7 +630,13 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         hyperparameters, but half products once for all of one Laplacian. Memory: blocks of about
         64 MB; m^2 numbers where observed nodes are asked for with Cholesky; 3 N x 16 numbers for draws.
         """
+        if checks.flag("as_frame", as_frame):
+            return self._predicted_frame(nodes, return_std, return_cov, x, quantiles, latent)
         self._check_fitted()
+        if x is not None:
+            return self._with_covariates(nodes, x).predict(
+                nodes, return_std, return_cov, quantiles=quantiles, latent=latent
+            )
         if return_std and return_cov:
             raise checks.value_error(
                 "return_std", "and `return_cov` exclude each other; the covariance's diagonal has both"
@@ -608,7 +660,7 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             raise checks.value_error(
                 "return_cov", "is of the latent function with this likelihood: set latent=True"
             )
-        positions = given_nodes(self.graph, nodes)
+        positions = self._queried(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         if quantiles is not None or (other and not return_cov):
             return self._predict_marginals(distinct, return_std, quantiles, other, inverse)
@@ -639,6 +691,21 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         mean = mean[inverse]
         return self._shaped(mean), self._shaped(np.broadcast_to(std, mean.shape).copy())
 
+    def _predicted_frame(
+        self, nodes: Any, return_std: bool | str, return_cov: bool, x: Any, quantiles: Any, latent: bool
+    ) -> Any:
+        """What `predict` returns, as a data frame."""
+        if return_cov:
+            raise checks.value_error("as_frame", "is for means, deviations and quantiles: set return_cov=False")
+        found = self.predict(nodes, return_std, x=x, quantiles=quantiles, latent=latent)
+        if quantiles is not None:
+            columns: dict[Any, Any] = dict(zip(checked_levels(quantiles).tolist(), found.T, strict=True))
+        else:
+            columns = dict(zip(("mean", "std"), found if return_std else (found,), strict=False))
+        if not self._given.single:
+            columns = {(name, j): values[:, j] for name, values in columns.items() for j in range(values.shape[1])}
+        return frame_of_nodes(self.graph, self._queried(nodes), columns)
+
     def _variances(self, distinct: np.ndarray, bar: Any) -> np.ndarray:
         """Of f at distinct nodes, exact or sampled."""
         if self._exact_deviations(distinct.size):
@@ -665,7 +732,13 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         return mean[inverse], np.sqrt(variance)[inverse]
 
     def sample(
-        self, nodes: Any = None, n_samples: int = 1, seed: int | None = None, *, observations: bool = False
+        self,
+        nodes: Any = None,
+        n_samples: int = 1,
+        seed: int | None = None,
+        *,
+        x: Any = None,
+        observations: bool = False,
     ) -> np.ndarray:
         """Joint draws of the noise-free function from the posterior: three of them by `sample(n_samples=3)`.
 
@@ -683,6 +756,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         n_samples : int
         seed : int in [0, 2^63), optional
             None draws one.
+        x
+            Covariates, as in `predict`.
         observations : bool
             New observations at these nodes (at exposure 1, of one trial), given each draw of f, in place of f.
 
@@ -711,9 +786,11 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
         """
         self._check_fitted()
+        if x is not None:
+            return self._with_covariates(nodes, x).sample(nodes, n_samples, seed, observations=observations)
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
-        positions = given_nodes(self.graph, nodes)
+        positions = self._queried(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
         self._check_draws(n_samples)
         with linear_algebra(self.n_observed_nodes_, self.n_threads):
@@ -734,7 +811,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             )
         return np.asarray(draws + np.sqrt(self.noise_) * rng.standard_normal(draws.shape))
 
-    def log_density(self, nodes: Any, y: Any, *, exposure: Any = None, trials: Any = None) -> np.ndarray:
+    def log_density(
+        self, nodes: Any, y: Any, *, x: Any = None, exposure: Any = None, trials: Any = None
+    ) -> np.ndarray:
         """The log predictive densities (of counts: probabilities) of observations at nodes, each for itself.
 
         Minus their mean is the log score: of two models the one with the smaller score on held-out observations
@@ -744,6 +823,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         ----------
         nodes, y, exposure, trials
             As in `fit`.
+        x
+            Covariates, as in `predict`.
 
         Returns
         -------
@@ -756,7 +837,9 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         the density of the normal law with the mean and variance of `predict(return_std="observation")`.
         """
         self._check_fitted()
-        positions = given_nodes(self.graph, nodes)
+        if x is not None:
+            return self._with_covariates(nodes, x).log_density(nodes, y, exposure=exposure, trials=trials)
+        positions = self._queried(nodes)
         if hasattr(self, "likelihood_"):
             values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
             distinct, inverse = np.unique(positions, return_inverse=True)
@@ -781,10 +864,34 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
         ndarray, shape (q, q)
         """
         self._check_fitted()
-        positions = self.graph.positions(given_nodes(self.graph, nodes))
+        positions = self.graph.positions(self._queried(nodes))
         self._check_joint(np.unique(positions).size)
         block = kernel_block(self.graph, self.kernel_, positions, positions)
         return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)
+
+    def _with_covariates(self, nodes: Any, x: Any) -> Self:
+        """The same regressor, with covariates of these nodes."""
+        positions = super()._queried(nodes)
+        other, before = copy.copy(self), self._given.covariates
+        other._posterior = self._posterior.with_basis(self._mean_function.with_rows(positions, x))
+        if before is not None:
+            known = before.known.copy()
+            known[positions] = True
+            other._given = self._given._replace(covariates=before._replace(known=known))
+        return other
+
+    def _queried(self, nodes: Any) -> np.ndarray:
+        """The positions of nodes, once their covariates are known."""
+        positions = super()._queried(nodes)
+        if self._given.covariates is not None:
+            unknown = positions[~self._given.covariates.known[positions]]
+            if unknown.size:
+                raise checks.value_error(
+                    "x",
+                    f"must be given: `fit` saw no covariates of {np.unique(unknown).size} of these nodes, such as "
+                    f"node {unknown[0]}; pass a row for each node, or ask for observed nodes only",
+                )
+        return positions
 
     # -- checks ------------------------------------------------------------------------------------
 
@@ -803,9 +910,8 @@ class GraphGPRegressor(Saved, RegressorMixin, BaseEstimator):
             "ask for fewer at a time, with another `seed` each",
         )
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "_posterior"):
-            raise NotFittedError("this GraphGPRegressor is not fitted yet: call fit(nodes, y) first")
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_posterior")
 
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
         """Without the axis of outputs where y had none."""

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.files.arrays import read_record, whole_file, write_record
 from graphrf.gp.conditioning import Conditions
-from graphrf.gp.inference.mean_function import MeanFunction
+from graphrf.gp.inference.mean_function import Covariates, MeanFunction, column_names
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.likelihoods import LIKELIHOODS, Likelihood
 from graphrf.gp.prior import HyperparameterPrior
@@ -24,9 +24,10 @@ from graphrf.gp.training.fitting import CandidateKernel
 from graphrf.gp.training.grid import GridCell
 from graphrf.graph.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph, require_graph
+from graphrf.kernels.areal import BYM2, CAR, ICAR
 from graphrf.kernels.given import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import require_kernel
-from graphrf.kernels.named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
+from graphrf.kernels.named import Diffusion, InverseCosine, Leroux, Matern, PStepRandomWalk, RegularizedLaplacian
 from graphrf.kernels.precision.precision import require_sparse_precision
 from graphrf.sampling.powers.powers import CompressedPowers, CutPowers, ExactPowers
 from graphrf.sampling.sample import require_sampler
@@ -42,6 +43,7 @@ _CLASSES: dict[str, type[Any]] = {
     known.__name__: known
     for known in (
         *(Diffusion, InverseCosine, LearnedModulation, Matern, PowerSeries, PStepRandomWalk, RegularizedLaplacian),
+        *(ICAR, CAR, Leroux, BYM2),
         *(IID, Antithetic, SigmaCoupled, Stratified, Truncated, Survival, AutoLengths, Coupling),
         *(RandomWalks, CompressedPowers, CutPowers, ExactPowers),
         *(Decimal, Fraction, HyperparameterPrior),
@@ -51,7 +53,7 @@ _CLASSES: dict[str, type[Any]] = {
 _RECORD = {
     *("format", "settings", "fitted", "kernel", "sampler", "within", "n_total", "log_precisions", "points"),
     "candidates",
-    *("graph", "names"),
+    *("graph", "names", "x_names"),
 }
 _POINT = ("amplitude", "output_scale", "noise", "weight")
 _UNWRITTEN = ("graph", "draw", "sample_features")  # the first is written apart
@@ -144,10 +146,16 @@ def _write(
     """Write settings (all but the graph) and conditions, with or without the graph, as one .npz file."""
     arrays = {name: getattr(given.observations, name) for name in _OBSERVED} | {"offset": given.offset}
     settings = dict(settings)
+    names = None
     if not isinstance(settings["mean"], str):
-        arrays["covariates"] = np.asarray(settings.pop("mean"), dtype=np.float64)
+        mean = settings.pop("mean")
+        arrays["covariates"] = np.asarray(mean, dtype=np.float64)
+        names = column_names(mean, arrays["covariates"].reshape(graph.n_nodes, -1).shape[1])
+    if given.covariates is not None:
+        arrays["x"], names = given.covariates.values[given.observations.nodes], given.covariates.names
     record = {
         "format": _FORMAT,
+        "x_names": None if names is None else list(names),
         "settings": {name: encoded(name, value) for name, value in settings.items()},
         "fitted": {name: encoded(name, getattr(given, name)) for name in _PLAIN},
         "kernel": encoded("kernel", given.kernel),
@@ -186,7 +194,8 @@ def _read(
         if record["format"] == _FORMER:
             counts = _real("counts", arrays["counts"], 1)
             record |= {"n_total": int(counts.sum()), "log_precisions": 0.0, "points": [], "candidates": []}
-        if set(record) != _RECORD or set(arrays) - {*_OBSERVED, "offset", "covariates", *_GRAPH}:
+        record = {"x_names": None} | record
+        if set(record) != _RECORD or set(arrays) - {*_OBSERVED, "offset", "covariates", "x", *_GRAPH}:
             raise ValueError("it holds other things than a regressor has")
         if graph is None and "weights" in arrays:
             graph = read_graph(arrays, record["names"])
@@ -211,7 +220,16 @@ def _read(
         regressor = make(graph, **settings)
         checked_settings(regressor)
         nodes, counts, means, within = _observed(arrays, record["within"], graph.n_nodes)
-        mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes)
+        covariates, names = None, tuple(map(str, record["x_names"] or ()))
+        if "x" in arrays:
+            rows = _real("x", arrays["x"], 2)
+            if rows.shape != (nodes.size, len(names)):
+                raise ValueError("its arrays contradict each other")
+            covariates = Covariates.at(nodes, rows, names, graph.n_nodes)
+        mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes, covariates)
+        if names and len(names) != mean.width.size:
+            raise ValueError("its arrays contradict each other")
+        mean = mean._replace(names=names or mean.names)
         if means.shape[1:] != offset.shape:
             raise ValueError("its arrays contradict each other")
         n_total = checks.integer("n_total", record["n_total"], low=nodes.size)
@@ -225,7 +243,14 @@ def _read(
             for own, evidence, probability in record["candidates"]
         ]
         given = Conditions(
-            observations, offset, kernel=kernel, sampler=sampler, points=points, candidates=candidates, **fitted
+            observations,
+            offset,
+            kernel=kernel,
+            sampler=sampler,
+            points=points,
+            candidates=candidates,
+            covariates=covariates,
+            **fitted,
         )
         _check_fitted(regressor, given)
         return regressor, given, mean
@@ -358,7 +383,7 @@ def decoded(value: Any) -> Any:
         if made in (Decimal, Fraction):
             return _exact_number(made, *arguments.values())
         # Defaults may cost what the file does not: a modulation of 10^9 terms from one number.
-        if dataclasses.is_dataclass(made) and made not in (PowerSeries, SigmaCoupled):
+        if dataclasses.is_dataclass(made) and made not in (PowerSeries, SigmaCoupled, HyperparameterPrior):
             missing = {field.name for field in dataclasses.fields(made) if field.init} - set(arguments)
             if missing:
                 raise ValueError(f"its {value['class']} lacks {', '.join(sorted(missing))}")

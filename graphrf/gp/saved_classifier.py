@@ -130,8 +130,12 @@ def _labels(arrays: Any, classes: np.ndarray, n_nodes: int) -> Labels:
     if classes.size < 2 or not nodes.size or nodes[0] < 0 or nodes[-1] >= n_nodes or (np.diff(nodes) <= 0).any():
         raise ValueError("its nodes are not in its graph, or there is one class only")
     checks.finite("counts", counts)
-    whole = (counts >= 0) & (counts <= 2.0**53) & (counts == np.floor(counts))
-    if not whole.all() or not counts.any(axis=0).all() or not counts.any(axis=1).all():
+    if (
+        (counts < 0).any()
+        or (counts > 2.0**53).any()
+        or not counts.any(axis=0).all()
+        or not counts.any(axis=1).all()
+    ):
         raise ValueError("its counts of labels are not such")
     shares = np.log(counts.sum(axis=0))
     return Labels(nodes, counts, shares - shares.mean())

@@ -11,10 +11,12 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
+from graphrf.gp.inference.mean_function import Covariates
 from graphrf.gp.prior import FLAT, HyperparameterPrior
 from graphrf.graph.graph import Graph, given_nodes, require_graph
+from graphrf.kernels.areal import BYM2, CAR, ICAR
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.named import Diffusion, Matern, RegularizedLaplacian
+from graphrf.kernels.named import Diffusion, Leroux, Matern, RegularizedLaplacian
 from graphrf.kernels.precision.precision import has_sparse_precision, require_sparse_precision
 from graphrf.sampling.sample import require_sampler
 
@@ -22,6 +24,10 @@ KERNELS: dict[str, type[Kernel]] = {
     "diffusion": Diffusion,
     "matern": Matern,
     "regularized_laplacian": RegularizedLaplacian,
+    "icar": ICAR,
+    "car": CAR,
+    "leroux": Leroux,
+    "bym2": BYM2,
 }
 AUTO = "auto"
 HYPERPARAMETERS = ("auto", "map", "integrate")
@@ -58,7 +64,7 @@ def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
             kernels = [kernel for kernel in kernels if has_sparse_precision(kernel)]
     else:
         kernels = [gp.kernel]
-    result = [checked_prior(gp, kernel) for kernel in kernels]
+    result = [checked_prior(gp, kernel, areal=True) for kernel in kernels]
     checks.choice("hyperparameters", gp.hyperparameters, HYPERPARAMETERS)
     checked_hyperprior(gp.prior)
     checks.choice("solver", gp.solver, SOLVERS)
@@ -125,8 +131,11 @@ def checked_noise(noise: Any, n: int) -> tuple[float | None, np.ndarray | None]:
     return typical, typical / variances
 
 
-def checked_prior(gp: Any, kernel: Any) -> tuple[Kernel, tuple[str, ...]]:
-    """The kernel to start from and what is trained, once what regressor and classifier share is legal."""
+def checked_prior(gp: Any, kernel: Any, areal: bool = False) -> tuple[Kernel, tuple[str, ...]]:
+    """The kernel to start from and what is trained, once what regressor and classifier share is legal.
+
+    `areal` says whether kernels are served that are no function of the Laplacian.
+    """
     require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
     if isinstance(kernel, str):
         kernel = KERNELS[checks.choice("kernel", kernel, KERNELS)]()
@@ -136,6 +145,23 @@ def checked_prior(gp: Any, kernel: Any) -> tuple[Kernel, tuple[str, ...]]:
             f"must be a graphrf kernel or one of {', '.join(map(repr, KERNELS))}, got {checks.describe(kernel)}",
         )
     method = checked_method(gp.method)
+    if not kernel.is_series:
+        if not areal:
+            raise checks.value_error(
+                "kernel", f"must be a function of the Laplacian here, such as Leroux or Matern, got {kernel!r}"
+            )
+        if method not in ("auto", "precision"):
+            raise checks.value_error(
+                "method",
+                f"must be 'auto' or 'precision' with {kernel!r}, which is no function of the Laplacian, got "
+                f"{method!r}; Leroux is an areal kernel that all methods serve",
+            )
+        for name in ("sampler", "draw", "sample_features"):
+            if getattr(gp, name, None) is not None:
+                raise checks.value_error(
+                    name,
+                    f"must be None with {kernel!r}, which is no function of the Laplacian and has no features",
+                )
     if gp.sampler is not None:
         _check_sampler(gp.sampler, method, kernel)
     if method == "precision":
@@ -243,6 +269,21 @@ def observed(graph: Graph, nodes: Any, y: Any, argument: str = "y") -> tuple[np.
         argument,
         f"must be given, unless `nodes` is a dictionary or a Series of pandas, got {checks.describe(nodes)}",
     )
+
+
+def observed_with(graph: Graph, nodes: Any, y: Any, x: Any) -> tuple[np.ndarray, Any, Covariates | None]:
+    """Positions of the observed nodes, what was observed there, and its covariates.
+
+    Where the labels of `nodes` are names, the rows of a data frame `x` are found by its index.
+    """
+    labels = None
+    if y is None and isinstance(nodes, Mapping):
+        labels = list(nodes)
+    elif y is None and hasattr(nodes, "to_numpy"):
+        labels = list(nodes.index)
+    positions, y = observed(graph, nodes, y)
+    covariates = None if x is None else Covariates.of(x, labels, positions, graph.n_nodes)
+    return positions, y, covariates
 
 
 def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:

@@ -1,17 +1,19 @@
-"""Edges of a data frame of pandas, polars or another library: what the same table means in a csv file."""
+"""Data frames of pandas, polars and others: edges as the same table has them in a csv file; values at nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.files.foreign import listed, short
+from graphrf._base.lazy import need
 from graphrf.graph.edges import ends_of_edges, positions_of_ends
 from graphrf.graph.files.edge_tables import check_titles, ends_among
 from graphrf.graph.files.text_files import EdgeList
+from graphrf.graph.graph import Graph
 from graphrf.graph.notices import is_weight
 
 
@@ -101,3 +103,17 @@ def _numbers(title: str, column: Any) -> np.ndarray:
         return np.asarray(column).astype(np.float64)
     except (TypeError, ValueError):
         raise checks.type_error("weight", f"must name a column of numbers, got {short(title)}") from None
+
+
+def frame_of_nodes(graph: Graph, positions: np.ndarray, columns: Mapping[Any, Any]) -> Any:
+    """A data frame of pandas with a row for each node, indexed by the nodes' names.
+
+    Parameters
+    ----------
+    graph : Graph
+    positions : ndarray of int64, shape (q,)
+    columns : mapping of titles to values, shape (q,) each
+    """
+    pandas = need("pandas", "as_frame=True")
+    names = [graph.nodes[position] for position in positions.tolist()]
+    return pandas.DataFrame(dict(columns), index=pandas.Index(names, name="node", tupleize_cols=False))

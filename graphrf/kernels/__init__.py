@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from graphrf._base import lazy
 
 if TYPE_CHECKING:
+    from graphrf.kernels.areal import BYM2 as BYM2
+    from graphrf.kernels.areal import CAR as CAR
+    from graphrf.kernels.areal import ICAR as ICAR
     from graphrf.kernels.factor import Factor as Factor
     from graphrf.kernels.factor import FactorBase as FactorBase
     from graphrf.kernels.given import LearnedModulation as LearnedModulation
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from graphrf.kernels.kernel import Kernel as Kernel
     from graphrf.kernels.named import Diffusion as Diffusion
     from graphrf.kernels.named import InverseCosine as InverseCosine
+    from graphrf.kernels.named import Leroux as Leroux
     from graphrf.kernels.named import Matern as Matern
     from graphrf.kernels.named import PStepRandomWalk as PStepRandomWalk
     from graphrf.kernels.named import RegularizedLaplacian as RegularizedLaplacian
@@ -27,7 +31,8 @@ __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
     {
         "kernel": "Kernel",
-        "named": "Diffusion InverseCosine Matern PStepRandomWalk RegularizedLaplacian",
+        "named": "Diffusion InverseCosine Leroux Matern PStepRandomWalk RegularizedLaplacian",
+        "areal": "BYM2 CAR ICAR",
         "given": "LearnedModulation PowerSeries",
         "factor": "Factor FactorBase",
         "series_factor": "SeriesFactor",

@@ -187,25 +187,42 @@ class ChebyshevSum:
         """Entries [rows, nodes] of sums with coefficients (sums, degree + 1), by panels of nodes."""
 
         def panel(part: slice, n_threads: int) -> tuple[slice, np.ndarray]:
-            units = nodes[part]
-            now, before = aligned_zeros(self._n_nodes, units.size), aligned_zeros(self._n_nodes, units.size)
-            now[units, np.arange(units.size)] = 1.0
-            low, high = self._reach
-            first, last = int(units.min()), int(units.max()) + 1
-            total = coefficients[:, 0, None, None] * now[rows]
+            terms = self._unit_terms(nodes[part], rows, n_threads)
+            total = coefficients[:, 0, None, None] * next(terms)
             some: list[np.ndarray] = []
-            with Steps(self._doubled, units.size, n_threads) as steps:
-                for k in range(1, self.degree + 1):
-                    first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
-                    steps.step(1.0 if k > 1 else 0.5, now, -1.0, before, rows=(first, last))
-                    now, before = before, now
-                    some.append(now[rows])
-                    if len(some) == _KEPT or k == self.degree:
-                        total += np.tensordot(coefficients[:, k + 1 - len(some) : k + 1], some, 1)
-                        some.clear()
+            for k, term in enumerate(terms, 1):
+                some.append(term)
+                if len(some) == _KEPT or k == self.degree:
+                    total += np.tensordot(coefficients[:, k + 1 - len(some) : k + 1], some, 1)
+                    some.clear()
             return part, total
 
         yield from self._over_panels(nodes.size, panel)
+
+    def unit_terms(self, nodes: np.ndarray, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Entries [rows, nodes] of T_k(M), k = 0 .. degree, by panels of nodes: (degree + 1, rows, panel)."""
+
+        def panel(part: slice, n_threads: int) -> tuple[slice, np.ndarray]:
+            terms = np.empty((self.degree + 1, rows.size, part.stop - part.start))
+            for k, term in enumerate(self._unit_terms(nodes[part], rows, n_threads)):
+                terms[k] = term
+            return part, terms
+
+        yield from self._over_panels(nodes.size, panel)
+
+    def _unit_terms(self, units: np.ndarray, rows: np.ndarray, n_threads: int) -> Iterator[np.ndarray]:
+        """T_k(M)[rows, units] for k = 0 .. degree, one after the other."""
+        now, before = aligned_zeros(self._n_nodes, units.size), aligned_zeros(self._n_nodes, units.size)
+        now[units, np.arange(units.size)] = 1.0
+        low, high = self._reach
+        first, last = int(units.min()), int(units.max()) + 1
+        yield now[rows]
+        with Steps(self._doubled, units.size, n_threads) as steps:
+            for k in range(1, self.degree + 1):
+                first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
+                steps.step(1.0 if k > 1 else 0.5, now, -1.0, before, rows=(first, last))
+                now, before = before, now
+                yield now[rows]
 
     def _over_panels(self, n_columns: int, task: Callable[[slice, int], Result]) -> Iterator[Result]:
         """Results of `task` over the columns of every panel and its number of threads."""

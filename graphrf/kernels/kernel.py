@@ -92,6 +92,16 @@ class Kernel:
         own = [f.name for f in dataclasses.fields(self) if f.type in (float, "float")]
         return {name: float(getattr(self, name)) for name in own}
 
+    @property
+    def shares(self) -> tuple[str, ...]:
+        """The hyperparameters that lie between 0 and 1, which are trained by their log odds."""
+        return ()
+
+    @property
+    def is_series(self) -> bool:
+        """Whether K is a function of the Laplacian, and so a series in W: else it has a sparse precision alone."""
+        return True
+
     def modulation_coefficients(self, n: int, scale: float) -> np.ndarray:
         """f_0 .. f_{n-1} of F = sum_k f_k W^k, shape (n,): what every kernel must supply."""
         raise NotImplementedError(f"{type(self).__name__} must have `modulation_coefficients(n, scale)`")
@@ -401,6 +411,12 @@ class Kernel:
                 f"{self!r} leaves the range of float64: its largest eigenvalue is "
                 f"10^{log_size / math.log(10):.0f}; {_WAY_OUT}"
             )
+
+    def require_share(self, name: str, least: float = 0.0) -> None:
+        """Check a field that must lie between 0 and 1, by `least` off both, and store it as a float."""
+        ends = {"include_low": least > 0, "include_high": least > 0}
+        checked = checks.number(name, getattr(self, name), low=least, high=1 - least, **ends)
+        object.__setattr__(self, name, checked)
 
     def require_positive(self, *names: str) -> None:
         """Check fields that must be positive numbers, and store them as floats."""

@@ -13,7 +13,7 @@ Appendix C.1 and Table 5 (which writes W for the adjacency matrix; here it is th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse.linalg
@@ -252,6 +252,68 @@ class Matern(_InversePower):
         in_nu = in_log_kappa / nu + 0.5 * in_half
         in_lengthscale = in_log_kappa * (-2 / self.lengthscale)
         return self.modulation_coefficients(n, scale)[:, None] * np.stack([in_nu, in_lengthscale], axis=1)
+
+
+@dataclass(frozen=True, repr=False)
+class Leroux(_InversePower):
+    r"""The conditional autoregression of Leroux et al.
+
+    .. math:: K = \left((1 - \lambda) I + \lambda L\right)^{-1}.
+
+    Given its neighbours, a node has the precision 1 - lambda + lambda d with its degree d, and the mean
+    lambda times the sum of their values over that precision.
+
+    Parameters
+    ----------
+    mixing : float
+        lambda in (0, 1): towards 0 the values are independent, towards 1 the field is an intrinsic autoregression.
+    laplacian : "combinatorial" or "normalized"
+        The first is the published one.
+
+    Notes
+    -----
+    A function of the Laplacian, which all methods serve. Isolated nodes are independent, with variance
+    1 / (1 - lambda).
+
+    References
+    ----------
+    Leroux, Lei and Breslow 2000, "Estimation of disease rates in small areas: a new mixed model for spatial
+    dependence".
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> line = grf.from_edges([0, 1], [1, 2])
+    >>> np.linalg.inv(grf.Leroux(mixing=0.5).dense(line)).round(6) + 0.0
+    array([[ 1. , -0.5,  0. ],
+           [-0.5,  1.5, -0.5],
+           [ 0. , -0.5,  1. ]])
+    """
+
+    mixing: float = 0.5
+    laplacian: str = field(default="combinatorial", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require_share("mixing")
+
+    @property
+    def shares(self) -> tuple[str, ...]:
+        return ("mixing",)
+
+    @property
+    def _coefficients(self) -> tuple[float, float, float]:
+        return 1 - self.mixing, self.mixing, 1.0
+
+    def log_spectral_derivatives(self, eigenvalues: np.ndarray) -> np.ndarray:
+        return ((1 - eigenvalues) / (1 - self.mixing + self.mixing * eigenvalues))[:, None]
+
+    def modulation_derivatives(self, n: int, scale: float) -> np.ndarray:
+        # log f_r = -(1/2 + r) log(c + s t) + r log t + a constant
+        steps = np.arange(n)
+        c, t, _ = self._coefficients
+        slope = steps / t - (0.5 + steps) * ((scale - 1) / (c + scale * t))
+        return (self.modulation_coefficients(n, scale) * slope)[:, None]
 
 
 @dataclass(frozen=True, repr=False)

@@ -23,7 +23,9 @@ from graphrf._base.memory import require_memory
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.chebyshev import chebyshev_coefficients
 from graphrf.kernels.chebyshev_sums import ChebyshevSum, doubled_matrix, shared_blocks, shared_diagonals
+from graphrf.kernels.factor import units
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
+from graphrf.kernels.precision.areal import precision_of
 
 _PROBES_AT_ONCE = 32
 _MAX_DEGREE = 20_000
@@ -67,6 +69,8 @@ def apply_kernel(
 
     Notes
     -----
+    Areal kernels that are no function of the Laplacian are solved for, by one sparse factor.
+
     Time: d sparse products for every column, with d about 5 l for `Diffusion` and 18 l for
     `RegularizedLaplacian` (power 2) on the normalized Laplacian at the default tolerance, l > 2. Memory: the
     result, and three blocks of N x 16 numbers for each thread (above 250,000 nodes N x 8, once).
@@ -147,6 +151,9 @@ def kernel_block(
         f"a block of a kernel matrix of shape ({row_nodes.size}, {col_nodes.size})",
         "ask for fewer rows and columns at a time",
     )
+    if not kernel.is_series:
+        distinct, inverse = np.unique(col_nodes, return_inverse=True)
+        return _solved(graph, kernel, units(graph.n_nodes, distinct))[np.ix_(row_nodes, inverse)]
     expansion = _expansion(graph, kernel, tol, max_degree, n_threads, root=False)
     return expansion.block(row_nodes, col_nodes)
 
@@ -205,6 +212,8 @@ def mean_variance(
     """
     n_probes = checks.integer("n_probes", n_probes, low=2)
     scale = require_kernel(kernel).check_graph(graph)
+    if not kernel.is_series:
+        return MeanVariance(precision_of(graph, kernel).mean_variance(), 0.0)
     if graph.n_nodes <= _LARGEST_EXACT_TRACE:
         laplacian = graph.laplacian(kernel.laplacian == "normalized").toarray()
         with blas_threads(1):  # the bits depend on their number
@@ -241,9 +250,20 @@ def _apply(
         "multiply by fewer columns of `v` at a time",
     )
     checks.finite("v", array)
-    expansion = _expansion(graph, kernel, tol, max_degree, n_threads, root)
-    result = expansion(array.astype(np.float64))
+    values = array.astype(np.float64)
+    if not kernel.is_series and not root:
+        result = _solved(graph, kernel, values)
+    else:
+        result = _expansion(graph, kernel, tol, max_degree, n_threads, root)(values)
     return result.astype(np.float32) if array.dtype == np.float32 else result
+
+
+def _solved(graph: Graph, kernel: Kernel, v: np.ndarray) -> np.ndarray:
+    """K v by the sparse precision of a kernel that is no series."""
+    precision = precision_of(graph, kernel)
+    spread = np.zeros((precision.n_nodes, *v.shape[1:]))
+    spread[: graph.n_nodes] = v
+    return precision.factor().solve(spread)[: graph.n_nodes]
 
 
 def _expansion(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.problem import make_problem, vectors_of, walks_halt, without_alpha
 from graphrf.pagerank.result import PageRankResult
 from graphrf.pagerank.walks.batches import BatchMean
+from graphrf.pagerank.walks.kept import KeptWalks
 from graphrf.pagerank.walks.runs import Walks
 from graphrf.pagerank.walks.stages import FEWEST_STRATIFIED, Estimate, refinements
 from graphrf.sampling.walks.coupling import Coupling, shipped_coupling
@@ -56,6 +59,7 @@ def pagerank(
     seed: int | None = None,
     n_threads: int | None = None,
     progress: bool = False,
+    keep_walks: bool = False,
 ) -> PageRankResult:
     r"""PageRank estimated by random walks; p_halt = 1 - alpha of networkx.
 
@@ -121,6 +125,10 @@ def pagerank(
         Default: the cores that the process may use. Pools that torch runs use torch's own threads.
     progress : bool
         Show a progress bar on standard error.
+    keep_walks : bool
+        Keep what `PageRankResult.updated` needs to follow an edit of the graph: the counts of each batch, 8 N
+        bytes, and which nodes' walks met each node, 4 bytes a step. Not for pooled walkers, several vectors,
+        `tol` and `exact_steps`, whose walks an edit anywhere changes.
 
     Returns
     -------
@@ -183,9 +191,18 @@ def pagerank(
     seed = checks.seed(seed)
     threads = thread_count(n_threads)
     checks.flag("progress", progress)
+    if checks.flag("keep_walks", keep_walks):
+        _check_kept(coupling, tol, exact_steps)
     on = _on_device(graph, coupling, engine, device)
 
     several = vectors_of(graph, personalization)
+    if keep_walks:
+        if several is not None:
+            raise checks.value_error(
+                "keep_walks", "must be False for several personalisation vectors; ask for each"
+            )
+        walks = Walks(make_problem(graph, p_halt, personalization), law, estimator, seed, threads)
+        return _of_kept(KeptWalks.run(walks, groups, n_batches, progress), coupling)
     vectors = [personalization] if several is None else several
     # Several vectors are shared among the threads, whole ones; the threads share the walks of a single one, and
     # the exact steps of one whose pools are on a device.
@@ -197,7 +214,7 @@ def pagerank(
         walks = Walks(problem, law, estimator, seed, inner, vector, exact_steps, on)
         if tol is not None:
             return _until(walks, n_walks, tol, progress and several is None)
-        return _fixed(walks, groups, n_batches, progress and several is None)
+        return _fixed(walks, groups, walks.measures(groups, n_batches, progress=progress and several is None))
 
     estimates = []
     with progress_bar("PageRank", progress and several is not None, total=len(vectors), unit="vectors") as bar:
@@ -365,16 +382,46 @@ def _checked_exact_steps(exact_steps: int | None, tol: float | None, p_halt: flo
     return 0
 
 
-def _fixed(walks: Walks, groups: int, n_batches: int, progress: bool) -> Estimate:
-    """The estimate from `groups` groups of walks a source, in `n_batches` batches."""
+def _fixed(walks: Walks, groups: int, measures: Iterable[tuple[np.ndarray, float, int]]) -> Estimate:
+    """The estimate from `groups` groups of walks a source, in batches with the given measures."""
     mean = BatchMean(walks.problem.graph.n_nodes)
-    n_steps = 0
-    for measure, weight, steps in walks.measures(groups, n_batches, progress=progress):
+    n_steps = n_batches = 0
+    for measure, weight, steps in measures:
         mean.add(measure, weight)
         n_steps += steps
+        n_batches += 1
     scores, stderr = mean.result()
     error = None if stderr is None else walks.l1_error(scores, stderr, n_batches, n_steps)
     return Estimate(scores, stderr, error, n_batches, groups * walks.group * walks.n_sources, n_steps)
+
+
+def _check_kept(coupling: str | Coupling, tol: float | None, exact_steps: int) -> None:
+    """Raise for walks that cannot follow an edit."""
+    if isinstance(coupling, str) and coupling == "pooled":
+        raise checks.value_error(
+            "keep_walks",
+            "must be False for coupling='pooled', whose walkers part according to all others on their node, so "
+            "that an edit changes walks everywhere; pass coupling='stratified', 'iid', 'antithetic' or 'sigma'",
+        )
+    if tol is not None or exact_steps:
+        raise checks.value_error(
+            "keep_walks",
+            "must be False with `tol` and `exact_steps`, by which the walks depend on the whole graph",
+        )
+
+
+def _of_kept(kept: KeptWalks, coupling: str | Coupling) -> PageRankResult:
+    """The result of walks that are kept."""
+    walks = kept.walks
+    estimate = _fixed(walks, kept.groups, walks.measures(kept.groups, len(kept.batches), counted=kept.batches))
+    graph, p_halt = walks.problem.graph, walks.problem.p_halt
+    result = _result(graph, p_halt, [estimate], False, walks.seed, walks.estimator, coupling, 0)
+    return replace(result, follow=partial(_followed, kept, coupling))
+
+
+def _followed(kept: KeptWalks, coupling: str | Coupling, graph: Graph, n_threads: int | None) -> PageRankResult:
+    """See `PageRankResult.updated`."""
+    return _of_kept(kept.updated(graph, thread_count(n_threads)), coupling)
 
 
 def _until(walks: Walks, n_walks: int, tol: float, progress: bool) -> Estimate:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphrf._base import checks, html
 from graphrf.sampling.walks.coupling import Coupling
+
+if TYPE_CHECKING:
+    from graphrf.graph.graph import Graph
 
 # What rounding adds to an iteration of power iteration, in L1 norm; changes below it are rounding alone.
 ITERATION_ROUNDING = 2.0**-50
@@ -158,6 +161,8 @@ class PageRankResult(Ranking):
         First steps that all walks took at once, exactly; not counted in `steps`.
     n_batches : int
         Independent batches; `stderr` has n_batches - 1 degrees of freedom. The fewest of several vectors.
+    follow : callable or None
+        What `updated` calls, where the walks were kept. Pickles leave it out.
     """
 
     stderr: np.ndarray | None
@@ -169,6 +174,56 @@ class PageRankResult(Ranking):
     coupling: str | Coupling
     exact_steps: int
     n_batches: int
+    follow: Callable[..., PageRankResult] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "follow": None}
+
+    def updated(self, graph: Graph, *, n_threads: int | None = None) -> PageRankResult:
+        """The result on an edited graph, bit for bit as if its walks were made there anew.
+
+        Random numbers belong to (seed, source, walk, step), so a walk changes only if it met a node whose edges
+        changed. All walks of the sources with such walks are made again, on the old graph, to be taken off the
+        counts, and on the new one.
+
+        Parameters
+        ----------
+        graph : Graph
+            The edited graph, with the same nodes in the same order: edges added or removed, weights changed.
+        n_threads : int, optional
+            Default: the cores that the process may use. The result does not depend on it.
+
+        Returns
+        -------
+        PageRankResult
+            It can be updated in turn. This one stays as it is.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the walks were not kept (`pagerank(keep_walks=True)`), or the nodes of the graph differ.
+
+        Notes
+        -----
+        Time: twice the walks of the sources whose walks met the edit, one pass over the edges of both graphs, and
+        the scores of each batch, O(N). All walks are made again where the edit makes weights unequal that were all
+        equal at each node, or the reverse: walks then read their random bits in another way.
+
+        Examples
+        --------
+        >>> import numpy as np, graphrf as grf
+        >>> from graphrf.pagerank import pagerank
+        >>> ring = np.arange(1000)
+        >>> before = grf.from_edges(ring, (ring + 1) % 1000)
+        >>> after = grf.from_edges(ring[1:], (ring[1:] + 1) % 1000)  # without the edge from 0 to 1
+        >>> options = dict(coupling="stratified", seed=0)
+        >>> updated = pagerank(before, keep_walks=True, **options).updated(after)
+        >>> bool((updated.scores == pagerank(after, **options).scores).all())
+        True
+        """
+        if self.follow is None:
+            raise ValueError("this result does not hold its walks: pass keep_walks=True to graphrf.pagerank")
+        return self.follow(graph, n_threads)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,12 +1,14 @@
 """Figures: errors against walks and cost, couplings, signals on meshes, maps and through time, PageRank.
 
-Every function draws into the matplotlib axes `ax`, or into a new figure of its own if `ax` is None, and returns
-the axes; `ax.figure.savefig(path)` writes the figure. Those that draw a posterior fill a `figure`, or a subfigure,
-with several axes and return it. pyplot is never imported: no backend is chosen or changed, and no figure stays
-open behind the caller's back. Needs the extra `plot`.
+Every function draws into the matplotlib axes `ax`, or into those of a new figure if `ax` is None, and returns the
+axes: titles, labels and limits are changed there, and `ax.figure.savefig("figure.svg")` writes the figure. Those
+that draw a posterior return the figure, with several axes. Where you have imported `matplotlib.pyplot`, new
+figures are its own, for `plt.show()`; it is never imported here, and no backend is chosen or changed. Needs the
+extra `plot`; `interactive_map` and `interactive_mesh`, pages to zoom and turn, need `interactive`.
 """
 
 from graphrf.plot._curves import plot_error_against_walks, plot_front, plot_reliability
+from graphrf.plot._interactive import interactive_map, interactive_mesh
 from graphrf.plot._maps import plot_graph_signal
 from graphrf.plot._meshes import plot_mesh
 from graphrf.plot._pairs import plot_pagerank, plot_permutation
@@ -19,6 +21,8 @@ __all__ = [
     "DEVIATIONS",
     "VALUES",
     "animate_map",
+    "interactive_map",
+    "interactive_mesh",
     "plot_error_against_walks",
     "plot_front",
     "plot_graph_signal",

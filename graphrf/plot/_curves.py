@@ -56,12 +56,12 @@ def plot_error_against_walks(
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    plain_log_labels(ax.yaxis)
+    plain_log_labels(ax.yaxis, np.concatenate([line[:, 1] for line in lines.values()]))
     ax.set_xlabel("walks from each node")
     ax.set_ylabel(ylabel)
     ax.grid(which="major", color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
-    ax.legend(frameon=False, fontsize=8.5, loc="lower left")
+    ax.legend(frameon=False)
     open_frame(ax)
     return ax
 
@@ -101,8 +101,6 @@ def plot_front(
     lines = _curves("methods", methods)
     ax = new_axes(ax, (6.4, 4.4))
 
-    from matplotlib.ticker import NullFormatter
-
     every = np.concatenate([line[:, :2] for line in lines.values()])
     every = every[np.lexsort((every[:, 1], every[:, 0]))]
     least = np.minimum.accumulate(every[:, 1])
@@ -121,14 +119,11 @@ def plot_front(
     ax.set_xscale("log")
     ax.set_yscale("log")
     for axis, values in ((ax.xaxis, every[:, 0]), (ax.yaxis, every[:, 1])):
-        if values.max() < 1000 * values.min():
-            plain_log_labels(axis)
-        else:  # powers of ten alone
-            axis.set_minor_formatter(NullFormatter())
+        plain_log_labels(axis, values)
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     ax.grid(visible=False)
-    ax.legend(frameon=False, fontsize=8.5)
+    ax.legend(frameon=False)
     open_frame(ax)
     return ax
 
@@ -170,7 +165,7 @@ def plot_reliability(
     ax.set_aspect("equal")
     ax.grid(color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
-    ax.legend(frameon=False, fontsize=8.5, loc="upper left")
+    ax.legend(frameon=False, loc="upper left")
     open_frame(ax)
     return ax
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphrf._base import checks
-from graphrf.plot._style import VALUES, beyond, colour_bar, finite_range, new_axes, open_frame
+from graphrf.plot._given import finite_range, links, node_values, places
+from graphrf.plot._style import VALUES, beyond, colour_bar, new_axes, open_frame, shrunk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,10 +32,12 @@ def plot_graph_signal(
     ----------
     coordinates : array_like, shape (N, 2)
         Horizontal and vertical places of the nodes: (longitude, latitude) for maps.
-    edges : array_like of int, shape (E, 2)
+    edges : Graph, or array_like of int of shape (E, 2)
+        Pairs of positions; of a graph its own edges.
     values : array_like of float, shape (N,)
         NaN draws no mark: the node has no value.
     ax : matplotlib.axes.Axes, optional
+        Default: those of a new figure.
     label : str
         Of the colour bar, with the unit.
     cmap : str
@@ -49,31 +51,40 @@ def plot_graph_signal(
     Returns
     -------
     matplotlib.axes.Axes
+
+    See Also
+    --------
+    interactive_map : the same to zoom, with the value of each node under the pointer.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> from graphrf.plot import plot_graph_signal
+    >>> town = grf.from_edges([0, 1], [1, 2])
+    >>> ax = plot_graph_signal([[0, 0], [1, 0], [1, 1]], town, [30.0, 35.0, 40.0], label="speed (km/h)")
+    >>> _ = ax.set_title("Monday")
     """
-    coordinates = np.asarray(coordinates, dtype=np.float64)
-    edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
-    values = np.asarray(values, dtype=np.float64)
-    if coordinates.ndim != 2 or coordinates.shape[1] != 2:
-        raise checks.value_error("coordinates", f"must have shape (N, 2), got {coordinates.shape}")
-    if values.shape != (len(coordinates),):
-        raise checks.value_error(
-            "values", f"must have one entry a node, shape ({len(coordinates)},), got {values.shape}"
-        )
+    coordinates = places(coordinates)
+    edges = links(edges, len(coordinates))
+    values = node_values(values, len(coordinates))
     low, high = limits if limits is not None else finite_range(values)
     x, y = coordinates.T
     ax = new_axes(ax, (6.0, 5.0))
+    small = shrunk(ax)
     from matplotlib.collections import LineCollection
 
     # Edges between two valued nodes carry the mean of the two, so that roads read as lines and not as beads.
     means = values[edges].mean(axis=1) if len(edges) else np.empty(0)
     known = np.isfinite(means)
-    ax.add_collection(LineCollection(list(coordinates[edges[~known]]), colors="#b5b5b5", linewidths=0.8, zorder=1))
-    lines = LineCollection(list(coordinates[edges[known]]), cmap=cmap, linewidths=2.2, zorder=2)
+    ax.add_collection(
+        LineCollection(list(coordinates[edges[~known]]), colors="#b5b5b5", linewidths=0.8 * small, zorder=1)
+    )
+    lines = LineCollection(list(coordinates[edges[known]]), cmap=cmap, linewidths=2.2 * small, zorder=2)
     lines.set_array(means[known])
     lines.set_clim(low, high)
     ax.add_collection(lines)
     shown = np.flatnonzero(np.isfinite(values))
-    size = float(np.clip(4000 / max(1, shown.size), 7, 50))
+    size = small**2 * float(np.clip(4000 / max(1, shown.size), 7, 50))
     points = ax.scatter(
         x[shown], y[shown], c=values[shown], cmap=cmap, vmin=low, vmax=high, s=size, linewidths=0, zorder=3
     )
@@ -82,14 +93,14 @@ def plot_graph_signal(
         ax.scatter(x[dotted], y[dotted], s=0.5 * size, color="white", edgecolors="black", linewidths=0.5, zorder=4)
     if geographic:
         ax.set_aspect(1 / math.cos(math.radians(float(coordinates[:, 1].mean()))))
-        ax.set_xlabel("longitude (degrees)")
-        ax.set_ylabel("latitude (degrees)")
-        ax.locator_params(axis="x", nbins=3)
-        ax.locator_params(axis="y", nbins=4)
+        ax.set_xlabel("longitude (°)")
+        ax.set_ylabel("latitude (°)")
+        ax.locator_params(axis="x", nbins=3 if small == 1 else 2)
+        ax.locator_params(axis="y", nbins=4 if small == 1 else 3)
         ax.grid(visible=False)
         open_frame(ax)
     else:
-        ax.set_aspect("equal")
+        ax.set_aspect("equal", adjustable="datalim")
         ax.set_axis_off()
     colour_bar(points, ax, label, beyond(values[shown], low, high))
     return ax

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf.plot._style import UNOBSERVED, VALUES, beyond, colour_bar, finite_range, new_axes
+from graphrf.plot._given import finite_range, mesh, mesh_values, turn
+from graphrf.plot._style import UNOBSERVED, VALUES, beyond, colour_bar, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# Of more faces svg and pdf files hold a bitmap: each face would be a shape of its own.
+_MOST_SHAPES = 5_000
 
 
 def plot_mesh(
@@ -23,6 +27,8 @@ def plot_mesh(
     cmap: str = VALUES,
     limits: tuple[float, float] | None = None,
     view: tuple[float, float] = (28.0, -60.0),
+    up: str = "z",
+    on: str | None = None,
 ) -> Axes:
     """A triangle mesh in space, its faces coloured by `values` and lightly shaded.
 
@@ -30,26 +36,41 @@ def plot_mesh(
     ----------
     vertices : array_like, shape (V, 3)
     faces : array_like of int, shape (F, 3)
-    values : array_like of float, shape (F,)
-        Of the faces; NaN is drawn pale grey (not observed).
+    values : array_like of float, shape (F,) or (V,)
+        Of the faces, or of the vertices: a face then has the mean of its three. NaN is drawn pale grey (not
+        observed).
     ax : matplotlib.axes.Axes, optional
-        Plain axes: the projection is made here.
+        Plain axes: the projection is made here. Default: those of a new figure.
     label : str
         Of the colour bar, with the unit if there is one.
     cmap : str
     limits : (low, high), optional
         Values at the ends of the colour bar. Default: the finite range.
     view : (elevation, azimuth) in degrees
+    up : "x", "y", "z", "-x", "-y" or "-z"
+        The axis that points upwards in the figure. Many files of meshes have "y".
+    on : "faces" or "vertices", optional
+        What `values` belong to. Default: told by their number; faces where there are as many of both.
 
     Returns
     -------
     matplotlib.axes.Axes
 
+    Raises
+    ------
+    ValueError
+        For shapes that do not match, an unknown `up` or `on`, and axes with a projection.
+
+    See Also
+    --------
+    interactive_mesh : the same to turn, with the value of each face under the pointer.
+
     Notes
     -----
     The projection is orthographic. Of a closed surface the faces that look at the viewer are painted from back to
     front by the distance of their centres, which is right for all but long, interlocking faces; of an open one all
-    faces are.
+    faces are. Of more than 5,000 faces, svg and pdf files hold a bitmap (`savefig(..., dpi=300)`) beside text and
+    colour bar.
 
     Examples
     --------
@@ -60,17 +81,11 @@ def plot_mesh(
     >>> 2 * len(ax.collections[0].get_paths()) == data.graph.n_nodes      # of a closed surface one half is seen
     True
     """
-    vertices = np.asarray(vertices, dtype=np.float64)
-    faces = np.asarray(faces)
-    values = np.asarray(values, dtype=np.float64)
-    if vertices.ndim != 2 or vertices.shape[1] != 3:
-        raise checks.value_error("vertices", f"must have shape (V, 3), got {vertices.shape}")
-    if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
-        raise checks.value_error("faces", f"must be integers of shape (F, 3), got {checks.describe(faces)}")
-    if values.shape != (len(faces),):
-        raise checks.value_error(
-            "values", f"must have one entry a face, shape ({len(faces)},), got {values.shape}"
-        )
+    vertices, faces = mesh(vertices, faces)
+    values, on_vertices = mesh_values(values, len(vertices), len(faces), on)
+    if on_vertices:
+        values = values[faces].mean(axis=1)
+    vertices = vertices @ turn(up).T
     if ax is not None and ax.name != "rectilinear":
         raise checks.value_error("ax", f"must be plain axes, got those of the projection {ax.name!r}")
     ax = new_axes(ax, (5.2, 4.4))
@@ -86,25 +101,28 @@ def plot_mesh(
     colours[~np.isfinite(values)] = UNOBSERVED
     corners = vertices[faces]
     normals = _normals(corners)
-    towards = _direction(*view)
+    towards = direction(*view)
     colours[:, :3] *= _lightness(normals, view)[:, None]
     order = np.argsort(corners.mean(axis=1) @ towards, kind="stable")
     if _is_closed(faces):
         # Of a closed surface only what looks at the viewer can be seen; "inside out" meshes look away throughout.
         volume = float(np.einsum("ij,ij->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])))
         order = order[(normals @ towards * np.sign(volume) > 0)[order]]
-    right = _direction(0.0, view[1] + 90)
+    right = direction(0.0, view[1] + 90)
     flat = corners[order] @ np.column_stack([right, np.cross(towards, right)])
     # Edges in the faces' colours close the hairlines that antialiasing leaves between them.
-    ax.add_collection(PolyCollection(flat, facecolors=colours[order], edgecolors=colours[order], linewidths=0.3))
+    shapes = PolyCollection(flat, facecolors=colours[order], edgecolors=colours[order], linewidths=0.3)
+    shapes.set_rasterized(len(order) > _MOST_SHAPES)
+    ax.add_collection(shapes)
     ax.autoscale_view()
-    ax.set_aspect("equal")
+    # Axes that shrink to the mesh would mislead the layout, which then cuts titles off.
+    ax.set_aspect("equal", adjustable="datalim")
     ax.set_axis_off()
     colour_bar(scale, ax, label, beyond(values, *ends))
     return ax
 
 
-def _direction(elevation: float, azimuth: float) -> np.ndarray:
+def direction(elevation: float, azimuth: float) -> np.ndarray:
     """The unit vector that points from the middle to a viewer at these angles in degrees."""
     up, around = np.radians(elevation), np.radians(azimuth)
     return np.array([np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)])
@@ -118,7 +136,7 @@ def _normals(corners: np.ndarray) -> np.ndarray:
 
 def _lightness(normals: np.ndarray, view: tuple[float, float]) -> np.ndarray:
     """Lightness of every face in [0.72, 1] under a lamp beside the viewer, the same for both sides of a face."""
-    return 0.72 + 0.28 * np.abs(normals @ _direction(view[0] + 25, view[1] + 25))
+    return 0.72 + 0.28 * np.abs(normals @ direction(view[0] + 25, view[1] + 25))
 
 
 def _is_closed(faces: np.ndarray) -> bool:

@@ -81,13 +81,13 @@ def plot_pagerank(exact: Any, estimates: Mapping[str, Any], *, ax: Axes | None =
         )  # fmt: skip
     ax.set_xscale("log")
     ax.set_yscale("log")
-    plain_log_labels(ax.xaxis)
-    plain_log_labels(ax.yaxis)
+    for axis in (ax.xaxis, ax.yaxis):
+        plain_log_labels(axis, np.array(ends))
     ax.set_xlabel("exact PageRank score")
     ax.set_ylabel("estimated PageRank score")
     ax.grid(which="major", color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
-    ax.legend(frameon=False, fontsize=8.5, loc="upper left")
+    ax.legend(frameon=False, loc="upper left")
     open_frame(ax)
     return ax
 

@@ -1,8 +1,8 @@
-"""What a Gaussian process says of a whole mesh or map: its mean beside its deviation."""
+"""The posterior of a Gaussian process on a whole mesh or map: its mean beside its standard deviation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +11,18 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.plot._maps import plot_graph_signal
 from graphrf.plot._meshes import plot_mesh
-from graphrf.plot._style import DEVIATIONS, VALUES, require_matplotlib
+from graphrf.plot._style import DEVIATIONS, VALUES, new_figure, require_matplotlib, wanted_width
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
 # Colours end at these percentiles unless the whole range is hardly more: a few nodes far from all observations
 # would stretch the colours of all others.
 _ENDS = (2, 98)
 _HARDLY_MORE = 1.3
+# Inches: the width that a panel needs at least, the width that it usually has, and the height of its text.
+_LEAST, _USUAL, _TEXT = 1.5, 4.2, 1.1
 
 
 def plot_mesh_posterior(
@@ -31,30 +34,51 @@ def plot_mesh_posterior(
     truth: Any = None,
     observed: Any = None,
     figure: Figure | SubFigure | None = None,
+    ax: Sequence[Axes] | None = None,
     label: str = "value",
+    deviation_label: str | None = None,
+    titles: Sequence[str] | None = None,
+    limits: tuple[float, float] | None = None,
     view: tuple[float, float] = (28.0, -60.0),
+    up: str = "z",
+    on: str | None = None,
 ) -> Figure | SubFigure:
-    """The mean of a signal on the faces of a mesh and its standard deviation, after the truth and what was seen.
+    """The mean of a signal on a mesh and its standard deviation, after truth and observations.
 
     Parameters
     ----------
     vertices : array_like, shape (V, 3)
     faces : array_like of int, shape (F, 3)
-    mean, deviation : array_like of float, shape (F,)
-    truth : array_like of float, shape (F,), optional
-    observed : array_like of float, shape (F,), optional
+    mean, deviation : array_like of float, shape (F,) or (V,)
+        Of the faces or of the vertices.
+    truth : array_like of float, of the same shape, optional
+    observed : array_like of float, of the same shape, optional
         NaN where not observed.
     figure : matplotlib.figure.Figure or SubFigure, optional
         To be filled. Default: a new figure.
+    ax : sequence of matplotlib.axes.Axes, optional
+        In place of `figure`: axes for the panels, as many as there are.
     label : str
         Of the signal, with the unit if there is one.
-    view : (elevation, azimuth) in degrees
+    deviation_label : str, optional
+        Of the standard deviation. Default: made of `label`.
+    titles : sequence of str, optional
+        Of the panels. Default: "truth", "observed", "posterior mean" and "standard deviation", where drawn.
+    limits : (low, high), optional
+        Values at the ends of the colour bars of the signal.
+    view, up, on
+        As of `plot_mesh`.
 
     Returns
     -------
     Figure or SubFigure
-        The panels stand in one row, four of them in two. Truth, observations and mean share their colours. Colours
-        end at the 2nd and the 98th percentile where few values lie far beyond.
+        The panels stand in one row, four of them in two. Truth, observations and mean share their colours. Without
+        `limits` colours end at the 2nd and the 98th percentile where few values lie far beyond.
+
+    Raises
+    ------
+    ValueError
+        For shapes that do not match, both `figure` and `ax`, and as many titles or axes as there are no panels.
 
     Examples
     --------
@@ -66,8 +90,9 @@ def plot_mesh_posterior(
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
     ['truth', 'posterior mean', 'standard deviation']
     """
-    draw = partial(plot_mesh, vertices, faces, view=view)
-    return _panels(draw, mean, deviation, truth, observed, figure, label)
+    draw = partial(plot_mesh, vertices, faces, view=view, up=up, on=on)
+    given = {"truth": truth, "observed": observed, "posterior mean": mean}
+    return _panels(draw, given, deviation, figure, ax, (label, deviation_label), titles, limits)
 
 
 def plot_map_posterior(
@@ -79,24 +104,26 @@ def plot_map_posterior(
     truth: Any = None,
     observed: Any = None,
     figure: Figure | SubFigure | None = None,
+    ax: Sequence[Axes] | None = None,
     label: str = "value",
+    deviation_label: str | None = None,
+    titles: Sequence[str] | None = None,
+    limits: tuple[float, float] | None = None,
     geographic: bool = False,
 ) -> Figure | SubFigure:
-    """The mean of a signal on a graph in the plane and its standard deviation, after the truth and what was seen.
+    """The mean of a signal on a graph in the plane and its standard deviation, after truth and observations.
 
     Parameters
     ----------
     coordinates : array_like, shape (N, 2)
         Horizontal and vertical places of the nodes: (longitude, latitude) for maps.
-    edges : array_like of int, shape (E, 2)
+    edges : Graph, or array_like of int of shape (E, 2)
     mean, deviation : array_like of float, shape (N,)
     truth : array_like of float, shape (N,), optional
     observed : array_like of float, shape (N,), optional
         NaN where not observed.
-    figure : matplotlib.figure.Figure or SubFigure, optional
-        To be filled. Default: a new figure.
-    label : str
-        Of the signal, with the unit if there is one.
+    figure, ax, label, deviation_label, titles, limits
+        As of `plot_mesh_posterior`.
     geographic : bool
         Whether coordinates are degrees.
 
@@ -114,44 +141,70 @@ def plot_map_posterior(
     4
     """
     draw = partial(plot_graph_signal, coordinates, edges, geographic=geographic)
-    return _panels(draw, mean, deviation, truth, observed, figure, label)
+    given = {"truth": truth, "observed": observed, "posterior mean": mean}
+    return _panels(draw, given, deviation, figure, ax, (label, deviation_label), titles, limits)
 
 
 def _panels(
     draw: Callable[..., Any],
-    mean: Any,
+    given: dict[str, Any],
     deviation: Any,
-    truth: Any,
-    observed: Any,
     figure: Figure | SubFigure | None,
-    label: str,
+    ax: Sequence[Axes] | None,
+    labels: tuple[str, str | None],
+    titles: Sequence[str] | None,
+    limits: tuple[float, float] | None,
 ) -> Figure | SubFigure:
-    given = (("truth", truth), ("observed", observed), ("posterior mean", mean))
-    values = {title: np.asarray(some, dtype=np.float64) for title, some in given if some is not None}
-    if observed is not None and values["observed"].shape != np.shape(mean):
-        raise checks.value_error(
-            "observed",
-            f"must have one value an entry of `mean`, shape {np.shape(mean)}, NaN where nothing was "
-            f"observed, got {values['observed'].shape}",
-        )
+    values = {title: np.asarray(some, dtype=np.float64) for title, some in given.items() if some is not None}
+    shape = values["posterior mean"].shape
+    for name in ("truth", "observed"):
+        if name in values and values[name].shape != shape:
+            gaps = ", NaN where nothing was observed" if name == "observed" else ""
+            raise checks.value_error(
+                name, f"must have one value per entry of `mean`, shape {shape}{gaps}, got {values[name].shape}"
+            )
     spread = np.asarray(deviation, dtype=np.float64)
-    limits = _limits(np.concatenate([some.ravel() for some in values.values()]))
-    columns = 2 if len(values) == 3 else len(values) + 1
-    rows = -(-(len(values) + 1) // columns)
+    if spread.shape != shape:
+        raise checks.value_error(
+            "deviation", f"must have one value per entry of `mean`, shape {shape}, got {spread.shape}"
+        )
+    ends = limits or _limits(np.concatenate(list(values.values())))
+    words = [*values, "standard deviation"] if titles is None else list(titles)
+    if len(words) != len(values) + 1:
+        drawn = ", ".join([*values, "standard deviation"])
+        raise checks.value_error("titles", f"must have one per panel ({drawn}), got {len(words)}")
+    axes = _axes(len(words), figure, ax)
+    of_spread = f"standard deviation of the {labels[0]}" if labels[1] is None else labels[1]
+    panels = [(some, VALUES, ends, labels[0]) for some in values.values()]
+    panels.append((spread, DEVIATIONS, _limits(spread), of_spread))
+    for here, title, (some, cmap, own, label) in zip(axes, words, panels, strict=True):
+        draw(some, ax=here, label=label, cmap=cmap, limits=own)
+        here.set_title(title)
+        place = here.get_subplotspec()
+        if ax is None and place is not None and not place.is_first_col():
+            here.set_ylabel("")
+    filled: Figure | SubFigure = axes[0].figure
+    return filled
+
+
+def _axes(panels: int, figure: Figure | SubFigure | None, ax: Sequence[Axes] | None) -> list[Axes]:
+    """Axes for the panels: those that are given, or new ones in a figure."""
+    if ax is not None:
+        if figure is not None:
+            raise checks.value_error("ax", "must not be given with `figure`: one of them is filled")
+        axes = list(np.ravel(np.array(ax, dtype=object)))
+        if len(axes) != panels:
+            raise checks.value_error("ax", f"must be {panels} axes, one per panel, got {len(axes)}")
+        return axes
+    columns = 2 if panels == 4 else panels
     if figure is None:
         require_matplotlib()
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(4.2 * columns, 3.8 * rows), layout="constrained")
-    panels = [(title, some, VALUES, limits, label) for title, some in values.items()]
-    panels.append(("standard deviation", spread, DEVIATIONS, _limits(spread), f"deviation of the {label}"))
-    for number, (title, some, cmap, ends, words) in enumerate(panels, start=1):
-        ax = figure.add_subplot(rows, columns, number)
-        draw(some, ax=ax, label=words, cmap=cmap, limits=ends)
-        ax.set_title(title)
-        if number % columns != 1:
-            ax.set_ylabel("")
-    return figure
+        width = wanted_width(_USUAL * columns)
+        columns = min(columns, max(1, int(width / _LEAST)))
+        rows = -(-panels // columns)
+        figure = new_figure((width, rows * (_TEXT + 0.65 * width / columns)))
+    rows = -(-panels // columns)
+    return [figure.add_subplot(rows, columns, number) for number in range(1, panels + 1)]
 
 
 def _limits(values: np.ndarray) -> tuple[float, float]:

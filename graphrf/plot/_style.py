@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+import textwrap
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphrf._base import lazy
+from graphrf._base import checks, lazy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Colours of lines and marks, distinct to colour-blind readers (Okabe and Ito 2008), the strongest first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -30,69 +33,115 @@ def require_matplotlib() -> None:
     lazy.need("matplotlib.figure", "a figure")
 
 
-def style() -> AbstractContextManager[None]:
+def style(width: float | None = None) -> AbstractContextManager[None]:
     """The look of graphrf's own figures, for the time of a `with` block: small type, open frames, a pale grid.
+
+    Parameters
+    ----------
+    width : float, optional
+        In inches: for figures that are printed in this size, such as 3.3 for a column of a paper. New figures have
+        this width and text of 7.5 to 8.5 points; bitmaps have 300 dots per inch; pdf files hold TrueType fonts,
+        as publishers ask. Default: figures for a screen, of a width that suits what they show.
 
     Returns
     -------
     context manager
         Within it `matplotlib.rcParams` are changed, for all threads; after it they are as before.
 
+    Raises
+    ------
+    ValueError
+        For a width that is not between 1 and 30.
+
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from graphrf.plot import COLOURS, style
+    >>> from graphrf.plot import COLOURS, plot_front, style
     >>> with style():
     ...     ax = Figure(figsize=(4, 3)).add_subplot(xlabel="walks")
     ...     line, = ax.plot([1, 2], [3, 4], label="error")
     >>> line.get_color() == COLOURS[0], ax.spines["top"].get_visible()
     (True, False)
+    >>> with style(width=3.3):
+    ...     ax = plot_front({"walks": [[10, 0.3], [40, 0.15]]})
+    >>> float(ax.figure.get_figwidth())
+    3.3
     """
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.rcsetup import cycler
 
-    return rc_context(
-        {
-            "font.size": 9.0,
-            "axes.titlesize": 10.0,
-            "axes.labelsize": 9.0,
-            "xtick.labelsize": 8.5,
-            "ytick.labelsize": 8.5,
-            "legend.fontsize": 8.5,
-            "figure.titlesize": 10.0,
-            "figure.labelsize": 9.0,
-            "figure.constrained_layout.use": True,
-            "legend.frameon": False,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.linewidth": 0.8,
-            "axes.grid": True,
-            "grid.color": GRID,
-            "axes.axisbelow": True,
-            "lines.linewidth": 1.4,
-            "lines.markersize": 4.5,
-            "errorbar.capsize": 2.0,
-            "axes.prop_cycle": cycler(color=COLOURS),
-            "image.cmap": VALUES,
-            "savefig.dpi": 120.0,
-        }
-    )
+    text = {"font": 9.0, "title": 10.0, "ticks": 8.5}
+    own: dict[str, Any] = {"savefig.dpi": 120.0}
+    if width is not None:
+        width = checks.number("width", width, low=1, high=30)
+        text = {"font": 8.0, "title": 8.5, "ticks": 7.5}
+        own = {"savefig.dpi": 300.0, "pdf.fonttype": 42, "figure.figsize": (width, 0.75 * width)}
+    settings: dict[str, Any] = {
+        "font.size": text["font"],
+        "axes.titlesize": text["title"],
+        "axes.labelsize": text["font"],
+        "xtick.labelsize": text["ticks"],
+        "ytick.labelsize": text["ticks"],
+        "legend.fontsize": text["ticks"],
+        "figure.titlesize": text["title"],
+        "figure.labelsize": text["font"],
+        "figure.constrained_layout.use": True,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.8,
+        "axes.grid": True,
+        "grid.color": GRID,
+        "axes.axisbelow": True,
+        "lines.linewidth": 1.4,
+        "lines.markersize": 4.5,
+        "errorbar.capsize": 2.0,
+        "axes.prop_cycle": cycler(color=COLOURS),
+        "image.cmap": VALUES,
+        **own,
+    }
+    return rc_context(settings)  # type: ignore[arg-type]
+
+
+def wanted_width(usual: float) -> float:
+    """The width of a new figure in inches: that of `rcParams["figure.figsize"]` where it was changed."""
+    from matplotlib import rcParams, rcParamsDefault
+
+    size, default = rcParams["figure.figsize"], rcParamsDefault["figure.figsize"]
+    return usual if list(size) == list(default) else float(size[0])
+
+
+def new_figure(size: tuple[float, float]) -> Figure:
+    """A new figure: one of pyplot's where the caller has imported pyplot, which is not imported here."""
+    require_matplotlib()
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        from matplotlib.figure import Figure
+
+        return Figure(figsize=size, layout="constrained")
+    figure: Figure = pyplot.figure(figsize=size, layout="constrained")
+    return figure
 
 
 def new_axes(ax: Axes | None, size: tuple[float, float]) -> Any:
-    """`ax`, or the axes of a new figure that pyplot does not know of."""
+    """`ax`, or the axes of a new figure: in the proportions of `size`, but in a narrow figure not too flat."""
     if ax is not None:
         return ax
     require_matplotlib()
-    from matplotlib.figure import Figure
+    width = wanted_width(size[0])
+    height = size[1] if width == size[0] else width * max(0.65, size[1] / size[0])
+    return new_figure((width, height)).add_subplot()
 
-    return Figure(figsize=size, layout="constrained").add_subplot()
+
+def inches(ax: Axes) -> float:
+    """About how wide the axes are."""
+    return float(ax.get_window_extent().width / ax.figure.dpi)
 
 
-def finite_range(values: np.ndarray) -> tuple[float, float]:
-    finite = values[np.isfinite(values)]
-    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+def shrunk(ax: Axes) -> float:
+    """By what the marks and lines of a map are smaller in axes of less than 2.4 inches."""
+    return float(np.clip(inches(ax) / 2.4, 0.4, 1.0))
 
 
 def beyond(values: np.ndarray, low: float, high: float) -> str:
@@ -105,20 +154,28 @@ def beyond(values: np.ndarray, low: float, high: float) -> str:
 
 def colour_bar(mappable: Any, ax: Axes, label: str, extend: str) -> None:
     """A thin bar below the axes."""
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
     from matplotlib.ticker import MaxNLocator
 
+    # A letter is about half as wide as it is high.
+    points = FontProperties(size=rcParams["axes.labelsize"]).get_size_in_points()
+    letters = max(12, int(1.05 * 72 * inches(ax) / (0.52 * points)))
     bar = ax.figure.colorbar(
-        mappable, ax=ax, orientation="horizontal", shrink=0.8, pad=0.04, aspect=32, label=label, extend=extend,
-        extendfrac=0.03,
+        mappable, ax=ax, orientation="horizontal", shrink=0.8, pad=0.04, aspect=32,
+        label=textwrap.fill(label, letters), extend=extend, extendfrac=0.03,
     )  # fmt: skip
     bar.outline.set_visible(False)
-    bar.locator = MaxNLocator(4)
+    bar.locator = MaxNLocator(4 if inches(ax) > 2 else 3)
 
 
-def plain_log_labels(axis: Any) -> None:
-    """Numbers as they are said, 0.02 and not 2 x 10^-2, at 1, 2 and 5 times the powers of ten."""
+def plain_log_labels(axis: Any, values: np.ndarray) -> None:
+    """Numbers as they are said, 0.02 and not 2 x 10^-2, where positive values span little; else powers of ten."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
+    if values.max() >= 1000 * values.min():
+        axis.set_minor_formatter(NullFormatter())
+        return
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(lambda value, _: f"{value:.10g}")
     axis.set_minor_formatter(NullFormatter())

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.plot._given import finite_range
 from graphrf.plot._maps import plot_graph_signal
-from graphrf.plot._style import COLOURS, GREY, GRID, VALUES, finite_range, new_axes, open_frame, require_matplotlib
+from graphrf.plot._style import COLOURS, GREY, GRID, VALUES, inches, new_axes, open_frame, require_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,7 +112,13 @@ def plot_series(
     ax.set_ylabel(label)
     ax.grid(color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
-    ax.legend(frameon=False, fontsize=8.5, ncols=5, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
+    ax.legend(
+        frameon=False,
+        ncols=max(2, int(inches(ax) / 1.1)),
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        borderaxespad=0.2,
+    )
     open_frame(ax)
     return ax
 

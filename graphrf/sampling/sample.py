@@ -25,6 +25,7 @@ from graphrf.sampling.into_folder import into_folder
 from graphrf.sampling.job import Job
 from graphrf.sampling.joined import Joined
 from graphrf.sampling.powers.powers import CompressedPowers
+from graphrf.sampling.updated import updated_record
 
 if TYPE_CHECKING:
     import torch
@@ -190,11 +191,23 @@ def sample_features(
 
 def _features(job: Job, folder: FeatureFolder | None, *, any_seed: bool) -> Features:
     """The features of a job, in memory, on a device or in a folder."""
-    origin = Origin(partial(apply_kernel, job.graph), job.graph.adjacency.nnz, job.sampler)
+    origin = _origin(job)
     if folder is not None:
         return into_folder(job, folder, origin, any_seed=any_seed)
     on_host = job.place is None or job.place.type == "cpu"
     return Features(job.frame, job.sources, in_memory(job) if on_host else on_device(job), origin)
+
+
+def _origin(job: Job) -> Origin:
+    """What the features of a job know of it; the sampler bound to the graph, which is large, is not kept."""
+    follow = partial(_updated, replace(job))  # without what is cached
+    return Origin(partial(apply_kernel, job.graph), job.graph.adjacency.nnz, job.sampler, follow=follow)
+
+
+def _updated(job: Job, features: Features, graph: Graph, n_threads: int | None) -> Features:
+    """See `Features.updated`."""
+    after, record = updated_record(job, features, graph, n_threads)
+    return Features(after.frame, features.nodes, record, _origin(after))
 
 
 def in_memory(job: Job) -> Record:

@@ -264,3 +264,26 @@ def test_node_classification_prints_a_row_for_every_method_and_draws(tmp_path):
         assert 0 < loss < np.log(7)  # equal probabilities
         assert 0 <= calibration < 0.5
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.more
+def test_disease_mapping_prints_coefficients_and_draws(example, monkeypatch, capsys, tmp_path):
+    for library in ("geopandas", "libpysal"):
+        pytest.importorskip(library)
+    path = tmp_path / "maps.png"
+    monkeypatch.setattr(sys, "argv", ["disease_mapping.py", "--out", str(path)])
+    example("disease_mapping").main()
+    lines = capsys.readouterr().out.splitlines()
+    effect = next(line for line in lines if line.startswith("nonwhite")).split()
+    assert abs(float(effect[1]) - 2.0) < 0.1
+    # Cressie 1991, model IV: 0.0346 for transformed rates with other neighbours
+    assert abs(float(lines[-1].split()[1]) - 0.0346) < float(lines[-1].split()[2])
+    assert path.stat().st_size > 10_000
+
+
+@pytest.mark.more
+def test_gpytorch_counts_runs():
+    header, *rows = run("gpytorch_counts.py", "--observed", "100", "--inducing", "30", "--steps", "5")
+    assert header[-1] == "seconds"
+    assert [row[0] for row in rows] == ["GPyTorch,", "GraphGPRegressor,"]
+    assert all(np.isfinite([float(value) for value in row[2:]]).all() for row in rows)

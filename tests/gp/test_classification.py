@@ -184,9 +184,9 @@ def test_contradicting_labels_at_one_node_are_legal(thirds):
 @pytest.mark.parametrize(
     ("nodes", "labels", "error", "message"),
     [
-        ([0, 1], ["a", "a"], ValueError, "at least two classes, got 'a' only"),
+        ([0, 1], ["a", "a"], ValueError, "at least two classes, got one class only, 'a'"),
         ([0, 1], ["a"], ValueError, r"`labels` must have shape \(2,\)"),
-        ([0, 1], [0.5, 1.0], ValueError, "got fractions"),
+        ([0, 1], [0.5, 1.0], ValueError, "got continuous values"),
         ([0, 1], [0.0, np.nan], ValueError, "`labels` must be finite, got nan at position 1; leave nodes without"),
         ([0, 1], [None, "a"], TypeError, "got objects of type NoneType; leave nodes without a label out"),
         ([0, 1], ["a", np.nan], TypeError, "got objects of type float; leave nodes without a label out"),

@@ -93,7 +93,7 @@ def test_walks_along_edges_behind_the_first_2_31_are_the_same(directions, path, 
     indices = hole(np.int64, BEYOND + adjacency.nnz)
     indices[BEYOND:] = adjacency.indices + 1
     indptr = np.concatenate([[0], BEYOND + adjacency.indptr.astype(np.int64)])
-    prepared._transitions = _read_only(indptr, indices)
+    prepared.transitions = _read_only(indptr, indices)
     found = prepared.sample(sources)
     assert all((new == old).all() for new, old in zip(found[:6], expected[:6], strict=True))
 
@@ -107,7 +107,7 @@ def test_walks_of_the_last_nodes_that_32_bits_can_count_stay_among_them(n_walks,
     indptr[-5:] = few.adjacency.indptr
     first = n_nodes - 4
     prepared = grf.RandomWalks(n_walks, grf.Truncated(6), directions=directions).prepare(few, 0)
-    prepared._transitions = _read_only(indptr, few.adjacency.indices.astype(np.int64) + first)
+    prepared.transitions = _read_only(indptr, few.adjacency.indices.astype(np.int64) + first)
     block = prepared.sample(np.arange(first, n_nodes))
     nodes = block.indices.astype(np.int64) - first
     assert nodes.min() >= 0

@@ -78,6 +78,7 @@ NEEDS = {
     "grf.datasets.load('generated-torus')": "mesh",
     "import graphrf.plot as p; p.plot_graph_signal([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "plot",
     "import graphrf.plot as p; p.plot_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], [0])": "plot",
+    "import graphrf.plot as p; p.interactive_map([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "interactive",
     "import graphrf.plot as p; p.plot_front({'x': [(1, 2), (2, 1)]})": "plot",
 }
 
@@ -215,8 +216,8 @@ def test_the_conda_recipe_has_the_version_and_the_requirements_of_the_package():
     assert needed == wanted
 
 
-def test_the_sum_of_extras_holds_all_but_geometric_and_tools():
+def test_the_sum_of_extras_holds_all_but_geometric_examples_and_tools():
     extras = _pyproject()["project"]["optional-dependencies"]
     (summed,) = extras["all"]
     named = set(re.fullmatch(r"graphrf\[(.*)\]", summed)[1].split(","))
-    assert named == set(extras) - {"all", "geometric", "test", "docs", "browser"}
+    assert named == set(extras) - {"all", "areal", "geometric", "test", "docs", "browser"}

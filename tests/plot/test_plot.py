@@ -70,6 +70,17 @@ def test_pyplot_and_the_backend_are_left_alone(tmp_path):
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "figure.png")], check=True, timeout=300)
 
 
+def test_figures_are_of_pyplot_where_the_caller_has_imported_it():
+    code = (
+        "import matplotlib; matplotlib.use('agg')\n"
+        "import matplotlib.pyplot as plt, numpy as np, graphrf; plot = graphrf.plot\n"
+        "ax = plot.plot_mesh(np.eye(3), [[0, 1, 2]], [1.0])\n"
+        "figure = plot.plot_map_posterior(np.eye(2), [[0, 1]], [1.0, 2.0], [1.0, 1.0])\n"
+        "assert [plt.figure(number) for number in plt.get_fignums()] == [ax.figure, figure]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
 def test_curves_carry_their_numbers_and_the_guide_its_slope():
     ax = plot.plot_error_against_walks(CURVES)
     guide = next(line for line in ax.get_lines() if "slope" in str(line.get_label())).get_xydata()
@@ -103,6 +114,40 @@ def test_a_closed_mesh_shows_only_the_faces_that_look_at_the_viewer():
 
 def _n_painted(ax) -> int:
     return len(ax.collections[0].get_facecolor())
+
+
+@pytest.mark.parametrize("up", ["x", "y", "z", "-x", "-y", "-z"])
+def test_a_mesh_is_turned_until_its_axis_points_upwards(up):
+    sign, axis = (-1.0 if up.startswith("-") else 1.0), "xyz".index(up[-1])
+    vertices = np.vstack([np.zeros(3), 0.1 * np.eye(3)])
+    vertices[1 + axis, axis] = sign
+    ax = plot.plot_mesh(vertices, FACES[1:], np.ones(3), view=(0.0, -60.0), up=up)
+    corners = np.concatenate([path.vertices for path in ax.collections[0].get_paths()])
+    assert corners[:, 1].max() == pytest.approx(1.0)
+    from graphrf.plot import _given
+
+    assert np.linalg.det(_given.turn(up)) == pytest.approx(1.0)  # turned and not mirrored
+
+
+def test_values_of_vertices_are_averaged_over_the_faces():
+    vertices = np.vstack([VERTICES, [[5.0, 5.0, 5.0]]])  # five vertices, four faces
+    values = np.array([0.0, 3.0, 6.0, 9.0, np.nan])
+    shown = {"view": (28.0, -60.0), "limits": (0.0, 9.0)}
+    of_vertices = plot.plot_mesh(vertices, FACES, values, **shown).collections[0].get_facecolor()
+    of_faces = plot.plot_mesh(vertices, FACES, [3.0, 4.0, 5.0, 6.0], **shown).collections[0].get_facecolor()
+    np.testing.assert_array_equal(of_vertices, of_faces)
+    said = plot.plot_mesh(VERTICES, FACES, values[:4], on="vertices", **shown).collections[0].get_facecolor()
+    np.testing.assert_array_equal(said, of_faces)
+
+
+def test_large_meshes_are_bitmaps_in_vector_files(tmp_path):
+    rng = np.random.default_rng(0)
+    many = plot.plot_mesh(rng.random((100, 3)), rng.integers(0, 100, (5_001, 3)), np.ones(5_001))
+    few = plot.plot_mesh(VERTICES, FACES, np.ones(4))
+    many.figure.savefig(tmp_path / "many.svg")
+    few.figure.savefig(tmp_path / "few.svg")
+    written = [(tmp_path / name).read_text() for name in ("many.svg", "few.svg")]
+    assert ["<image" in text.split('id="PolyCollection')[0] for text in written] == [True, False]
 
 
 def test_faces_without_a_value_are_grey():
@@ -155,7 +200,7 @@ def test_posteriors_share_colours_among_values_and_not_with_deviations(with_trut
     ]
     np.testing.assert_array_equal(maps[-1].collections[2].get_array(), deviation)
     labels = [ax.get_xlabel() for ax in figure.axes if ax.get_xlabel()]
-    assert labels == ["speed (mph)"] * len(names) + ["deviation of the speed (mph)"]
+    assert labels == ["speed (mph)"] * len(names) + ["standard deviation of the speed (mph)"]
 
 
 def test_few_values_far_beyond_the_others_do_not_stretch_the_colours():
@@ -170,6 +215,69 @@ def test_a_posterior_fills_a_given_figure():
     assert plot.plot_mesh_posterior(VERTICES, FACES, np.arange(4.0), np.ones(4), figure=figure) is figure
     assert len(figure.axes) == 4  # two meshes, two colour bars
     rendered(figure.axes[0])
+
+
+def test_a_posterior_is_drawn_into_given_axes_with_the_callers_words():
+    axes = Figure(layout="constrained").subplots(1, 3)
+    mean, spread = np.arange(4.0), np.ones(4)
+    figure = plot.plot_mesh_posterior(
+        VERTICES, FACES, mean, spread, observed=mean, ax=axes, titles=["seen", "fitted", "unsure"],
+        deviation_label="sd (K)", label="heat (K)", limits=(0.0, 2.0),
+    )  # fmt: skip
+    assert figure is axes[0].figure
+    assert [ax.get_title() for ax in axes] == ["seen", "fitted", "unsure"]
+    bars = figure.axes[3:]
+    assert [bar.get_xlabel() for bar in bars] == ["heat (K)", "heat (K)", "sd (K)"]
+    assert [bar.get_xlim() for bar in bars[:2]] == [(0.0, 2.0)] * 2
+
+
+def test_a_graph_gives_its_edges():
+    import graphrf as grf
+
+    places, edges = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]), [[0, 1], [1, 2]]
+    drawn = [
+        plot.plot_graph_signal(places, some, [1.0, 2.0, 4.0]).collections[1]
+        for some in (edges, grf.from_edges([0, 1], [1, 2]))
+    ]
+    np.testing.assert_array_equal(*[lines.get_array() for lines in drawn])
+
+
+def _margins(figure, **options) -> int:
+    """White pixels between what is drawn and the nearest border."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    file = BytesIO()
+    figure.savefig(file, **options)
+    with Image.open(file) as image:
+        drawn = np.argwhere(np.asarray(image.convert("L")) < 250)
+        height, width = image.height, image.width
+    return int(min(*drawn.min(axis=0), *((height, width) - drawn.max(axis=0) - 1)))
+
+
+@pytest.mark.parametrize("width", [None, 3.3])
+@pytest.mark.parametrize("tall", [0.3, 3.0])
+def test_titles_and_labels_lie_within_the_figure(width, tall):
+    from matplotlib.text import Text
+
+    with plot.style(width=width):
+        figure = plot.plot_mesh_posterior(
+            VERTICES * [1, 1, tall],
+            FACES,
+            np.arange(4.0),
+            np.ones(4),
+            observed=np.ones(4),
+            label="temperature (K)",
+        )
+        map_of_roads = plot.plot_map_posterior(
+            [[-121.0, 60.0], [-122.0, 60.0], [-121.5, 60.0]], [[0, 1], [1, 2]], np.arange(3.0), np.ones(3),
+            geographic=True, label="the speed of cars in the morning (km/h)",
+        )  # fmt: skip
+        for drawn in (figure, map_of_roads):
+            assert _margins(drawn) >= 2
+            assert width is None or drawn.get_figwidth() == width
+            assert min(text.get_fontsize() for text in drawn.findobj(Text) if text.get_text()) >= 7.5
 
 
 def test_the_front_is_the_least_error_at_each_cost():
@@ -258,7 +366,10 @@ def test_pagerank_of_zero_is_left_out_of_the_logarithms():
         (lambda: plot.plot_error_against_walks({}), "`curves` must hold at least one"),
         (lambda: plot.plot_error_against_walks({"a": [1.0, 2.0]}), r"shape \(n, 2\) or \(n, 3\).*'a'"),
         (lambda: plot.plot_error_against_walks({"a": [[4, 0.0]]}), "positive numbers"),
-        (lambda: plot.plot_mesh(VERTICES, FACES, [1.0]), r"one entry a face, shape \(4,\), got \(1,\)"),
+        (
+            lambda: plot.plot_mesh(VERTICES, FACES, [1.0]),
+            r"one entry per face, shape \(4,\) or per vertex, shape \(4,\), got \(1,\)",
+        ),
         (lambda: plot.plot_mesh(VERTICES[:, :2], FACES, np.ones(4)), r"`vertices` must have shape \(V, 3\)"),
         (lambda: plot.plot_front({}), "`methods` must hold at least one"),
         (lambda: plot.plot_front({"a": [[0.0, 1.0]]}), "`methods` must have positive numbers.*'a'"),
@@ -272,10 +383,29 @@ def test_pagerank_of_zero_is_left_out_of_the_logarithms():
         (lambda: plot.plot_pagerank([0.5, 0.5], {"a": [1.0]}), r"must have shape \(2,\) each.*'a'"),
         (
             lambda: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.ones(4), observed=[0, 2]),
-            r"`observed` must have one value an entry of `mean`, shape \(4,\), NaN where nothing was observed",
+            r"`observed` must have one value per entry of `mean`, shape \(4,\), NaN where nothing was observed",
         ),
         (lambda: plot.plot_graph_signal([[0.0]], [], [1.0]), r"`coordinates` must have shape \(N, 2\)"),
-        (lambda: plot.plot_graph_signal([[0.0, 1.0]], [[0, 0]], [1.0, 2.0]), "one entry a node"),
+        (lambda: plot.plot_graph_signal([[0.0, 1.0]], [[0, 0]], [1.0, 2.0]), "one entry per node"),
+        (lambda: plot.plot_graph_signal([[0.0, 1.0]], [[0, 1]], [1.0]), r"`edges` must be positions in \[0, 0\]"),
+        (lambda: plot.plot_graph_signal([[0.0, 1.0]], [0, 0], [1.0]), r"`edges` must be a graph or have shape"),
+        (lambda: plot.plot_mesh(VERTICES, FACES + 1, np.ones(4)), r"`faces` must be positions of vertices"),
+        (lambda: plot.plot_mesh(VERTICES, FACES, np.ones(4), up="w"), "`up` must be one of 'x', 'y', 'z', '-x'"),
+        (lambda: plot.plot_mesh(VERTICES, FACES, np.ones(4), on="edges"), "`on` must be one of"),
+        (
+            lambda: plot.plot_mesh(VERTICES, FACES, np.ones(5), on="vertices"),
+            r"one entry per vertex, shape \(4,\), got \(5,\)",
+        ),
+        (
+            lambda: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.ones(4), titles=["a"]),
+            r"`titles` must have one per panel \(posterior mean, standard deviation\), got 1",
+        ),
+        (
+            lambda: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.ones(4), ax=[Figure().add_subplot()]),
+            "`ax` must be 2 axes, one per panel, got 1",
+        ),
+        (lambda: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.ones(3)), "`deviation` must have one"),
+        (lambda: plot.style(width=0.1), "`width` must be"),
     ],
 )
 def test_bad_input_is_named(call, message):

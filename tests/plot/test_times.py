@@ -106,7 +106,7 @@ def test_colours_of_a_frame_are_those_of_its_values(tmp_path):
         ("missing/a.gif", {}, "folder that is there"),
         ("a.gif", {"values": np.where(SPEEDS > 40, np.nan, SPEEDS)}, "`values` must be finite"),
         ("a.gif", {"values": SPEEDS[0]}, r"shape \(T, N\)"),
-        ("a.gif", {"values": SPEEDS[:, :2]}, "one entry a node"),
+        ("a.gif", {"values": SPEEDS[:, :2]}, "one entry per node"),
         ("a.gif", {"titles": ["a"]}, "`titles` must have one for each of 4"),
         ("a.gif", {"frames_per_second": 0}, "`frames_per_second`"),
     ],

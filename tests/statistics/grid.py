@@ -94,6 +94,7 @@ def kernels_of(laplacian: str, scale: float) -> list[grf.Kernel]:
         grf.PowerSeries(taylor=[1.0, 0.8, 0.4, 0.1], **given),
         grf.LearnedModulation(3, (0.7, 0.4, -0.2, 0.1), **given),
     ]
+    kernels += [grf.Leroux(0.4)] if laplacian == "combinatorial" else []
     return kernels + ([grf.InverseCosine()] if laplacian == "normalized" else [])
 
 

@@ -5,11 +5,35 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.models import OptionInfo
 
+from graphrf.cli.options.completion import of_words
 from graphrf.cli.options.messages import EXIT_CODES, plain_messages
+
+
+class Command(TyperCommand):
+    """A command whose flags are shown without the type of their values, which nobody types."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain_flags(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """The same of the program's own options."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain_flags(super().get_params(ctx))
+
+
+def _plain_flags(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False) or param.name in ("install_completion", "show_completion"):
+            param.metavar = ""
+    return params
 
 
 def add_command(
@@ -50,9 +74,12 @@ def add_command(
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     shown = "\n".join(f"  $ {example}" for example in examples)
-    app.command(command.__name__, epilog=f"Examples\n\n{shown}\n\n{EXIT_CODES}")(command)
+    app.command(command.__name__, cls=Command, epilog=f"Examples\n\n{shown}\n\n{EXIT_CODES}")(command)
 
 
 def _keyword(name: str, default: Any, hints: Mapping[str, Any]) -> inspect.Parameter:
     default = inspect.Parameter.empty if default is dataclasses.MISSING else default
+    for option in get_args(hints[name])[1:]:
+        if isinstance(option, OptionInfo) and "|" in (option.metavar or ""):
+            option.autocompletion = of_words(tuple(str(option.metavar).split("|")))
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from graphrf.cli.options.completion import of_words
 from graphrf.cli.options.refusals import refuse_unused, refuse_without, require_known
 
 if TYPE_CHECKING:
@@ -28,10 +29,17 @@ class KernelChoice:
     """A kernel by name, with its hyperparameters; what is not given is the library's default."""
 
     kernel: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"{', '.join(KERNELS)}.", rich_help_panel=PANEL)
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"{', '.join(KERNELS)}.",
+            rich_help_panel=PANEL,
+            autocompletion=of_words(tuple(KERNELS)),
+        ),
     ] = None
     lengthscale: Annotated[
-        float | None, typer.Option(help="Roughly the steps over which it is correlated.", rich_help_panel=PANEL)
+        float | None,
+        typer.Option(help="Roughly the number of steps over which nodes are correlated.", rich_help_panel=PANEL),
     ] = None
     power: Annotated[float | None, typer.Option(help="Of regularized-laplacian.", rich_help_panel=PANEL)] = None
     smoothness: Annotated[float | None, typer.Option(help="Of matern (nu).", rich_help_panel=PANEL)] = None

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 import typer
 
+from graphrf.cli.options.standard_input import forget, named
+
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 EXIT_CODES = (
     "Exit codes: 0 done; 2 the command cannot be carried out as given (options, files, missing extras, too little "
@@ -87,6 +89,7 @@ def plain_messages(places: Mapping[str, str] | None = None) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
     finally:
         warnings.formatwarning = format_before
+        forget()
 
 
 def _in_options(text: str, places: Mapping[str, str] | None) -> str:
@@ -101,7 +104,7 @@ def _in_options(text: str, places: Mapping[str, str] | None) -> str:
             return f"{names[name]} {word}"
         return names[name] if truth == "True" else _SWITCHED_OFF.get(name, found[0])
 
-    text = _CALL.sub(lambda found: _CALLS[found[2]], _REMARK.sub("", text))
+    text = _CALL.sub(lambda found: _CALLS[found[2]], _REMARK.sub("", named(text)))
     text = _QUOTED.sub(lambda found: f"`{names.get(found[1], found[1])}`", _SETTING.sub(setting, text))
     return _BARE.sub(lambda found: names[found[1]], text)
 

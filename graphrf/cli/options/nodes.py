@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from graphrf.cli.options.standard_input import input_file
 from graphrf.cli.options.tables import NODE_TITLES, read_table
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class NodeNames:
 
         from graphrf.graph.names import known_positions
 
-        path = Path(given)
+        path = Path(input_file(given))
         if path.is_file():
             table = read_table(path, self.is_node, spaces=False)
             cells = zip(table.column(table.first_of(NODE_TITLES) or 0), table.lines, strict=True)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from graphrf.cli.options.nodes import NodeNames
+from graphrf.cli.options.running import Talking
+from graphrf.cli.options.standard_input import input_file
 from graphrf.cli.options.tables import NODE_TITLES, TARGET_TITLES, TextTable, read_table
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ ObservationsFile = Annotated[
     str,
     typer.Argument(
         metavar="OBSERVATIONS", show_default=False,
-        help="A csv file with a column of nodes and one of targets; a line for each observation.",
+        help="A csv file, or - for standard input: a column of nodes, one of targets, a line per observation.",
     ),
 ]  # fmt: skip
 
@@ -39,7 +41,7 @@ class ObservedColumns:
         str | None,
         typer.Option(
             metavar="COLUMN", rich_help_panel=PANEL,
-            help=f"Likewise. Default: {', '.join(TARGET_TITLES)}, or the other of two.",
+            help=f"Title, or position from 0. Default: {', '.join(TARGET_TITLES)}, or the other of two.",
         ),
     ] = None  # fmt: skip
 
@@ -48,9 +50,11 @@ class ObservedColumns:
         table, positions, target = self._read(file, names)
         return positions, table.numbers(target)
 
-    def read_labels(self, file: str, names: NodeNames) -> tuple[np.ndarray, list[str]]:
-        """Positions of the labelled nodes, and their labels as text."""
+    def read_labels(self, file: str, names: NodeNames, talking: Talking) -> tuple[np.ndarray, list[str]]:
+        """Positions of the labelled nodes, and their labels as text; says what was taken as titles."""
         table, positions, target = self._read(file, names)
+        if table.titles is not None and table.first_of((*NODE_TITLES, *TARGET_TITLES)) is None:
+            talking.remark(f"the first line of {file} was read as titles: {', '.join(table.titles)}")
         labels = table.column(target)
         if "" in labels:
             raise ValueError(
@@ -63,7 +67,7 @@ class ObservedColumns:
 
         from graphrf.graph.names import known_positions
 
-        path = Path(file)
+        path = Path(input_file(file))
         if not path.is_file():
             raise FileNotFoundError(f"OBSERVATIONS must be a file, got {file!r}, which is none")
         table = read_table(path, names.is_node)

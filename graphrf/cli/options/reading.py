@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from graphrf.cli.options.completion import graphs
 from graphrf.cli.options.refusals import refuse_unused
 from graphrf.cli.options.running import Talking
+from graphrf.cli.options.standard_input import NAME, input_file
 
 if TYPE_CHECKING:
     from graphrf.graph.graph import Graph
@@ -18,9 +20,11 @@ if TYPE_CHECKING:
 PANEL = "Reading the graph"
 GRAPH_HELP = (
     "An edge list, GML, GraphML, MatrixMarket, npz or mesh file, a graph's folder, or the name of a data set "
-    "(`graphrf datasets`). A file of that name wins."
+    "(`graphrf datasets`). A file of that name wins; - is an edge list from standard input."
 )
-GraphSource = Annotated[str, typer.Argument(metavar="GRAPH", help=GRAPH_HELP, show_default=False)]
+GraphSource = Annotated[
+    str, typer.Argument(metavar="GRAPH", help=GRAPH_HELP, show_default=False, autocompletion=graphs)
+]
 
 
 @dataclass(frozen=True)
@@ -53,12 +57,16 @@ class Reading:
     ] = None
     columns: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Columns of the two ends, by title or from 0.", rich_help_panel=PANEL),
+        typer.Option(
+            metavar="A,B",
+            help="Columns of the two ends of an edge, by title or position from 0.",
+            rich_help_panel=PANEL,
+        ),
     ] = None
     header: Annotated[
         bool | None,
         typer.Option(
-            "--header/--no-header", help="Whether the first line has titles. Default: looked at.",
+            "--header/--no-header", help="Whether the first line has titles. Default: detected.",
             rich_help_panel=PANEL, show_default=False,
         ),
     ] = None  # fmt: skip
@@ -96,7 +104,11 @@ def load(source: str, reading: Reading, talking: Talking) -> Loaded:
         "--header" if reading.header else "--no-header": reading.header,
         "--mesh-on": reading.mesh_on, "--mesh-weights": reading.mesh_weights,
     }  # fmt: skip
-    path = Path(source)
+    path = Path(input_file(source))
+    if source == "-":
+        loaded = Loaded(_of_path(path, reading, given)[0], NAME)
+        talking.remark(f"{loaded.graph!r} from {NAME}")
+        return loaded
     if os.path.exists(path):
         graph, kind = _of_path(path, reading, given)
         also = "" if kind == "folder" or not _is_dataset(source) else ", not the data set of that name"

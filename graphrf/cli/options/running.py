@@ -19,7 +19,7 @@ class Talking:
         bool, typer.Option("--json", help="Print one JSON object: result and metadata.", rich_help_panel="Output")
     ] = False
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no remarks.", rich_help_panel=PANEL)
+        bool, typer.Option("--quiet", "-q", help="No progress bars and no remarks.", rich_help_panel=PANEL)
     ] = False
 
     @property
@@ -39,7 +39,7 @@ class Seeding:
 
     seed: Annotated[
         int | None,
-        typer.Option(help="Of all that is random. Default: drawn and reported.", rich_help_panel=PANEL),
+        typer.Option(help="Random seed. Default: random, and reported.", rich_help_panel=PANEL),
     ] = None
 
     def settled(self, talking: Talking) -> int:
@@ -58,5 +58,8 @@ class Threads:
 
     threads: Annotated[
         int | None,
-        typer.Option(help="Default: the cores at hand. The result does not depend on it.", rich_help_panel=PANEL),
+        typer.Option(
+            help="Threads of the compiled loops. Default: all cores. Results do not depend on it.",
+            rich_help_panel=PANEL,
+        ),
     ] = None

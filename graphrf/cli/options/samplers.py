@@ -65,7 +65,7 @@ class Sampling:
     ] = None  # fmt: skip
     p_halt: Annotated[
         float | None,
-        typer.Option(help="Chance that a walk ends before each step. Default: 0.1.", rich_help_panel=PANEL),
+        typer.Option(help="Probability that a walk ends before each step. Default: 0.1.", rich_help_panel=PANEL),
     ] = None
     directions: Annotated[
         str | None,

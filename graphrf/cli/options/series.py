@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrf.cli.options.nodes import NodeNames
 from graphrf.cli.options.observations import ObservedColumns
+from graphrf.cli.options.standard_input import input_file
 from graphrf.cli.options.tables import NODE_TITLES, TARGET_TITLES, TextTable, number_in, read_table
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def read_series(file: str, time: str | None, observed: ObservedColumns, names: N
 
     from graphrf.graph.names import known_positions
 
-    path = Path(file)
+    path = Path(input_file(file))
     if not path.is_file():
         raise FileNotFoundError(f"OBSERVATIONS must be a file, got {file!r}, which is none")
     table = _titled(read_table(path))
@@ -107,7 +108,7 @@ def read_series(file: str, time: str | None, observed: ObservedColumns, names: N
 
 def chosen_times(given: str, option: str) -> tuple[list[str], list[Any]]:
     """The times of an option as text and as times: a file with a column of them, or A,B,C."""
-    path = Path(given)
+    path = Path(input_file(given))
     if path.is_file():
         table = read_table(path, spaces=False)
         cells = _cells(table, table.first_of(TIME_TITLES) or 0)

@@ -67,9 +67,10 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
     """The table of a file: cells parted by tabs, commas, semicolons or (with `spaces`) white space.
 
     The first line decides by what. Blank lines and those that begin with # are skipped. The first line holds
-    titles where it has no number in some column that holds numbers in all other lines, or where one of its cells
-    is such a title as node or target; but not where it has a node in a column of nodes, if `is_node` says so. The
-    file is bounded by the memory that is left.
+    titles where it has no number in some column that holds numbers in all other lines, where one of its cells is
+    such a title as node or target, or where a column holds nodes in all other lines and none of its cells is found
+    again below; but not where it has a node in a column of nodes. `is_node` says what is a node. The file is
+    bounded by the memory that is left.
     """
     from graphrf.graph.files import text_files
 
@@ -99,7 +100,7 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
             )
         rows.append([cell.strip() for cell in cells])
     lines = [number for number, _ in kept]
-    if (is_node is not None and _has_node(rows, is_node)) or not _has_titles(rows):
+    if (is_node is not None and _has_node(rows, is_node)) or not _has_titles(rows, is_node):
         return TextTable(path, None, rows, lines)
     if len(rows) == 1:
         raise ValueError(f"{path} has titles but no other line; a line for each node was wanted")
@@ -113,13 +114,23 @@ def _has_node(rows: list[list[str]], is_node: Callable[[str], bool]) -> bool:
     )
 
 
-def _has_titles(rows: list[list[str]]) -> bool:
+def _has_titles(rows: list[list[str]], is_node: Callable[[str], bool] | None) -> bool:
     if any(cell.lower() in (*NODE_TITLES, *TARGET_TITLES) for cell in rows[0]):
         return True
     others = rows[1:]
-    return any(
-        cell and number_in(cell) is None and others and all(number_in(row[column]) is not None for row in others)
+    if not others:
+        return False
+    if any(
+        cell and number_in(cell) is None and all(number_in(row[column]) is not None for row in others)
         for column, cell in enumerate(rows[0])
+    ):
+        return True
+    # A node that is misspelt has a label that other nodes have, and a target that is a number.
+    if is_node is None or any(not cell or number_in(cell) is not None for cell in rows[0]):
+        return False
+    columns = list(zip(*others, strict=True))
+    return any(all(map(is_node, column)) for column in columns) and not any(
+        cell in column for cell, column in zip(rows[0], columns, strict=True)
     )
 
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import gpytorch
 import numpy as np
 import torch
+
+# isort: split
+from graphrf.gp.torch import quiet_import  # noqa: F401
+
+# isort: split
+import gpytorch
 from gpytorch.constraints import Interval
 from gpytorch.models.exact_prediction_strategies import DefaultPredictionStrategy, LinearPredictionStrategy
 from gpytorch.priors import Prior

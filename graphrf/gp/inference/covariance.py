@@ -15,8 +15,8 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev_sums import ChebyshevSum, shared_diagonals
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.kernels.precision.factor import PrecisionFactor
-from graphrf.kernels.precision.precision import SparsePrecision
 from graphrf.kernels.series_factor import SeriesFactor
 from graphrf.sampling.sample import sample_features
 
@@ -58,7 +58,7 @@ class SeriesSource:
 class PrecisionSource:
     """Exact rows R with R R^T = K, of a sparse Cholesky factor of K^-1: a modulation of one coefficient, 1."""
 
-    def __init__(self, precision: SparsePrecision) -> None:
+    def __init__(self, precision: KernelPrecision) -> None:
         self._cholesky = precision.factor()
         self.height: int = precision.graph.n_nodes
 
@@ -150,7 +150,7 @@ class Covariance:
         draw: Callable[..., Any] | None = None,
         normalize: bool = False,
         tell: bool = True,
-        precision: SparsePrecision | None = None,
+        precision: KernelPrecision | None = None,
     ) -> Covariance:
         """That of a kernel by its sparse precision, the series, or where there is a sampler by sampled rows.
 

@@ -17,7 +17,7 @@ class Labels(NamedTuple):
     nodes : ndarray of int64, shape (m,)
         Increasing.
     counts : ndarray of float64, shape (m, C)
-        Labels of each class at each node.
+        Labels of each class at each node; their sum of weights, where they have weights.
     bias : ndarray, shape (C,)
         Logarithms of the classes' shares among all labels, of sum 0.
     """
@@ -27,11 +27,11 @@ class Labels(NamedTuple):
     bias: np.ndarray
 
     @classmethod
-    def of(cls, nodes: np.ndarray, codes: np.ndarray, n_classes: int) -> Labels:
-        """From node positions and class numbers, shape (n,) each; every class occurs."""
+    def of(cls, nodes: np.ndarray, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> Labels:
+        """From node positions, class numbers and positive weights, shape (n,) each; every class occurs."""
         distinct, where = np.unique(nodes, return_inverse=True)
         counts = np.zeros((distinct.size, n_classes))
-        np.add.at(counts, (where, codes), 1.0)
+        np.add.at(counts, (where, codes), 1.0 if weights is None else weights)
         shares = np.log(counts.sum(axis=0))
         return cls(distinct, counts, shares - shares.mean())
 
@@ -40,8 +40,11 @@ class Labels(NamedTuple):
         return Labels(self.nodes[chosen], self.counts[chosen], self.bias)
 
 
-def checked_labels(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The classes that occur among the labels of `n` nodes, sorted, and the place of each label among them."""
+def checked_labels(labels: Any, n: int, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The classes that occur among the labels of `n` nodes, sorted, and the place of each label among them.
+
+    Of labels with weights only those are left whose weights are positive.
+    """
     array = checks.array("labels", labels)
     if array.ndim and array.dtype.kind in "US" and any(isinstance(label, float) for label in labels):
         array = np.array(labels, dtype=object)  # among words numpy makes the word "nan" of what is missing
@@ -58,7 +61,9 @@ def checked_labels(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
         if kinds:
             way_out = "; leave nodes without a label out" if {"float", "NoneType"} & set(kinds) else ""
             raise checks.type_error(
-                "labels", f"must be strings or integers, got objects of type {', '.join(kinds)}{way_out}"
+                "labels",
+                f"must be strings or integers (Unknown label type), got objects of type {', '.join(kinds)}"
+                f"{way_out}",
             )
         array = array.astype(str)
     elif array.dtype.kind == "f":
@@ -70,14 +75,15 @@ def checked_labels(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
             )
         if not np.array_equal(array, np.floor(array)):
             raise checks.value_error(
-                "labels", "must be strings or integers, got fractions: GraphGPRegressor is for real values"
+                "labels", "must be strings or integers, got continuous values: GraphGPRegressor is for these"
             )
     elif array.dtype.kind not in "biuUS":
         raise checks.type_error("labels", f"must be strings or integers, got {checks.describe(array)}")
-    classes, codes = np.unique(array, return_inverse=True)
+    classes, codes = np.unique(array if weights is None else array[weights > 0], return_inverse=True)
     if classes.size < 2:
         raise checks.value_error(
             "labels",
-            f"must hold at least two classes, got {classes.tolist()[0]!r} only: there is nothing to learn",
+            f"must hold at least two classes, got one class only, {classes.tolist()[0]!r}: there is nothing to "
+            "learn",
         )
     return classes, codes

@@ -39,6 +39,10 @@ class MixturePosterior:
         self.noise: float = float(probabilities @ [part.noise for part in parts])
         self.n_outputs: int = parts[0].n_outputs
 
+    def with_basis(self, basis: np.ndarray) -> MixturePosterior:
+        """The same with another basis of the mean at nodes that are asked for."""
+        return MixturePosterior([part.with_basis(basis) for part in self._parts], self._p)
+
     @property
     def coefficients_covariance(self) -> np.ndarray:
         """Of beta, shape (b, b), averaged over outputs where these differ in the parts' coefficients."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -115,6 +116,12 @@ class Posterior:
     def solver(self) -> str:
         """ "cholesky" or "cg"."""
         return self._solver.name
+
+    def with_basis(self, basis: np.ndarray) -> Self:
+        """The same with another basis of the mean at nodes that are asked for."""
+        other = copy.copy(self)
+        other._basis, other._sampled = basis, None
+        return other
 
     @property
     def coefficients_covariance(self) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 import numpy as np
 
@@ -86,6 +87,12 @@ class PrecisionPosterior:
         self._f = fitted[:, :p] - self._by_mean @ self.coefficients
         self.solution = self._checked(observations.means - observations.basis @ self.coefficients)
 
+    def with_basis(self, basis: np.ndarray) -> Self:
+        """The same with another basis of the mean at nodes that are asked for."""
+        other = copy.copy(self)
+        other._basis = basis
+        return other
+
     @property
     def coefficients_covariance(self) -> np.ndarray:
         """Of beta, shape (b, b)."""
@@ -109,7 +116,7 @@ class PrecisionPosterior:
 
     def sampled_variances(self, rng: np.random.Generator, bar: Any = None, n_draws: int = 0) -> np.ndarray:
         """The exact variances at all N nodes: nothing is gained by drawing."""
-        return self.variances(np.arange(self._precision.n_nodes), bar)
+        return self.variances(np.arange(self._basis.shape[0]), bar)
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f + H beta, shape (q, q)."""
@@ -159,5 +166,6 @@ class PrecisionPosterior:
         wanted[self._nodes] = (self._amplitude * self._noise_precisions)[:, None] * residual
         left = wanted - self._precision.matrix @ self._f
         left[self._nodes] -= (self._amplitude * self._noise_precisions)[:, None] * self._f[self._nodes]
+        left = self._precision.unconstrained(left)
         size = float(np.linalg.norm(left) / max(float(np.linalg.norm(wanted)), np.finfo(np.float64).tiny))
         return Solution(self._f, size <= 1e-6, 0, size)

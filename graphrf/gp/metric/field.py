@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,6 +46,7 @@ class EdgeKernel:
     """exp(-d / lengthscale) along an endless edge."""
 
     lengthscale: float
+    shares: ClassVar[tuple[str, ...]] = ()
 
     @property
     def hyperparameters(self) -> dict[str, float]:
@@ -83,6 +85,10 @@ class EdgePrecision:
         self._beyond = np.where(degrees == 1, 0.5 if ends == "stationary" else 0.0, 0.0)
         self._elimination: list[Elimination] = []
         self._check_condition()
+
+    def unconstrained(self, x: np.ndarray) -> np.ndarray:
+        """x: there are no constraints."""
+        return x
 
     def with_kernel(self, kernel: EdgeKernel) -> EdgePrecision:
         """That of another lengthscale."""

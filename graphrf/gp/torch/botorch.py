@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,30 +14,46 @@ from torch import Tensor
 from graphrf._base import checks
 from graphrf.gp.inference.posterior import LARGEST_JOINT
 from graphrf.gp.regression import GraphGPRegressor
-from graphrf.gp.torch.kernel import node_ids
+from graphrf.gp.torch.kernel import node_ids, node_tensor
 
 # isort: split
 # After operator.py, which imports linear_operator without a warning of torch's.
-from botorch.models.model import Model
+from botorch.models.model import FantasizeMixin, Model
 from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.sampling.pathwise.paths import SamplePath
+from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths
+from gpytorch.constraints import Positive
 from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
+from gpytorch.likelihoods import GaussianLikelihood
 from linear_operator import to_linear_operator
+from linear_operator.utils.cholesky import psd_safe_cholesky
 
 
-class GraphGPModel(Model):
+@dataclass(frozen=True)
+class _Imagined:
+    """Observations that a model is conditioned on and its regressor is not."""
+
+    nodes: np.ndarray  # (*b, n), without the batch axes of several sets of values for the same nodes
+    values: Tensor  # (*b', n, outputs)
+    noise: Tensor  # variances, of a shape that expands to that of the values
+
+
+class GraphGPModel(FantasizeMixin, Model):
     r"""The posterior of a fitted `GraphGPRegressor`, where BoTorch expects a model.
 
     .. math:: p(f(X_b) \mid y) = N(m_{X_b}, \Sigma_{X_b X_b}) \quad \text{for each batch } X_b \text{ of q nodes}.
 
     Candidates are node positions, so acquisition functions are maximised by `optimize_acqf_discrete`; gradients
-    in positions do not exist. Acquisition functions that need a posterior and no more work
-    (`LogExpectedImprovement`, `UpperConfidenceBound`, `qLogNoisyExpectedImprovement` and so on); those that
-    condition on imagined observations (`qKnowledgeGradient`) do not. Refit the regressor when observations come.
+    in positions do not exist. Acquisition functions that need a posterior work (`LogExpectedImprovement`,
+    `qLogNoisyExpectedImprovement`), and those that condition on imagined observations (`qKnowledgeGradient`,
+    `qJointEntropySearch`) or draw functions (`PathwiseThompsonSampling`). Refit the regressor when observations
+    come.
 
     Parameters
     ----------
     regressor : GraphGPRegressor
-        Fitted. Not copied.
+        Fitted. Not copied. Where its predictions are averaged over hyperparameters, the model is the normal law
+        with the average's means and covariances.
 
     Raises
     ------
@@ -61,21 +80,27 @@ class GraphGPModel(Model):
         self._gp = regressor
         # one prediction says how many outputs there are, and that the regressor is fitted
         mean = np.asarray(regressor.predict(regressor.graph.positions([0])))
-        self._n_outputs = 1 if mean.ndim == 1 else mean.shape[1]
+        self._outputs = list(range(1 if mean.ndim == 1 else mean.shape[1]))
+        self._imagined: _Imagined | None = None
+        # BoTorch asks what kind of noise there is; of a noise for each observation the mean counts, as it has it
+        self.likelihood = GaussianLikelihood(noise_constraint=Positive()).double().requires_grad_(False)
+        if hasattr(regressor, "noise_"):
+            self.likelihood.noise = max(float(np.mean(regressor.noise_)), np.finfo(np.float64).tiny)
 
     def extra_repr(self) -> str:
         """What torch prints between the brackets."""
-        return f"{self._gp.graph!r}, {self._gp.kernel_!r}, num_outputs={self._n_outputs}"
+        return f"{self._gp.graph!r}, {self._gp.kernel_!r}, num_outputs={self.num_outputs}"
 
     @property
     def num_outputs(self) -> int:
-        """Columns of the y that the regressor was fitted to."""
-        return self._n_outputs
+        """Columns of the y that the regressor was fitted to, or those chosen by `subset_output`."""
+        return len(self._outputs)
 
     @property
     def batch_shape(self) -> torch.Size:
-        """Empty: there is one model."""
-        return torch.Size()
+        """Empty for one model; the shape of the sets of values that it was conditioned on."""
+        given = self._imagined
+        return torch.Size() if given is None else given.values.shape[:-2]
 
     def posterior(
         self,
@@ -83,7 +108,7 @@ class GraphGPModel(Model):
         output_indices: list[int] | None = None,
         observation_noise: bool | Tensor = False,
         posterior_transform: Any = None,
-    ) -> GPyTorchPosterior:
+    ) -> Any:
         """The joint posterior at the q nodes of each batch.
 
         Parameters
@@ -92,50 +117,134 @@ class GraphGPModel(Model):
             Node positions: integers, or integral floats below 2^24 (float32) or 2^53 (float64).
         output_indices : list of int, optional
         observation_noise : bool or Tensor
-            True adds the regressor's noise variance; a tensor of shape broadcastable to (..., q, outputs) its own.
+            True adds the regressor's noise variance (the mean, where it has one for each observation); a tensor of
+            shape broadcastable to (..., q, outputs) its own.
         posterior_transform : optional
             As in BoTorch.
 
         Returns
         -------
         GPyTorchPosterior
-            Of the dtype of X (float64 for integers), on its device. Several outputs are independent.
+            Of the dtype of X (float64 for integers), on its device. Several outputs are independent. The batch is
+            that of X, broadcast with `batch_shape`.
 
         Notes
         -----
         Cost: for q = 1 one prediction of deviations at the distinct nodes of all batches; for q > 1 their joint
-        covariance, at most 5,000 distinct nodes at once. Where a node stands twice in a batch the covariance is
+        covariance, at most 5,000 distinct nodes at once; conditioned on n more observations, that of the n + q
+        nodes and n^3 / 3 operations for each batch. Where a node stands twice in a batch the covariance is
         singular, and linear_operator warns when it adds jitter to sample from it.
         """
         if not isinstance(X, Tensor) or X.ndim < 2:
             raise checks.value_error("X", f"must be a tensor of shape (..., q, 1), got {checks.describe(X)}")
         nodes = node_ids("X", X)
-        flat = nodes.reshape(-1, nodes.shape[-1])
-        mean, covariance = self._moments(flat)
-        batch = nodes.shape[:-1]
         like = X if X.is_floating_point() else torch.zeros((), dtype=torch.float64, device=X.device)
-        means = torch.from_numpy(mean).to(like).reshape(*batch, nodes.shape[-1], self._n_outputs)
-        shared = torch.from_numpy(covariance).to(like).reshape(*batch, *covariance.shape[-2:])
-        chosen = list(range(self._n_outputs))
+        chosen = list(range(self.num_outputs))
         if output_indices is not None:
             chosen = [chosen[index] for index in output_indices]
-        # As operators covariances are factored when samples are asked for, and may be singular until then.
-        parts = [
-            MultivariateNormal(
-                means[..., k], to_linear_operator(shared + self._noise(observation_noise, means, k))
-            )
-            for k in chosen
-        ]
+        parts = []
+        for k, (mean, covariance) in zip(chosen, self._laws(nodes, chosen, like), strict=True):
+            noisy = covariance + self._noise(observation_noise, mean, k)
+            # As operators covariances are factored when samples are asked for, and may be singular until then.
+            parts.append(MultivariateNormal(mean, to_linear_operator(noisy)))
         together = parts[0] if len(parts) == 1 else MultitaskMultivariateNormal.from_independent_mvns(parts)
         posterior = GPyTorchPosterior(together)
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
-    def _noise(self, given: bool | Tensor, means: Tensor, output: int) -> Tensor:
+    def condition_on_observations(
+        self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
+    ) -> GraphGPModel:
+        r"""The model after more observations, with all hyperparameters kept.
+
+        .. math:: m'_Q = m_Q + \Sigma_{QX} (\Sigma_{XX} + \mathrm{diag}(noise))^{-1} (Y - m_X), \quad
+                  \Sigma'_{QQ} = \Sigma_{QQ} - \Sigma_{QX} (\Sigma_{XX} + \mathrm{diag}(noise))^{-1} \Sigma_{XQ}.
+
+        Parameters
+        ----------
+        X : Tensor, shape (..., n, 1)
+            Nodes, as in `posterior`.
+        Y : Tensor, shape (..., n, outputs)
+            Values, whose batch is broadcast with that of X and of the model: several sets of values for the same
+            nodes, as `fantasize` makes them, share one factorisation.
+        noise : Tensor, optional
+            Variances, of a shape that expands to that of Y; default the regressor's.
+
+        Returns
+        -------
+        GraphGPModel
+            Whose `batch_shape` is that of Y with X. Gradients reach Y. The regressor stays as it is.
+
+        Raises
+        ------
+        ValueError
+        """
+        if not isinstance(X, Tensor) or X.ndim < 2:
+            raise checks.value_error("X", f"must be a tensor of shape (..., n, 1), got {checks.describe(X)}")
+        nodes = node_ids("X", X)
+        if not isinstance(Y, Tensor) or Y.shape[-2:] != (nodes.shape[-1], self.num_outputs):
+            raise checks.value_error(
+                "Y", f"must have shape (..., {nodes.shape[-1]}, {self.num_outputs}), got {checks.describe(Y)}"
+            )
+        if noise is None and not hasattr(self._gp, "noise_"):
+            raise checks.value_error(
+                "noise", "must be given where the regressor's likelihood is not the Gaussian one"
+            )
+        given = self.likelihood.noise if noise is None else noise
+        batch = torch.broadcast_shapes(nodes.shape[:-1], Y.shape[:-2], self.batch_shape)
+        added = _Imagined(nodes, Y.expand(*batch, *Y.shape[-2:]), given.to(Y).expand(*batch, *Y.shape[-2:]))
+        model = copy.copy(self)
+        model._imagined = added if self._imagined is None else _joined(self._imagined, added)
+        return model
+
+    def subset_output(self, idcs: Sequence[int]) -> GraphGPModel:
+        """The model of some of the outputs, in this order."""
+        model = copy.copy(self)
+        model._outputs = [self._outputs[index] for index in idcs]
+        if self._imagined is not None:
+            values, noise = self._imagined.values[..., list(idcs)], self._imagined.noise[..., list(idcs)]
+            model._imagined = _Imagined(self._imagined.nodes, values, noise)
+        return model
+
+    def transform_inputs(self, X: Tensor, input_transform: Any = None) -> Tensor:
+        """X: nodes are not transformed."""
+        return X
+
+    def _noise(self, given: bool | Tensor, mean: Tensor, output: int) -> Tensor:
         """What is added to the covariance of an output."""
         if isinstance(given, Tensor):
-            return torch.diag_embed(given.to(means).expand_as(means)[..., output])
-        variance = self._gp.noise_ if checks.flag("observation_noise", given) else 0.0
-        return variance * torch.eye(means.shape[-2], dtype=means.dtype, device=means.device)
+            given = given.to(mean).expand(*mean.shape, self.num_outputs)
+            return torch.diag_embed(given[..., output])
+        variance = self.likelihood.noise.to(mean) if checks.flag("observation_noise", given) else 0.0
+        return variance * torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
+
+    def _laws(self, nodes: np.ndarray, chosen: list[int], like: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The means and covariances of f at batches of nodes, for each of the chosen outputs."""
+        given = self._imagined
+        if given is None:
+            means, covariance = self._tensors(nodes, like)
+            return [(means[..., self._outputs[k]], covariance) for k in chosen]
+        n = given.nodes.shape[-1]
+        batch = np.broadcast_shapes(nodes.shape[:-1], given.nodes.shape[:-1])
+        together = [np.broadcast_to(part, (*batch, part.shape[-1])) for part in (given.nodes, nodes)]
+        means, covariance = self._tensors(np.concatenate(together, axis=-1), like)
+        between, later = covariance[..., :n, n:], covariance[..., n:, n:]
+        laws = []
+        for k in chosen:
+            mean = means[..., self._outputs[k]]
+            noise, values = given.noise[..., k].to(like), given.values[..., k].to(like)
+            factor = psd_safe_cholesky(covariance[..., :n, :n] + torch.diag_embed(_without_copies(noise)))
+            gain = torch.cholesky_solve(between, factor).mT
+            update = (gain @ (values - mean[..., :n])[..., None])[..., 0]
+            after = later - gain @ between
+            mean = mean[..., n:] + update
+            laws.append((mean, after.expand(*mean.shape[:-1], *after.shape[-2:])))
+        return laws
+
+    def _tensors(self, nodes: np.ndarray, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Means, shape (..., q, outputs), and covariances of the regressor at batches of nodes."""
+        mean, covariance = self._moments(nodes.reshape(-1, nodes.shape[-1]))
+        means = torch.from_numpy(mean).to(like).reshape(*nodes.shape, -1)
+        return means, torch.from_numpy(covariance).to(like).reshape(*nodes.shape[:-1], *covariance.shape[-2:])
 
     def _moments(self, batches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means, shape (b, q, outputs), and covariances, shape (b, q, q), of b batches of q nodes."""
@@ -153,3 +262,62 @@ class GraphGPModel(Model):
             return np.concatenate(means), np.concatenate(covariances)
         mean, covariance = self._gp.predict(asked, return_cov=True)
         return mean.reshape(distinct.size, -1)[at], covariance[at[:, :, None], at[:, None, :]]
+
+
+def _joined(before: _Imagined, after: _Imagined) -> _Imagined:
+    """Both sets of observations, with their batches broadcast."""
+    batch = np.broadcast_shapes(before.nodes.shape[:-1], after.nodes.shape[:-1])
+    nodes = [np.broadcast_to(one.nodes, (*batch, one.nodes.shape[-1])) for one in (before, after)]
+    whole = torch.broadcast_shapes(before.values.shape[:-2], after.values.shape[:-2])
+    values, noise = (
+        torch.cat([part.expand(*whole, *part.shape[-2:]) for part in parts], -2)
+        for parts in ((before.values, after.values), (before.noise, after.noise))
+    )
+    return _Imagined(np.concatenate(nodes, -1), values, noise)
+
+
+def _without_copies(noise: Tensor) -> Tensor:
+    """The variances without batch axes along which they were expanded: each set is factored once."""
+    for axis in range(noise.ndim - 1):
+        if noise.stride(axis) == 0:
+            noise = noise.narrow(axis, 0, 1)
+    return noise
+
+
+class _DrawnFunctions(SamplePath):
+    """Draws of f on the whole graph: sample_shape, outputs if there are several, and nodes."""
+
+    values: Tensor
+
+    def __init__(self, values: Tensor) -> None:
+        super().__init__()
+        self.input_transform = self.output_transform = None
+        self.register_buffer("values", values)
+
+    def forward(self, x: Tensor, **kwargs: Any) -> Tensor:
+        """f at nodes of shape (..., q, 1), whose batch is broadcast with that of the draws."""
+        nodes = node_tensor("x", x)
+        batch = torch.broadcast_shapes(self.values.shape[:-1], nodes.shape[:-1])
+        values = self.values.expand(*batch, self.values.shape[-1])
+        found = values.gather(-1, nodes.expand(*batch, nodes.shape[-1]))
+        return found.to(x) if x.is_floating_point() else found
+
+    def set_ensemble_as_batch(self, ensemble_as_batch: bool) -> None:
+        """Nothing: the model is no ensemble."""
+
+
+@DrawMatheronPaths.register(GraphGPModel)
+def _draw_paths(model: GraphGPModel, *, sample_shape: torch.Size, **unused: Any) -> _DrawnFunctions:
+    """Functions drawn by `GraphGPRegressor.sample`, on all nodes; the seed comes from torch's generator."""
+    if model._imagined is not None:
+        raise checks.value_error(
+            "model",
+            "must not be conditioned on imagined observations: fit its regressor to them to draw functions",
+        )
+    seed = int(torch.randint(2**62, ()))
+    drawn = torch.from_numpy(model._gp.sample(n_samples=max(sample_shape.numel(), 1), seed=seed))
+    if drawn.ndim == 3:
+        drawn = drawn.movedim(-1, -2)[:, model._outputs]
+    if model.num_outputs == 1:
+        drawn = drawn.reshape(drawn.shape[0], -1)
+    return _DrawnFunctions(drawn.reshape(*sample_shape, *drawn.shape[1:]))

@@ -21,12 +21,17 @@ from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord, row_ind
 from graphrf.features.features import Features
 from graphrf.features.tensor import csr_tensor
 from graphrf.gp.torch.factor import TorchFactor
+from graphrf.kernels.chebyshev_sums import ChebyshevSum
 from graphrf.kernels.series_factor import SeriesFactor
 
 # Gathered numbers (entries x columns) worked on at once: temporaries of 512 MB in float32.
 _GATHERED = 2**27
 # Rows of F F^T whose diagonal is made at once by the series: numbers (nodes of the graph x rows).
 _UNIT_NUMBERS = 2**22
+# Entries of Chebyshev polynomials that are kept: 512 MiB in float64.
+_KEPT_NUMBERS = 2**26
+# Chebyshev coefficients of F F^T below this share of the largest one count as 0, as those of F do.
+_SQUARE_TOL = 1e-12
 
 
 class TorchFeatureFactor(TorchFactor):
@@ -165,6 +170,12 @@ class TorchSeriesFactor(TorchFactor):
     Notes
     -----
     Memory on the device: the walk matrix, and four blocks of N x p numbers.
+
+    F F^T = sum_k s_k T_k(M) with s the Chebyshev coefficients of the squared series, so that entries of T_k among
+    n rows serve all hyperparameters. Where a gradient is wanted, `gram` makes them once, by as many sparse
+    products as one evaluation of F F^T takes, and keeps them for the next: n^2 numbers a term, up to 2^26 in all
+    (512 MiB in float64; 400 rows and 419 terms), for one set of rows at a time. A sum over them and its gradient
+    then take n^2 multiply-adds a term.
     """
 
     def __init__(self, series: SeriesFactor, device: torch.device, dtype: torch.dtype) -> None:
@@ -177,6 +188,8 @@ class TorchSeriesFactor(TorchFactor):
         if device.type == "cpu":
             self._host = series.doubled.astype(np.float32 if dtype == torch.float32 else np.float64)
         self._nodes = torch.from_numpy(np.array(series.nodes)).to(device)
+        self._series = series
+        self._kept = _KeptTerms()  # shared by all that is taken from this one
 
     def apply(self, f: Tensor, x: Tensor) -> Tensor:
         """F x."""
@@ -202,6 +215,21 @@ class TorchSeriesFactor(TorchFactor):
             parts.append(self._whole(f, units).square().sum(0))
         return torch.cat(parts)
 
+    def gram(self, f: Tensor) -> Tensor | None:
+        """F F^T as a sum of kept terms; None where there are none and no gradient is wanted, or too many."""
+        n, most = self.shape[0], _KEPT_NUMBERS // max(1, self.shape[0] ** 2)
+        if n == 0 or f.numel() > most:
+            return None
+        square = _squared(f)
+        large = square.detach().abs()
+        size = int((large > max(_SQUARE_TOL, torch.finfo(f.dtype).eps) * large.max()).nonzero().max()) + 1
+        terms = self._kept.of(self._nodes)
+        if terms is None or len(terms) < size:
+            if size > most or not (f.requires_grad and torch.is_grad_enabled()):
+                return None
+            terms = self._kept.keep(self._nodes, self._gram_terms(min(most, size + size // 2)))
+        return (square[:size] @ terms[:size].reshape(size, n * n)).reshape(n, n)
+
     def take(self, rows: Tensor | np.ndarray) -> TorchSeriesFactor:
         """The factor of some of the rows."""
         other = object.__new__(TorchSeriesFactor)
@@ -209,6 +237,22 @@ class TorchSeriesFactor(TorchFactor):
         other._nodes = self._nodes[row_index(rows, self.shape[0], self._device)]
         other.shape = (other._nodes.numel(), self.shape[1])
         return other
+
+    def _gram_terms(self, size: int) -> Tensor:
+        """Entries of T_k(M) among the rows for k < size, shape (size, n, n)."""
+        n = self.shape[0]
+        terms = torch.empty(size, n, n, dtype=self._dtype, device=self._device)
+        if self._host is not None:
+            nodes = self._nodes.numpy()
+            for part, panel in ChebyshevSum(self._series.doubled, np.ones(size)).unit_terms(nodes, nodes):
+                terms[:, :, part] = torch.from_numpy(panel)
+            return terms
+        for part in torch.arange(n, device=self._device).split(max(1, _UNIT_NUMBERS // self.shape[1])):
+            units = torch.zeros(self.shape[1], part.numel(), dtype=self._dtype, device=self._device)
+            units[self._nodes[part], torch.arange(part.numel(), device=self._device)] = 1.0
+            for k, term in enumerate(self._terms(units, size)):
+                terms[k, :, part] = term[self._nodes]
+        return terms
 
     def _spread(self, y: Tensor) -> Tensor:
         whole = torch.zeros(self.shape[1], y.shape[1], dtype=y.dtype, device=self._device)
@@ -238,6 +282,36 @@ class TorchSeriesFactor(TorchFactor):
         if self._host is None:
             return self._doubled @ x
         return torch.from_numpy(self._host @ x.numpy())
+
+
+class _KeptTerms:
+    """The entries of Chebyshev polynomials among the last set of rows that they were made for."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Tensor, Tensor] | None = None
+
+    def of(self, nodes: Tensor) -> Tensor | None:
+        """The terms among these rows, if they were the last ones."""
+        last = self._last  # read once and replaced whole: another thread may be doing the same
+        return last[1] if last is not None and torch.equal(last[0], nodes) else None
+
+    def keep(self, nodes: Tensor, terms: Tensor) -> Tensor:
+        """Keep these instead of those before."""
+        self._last = nodes, terms
+        return terms
+
+
+def _squared(f: Tensor) -> Tensor:
+    """Chebyshev coefficients of the square of a series, shape (2 L + 1,), differentiable.
+
+    By T_a T_b = (T_{a + b} + T_{|a - b|}) / 2.
+    """
+    n = f.numel()
+    values = torch.fft.rfft(f, 2 * n)
+    sums = torch.fft.irfft(values * values, 2 * n)[: 2 * n - 1]
+    differences = torch.fft.irfft(values * values.conj(), 2 * n)[:n]
+    halved = torch.cat([0.5 * differences[:1], differences[1:]])
+    return 0.5 * sums + torch.nn.functional.pad(halved, (0, n - 1))
 
 
 def _from_scipy(matrix: sp.csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:

@@ -49,6 +49,10 @@ class TorchFactor(Protocol):
         """F F^T x for x of shape (n, p), here by products with blocks of columns."""
         return _in_blocks(self, self, f, x)
 
+    def gram(self, f: Tensor) -> Tensor | None:
+        """F F^T, differentiable in f, where the factor has a quicker way than products; here it has none."""
+        return None
+
 
 class HostFactor(TorchFactor):
     """A numpy `Factor` for torch tensors: shared memory on the CPU, copies to and fro for other devices.
@@ -139,8 +143,11 @@ def product(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tenso
 def dense(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
     """F_r(f) F_c(f)^T itself, shape (n, m), differentiable in f.
 
-    Cost: `product` with m columns, and the gradient of one object for both half of that for two.
+    Cost: that of `gram` where one object for both has it; else `product` with m columns, and the gradient of one
+    object for both half of that for two.
     """
+    if rows is cols and (gram := rows.gram(f)) is not None:
+        return gram
     result: Tensor = _Dense.apply(rows, cols, f)
     return result
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,17 +25,26 @@ from graphrf.gp.torch.sources import (
 from graphrf.graph.graph import Graph
 from graphrf.kernels.given import LearnedModulation
 from graphrf.kernels.kernel import Kernel, require_kernel
+from graphrf.kernels.named import Diffusion
 
 # isort: split
 # After operator.py, which imports linear_operator without a warning of torch's.
 import gpytorch
 from gpytorch.constraints import GreaterThan, Interval, Positive
 from gpytorch.priors import Prior
+from linear_operator.utils.errors import NanError
 
 # How far above an open lower bound a trained hyperparameter starts, as a share of the bound.
 _ABOVE_BOUND = 1e-3
 # The first integer that a float cannot tell from its successor.
 _LARGEST_ID = {torch.float32: 2**24, torch.float64: 2**53}
+
+
+class NoKernelError(NanError, ValueError):
+    """Hyperparameters that an optimiser tried make no kernel.
+
+    A `NanError` to linear_operator and BoTorch, whose fits take the value for NaN and step back.
+    """
 
 
 class GRFKernel(gpytorch.kernels.Kernel):
@@ -52,13 +62,19 @@ class GRFKernel(gpytorch.kernels.Kernel):
     source : Features, RemoteFeatures or Graph
         Features: Phi Phi^T, for the nodes that they hold, here or elsewhere (`graphrf.distributed`). A graph: the
         exact kernel by its series, for all nodes.
-    kernel : Kernel
-        The kernel to begin with. `LearnedModulation` has its coefficients as one free parameter `modulation`.
+    kernel : Kernel, optional
+        The kernel to begin with, default `Diffusion` of lengthscale 1 with the Laplacian of the features, of a
+        graph the normalized one. `LearnedModulation` has its coefficients as one free parameter `modulation`.
     normalize : bool
         Whether to divide by v, the mean variance over the features' nodes, or over all nodes of a graph.
     optimize : bool or sequence of str
         Which hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those named. Each is a
         parameter `raw_<name>`; the others stay as they are.
+    active_dims : int or sequence of one int, optional
+        The column of the inputs that holds nodes, where others hold time or covariates for the other kernels of a
+        product or sum.
+    batch_shape : torch.Size
+        Each member of the batch has hyperparameters of its own; they share the source.
     lengthscale_prior, lengthscale_constraint : optional
         As for GPyTorch's kernels.
 
@@ -66,6 +82,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
     ------
     TypeError, ValueError
         If `source` is none of these, the kernel does not fit it, or inputs are no known nodes.
+    linear_operator.utils.errors.NanError
+        Which is a `ValueError` too: if present hyperparameters make no kernel, or one that vanishes and so cannot
+        be normalised. BoTorch's fits step back from it.
 
     Warns
     -----
@@ -75,7 +94,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
     Notes
     -----
     Inputs have shape (n,), (n, 1) or (batches, n, 1): integers, or integral floats below 2^24 (float32) or 2^53
-    (float64). Batches are evaluated together as one dense matrix of their distinct nodes.
+    (float64), or with `active_dims` these in one of d columns. Batches of inputs are evaluated together as one
+    dense matrix of their distinct nodes, for each member of `batch_shape`.
 
     dtype and device are those of the module: `.double()` and `.to("cuda")` work as usual, and a module begins on
     the CPU wherever its features lie. Features on another device than the host must be on the module's when it is
@@ -102,18 +122,29 @@ class GRFKernel(gpytorch.kernels.Kernel):
     >>> scaled = gpytorch.kernels.ScaleKernel(kernel)
     >>> [name for name, _ in scaled.named_parameters()]
     ['raw_outputscale', 'base_kernel.raw_lengthscale']
+
+    Nodes in the first column, times in the second:
+
+    >>> product = grf.gp.GRFKernel(graph, active_dims=[0]) * gpytorch.kernels.MaternKernel(active_dims=[1])
+    >>> product(torch.tensor([[0, 0.5], [0, 0.7], [3, 0.5]])).to_dense().shape
+    torch.Size([3, 3])
     """
 
     def __init__(
         self,
         source: Features | RemoteFeatures | Graph,
-        kernel: Kernel,
+        kernel: Kernel | None = None,
         *,
         normalize: bool = True,
         optimize: bool | Sequence[str] = True,
+        active_dims: int | Sequence[int] | Tensor | None = None,
+        batch_shape: torch.Size | None = None,
         lengthscale_prior: Prior | None = None,
         lengthscale_constraint: Interval | None = None,
     ) -> None:
+        if kernel is None:
+            frame = getattr(source, "frame", None)
+            kernel = Diffusion(1.0) if frame is None else Diffusion(1.0, laplacian=frame.laplacian)
         require_kernel(kernel)
         names = trained_names(optimize, kernel)
         if isinstance(kernel, LearnedModulation) and len(names) not in (0, len(kernel.values)):
@@ -127,16 +158,20 @@ class GRFKernel(gpytorch.kernels.Kernel):
                 "and `lengthscale_constraint` need a trained lengthscale, which "
                 f"{kernel!r} with optimize={optimize!r} has not",
             )
-        super().__init__(lengthscale_prior=lengthscale_prior, lengthscale_constraint=lengthscale_constraint)
+        super().__init__(
+            active_dims=_node_column(active_dims), batch_shape=torch.Size(batch_shape or ()),
+            lengthscale_prior=lengthscale_prior, lengthscale_constraint=lengthscale_constraint,
+        )  # fmt: skip
         self._source = _source(source, kernel)
         self._template = kernel
         self._normalize = checks.flag("normalize", normalize)
         self._names = names
-        # Follows `.to` and `.double()` where nothing is trained.
-        self.register_buffer("_like", torch.zeros((), dtype=torch.get_default_dtype()), persistent=False)
+        # Follows `.to`, `.double()` and indices of the batch where nothing is trained.
+        like = torch.zeros(self.batch_shape, dtype=torch.get_default_dtype())
+        self.register_buffer("_like", like, persistent=False)
         if isinstance(kernel, LearnedModulation):
             if names:
-                values = torch.tensor(kernel.values, dtype=self._like.dtype)
+                values = torch.tensor(kernel.values, dtype=like.dtype).repeat(*self.batch_shape, 1)
                 self.register_parameter("modulation", torch.nn.Parameter(values))
             return
         bounds = kernel.hyperparameter_bounds(self._source.scale)
@@ -144,19 +179,23 @@ class GRFKernel(gpytorch.kernels.Kernel):
             low = bounds[name]
             value = max(kernel.hyperparameters[name], low + _ABOVE_BOUND * abs(low))
             if name != "lengthscale":
-                self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.zeros(())))
-                self.register_constraint(f"raw_{name}", Positive() if low == 0 else GreaterThan(low))
+                self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.zeros(self.batch_shape)))
+                above = Positive() if low == 0 else GreaterThan(low)
+                self.register_constraint(f"raw_{name}", Interval(0.0, 1.0) if name in kernel.shares else above)
             self._initialize(name, value)
 
     # -- what is trained ---------------------------------------------------------------------------
 
     @property
     def kernel(self) -> Kernel:
-        """The graphrf kernel with the present hyperparameters, before it is normalised."""
-        return self._kernel_of(self._values().detach().numpy())
+        """The graphrf kernel with the present hyperparameters, not normalised; of a batch that of `self[i]`."""
+        return self._kernel_of(self._single_values().detach().numpy())
 
     def hyperparameter(self, name: str) -> Tensor:
-        """The present value of a trained hyperparameter, differentiable; shape () but (1, 1) for a lengthscale."""
+        """The present value of a trained hyperparameter, differentiable; shape `batch_shape`.
+
+        Of a lengthscale (*batch_shape, 1, 1).
+        """
         if name not in self._names or not hasattr(self, f"raw_{name}"):
             raise checks.value_error(
                 "name", f"must be among the trained hyperparameters {self._names}, got {name!r}"
@@ -167,6 +206,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     def extra_repr(self) -> str:
         """What torch prints between the brackets; training may leave numbers that make no kernel."""
+        if self.batch_shape:
+            return f"{type(self._template).__name__}, batch_shape={tuple(self.batch_shape)}"
         try:
             return repr(self.kernel)
         except ValueError:
@@ -191,7 +232,11 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     def root_modulation(self) -> Tensor:
         """f / sqrt(v), shape (L + 1,), on the module's device, differentiable in the parameters."""
-        f: Tensor = _Modulation.apply(self._values(), self._coefficients)
+        return self._root(self._single_values())
+
+    def _root(self, values: Tensor) -> Tensor:
+        """`root_modulation` of given hyperparameters."""
+        f: Tensor = _Modulation.apply(values, self._coefficients)
         if self._normalize:
             variance: Tensor = _MeanVariance.apply(f, self._source)
             f = f / variance.sqrt()
@@ -212,16 +257,51 @@ class GRFKernel(gpytorch.kernels.Kernel):
             raise checks.value_error("last_dim_is_batch", "must be False: nodes have one dimension")
         left = node_tensor("x1", x1)
         right = left if x2 is x1 else node_tensor("x2", x2)
-        f = self.root_modulation()
-        if left.ndim > 1 or right.ndim > 1:
-            return self._batched(left, right, f, diag)
+        values = self._values()
+        if left.ndim > 1 or right.ndim > 1 or values.ndim > 1:
+            return self._batched(left, right, values, diag)
+        f = self._root(values)
         rows, cols = self._rows(left), self._rows(right)
         return paired(rows, cols, f) if diag else FactorOperator(f, rows=rows, cols=cols)
 
-    def _batched(self, left: Tensor, right: Tensor, f: Tensor, diag: bool) -> Tensor:
+    def __getitem__(self, index: Any) -> GRFKernel:
+        """The kernel of some members of the batch, with copies of their hyperparameters, as of any kernel."""
+        if self.active_dims is None or not self.batch_shape:
+            return super().__getitem__(index)
+        return self._without_column(lambda bare: gpytorch.kernels.Kernel.__getitem__(bare, index))
+
+    def expand_batch(self, *sizes: Any) -> GRFKernel:
+        """The kernel with hyperparameters repeated to a larger batch, as of any kernel."""
+        if self.active_dims is None:
+            return super().expand_batch(*sizes)
+        return self._without_column(lambda bare: gpytorch.kernels.Kernel.expand_batch(bare, *sizes))
+
+    def _without_column(self, change: Callable[[GRFKernel], GRFKernel]) -> GRFKernel:
+        """What GPyTorch makes of the kernel; it would index and expand `active_dims` with the batch."""
+        bare = copy.deepcopy(self)
+        bare.active_dims = None
+        changed = change(bare)
+        changed.active_dims = self.active_dims
+        return changed
+
+    def _batched(self, left: Tensor, right: Tensor, values: Tensor, diag: bool) -> Tensor:
+        """Entries for batches of nodes and of hyperparameters, which are broadcast together."""
+        kinds = values.shape[:-1]
+        batch = torch.broadcast_shapes(kinds, left.shape[:-1], right.shape[:-1])
+        left = left.to(self.device).expand(*batch, left.shape[-1]).reshape(batch.numel(), -1)
+        right = right.to(self.device).expand(*batch, right.shape[-1]).reshape(batch.numel(), -1)
+        member = torch.arange(kinds.numel()).reshape(kinds).expand(batch).reshape(-1)
+        parts = [
+            self._entries(left[member == number], right[member == number], self._root(own), diag)
+            for number, own in enumerate(values.reshape(kinds.numel(), values.shape[-1]))
+        ]
+        together = torch.cat(parts)[member.argsort(stable=True).argsort()]
+        return together.reshape(*batch, *together.shape[1:])
+
+    def _entries(self, left: Tensor, right: Tensor, f: Tensor, diag: bool) -> Tensor:
         """Entries for batches of nodes, read off one dense matrix of the distinct ones."""
-        row_nodes, row_at = torch.unique(left.to(self.device), return_inverse=True)
-        col_nodes, col_at = torch.unique(right.to(self.device), return_inverse=True)
+        row_nodes, row_at = torch.unique(left, return_inverse=True)
+        col_nodes, col_at = torch.unique(right, return_inverse=True)
         if diag and torch.equal(left, right):
             rows = self._rows(row_nodes)
             return paired(rows, rows, f)[row_at]
@@ -234,12 +314,25 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return self._source.factor(nodes, self.device, self.dtype)
 
     def _values(self) -> Tensor:
-        """The trained hyperparameters in the order of their names, float64 on the CPU."""
+        """The trained hyperparameters in the order of their names, float64 on the CPU, (*batch_shape, names)."""
         if not self._names:
-            return torch.zeros(0, dtype=torch.float64)
+            return torch.zeros(*self._like.shape, 0, dtype=torch.float64)
         if isinstance(self._template, LearnedModulation):
             return self.modulation.cpu().double()
-        return torch.stack([self.hyperparameter(name).reshape(()).cpu().double() for name in self._names])
+        values = [self.hyperparameter(name) for name in self._names]
+        values = [
+            v[..., 0, 0] if name == "lengthscale" else v for v, name in zip(values, self._names, strict=True)
+        ]
+        return torch.stack(values, -1).cpu().double()
+
+    def _single_values(self) -> Tensor:
+        """The hyperparameters of a kernel that is no batch."""
+        values = self._values()
+        if values.ndim > 1:
+            raise ValueError(
+                f"a batch of kernels, shape {tuple(values.shape[:-1])}, was given where one is needed: kernel[i]"
+            )
+        return values
 
     def _kernel_of(self, values: np.ndarray) -> Kernel:
         if isinstance(self._template, LearnedModulation):
@@ -248,7 +341,12 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     def _coefficients(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The source's modulation and its derivatives in the trained hyperparameters."""
-        return self._source.coefficients(self._kernel_of(values), self._names)
+        try:
+            return self._source.coefficients(self._kernel_of(values), self._names)
+        except (ValueError, ArithmeticError) as error:
+            raise NoKernelError(
+                f"the hyperparameters {self._names} = {values.tolist()} make no kernel: {error}"
+            ) from error
 
     def _initialize(self, name: str, value: float) -> None:
         raw = getattr(self, f"raw_{name}")
@@ -274,7 +372,7 @@ class _MeanVariance(torch.autograd.Function):
     def forward(ctx: Any, f: Tensor, source: TorchSource) -> Tensor:
         value, gradient = source.mean_variance(f.numpy())
         if not value > 0:
-            raise ValueError(
+            raise NoKernelError(
                 "the kernel vanishes on these features or this graph (its mean variance is 0), so it cannot be "
                 "normalised: its lengthscale is far beyond them, or all its coefficients are 0"
             )
@@ -298,7 +396,8 @@ def node_tensor(name: str, x: Tensor) -> Tensor:
         raise checks.type_error(name, f"must be a tensor of node positions, got {checks.describe(x)}")
     if x.ndim == 0 or (x.ndim > 1 and x.shape[-1] != 1):
         raise ValueError(
-            f"`{name}` must hold one node position a row, shape (n, 1) or (batches, n, 1), got {tuple(x.shape)}"
+            f"`{name}` must hold one node position a row, shape (n, 1) or (batches, n, 1), got {tuple(x.shape)}; "
+            "of a GRFKernel, `active_dims` says which of several columns holds nodes"
         )
     x = x.detach()
     if x.is_floating_point():
@@ -314,6 +413,18 @@ def node_tensor(name: str, x: Tensor) -> Tensor:
     elif x.dtype == torch.bool or x.is_complex():
         raise checks.type_error(name, f"must be integer node positions, got {x.dtype}")
     return (x[..., 0] if x.ndim > 1 else x).long()
+
+
+def _node_column(active_dims: Any) -> Tensor | None:
+    """`active_dims` as GPyTorch takes it: one column."""
+    if active_dims is None:
+        return None
+    dims = torch.as_tensor(active_dims).reshape(-1)
+    if dims.numel() != 1 or dims.dtype == torch.bool or dims.is_floating_point() or int(dims) < 0:
+        raise checks.value_error(
+            "active_dims", f"must be the number of the one column that holds nodes, got {active_dims!r}"
+        )
+    return dims.long()
 
 
 def _source(source: Any, kernel: Kernel) -> TorchSource:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
@@ -11,11 +10,12 @@ from torch import Tensor
 from graphrf.features.device_record import row_index
 from graphrf.gp.torch.factor import TorchFactor, dense, modulation_gradient, paired, product
 
-with warnings.catch_warnings():
-    # linear_operator calls torch.jit.script when it is first imported, which torch deprecates.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from linear_operator import LinearOperator
-    from linear_operator.utils.getitem import _is_noop_index
+# isort: split
+from graphrf.gp.torch import quiet_import  # noqa: F401
+
+# isort: split
+from linear_operator import LinearOperator
+from linear_operator.utils.getitem import _is_noop_index
 
 # Single entries are read off the dense block of their rows and columns where they fill at least this share of it.
 _DENSE_SHARE = 0.25

@@ -14,7 +14,7 @@ from graphrf.gp.training.gram import FactorGram, PrecisionGram, SeriesGram
 from graphrf.gp.training.ranges import LENGTHSCALES, hyperparameter_range, lengthscale_unit, longest_lengthscale
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.kernels.truncation import steps_needed
 from graphrf.sampling.sample import sample_features
 
@@ -93,7 +93,7 @@ class TrainingSet(NamedTuple):
     n_threads : int or None
     tables : SeriesTables, optional
         Those that training sets of other kernels or blocks share.
-    precision : SparsePrecision, optional
+    precision : KernelPrecision, optional
         Of any of the kernels, for the method "precision".
     tell : bool
         Whether it is told if the series was cut; not where the exact likelihood follows.
@@ -107,7 +107,7 @@ class TrainingSet(NamedTuple):
     seed: int
     n_threads: int | None
     tables: SeriesTables | None = None
-    precision: SparsePrecision | None = None
+    precision: KernelPrecision | None = None
     tell: bool = True
 
     def series_grams(self) -> tuple[list[SeriesGram], int]:
@@ -215,7 +215,7 @@ class PrecisionCandidates(Generic[Result]):
     result: Result
     sampler = None
 
-    def __init__(self, training: TrainingSet, precision: SparsePrecision) -> None:
+    def __init__(self, training: TrainingSet, precision: KernelPrecision) -> None:
         self._training = training
         self._precision = precision
 

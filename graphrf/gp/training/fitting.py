@@ -24,7 +24,8 @@ from graphrf.gp.training.parameters import Parameters
 from graphrf.gp.training.precision_search import PrecisionSearch, affords_exact_likelihood
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.areal import precision_of
+from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.kernels.series import mean_variance
 from graphrf.kernels.spectrum import density_of_states
 
@@ -178,10 +179,11 @@ def compare(sets: Sequence[TrainingSet], targets: Targets, method: str, sampler:
         for training in sets:
             candidate: Candidate = candidates(training, method, sampler).scout(most)
             search = _search(training, targets, candidate)
-            longest = training.ranges(training.names, candidate.longest).get("lengthscale")
+            ranges = training.ranges(training.names, candidate.longest)
             grid = HyperparameterGrid(
                 search.blocks, training.kernel,
-                Axes.of(longest, targets.output_scale, targets.noise, search.unit), divisor=search.divisor,
+                Axes.of(training.kernel, ranges, targets.output_scale, targets.noise, search.unit),
+                divisor=search.divisor,
                 unit=search.unit, length_unit=search.length_unit, prior=targets.prior,
             )  # fmt: skip
             if np.isfinite(grid.likelihood).any():
@@ -250,7 +252,7 @@ def lacks_exact_likelihood(training: TrainingSet, method: str, trained: Likeliho
 
 
 def train_exactly(
-    training: TrainingSet, targets: Targets, precision: SparsePrecision, trained: LikelihoodResult
+    training: TrainingSet, targets: Targets, precision: KernelPrecision, trained: LikelihoodResult
 ) -> LikelihoodResult:
     """The best hyperparameters by the exact likelihood of all observations, from what blocks of them gave."""
     divisor = global_divisor(training, targets)
@@ -272,10 +274,12 @@ def train_exactly(
     return search.run([search.point(trained.kernel, output_scale, trained.noise)])
 
 
-def normaliser(graph: Graph, kernel: Kernel, seed: int, precision: SparsePrecision | None = None) -> float:
+def normaliser(graph: Graph, kernel: Kernel, seed: int, precision: KernelPrecision | None = None) -> float:
     """The mean variance of K over the nodes, exact up to 1,000 of them and by cheap sparse precisions."""
+    if precision is None and not kernel.is_series:
+        precision = precision_of(graph, kernel)
     if precision is not None and affords_exact_likelihood(precision):
-        return float(precision.factor().inverse_diagonal.mean())
+        return precision.with_kernel(kernel).mean_variance()
     probes = int(np.clip(_PROBE_NUMBERS // graph.n_nodes, 2, _PROBES))
     return mean_variance(graph, kernel, n_probes=probes, seed=seed).value
 
@@ -354,9 +358,13 @@ def _search(training: TrainingSet, targets: Targets, candidate: Candidate) -> Li
 
 
 def global_divisor(training: TrainingSet, targets: Targets) -> Divisor:
-    """What divides K before an output scale multiplies it: 1, or its mean variance by quadrature."""
+    """What divides K before an output scale multiplies it: 1, or its mean variance, mostly by quadrature."""
     if not targets.normalize:
         return likelihood_search.unit_divisor()
+    if not training.kernel.is_series:
+        return likelihood_search.precision_divisor(
+            training.precision or precision_of(training.graph, training.kernel)
+        )
     rng = np.random.default_rng(training.seed)
     points, weights = density_of_states(training.graph, training.kernel.laplacian, rng)
     return likelihood_search.spectral_divisor(points, weights, training.scale)

@@ -16,13 +16,14 @@ from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.loops import add_pairs
 from graphrf.features.rows import DENSE_NUMBERS
 from graphrf.gp.training.blocks import neighbourhood
+from graphrf.gp.training.lengthscales import Lengthscales
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import chebyshev_coefficients, chebyshev_columns
 from graphrf.kernels.chebyshev_sums import chebyshev_step, doubled_matrix
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
 from graphrf.kernels.factor import Factor, units
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.contract import KernelPrecision
 
 # Chebyshev terms below this share of the largest value are left out of K[S, S].
 _TOLERANCE = 1e-9
@@ -177,7 +178,7 @@ class PrecisionGram:
     An evaluation costs that factor and a solve for each node of S; no lengthscale is too long for it.
     """
 
-    def __init__(self, precision: SparsePrecision, nodes: np.ndarray) -> None:
+    def __init__(self, precision: KernelPrecision, nodes: np.ndarray) -> None:
         self._precision = precision
         self._nodes = nodes
 
@@ -192,6 +193,7 @@ class PrecisionGram:
 class FactorGram:
     """F F^T of a factor's rows, and dF F^T + F dF^T: for sampled features, or any other `Factor`.
 
+    Between lengthscales that are near each other it is interpolated (`Lengthscales`).
     All modulations of sparse rows share one pattern. It is turned once, so that an evaluation costs one pass over
     the pairs of entries that share a column, or a dense product over the columns that are not empty where that is
     less; nothing then costs the graph's size.
@@ -201,8 +203,13 @@ class FactorGram:
         self._factor = factor
         self._scale = scale
         self._pattern: _Pattern | None = None
+        self._known = Lengthscales(self.direct, factor.shape[0])
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        return self._known(kernel, names)
+
+    def direct(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The same, computed."""
         n = self._factor.max_length + 1
         columns = jacobian_columns(kernel, names, n, self._scale).T if names else np.zeros((0, n))
         root = self._factor.matrix(kernel.modulation(n, self._scale))

@@ -1,5 +1,7 @@
 r"""The posterior of lengthscale, output scale and noise on a grid, by one eigendecomposition for each lengthscale.
 
+Kernels with a share instead of a lengthscale have its odds on that axis.
+
 With Q diag(w) Q^T the eigendecomposition of K at a lengthscale, the covariance of the observations is
 Q diag(sigma^2 w + s) Q^T for every output scale sigma^2 and noise s, so that all of their values cost little more
 than one. That finds every maximum of the likelihood that is wider than a cell, tells kernels apart by their
@@ -9,7 +11,7 @@ evidence, and gives the points over which predictions are averaged.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -68,30 +70,45 @@ class Axes:
     ----------
     lengthscales, scales, noises : ndarray
         One value where a parameter is fixed; the first empty where the kernel stays as it is.
+    name : str
+        Whose values the first are: "lengthscale", or a share, whose odds they are.
     """
 
     lengthscales: np.ndarray
     scales: np.ndarray
     noises: np.ndarray
+    name: str = "lengthscale"
 
     @classmethod
     def of(
         cls,
-        lengthscales: tuple[float, float] | None,
+        kernel: Kernel,
+        ranges: Mapping[str, tuple[float, float]],
         output_scale: float | None,
         noise: float | None,
         unit: float,
     ) -> Axes:
-        """The whole range of a search; None seeks a variance, or leaves the kernel as it is."""
+        """The whole range of a search, `ranges` of the kernel's parameters; None seeks a variance."""
         lengths: np.ndarray = np.zeros(0)
-        if lengthscales is not None:
-            low, high = lengthscales
+        name = next((name for name in ("lengthscale", *kernel.shares) if name in ranges), "")
+        if name:
+            low, high = ranges[name]
+            if name in kernel.shares:
+                low, high = low / (1 - low), high / (1 - high)
             lengths = low * _LENGTHSCALE_FACTOR ** np.arange(1 + int(math.log(high / low, _LENGTHSCALE_FACTOR)))
         return cls(
             lengths,
             unit * np.geomspace(*OUTPUT_SCALES, _SCALES) if output_scale is None else np.array([output_scale]),
             unit * np.geomspace(*NOISES, _NOISES) if noise is None else np.array([noise]),
+            name,
         )
+
+    def moved(self, kernel: Kernel) -> list[Kernel]:
+        """The kernel at each value of the first axis."""
+        values = self.lengthscales
+        if self.name in kernel.shares:
+            values = values / (1 + values)
+        return [kernel.replace(**{self.name: float(value)}) for value in values] or [kernel]
 
     @property
     def log_cell(self) -> float:
@@ -107,7 +124,7 @@ class Axes:
             kept = np.flatnonzero(marginal >= marginal.max() + math.log(_CUT))
             low, high = max(kept[0] - 1, 0), min(kept[-1] + 1, marginal.size - 1)
             fine.append(np.geomspace(axis[low], axis[high], size) if axis.size > 1 else axis)
-        return Axes(*fine)
+        return Axes(fine[0], fine[1], fine[2], self.name)
 
     @property
     def _each(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -155,7 +172,7 @@ class HyperparameterGrid:
         self._unit, self._length_unit = unit, length_unit
         self._axes = axes
         self._scales, self._noises = axes.scales, axes.noises
-        self._kernels = [kernel.replace(lengthscale=float(value)) for value in axes.lengthscales] or [kernel]
+        self._kernels = axes.moved(kernel)
         density = np.zeros((self._scales.size, self._noises.size)) + axes.log_cell
         if self._scales.size > 1:
             density = density + prior.log_density("output_scale", np.log(self._scales)[:, None], unit)[0]
@@ -164,11 +181,11 @@ class HyperparameterGrid:
         self._divisors, likelihoods, densities = [], [], []
         self._observations = observations = [block.observations for block in blocks]
         peaks: list[float] = []  # of the lengthscales so far
-        for member in self._kernels:
+        for number, member in enumerate(self._kernels):
             own: Any = 0.0
             if axes.lengthscales.size:
-                log = math.log(member.hyperparameters["lengthscale"])
-                own = prior.log_density("lengthscale", log, length_unit)[0]
+                length = length_unit if axes.name == "lengthscale" else 1.0
+                own = prior.log_density(axes.name, math.log(axes.lengthscales[number]), length)[0]
             densities.append(density + own)
             if max(peaks[-2:], default=np.inf) < max(peaks, default=np.inf) - _HOPELESS:
                 # what is longer still is less probable, and its series would take the most products

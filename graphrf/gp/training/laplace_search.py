@@ -21,7 +21,7 @@ from graphrf.gp.training.likelihood_search import Divisor
 from graphrf.gp.training.parameters import Parameters
 from graphrf.gp.training.ranges import OUTPUT_SCALES
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.contract import KernelPrecision
 
 # Prior and range of a likelihood's parameters that say nothing of them.
 _PRIOR, _RANGE = (1.0, 10.0), (1e-4, 1e4)
@@ -209,7 +209,7 @@ class LaplaceSearch:
         names = [*self.parameters.names] + (["output_scale"] if self.output_scale is None else [])
         units = {"lengthscale": self.length_unit, "output_scale": self.unit**2}
         parts: list[tuple[float, float]] = [
-            self.prior.log_density(name, value, units[name]) if name in units else (0.0, 0.0)
+            self.prior.log_density(name, value, units.get(name, 1.0))
             for name, value in zip(names, vector, strict=False)
         ]
         for name, value in zip(self.likelihood.unknown, vector[len(names) :], strict=True):
@@ -287,7 +287,7 @@ class DenseEvidence:
 class PrecisionEvidence:
     """Laplace's evidence of all observations by a sparse precision; the attributes as those of `DenseEvidence`."""
 
-    precision: SparsePrecision
+    precision: KernelPrecision
     responses: Responses
     divisor: Divisor
     spread: float

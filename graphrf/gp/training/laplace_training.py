@@ -25,7 +25,7 @@ from graphrf.gp.training.precision_search import affords_exact_likelihood
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Matern
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.contract import KernelPrecision
 
 # Nodes on which kernels are compared, and on which a search begins.
 _SCOUTED = 3 * SCOUT
@@ -74,7 +74,7 @@ class LaplaceTraining:
     n_train: int
     share: float
     method: str
-    precision: SparsePrecision | None
+    precision: KernelPrecision | None
     sampler: Any
     exact: bool
     seed: int
@@ -129,14 +129,16 @@ class LaplaceTraining:
                 raised[first] = np.nextafter(evidence.max(), np.inf)
         return raised
 
-    def exactly(self, trained: LaplaceTrained, precision: SparsePrecision) -> LaplaceTrained:
+    def exactly(self, trained: LaplaceTrained, precision: KernelPrecision) -> LaplaceTrained:
         """The same by the evidence of all observations with a sparse precision, where it can be afforded."""
         kernel = trained.best.kernel
         precision = precision.with_kernel(kernel)
         if not affords_exact_likelihood(precision):
             return trained._replace(sampler=None)
         names = trained.search.parameters.names
-        training = TrainingSet(self.graph, kernel, names, [], self.share, self.seed, self.n_threads)
+        training = TrainingSet(
+            self.graph, kernel, names, [], self.share, self.seed, self.n_threads, precision=precision
+        )
         divisor = global_divisor(training, self._targets())
         if self.output_scale is not None and self.normalize:
             rough, _ = divisor(kernel, (), [])

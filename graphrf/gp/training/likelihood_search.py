@@ -18,6 +18,7 @@ from graphrf.gp.training.parameters import Parameters
 from graphrf.gp.training.ranges import NOISES, OUTPUT_SCALES
 from graphrf.kernels.derivatives import spectral_derivatives
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.contract import KernelPrecision
 
 # Noise that a search which goes on begins with where that is better, in units of y's variance.
 _LARGER_NOISE = (0.01, 0.1, 0.5, 0.9)
@@ -29,6 +30,8 @@ _FLAT, _LEVEL = 1e-7, 1e-3
 _NEARLY_LEVEL = 0.1
 # So near a bound of the search, mostly in logarithms, a hyperparameter is at it.
 _AT_END = 1e-6
+# The step of differences.
+_DIFFERENCE = 1e-5
 # What the optimiser is told where the covariance cannot be factored.
 _IMPOSSIBLE = 1e25
 
@@ -243,7 +246,7 @@ class LikelihoodSearch:
         """The log prior density of a vector and its gradient."""
         units = {"lengthscale": self.length_unit, "output_scale": self.unit, "noise": self.unit}
         parts = [
-            self.prior.log_density(name, value, units[name]) if name in units else (0.0, 0.0)
+            self.prior.log_density(name, value, units.get(name, 1.0))
             for name, value in zip(self._names, vector, strict=True)
         ]
         return float(sum(part for part, _ in parts)), np.array([slope for _, slope in parts], dtype=np.float64)
@@ -277,6 +280,23 @@ def spectral_divisor(points: np.ndarray, weights: np.ndarray, scale: float) -> D
     def divide(kernel: Kernel, names: Sequence[str], blocks: Matrices) -> tuple[float, np.ndarray]:
         value = float(weights @ kernel.spectrum(scale * (1 - points), scale))
         return value, weights @ spectral_derivatives(kernel, names, points, scale)
+
+    return divide
+
+
+def precision_divisor(precision: KernelPrecision) -> Divisor:
+    """The mean variance over all nodes by sparse factors; its derivatives are differences in the log odds."""
+
+    def divide(kernel: Kernel, names: Sequence[str], blocks: Matrices) -> tuple[float, np.ndarray]:
+        value = precision.with_kernel(kernel).mean_variance()
+        slopes = []
+        for name in names:
+            share = kernel.hyperparameters[name]
+            step = _DIFFERENCE * share * (1 - share)
+            ends = (kernel.replace(**{name: end}) for end in (share + step, share - step))
+            above, below = (precision.with_kernel(end).mean_variance() for end in ends)
+            slopes.append((above - below) / (2 * step))
+        return value, np.array(slopes)
 
     return divide
 

@@ -1,4 +1,4 @@
-"""A kernel's hyperparameters as a vector that an optimiser can move: the positive ones by their logarithm."""
+"""A kernel's hyperparameters as a vector that an optimiser can move: by their logarithm, or log odds."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy.special import expit, logit
 
 from graphrf.kernels.kernel import Kernel
 
 _GRID_LENGTHSCALES = 6
 # The smallest of them over the lower bound.
 _GRID_FROM = 5.0
+_GRID_SHARES = (0.1, 0.9)
 
 
 class Parameters:
     """Named hyperparameters within bounds, in coordinates x: log(theta) where the lower bound is positive.
+
+    Shares between 0 and 1 have the logarithm of theta / (1 - theta).
 
     Parameters
     ----------
@@ -31,13 +35,14 @@ class Parameters:
         self._kernel = kernel
         self.names: tuple[str, ...] = tuple(names)
         self._bounds = {name: bounds[name] for name in names}
-        self._logged = np.array([bounds[name][0] > 0 for name in names], dtype=bool)
+        self._shares = np.array([name in kernel.shares for name in names], dtype=bool)
+        self._logged = np.array([bounds[name][0] > 0 for name in names], dtype=bool) & ~self._shares
 
     @property
     def box(self) -> list[tuple[float, float]]:
         """The bounds of each coordinate."""
-        ends = zip(self._bounds.values(), self._logged, strict=True)
-        return [(math.log(low), math.log(high)) if logged else (low, high) for (low, high), logged in ends]
+        low, high = (self._coordinates([ends[k] for ends in self._bounds.values()]) for k in (0, 1))
+        return list(zip(low.tolist(), high.tolist(), strict=True))
 
     def kernel(self, x: np.ndarray) -> Kernel:
         """The kernel of a vector that begins with the coordinates."""
@@ -45,6 +50,7 @@ class Parameters:
             return self._kernel
         own = x[: len(self.names)]
         own = np.where(self._logged, np.exp(np.where(self._logged, own, 0.0)), own)
+        own = np.where(self._shares, expit(own), own)
         # rounding in exp(log(bound)) may step over a bound
         values = zip(self.names, own, strict=True)
         return self._kernel.replace(**{name: float(np.clip(value, *self._bounds[name])) for name, value in values})
@@ -52,20 +58,22 @@ class Parameters:
     def slopes(self, kernel: Kernel, derivatives: Sequence[float] | np.ndarray) -> np.ndarray:
         """Derivatives in the coordinates from those in the hyperparameters."""
         own = np.array([kernel.hyperparameters[name] for name in self.names])
-        return np.asarray(derivatives, dtype=np.float64) * np.where(self._logged, own, 1.0)
+        by = np.where(self._shares, own * (1 - own), np.where(self._logged, own, 1.0))
+        return np.asarray(derivatives, dtype=np.float64) * by
 
     def point(self, kernel: Kernel) -> np.ndarray:
         """The coordinates of a kernel, within the bounds."""
         own = kernel.hyperparameters
-        return np.array(
+        kept = self._logged | self._shares
+        return self._coordinates(
             [
-                math.log(np.clip(own[name], *self._bounds[name])) if logged else own[name]
-                for name, logged in zip(self.names, self._logged, strict=True)
+                float(np.clip(own[name], *self._bounds[name])) if clipped else own[name]
+                for name, clipped in zip(self.names, kept, strict=True)
             ]
         )
 
     def starts(self) -> list[np.ndarray]:
-        """The kernel as given, and with a few other lengthscales if that is named."""
+        """The kernel as given, and with a few other lengthscales or shares, if these are named."""
         given = self.point(self._kernel)
         points = [given]
         if "lengthscale" in self.names:
@@ -73,4 +81,15 @@ class Parameters:
             for value in np.geomspace(max(low, min(_GRID_FROM * low, high)), high, _GRID_LENGTHSCALES):
                 points.append(given.copy())
                 points[-1][self.names.index("lengthscale")] = math.log(value)
+        for place in np.flatnonzero(self._shares):
+            for share in _GRID_SHARES:
+                points.append(given.copy())
+                points[-1][place] = logit(share)
         return points
+
+    def _coordinates(self, values: Sequence[float]) -> np.ndarray:
+        """Of one value for each name."""
+        kinds = zip(values, self._logged, self._shares, strict=True)
+        return np.array(
+            [math.log(own) if logged else float(logit(own)) if share else own for own, logged, share in kinds]
+        )

@@ -11,8 +11,7 @@ from graphrf.gp.inference.likelihood import Likelihood, least_squares_mean
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.training.likelihood_search import Block, LikelihoodSearch
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.contract import Precision
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.contract import KernelPrecision, Precision
 
 # The exact likelihood of all observations is climbed where so many evaluations, of two factors and two selected
 # inverses each, take no more than so many seconds.
@@ -21,14 +20,17 @@ _EVALUATIONS, _SECONDS = 12, 30.0
 _GRAM_NUMBERS = 2e8
 
 
-def affords_exact_likelihood(precision: SparsePrecision) -> bool:
-    """Whether hyperparameters can be sought by the exact likelihood of all observations."""
-    return 4 * _EVALUATIONS * precision.elimination(precision.power).seconds <= _SECONDS
+def affords_exact_likelihood(precision: KernelPrecision) -> bool:
+    """Whether hyperparameters can be sought by the exact likelihood of all observations.
+
+    Kernels that are no function of the Laplacian have no other way, and take the time.
+    """
+    return not precision.kernel.is_series or 4 * _EVALUATIONS * precision.own_elimination.seconds <= _SECONDS
 
 
-def affords_precision_grams(precision: SparsePrecision, n_trained: int) -> bool:
-    """Whether training can take its dense blocks from sparse factors."""
-    return precision.elimination(precision.power).n_entries * n_trained <= _GRAM_NUMBERS
+def affords_precision_grams(precision: KernelPrecision, n_trained: int) -> bool:
+    """Whether training can take its dense blocks from sparse factors, or has to."""
+    return not precision.kernel.is_series or precision.own_elimination.n_entries * n_trained <= _GRAM_NUMBERS
 
 
 def precision_likelihood(

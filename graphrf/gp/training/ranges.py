@@ -18,6 +18,8 @@ NOISES = (1e-6, 10.0)
 # Variances of a classifier's latent functions: at the lower end all classes are nearly as likely everywhere, at
 # the upper end labels are nearly certain everywhere.
 LATENT_SCALES = (1e-2, 1e4)
+# Shares between 0 and 1.
+SHARES = (1e-3, 1 - 1e-3)
 # Smoothness and power are trained only when asked for; outside this range they say little.
 _SHAPES = (0.25, 8.0)
 
@@ -41,6 +43,8 @@ def hyperparameter_range(
         return min(LENGTHSCALES[0] * unit, longest), longest
     if name in ("nu", "power"):
         return _SHAPES
+    if name in kernel.shares:
+        return SHARES
     if low == -math.inf:
         return -math.inf, math.inf
     return (low, 100.0 * low) if low > 0 else (1e-3, 1e3)

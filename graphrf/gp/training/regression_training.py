@@ -28,7 +28,7 @@ from graphrf.gp.training.likelihood_search import LikelihoodResult
 from graphrf.gp.training.precision_search import affords_exact_likelihood, precision_likelihood
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.kernels.precision.contract import KernelPrecision
 
 
 class Trained(NamedTuple):
@@ -83,7 +83,7 @@ class RegressionTraining:
     share : float
         Of the graph that its products reach.
     method : "series", "precision" or "features"
-    precision : SparsePrecision or None
+    precision : KernelPrecision or None
         For the method "precision".
     sampler : Sampler or None
     integrate : bool
@@ -108,7 +108,7 @@ class RegressionTraining:
     n_train: int
     share: float
     method: str
-    precision: SparsePrecision | None
+    precision: KernelPrecision | None
     sampler: Any
     integrate: bool
     noise_alone: bool
@@ -170,7 +170,7 @@ class RegressionTraining:
             method="series", precision=None, exact=True, share=1.0,
         )  # fmt: skip
 
-    def known(self, kernel: Kernel, precision: SparsePrecision, divisor: float) -> Trained:
+    def known(self, kernel: Kernel, precision: KernelPrecision, divisor: float) -> Trained:
         """What there is to know where nothing is trained: the exact likelihood."""
         assert self.output_scale is not None
         assert self.noise is not None
@@ -181,7 +181,7 @@ class RegressionTraining:
         training = TrainingSet(self.graph, kernel, (), [], self.share, self.seed, self.n_threads)
         return Trained(best, None, [CandidateKernel(kernel, value, 1.0)], [], training, every)
 
-    def run_exactly(self, trained: Trained, precision: SparsePrecision, step: Step | None) -> Trained:
+    def run_exactly(self, trained: Trained, precision: KernelPrecision, step: Step | None) -> Trained:
         """The same by the exact likelihood of all observations, where that was not seen and can be afforded."""
         precision = precision.with_kernel(trained.best.kernel)
         best = trained.best

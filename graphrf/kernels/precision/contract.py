@@ -7,15 +7,22 @@ from typing import Any, Protocol, Self
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.cholesky import SparseCholesky
+from graphrf.kernels.precision.ordering import Elimination
 
 
 class Precision(Protocol):
-    """Q, the sparse inverse of a prior covariance at n nodes, as a function of a kernel's hyperparameters."""
+    """Q, the sparse inverse of a prior covariance at n nodes, as a function of a kernel's hyperparameters.
+
+    Where linear constraints bind its variables, inverses, traces and determinants are those of Q on the subspace
+    that they leave.
+    """
 
     @property
     def n_nodes(self) -> int:
-        """n."""
+        """n, the rows of Q."""
         ...
 
     @property
@@ -50,4 +57,39 @@ class Precision(Protocol):
 
     def trace_of_derivative(self, name: str) -> float:
         """trace(Q^-1 dQ)."""
+        ...
+
+    def unconstrained(self, x: np.ndarray) -> np.ndarray:
+        """x of shape (n, p), less what is normal to the subspace that the constraints leave."""
+        ...
+
+
+class KernelPrecision(Precision, Protocol):
+    """That of a kernel on a graph, whose N nodes are the first rows of Q; the others are hidden variables."""
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        ...
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        ...
+
+    @property
+    def own_elimination(self) -> Elimination:
+        """The order of elimination of Q."""
+        ...
+
+    def serves(self, kernel: Kernel) -> bool:
+        """Whether the inverse of another kernel of the same kind is not singular to rounding."""
+        ...
+
+    def warn_of_rounding(self) -> None:
+        """Warn where much of Q's inverse is lost to rounding."""
+        ...
+
+    def mean_variance(self) -> float:
+        """The mean of the prior variances over the N nodes."""
         ...

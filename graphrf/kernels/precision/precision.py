@@ -24,9 +24,11 @@ _ROUNDED, _LOST = 1e10, 1e14
 
 
 def has_sparse_precision(kernel: Kernel) -> bool:
-    """Whether the inverse of the kernel is a polynomial of the Laplacian of small degree."""
+    """Whether the inverse of the kernel is a polynomial of the Laplacian of small degree, or it is areal."""
     power = kernel.inverse_power
-    return power is not None and float(power[2]).is_integer() and power[2] <= LARGEST_POWER
+    if power is None:
+        return not kernel.is_series
+    return float(power[2]).is_integer() and power[2] <= LARGEST_POWER
 
 
 def require_sparse_precision(kernel: Kernel) -> None:
@@ -35,8 +37,18 @@ def require_sparse_precision(kernel: Kernel) -> None:
         raise checks.value_error(
             "kernel",
             "must have a sparse inverse for method='precision': Matern with nu, or RegularizedLaplacian with "
-            f"power, an integer from 1 to {LARGEST_POWER}, got {kernel!r}; take one of these, or method='series'",
+            f"power, an integer from 1 to {LARGEST_POWER}, or an areal kernel, got {kernel!r}; take one of these, "
+            "or method='series'",
         )
+
+
+def incidence(graph: Graph) -> sp.csr_array:
+    """E with E E^T = L, the combinatorial Laplacian: a column for every edge that is no loop."""
+    adjacency = sp.triu(graph.adjacency, k=1, format="coo")
+    first, second = adjacency.coords
+    root, edges = np.sqrt(adjacency.data), np.arange(adjacency.nnz)
+    places = np.concatenate([first, second]), np.concatenate([edges, edges])
+    return sp.csr_array((np.concatenate([root, -root]), places), shape=(graph.n_nodes, edges.size))
 
 
 class SparsePrecision:
@@ -113,16 +125,21 @@ class SparsePrecision:
         return self._raised(self.power)
 
     def derivative(self, name: str) -> sp.csr_array:
-        """The derivative of Q in the lengthscale."""
-        if name != "lengthscale":
+        """The derivative of Q in the lengthscale, or in a share."""
+        if name != "lengthscale" and name not in self.kernel.shares:
             raise checks.value_error(
                 "optimize", f"must not name {name!r} with method='precision', whose power is an integer"
             )
-        dc, dt = self._slopes
+        dc, dt = self._slopes(name)
         inner = self.power * self._raised(self.power - 1)
         if not dt:  # a multiple of the inner power, whose pattern is smaller
             return sp.csr_array(dc * inner)
         return sp.csr_array(dc * inner + dt * (inner @ self._laplacian))
+
+    @property
+    def own_elimination(self) -> Elimination:
+        """The order of elimination of Q."""
+        return self.elimination(self.power)
 
     def elimination(self, power: int) -> Elimination:
         """The order of elimination for matrices with the pattern of a power of B."""
@@ -141,7 +158,7 @@ class SparsePrecision:
 
     def trace_of_derivative(self, name: str) -> float:
         """trace(Q^-1 dQ), from the inverse's diagonal alone."""
-        (c, t, q), (dc, dt) = self._power, self._slopes
+        (c, t, q), (dc, dt) = self._power, self._slopes(name)
         inverse = float(self._base_factor.inverse_diagonal.sum())
         return q * (dc * inverse + dt / t * (self.graph.n_nodes - c * inverse))  # t L = B - c I
 
@@ -171,17 +188,20 @@ class SparsePrecision:
     @cached_property
     def _incidence(self) -> sp.csr_array:
         """E with E E^T = L: a column for every edge that is no loop."""
-        adjacency = sp.triu(self.graph.adjacency, k=1, format="coo")
-        first, second = adjacency.coords
-        root = np.sqrt(adjacency.data)
-        size = np.ones(self.graph.n_nodes)
-        if self.kernel.laplacian == "normalized":
-            degrees = self.graph.degrees
-            size = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1.0)), 0.0)
-        edges = np.arange(root.size)
-        values = np.concatenate([root * size[first], -root * size[second]])
-        places = np.concatenate([first, second]), np.concatenate([edges, edges])
-        return sp.csr_array((values, places), shape=(self.graph.n_nodes, root.size))
+        edges = incidence(self.graph)
+        if self.kernel.laplacian != "normalized":
+            return edges
+        degrees = self.graph.degrees
+        size = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1.0)), 0.0)
+        return sp.csr_array(sp.diags_array(size, format="csr") @ edges)
+
+    def unconstrained(self, x: np.ndarray) -> np.ndarray:
+        """x: there are no constraints."""
+        return x
+
+    def mean_variance(self) -> float:
+        """trace(Q^-1) / N."""
+        return float(self.factor().inverse_diagonal.mean())
 
     @property
     def _power(self) -> tuple[float, float, float]:
@@ -189,13 +209,12 @@ class SparsePrecision:
         assert power is not None
         return power
 
-    @property
-    def _slopes(self) -> tuple[float, float]:
-        """The derivatives of c and t in the lengthscale, by those of log K = -q log(c + t L) at L = 0 and 1."""
+    def _slopes(self, name: str) -> tuple[float, float]:
+        """The derivatives of c and t in a hyperparameter, by those of log K = -q log(c + t L) at L = 0 and 1."""
         c, t, q = self._power
         slopes = self.kernel.log_spectral_derivatives(np.array([0.0, 1.0]))
         assert slopes is not None
-        at_zero, at_one = slopes[:, list(self.kernel.hyperparameters).index("lengthscale")]
+        at_zero, at_one = slopes[:, list(self.kernel.hyperparameters).index(name)]
         dc = -at_zero * c / q
         dt = -at_one * (c + t) / q - dc
         return float(dc), float(dt) if abs(dt) > 1e-12 * (abs(dc) + t) else 0.0

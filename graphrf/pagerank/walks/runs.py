@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -84,9 +84,15 @@ class Walks:
         return expected_l1_error(stderr, n_batches, scores - self.known)
 
     def measures(
-        self, groups: int, n_batches: int, *, first_batch: int = 0, progress: bool = False
+        self,
+        groups: int,
+        n_batches: int,
+        *,
+        first_batch: int = 0,
+        progress: bool = False,
+        counted: Iterable[Counted] | None = None,
     ) -> Iterator[tuple[np.ndarray, float, int]]:
-        """As `batch_measures`, of the problem's x."""
+        """As `batch_measures`, of the problem's x; `counted` are the batches where they have been counted."""
         exact, problem, mass = self._exact_part
         if problem is None:
             for part in batches.split(groups, n_batches):
@@ -104,8 +110,17 @@ class Walks:
             vector=self.vector,
             first_batch=first_batch,
             on=self.on,
+            counted=counted,
         ):
             yield mass * measure + weight * exact, weight, steps
+
+
+class Counted(NamedTuple):
+    """A batch of walks: visits, or ends, at every node, int64, shape (N,); walks started, and steps taken."""
+
+    counts: np.ndarray
+    started: int
+    steps: int
 
 
 def batch_measures(
@@ -121,19 +136,55 @@ def batch_measures(
     vector: int = 0,
     first_batch: int = 0,
     on: DeviceTransitions | None = None,
+    counted: Iterable[Counted] | None = None,
 ) -> Iterator[tuple[np.ndarray, float, int]]:
     """The parts of the measure x (`Problem`) from independent batches: arrays (N,), weights, steps taken.
 
     `groups` groups of coupled walks start for every source, on average; `law` None stands for pooled walkers.
     A part has the mean weight * x, the weights sum to 1. The random bits are those of the batches number
     `first_batch` on of a `vector` among several. Where the graph's transitions are `on` a device, pools run there,
-    one after the other.
+    one after the other. `counted` batches are not run again.
+    """
+    total = groups * (law.group if law is not None else 1) * problem.sources.size
+    control = control_vector(problem)
+    if counted is None:
+        counted = batch_counts(
+            problem, law, estimator, groups, n_batches, seed=seed, n_threads=n_threads, progress=progress,
+            vector=vector, first_batch=first_batch, on=on,
+        )  # fmt: skip
+    for counts, started, steps in counted:
+        weight = started / total
+        if estimator == "visits":
+            yield visit_measure(counts, total, weight, problem, control), weight, steps
+        else:
+            yield end_point_measure(counts, total), weight, steps
+
+
+def batch_counts(
+    problem: Problem,
+    law: LengthLaw | None,
+    estimator: str,
+    groups: int,
+    n_batches: int,
+    *,
+    seed: int,
+    n_threads: int,
+    progress: bool = False,
+    vector: int = 0,
+    first_batch: int = 0,
+    on: DeviceTransitions | None = None,
+    only: np.ndarray | None = None,
+    trails: list[np.ndarray] | None = None,
+) -> Iterator[Counted]:
+    """The batches of `batch_measures`, counted; `only` is a mask of the sources whose walks are wanted.
+
+    To `trails`, if given, arrays uint32, shape (2, n), are added: every node that a step led to, and the source of
+    its walk.
     """
     n_nodes = problem.graph.n_nodes
     group = law.group if law is not None else 1
-    total = groups * group * problem.sources.size
     walk_arrays = graph_transitions(problem.graph)
-    control = control_vector(problem)
+    wanted = slice(None) if only is None else only
     # A pool is one task, whose threads share its rounds where there are fewer pools; of walks, every thread gets
     # a few tasks, whether from one batch or from several.
     pool_threads = max(1, n_threads // n_batches)
@@ -142,14 +193,15 @@ def batch_measures(
     for batch, part in enumerate(batches.split(groups, n_batches)):
         key, offset = batches.batch_key(np.uint64(seed), first_batch + batch, vector)
         walks = batches.starts(problem, part, group, offset)
-        tasks += _blocks(batch, np.uint64(key), problem.sources, walks, blocks)
+        tasks += _blocks(batch, np.uint64(key), problem.sources[wanted], walks[wanted], blocks)
 
     def run(task: _Task) -> tuple[np.ndarray, int]:
         counts = np.zeros(n_nodes, dtype=np.int64)
         if law is None:
             return counts, _run_pool(task, walk_arrays, problem.p_halt, counts, pool_threads, on)
-        return counts, _run_walks(task, walk_arrays, law, estimator == "visits", counts)
+        return counts, _run_walks(task, walk_arrays, law, estimator == "visits", counts, trails)
 
+    total = sum(int(task.walks.sum()) for task in tasks)
     with progress_bar("PageRank", progress, total=total, unit="walks") as bar:
         results = zip(tasks, ordered_map(run, tasks, n_threads if on is None else 1), strict=True)
         for _, parts in itertools.groupby(results, key=lambda pair: pair[0].batch):
@@ -160,11 +212,7 @@ def batch_measures(
                 started += int(task.walks.sum())
                 steps += task_steps
                 bar.update(int(task.walks.sum()))
-            weight = started / total
-            if estimator == "visits":
-                yield visit_measure(counts, total, weight, problem, control), weight, steps
-            else:
-                yield end_point_measure(counts, total), weight, steps
+            yield Counted(counts, started, steps)
 
 
 @dataclass(frozen=True)
@@ -179,7 +227,7 @@ class _Task:
 
 def _blocks(batch: int, key: np.uint64, sources: np.ndarray, walks: np.ndarray, most: int) -> Iterator[_Task]:
     """One batch as at most `most` tasks of consecutive sources: counts are integers, so the cuts do not matter."""
-    n_blocks = min(most, 1 + int(walks.sum()) // _TASK_WALKS, sources.size)
+    n_blocks = min(most, 1 + int(walks.sum()) // _TASK_WALKS, max(sources.size, 1))
     for block_sources, block_walks in zip(
         np.array_split(sources, n_blocks), np.array_split(walks, n_blocks), strict=True
     ):
@@ -203,12 +251,19 @@ def _run_pool(
     return pool_counts(on, starts, p_halt, task.key, counts)
 
 
-def _run_walks(task: _Task, walk_arrays: Transitions, law: LengthLaw, visits: bool, counts: np.ndarray) -> int:
+def _run_walks(
+    task: _Task,
+    walk_arrays: Transitions,
+    law: LengthLaw,
+    visits: bool,
+    counts: np.ndarray,
+    trails: list[np.ndarray] | None,
+) -> int:
     steps = 0
     # Sources with equally many walks go together, since a law's rule may depend on how many there are.
     for n_walks in np.unique(task.walks[task.walks > 0]).tolist():
         sources = task.sources[task.walks == n_walks].astype(np.int64)
-        steps += count_walks(
+        taken, trail = count_walks(
             *walk_arrays,
             sources,
             n_walks,
@@ -218,5 +273,9 @@ def _run_walks(task: _Task, walk_arrays: Transitions, law: LengthLaw, visits: bo
             task.key,
             visits,
             counts,
+            trails is not None,
         )
+        steps += taken
+        if trails is not None:
+            trails.append(trail)
     return steps

@@ -23,9 +23,9 @@ _LANES = 128
 
 @njit(nogil=True, cache=True)
 def count_walks(  # type: ignore[no-untyped-def]
-    indptr, indices, cumulative, sources, n_walks, rule, survival, permutations, key, visits, counts
+    indptr, indices, cumulative, sources, n_walks, rule, survival, permutations, key, visits, counts, traced
 ):
-    """Walk from every source and count; returns the number of steps walked.
+    """Walk from every source and count; returns the number of steps walked, and where they led.
 
     Parameters
     ----------
@@ -36,6 +36,8 @@ def count_walks(  # type: ignore[no-untyped-def]
     key : uint64, the seed
     visits : bool; True counts every node that a step leads to (not the start), False the nodes where walks end
     counts : int64, shape (N,), added to
+    traced : bool; True returns, in no order, the node that each step led to and the source of its walk, uint32,
+        shape (2, steps); else there are none
 
     Notes
     -----
@@ -48,6 +50,7 @@ def count_walks(  # type: ignore[no-untyped-def]
     position = np.empty(_LANES, np.int64)
     words = np.empty((_LANES, 4), np.uint64)
     alive = np.empty(_LANES, np.int64)
+    trail = np.empty((2, 0), np.uint32)
     n_steps = 0
     used = 0
     for row in range(sources.size):
@@ -67,25 +70,57 @@ def count_walks(  # type: ignore[no-untyped-def]
             position[used] = start
             used += 1
             if used == _LANES:
+                if traced:
+                    trail = _with_room(trail, n_steps, length)
                 n_steps += _advance(
                     used, source, walk, length, position, words, alive,
-                    indptr, indices, cumulative, key, visits, counts,
+                    indptr, indices, cumulative, key, visits, counts, trail, n_steps,
                 )  # fmt: skip
                 used = 0
+    if traced:
+        trail = _with_room(trail, n_steps, length[:used])
     n_steps += _advance(
         used, source, walk, length, position, words, alive,
-        indptr, indices, cumulative, key, visits, counts,
+        indptr, indices, cumulative, key, visits, counts, trail, n_steps,
     )  # fmt: skip
-    return n_steps
+    return n_steps, trail[:, : n_steps if traced else 0].copy()
+
+
+@njit(nogil=True)
+def _with_room(trail, filled, lengths):  # type: ignore[no-untyped-def]
+    """The trail, larger if walks of these lengths may not fit behind what is filled."""
+    needed = filled + lengths.sum()
+    if needed <= trail.shape[1]:
+        return trail
+    larger = np.empty((2, 2 * needed), np.uint32)
+    for part in range(2):
+        for i in range(filled):
+            larger[part, i] = trail[part, i]
+    return larger
 
 
 @njit(nogil=True)
 def _advance(  # type: ignore[no-untyped-def]
-    used, source, walk, length, position, words, alive, indptr, indices, cumulative, key, visits, counts
+    used,
+    source,
+    walk,
+    length,
+    position,
+    words,
+    alive,
+    indptr,
+    indices,
+    cumulative,
+    key,
+    visits,
+    counts,
+    trail,
+    filled,
 ):
     """Walk the first `used` lanes to their ends.
 
     Unweighted graphs use one word a step, so four steps a call of the generator; weighted ones two words.
+    Where the trail has room, steps are written there from `filled` on.
     Counters: (source, walk, block of steps, DIRECTION).
     """
     per_call = 4 if cumulative.size == 0 else 2
@@ -104,7 +139,6 @@ def _advance(  # type: ignore[no-untyped-def]
                     source[lane], walk[lane], block, _USE_DIRECTION, key
                 )
         k += 1
-        n_steps += n
         # One kind of read a loop, so that many are under way at once.
         for i in range(n):
             lane = alive[i]
@@ -117,6 +151,11 @@ def _advance(  # type: ignore[no-untyped-def]
             lane = alive[i]
             if visits or length[lane] == k:
                 counts[position[lane]] += 1
+        if trail.shape[1] > 0:
+            for i in range(n):
+                trail[0, filled + n_steps + i] = np.uint32(position[alive[i]])
+                trail[1, filled + n_steps + i] = np.uint32(source[alive[i]])
+        n_steps += n
         kept = 0
         for i in range(n):
             lane = alive[i]

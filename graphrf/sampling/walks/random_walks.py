@@ -115,6 +115,13 @@ class RandomWalks:
         return PreparedWalks(self.resolved(graph), graph, seed)
 
 
+def walk_transitions(graph: Graph, laplacian: str) -> Transitions:
+    """The arrays that walks for a kernel of the given Laplacian read."""
+    adjacency = graph.walk_adjacency(laplacian)
+    # Where weights are equal they are not read; loops that a kernel adds may differ from the edges.
+    return transitions(adjacency, adjacency is not graph.adjacency or graph.is_weighted)
+
+
 class PreparedWalks(PreparedSampler):
     """A resolved sampler bound to a graph and a seed: a pure function from source nodes to their visits."""
 
@@ -126,10 +133,7 @@ class PreparedWalks(PreparedSampler):
         assert isinstance(law, LengthLaw)
         self.law = law
         self.n_walks = sampler.n_walks
-        adjacency = graph.walk_adjacency(sampler.laplacian)
-        # Where weights are equal they are not read; loops that a kernel adds may differ from the edges.
-        weighted = adjacency is not graph.adjacency or graph.is_weighted
-        self._transitions: Transitions = transitions(adjacency, weighted)
+        self.transitions = walk_transitions(graph, sampler.laplacian)
         self._key = np.uint64(seed)
         self._permutations = law.permutations(sampler.n_walks)
 
@@ -141,7 +145,7 @@ class PreparedWalks(PreparedSampler):
     @property
     def merged_per_row(self) -> tuple[float, float]:
         """At most so many entries (nodes) and visits (nodes and steps) of a row are expected."""
-        n_nodes = self._transitions.indptr.size - 1
+        n_nodes = self.transitions.indptr.size - 1
         most_visits = n_nodes * (1.0 + self.survival.max_length)
         return min(self.visits_per_row, n_nodes), min(self.visits_per_row, most_visits)
 
@@ -166,9 +170,9 @@ class PreparedWalks(PreparedSampler):
         if not (sources.flags.writeable and sources.flags.c_contiguous):  # the loop would be compiled anew for it
             sources = sources.copy()
         batch = max(1, min(self._batch, sources.size))
-        weighted = self._transitions.cumulative.size > 0
+        weighted = self.transitions.cumulative.size > 0
         rows, visits, nodes, per_entry, steps, counts, n_entries, n_visits = walk_block(
-            *self._transitions,
+            *self.transitions,
             sources,
             self.sampler.n_walks,
             int(self.law.rule),

@@ -39,7 +39,7 @@ class DeviceWalks:
         self._prepared = prepared
         self._n_walks = prepared.n_walks
         self._key = int(prepared._key)
-        self._walk = on_device(prepared._transitions, device)
+        self._walk = on_device(prepared.transitions, device)
         self._lengths = DeviceLengths(prepared.law, self._n_walks, self._key, device)
         self._packing = Packing(self._walk.n_nodes, prepared.survival.max_length)
         self._stratified = prepared.sampler.directions == "stratified"

@@ -196,3 +196,150 @@ def test_candidates_are_positions_also_where_nodes_are_named_by_integers(model, 
         expected, found = model.posterior(X), GraphGPModel(gp).posterior(X)
         assert torch.equal(found.mean, expected.mean)
         assert torch.equal(found.variance, expected.variance)
+
+
+# -- more observations, some of the outputs, drawn functions ----------------------------------------
+
+
+def dense_after(graph, nodes, y, noise):
+    """Mean and covariance given observations with a variance each."""
+    k = KERNEL.dense(graph)
+    k *= SCALE * graph.n_nodes / np.trace(k)
+    solved = np.linalg.solve(k[np.ix_(nodes, nodes)] + np.diag(noise), k[nodes])
+    return solved.T @ y, k - k[:, nodes] @ solved
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_conditioned_model_is_the_model_of_all_observations(steps, model, grid):
+    more, y = np.array([70, 3, 12, 12]), np.array([1.0, -0.5, 2.0, 1.8])
+    X, Y = torch.tensor(more)[:, None], torch.tensor(y)[:, None]
+    later = model
+    for part in np.array_split(np.arange(4), steps):
+        later = later.condition_on_observations(X[part], Y[part])
+    assert later.batch_shape == torch.Size()
+    nodes = np.append(OBSERVED, more)
+    mean, covariance = dense_after(grid, nodes, np.append(values(), y), np.full(nodes.size, NOISE))
+    query = np.array([5, 70, 90])
+    posterior = later.posterior(torch.tensor(query)[:, None])
+    np.testing.assert_allclose(posterior.mean[:, 0], mean[query], atol=1e-6)
+    np.testing.assert_allclose(
+        posterior.distribution.covariance_matrix, covariance[np.ix_(query, query)], atol=1e-6
+    )
+    alone = later.posterior(torch.tensor(query)[:, None, None])
+    np.testing.assert_allclose(alone.variance[:, 0, 0], np.diag(covariance)[query], atol=1e-6)
+    np.testing.assert_allclose(
+        model.posterior(torch.tensor([[5]])).mean, dense_posterior(grid, values())[0][[[5]]], atol=1e-6
+    )
+
+
+def test_batches_of_observations_with_noise_of_their_own(model, grid):
+    X = torch.tensor([[[1.0], [2.0]], [[30.0], [99.0]], [[7.0], [140.0]]], dtype=torch.float64)
+    Y = torch.randn(4, 3, 2, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    noise = torch.tensor([0.5, 1e-3], dtype=torch.float64)[:, None]
+    later = model.condition_on_observations(X, Y, noise=noise)
+    assert later.batch_shape == (4, 3)
+    query = torch.tensor([[5.0], [30.0]], dtype=torch.float64)
+    posterior = later.posterior(query)
+    assert posterior.mean.shape == (4, 3, 2, 1)
+    for i, j in ((0, 0), (3, 1), (2, 2)):
+        nodes = np.append(OBSERVED, X[j, :, 0].long().numpy())
+        y = np.append(values(), Y[i, j, :, 0].detach().numpy())
+        mean, covariance = dense_after(grid, nodes, y, [*[NOISE] * OBSERVED.size, 0.5, 1e-3])
+        np.testing.assert_allclose(posterior.mean[i, j, :, 0].detach(), mean[[5, 30]], atol=1e-6)
+        found = posterior.distribution.covariance_matrix[i, j]
+        np.testing.assert_allclose(found, covariance[np.ix_([5, 30], [5, 30])], atol=1e-6)
+    posterior.mean.sum().backward()
+    assert bool((Y.grad != 0).all())
+    each = later.posterior(query.expand(5, 1, 1, 2, 1))  # candidates of their own before the model's batch
+    torch.testing.assert_close(each.mean[4].detach(), posterior.mean.detach())
+
+
+def test_fantasies_are_drawn_at_the_nodes_and_conditioned_on(model):
+    X = torch.tensor([[[4.0], [9.0]], [[70.0], [4.0]]], dtype=torch.float64)
+    sampler = SobolQMCNormalSampler(torch.Size([16]), seed=0)
+    fantasy = model.fantasize(X, sampler)
+    assert fantasy.batch_shape == (16, 2)
+    before, after = model.posterior(X), fantasy.posterior(X)
+    assert after.mean.shape == (16, 2, 2, 1)
+    assert bool((after.variance < before.variance).all())
+    torch.testing.assert_close(after.mean.mean(0), before.mean, atol=0.1, rtol=0)
+
+
+def test_conditioning_several_outputs_and_taking_some_of_them(grid):
+    y = values(3)
+    model = GraphGPModel(fitted(grid, y))
+    X, Y = torch.tensor([[70], [12]]), torch.tensor([[1.0, 2.0, 3.0], [0.5, -1.0, 0.0]], dtype=torch.float64)
+    query = torch.tensor([[5], [71]])
+    noise = torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64).expand(2, 3)
+    for later in (
+        model.condition_on_observations(X, Y, noise=noise).subset_output([2, 0]),
+        model.subset_output([2, 0]).condition_on_observations(X, Y[:, [2, 0]], noise=noise[:, [2, 0]]),
+    ):
+        assert later.num_outputs == 2
+        posterior = later.posterior(query)
+        for place, k in enumerate((2, 0)):
+            nodes = np.append(OBSERVED, [70, 12])
+            spread = [*[NOISE] * OBSERVED.size, *[(0.1, 0.2, 0.3)[k]] * 2]
+            mean, covariance = dense_after(grid, nodes, np.append(y[:, k], Y[:, k].numpy()), spread)
+            np.testing.assert_allclose(posterior.mean[:, place], mean[[5, 71]], atol=1e-6)
+            np.testing.assert_allclose(posterior.variance[:, place], np.diag(covariance)[[5, 71]], atol=1e-6)
+        single = later.posterior(query, output_indices=[1])
+        torch.testing.assert_close(single.mean[:, 0], posterior.mean[:, 1])
+    assert model.num_outputs == 3
+    chosen = model.subset_output([1]).posterior(query)
+    torch.testing.assert_close(chosen.mean[:, 0], model.posterior(query).mean[:, 1])
+
+
+def test_matheron_paths_are_draws_of_the_regressor(grid):
+    from botorch.models.deterministic import MatheronPathModel
+    from botorch.sampling.pathwise import draw_matheron_paths
+
+    y = values(2)
+    model, both = GraphGPModel(fitted(grid, y[:, 0])), GraphGPModel(fitted(grid, y))
+    every = torch.arange(144)[:, None]
+    torch.manual_seed(3)
+    seed = int(torch.randint(2**62, ()))
+    torch.manual_seed(3)
+    paths = draw_matheron_paths(model, torch.Size([2, 3]))
+    drawn = fitted(grid, y[:, 0]).sample(n_samples=6, seed=seed).reshape(2, 3, 144)
+    np.testing.assert_array_equal(paths(every), drawn)
+    own = torch.randint(144, (4, 2, 3, 5, 1), generator=torch.Generator().manual_seed(0))
+    expected = np.take_along_axis(np.broadcast_to(drawn, (4, 2, 3, 144)), own[..., 0].numpy(), -1)
+    np.testing.assert_array_equal(paths(own), expected)
+    assert paths(every.float()).dtype == torch.float32
+    torch.manual_seed(4)
+    seed = int(torch.randint(2**62, ()))
+    torch.manual_seed(4)
+    path = MatheronPathModel(both.subset_output([1, 0]))
+    np.testing.assert_array_equal(path(every), fitted(grid, y).sample(seed=seed)[0][:, [1, 0]])
+    assert path(every.expand(7, 144, 1)).shape == (7, 144, 2)
+    with pytest.raises(ValueError, match="fit its regressor"):
+        draw_matheron_paths(model.condition_on_observations(every[:1], torch.zeros(1, 1)), torch.Size([1]))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # BoTorch's, of its own settings
+def test_acquisition_functions_that_look_ahead_agree_with_their_definitions(model, grid):
+    from botorch.acquisition import qKnowledgeGradient
+    from botorch.acquisition.active_learning import qNegIntegratedPosteriorVariance
+
+    every = torch.arange(144, dtype=torch.float64)[:, None]
+    _, covariance = dense_posterior(grid, values())
+    with torch.no_grad():
+        found = qNegIntegratedPosteriorVariance(model, every)(every[:20, None])
+    reduced = np.square(covariance[:, :20]).sum(0) / (np.diag(covariance)[:20] + NOISE)
+    np.testing.assert_allclose(found, (reduced - np.trace(covariance)) / 144, atol=1e-6)
+    gradient = qKnowledgeGradient(model, num_fantasies=3, sampler=SobolQMCNormalSampler(torch.Size([3]), seed=0))
+    candidates = torch.tensor([[[50.0], [51.0], [52.0], [53.0]]], dtype=torch.float64)
+    with torch.no_grad():
+        fantasy = model.fantasize(candidates[:, :1], gradient.sampler)
+        expected = fantasy.posterior(candidates[0, 1:, None][:, None]).mean.mean()
+        assert float(gradient(candidates)) == pytest.approx(float(expected), abs=1e-9)
+
+
+def test_observations_that_do_not_fit_are_refused(model):
+    X = torch.tensor([[1], [2]])
+    for Y in (torch.zeros(2), torch.zeros(3, 1), torch.zeros(2, 2), [[1.0], [2.0]]):
+        with pytest.raises(ValueError, match="`Y` must have shape"):
+            model.condition_on_observations(X, Y)
+    with pytest.raises(ValueError, match="`X` must be a tensor"):
+        model.condition_on_observations([[1]], torch.zeros(1, 1))

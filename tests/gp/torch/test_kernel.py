@@ -127,6 +127,16 @@ def test_optimize_chooses_what_is_trained(weighted_graph):
         GRFKernel(weighted_graph, grf.LearnedModulation(2), lengthscale_prior=gpytorch.priors.GammaPrior(2.0, 1.0))
 
 
+def test_shares_stay_between_their_ends_and_areal_kernels_without_a_series_are_refused(weighted_graph):
+    kernel = GRFKernel(weighted_graph, grf.Leroux(0.3))
+    assert kernel.hyperparameter("mixing").item() == pytest.approx(0.3)
+    with torch.no_grad():
+        kernel.raw_mixing += 10.0
+    assert 0.9 < kernel.kernel.mixing < 1
+    with pytest.raises(ValueError, match="function of the Laplacian"):
+        GRFKernel(weighted_graph, grf.BYM2(0.3))(torch.arange(3)).to_dense()
+
+
 def test_diagonals_batches_sums_products_and_scales(karate):
     module = GRFKernel(karate, grf.Diffusion(1.5))
     other = GRFKernel(walks(karate), grf.RegularizedLaplacian(0.8, 2))

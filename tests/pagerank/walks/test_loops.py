@@ -68,8 +68,8 @@ def test_walks_have_the_expected_counts(
 
     def run() -> np.ndarray:
         counts = np.zeros(graph.n_nodes, np.int64)
-        steps = walker_loops.count_walks.py_func(
-            *walk_arrays, np.array([source]), 1, 0, SURVIVAL, np.zeros((0, 1), np.int64), 0, visits, counts
+        steps, _ = walker_loops.count_walks.py_func(
+            *walk_arrays, np.array([source]), 1, 0, SURVIVAL, np.zeros((0, 1), np.int64), 0, visits, counts, False
         )
         if visits:
             assert counts.sum() == steps

@@ -48,9 +48,17 @@ def evidence(model: Separable, grids: Sequence[Complete], n_threads: int) -> flo
 
 
 def climbed(
-    model: Separable, grids: Sequence[Complete], prior: np.ndarray, most: int, n_threads: int
+    model: Separable,
+    grids: Sequence[Complete],
+    prior: np.ndarray,
+    most: int,
+    n_threads: int,
+    held: np.ndarray | None = None,
 ) -> tuple[Separable, float, bool]:
-    """At most so many steps on the likelihood of all grids, with weak priors, and whether the search ended."""
+    """At most so many steps on the likelihood of all grids, with weak priors, and whether the search ended.
+
+    Parameters that are `held`, in the order of `log_parameters`, keep their values.
+    """
     width, size = math.log(_FACTOR), sum(grid.y[..., 0].size for grid in grids)
     last: list[float] = [0.0]
 
@@ -61,8 +69,11 @@ def climbed(
         off = (logarithms - prior) / width
         return (0.5 * float(off @ off) - last[0]) / size, (off / width - slopes) / size
 
-    first = np.clip(log_parameters(model), prior + _LEAST, prior + _MOST)
-    ends = list(zip(prior + _LEAST, prior + _MOST, strict=True))
+    low, high = prior + _LEAST, prior + _MOST
+    first = np.clip(log_parameters(model), low, high)
+    if held is not None:
+        low, high = np.where(held, first, low), np.where(held, first, high)
+    ends = list(zip(low, high, strict=True))
     found = minimize(
         objective, first, jac=True, method="L-BFGS-B", bounds=ends,
         options={"maxiter": most, "ftol": 1e-7, "gtol": 1e-5},

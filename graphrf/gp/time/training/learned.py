@@ -15,8 +15,10 @@ import numpy as np
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import empirical
+from graphrf.gp.time.kernels import ConstantTime, PeriodicTime
 from graphrf.gp.time.posterior import TimePosterior
 from graphrf.gp.time.training.ascent import Complete, climbed, evidence, training_rows
+from graphrf.gp.time.training.likelihood import belong_to
 
 _SHARES = (0.0, 0.3, 0.5, 0.7, 0.85)
 # Rounds, of which those on complete grids differ in hyperparameters only; and steps of the search in each.
@@ -59,6 +61,8 @@ def learned(
     parts, n = halves(times.size), near.shape[0]
     share, value = 0.0, -np.inf
     averages: list[np.ndarray] = []
+    # A half tells little of what lasts longer, or of days that repeat.
+    held = belong_to(model, (ConstantTime, PeriodicTime))
     whole = bool((mask.all(axis=1) | ~mask.any(axis=1)).all())
     for turn in range(_WHOLE_ROUNDS if whole else _ROUNDS):
         mixed = near if turn == 0 else (1.0 - share) * near + share * averages[-1]
@@ -79,5 +83,5 @@ def learned(
             return result
 
         share = max(_SHARES, key=lambda share: evidence(model, grids(share), n_threads))
-        model, value, _ = climbed(model, grids(share), prior, _STEPS, n_threads)
+        model, value, _ = climbed(model, grids(share), prior, _STEPS, n_threads, held)
     return Learned(model, share, averages[-1], averages[:2], value)

@@ -1,0 +1,137 @@
+"""What the estimators on the nodes of a graph have in common with those of scikit-learn."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.metadata_routing import UNUSED
+
+from graphrf._base import checks
+from graphrf.graph.graph import Graph, given_nodes
+
+
+class NodeEstimator(BaseEstimator):
+    """Parameters of parameters, tags, and the names of columns; their one feature is the node."""
+
+    # Else scikit-learn takes what it calls X for metadata, which can be asked for.
+    graph: Graph
+
+    __metadata_request__fit = {"nodes": UNUSED}  # noqa: RUF012
+    __metadata_request__predict = {"nodes": UNUSED}  # noqa: RUF012
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings, and with `deep` those of kernel, sampler, likelihood and prior: `kernel__lengthscale`.
+
+        Parameters
+        ----------
+        deep : bool
+
+        Returns
+        -------
+        dict
+        """
+        params: dict[str, Any] = super().get_params(deep=deep)
+        if deep:
+            for name, value in list(params.items()):
+                if _has_fields(value):
+                    params |= {
+                        f"{name}__{own.name}": getattr(value, own.name) for own in dataclasses.fields(value)
+                    }
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings; `kernel__lengthscale=2.0` puts a kernel with that lengthscale in the place of the old.
+
+        Raises
+        ------
+        ValueError
+            For unknown names.
+        """
+        super().set_params(**{name: value for name, value in params.items() if "__" not in name})
+        parts: dict[str, dict[str, Any]] = {}
+        for name, value in params.items():
+            outer, delimiter, inner = name.partition("__")
+            if delimiter:
+                parts.setdefault(outer, {})[inner] = value
+        for outer, changes in parts.items():
+            whole = self.get_params(deep=False).get(outer)
+            known = [own.name for own in dataclasses.fields(whole)] if _has_fields(whole) else []
+            for inner in changes:
+                if inner not in known:
+                    whose = f"{whole!r} has {', '.join(known)}" if known else f"{checks.describe(whole)} has none"
+                    raise ValueError(
+                        f"Invalid parameter {f'{outer}__{inner}'!r} for estimator {type(self).__name__}: "
+                        f"`{outer}` must be an object with the parameter {inner!r}, but {whose}"
+                    )
+            setattr(self, outer, dataclasses.replace(whole, **changes))
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
+        tags.target_tags.multi_output = isinstance(self, RegressorMixin)
+        return tags
+
+    @property
+    def n_features_in_(self) -> int:
+        """1, once fitted: the node."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{type(self).__name__} has no `n_features_in_` before it is fitted")
+        return 1
+
+    def __sklearn_is_fitted__(self) -> bool:
+        raise NotImplementedError
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+
+    def _keep_columns(self, nodes: Any, y: Any) -> None:
+        """Keep the name of the column of a data frame that held the nodes in `fit`, beside `y`."""
+        names = _columns(nodes)
+        if y is not None and names is not None:
+            self.feature_names_in_ = names
+
+    def _queried(self, nodes: Any) -> np.ndarray:
+        """Positions of queried nodes; a data frame's column must have the name that it had in `fit`."""
+        names, known = _columns(nodes), getattr(self, "feature_names_in_", None)
+        if names is not None and known is not None and list(names) != list(known):
+            raise ValueError(
+                "The feature names should match those that were passed during fit: "
+                f"`nodes` has the columns {list(names)}, and had {list(known)}"
+            )
+        return given_nodes(self.graph, nodes)
+
+
+def _has_fields(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _columns(nodes: Any) -> np.ndarray | None:
+    """The names of a data frame's columns, if they are strings."""
+    names = list(getattr(nodes, "columns", ()))
+    return np.array(names, dtype=object) if names and all(isinstance(name, str) for name in names) else None
+
+
+def checked_weights(weights: Any, n: int) -> np.ndarray | None:
+    """`sample_weight` of n observations, shape (n,), float64; None for none."""
+    if weights is None:
+        return None
+    values = checks.finite("sample_weight", checks.array("sample_weight", weights, np.float64))
+    if values.ndim == 0:
+        values = np.full(n, float(values))
+    if values.shape != (n,):
+        raise checks.value_error(
+            "sample_weight",
+            f"must be a number or have shape ({n},), one weight for each node of `nodes`, got {values.shape}",
+        )
+    if (values < 0).any() or not values.any():
+        raise checks.value_error(
+            "sample_weight", "must not be negative, nor all zero: an observation of weight 0 is left out"
+        )
+    return values

@@ -1,0 +1,98 @@
+"""What figures are given: places and edges, meshes and what their values belong to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+
+# For each axis that may point up, the axes that take the places of x, y and z.
+_TURNS = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
+_UPS = (*_TURNS, *(f"-{axis}" for axis in _TURNS))
+
+
+def places(coordinates: Any) -> np.ndarray:
+    """Coordinates of nodes in the plane, (N, 2)."""
+    array = np.asarray(coordinates, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise checks.value_error("coordinates", f"must have shape (N, 2), got {array.shape}")
+    return array
+
+
+def links(edges: Any, n_nodes: int) -> np.ndarray:
+    """Edges as pairs of positions, (E, 2): as given, or those of a graph, each once."""
+    from graphrf.graph.graph import Graph
+
+    if isinstance(edges, Graph):
+        if edges.n_nodes != n_nodes:
+            raise checks.value_error(
+                "edges", f"must be a graph with a node for each of {n_nodes} coordinates, got {edges!r}"
+            )
+        entries = edges.adjacency.tocoo()
+        pairs = np.column_stack([entries.row, entries.col]).astype(np.int64)
+        return pairs if edges.directed else pairs[pairs[:, 0] < pairs[:, 1]]
+    array = np.asarray(edges)
+    if array.size and (array.ndim != 2 or array.shape[1] != 2):
+        raise checks.value_error("edges", f"must be a graph or have shape (E, 2), got {array.shape}")
+    pairs = array.astype(np.int64).reshape(-1, 2)
+    if pairs.size and (pairs.min() < 0 or pairs.max() >= n_nodes):
+        raise checks.value_error(
+            "edges", f"must be positions in [0, {n_nodes - 1}], got {pairs.min()} to {pairs.max()}"
+        )
+    return pairs
+
+
+def mesh(vertices: Any, faces: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A triangle mesh: vertices (V, 3) and faces (F, 3)."""
+    corners, triangles = np.asarray(vertices, dtype=np.float64), np.asarray(faces)
+    if corners.ndim != 2 or corners.shape[1] != 3:
+        raise checks.value_error("vertices", f"must have shape (V, 3), got {corners.shape}")
+    if triangles.ndim != 2 or triangles.shape[1] != 3 or triangles.dtype.kind not in "iu":
+        raise checks.value_error("faces", f"must be integers of shape (F, 3), got {checks.describe(triangles)}")
+    if triangles.size and (triangles.min() < 0 or triangles.max() >= len(corners)):
+        raise checks.value_error(
+            "faces",
+            f"must be positions of vertices, in [0, {len(corners) - 1}], got {triangles.min()} to "
+            f"{triangles.max()}",
+        )
+    return corners, triangles.astype(np.int64)
+
+
+def node_values(values: Any, n_nodes: int, name: str = "values") -> np.ndarray:
+    """One value for each node, (N,)."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n_nodes,):
+        raise checks.value_error(name, f"must have one entry per node, shape ({n_nodes},), got {array.shape}")
+    return array
+
+
+def mesh_values(values: Any, n_vertices: int, n_faces: int, on: str | None) -> tuple[np.ndarray, bool]:
+    """The values of a mesh, and whether they belong to its vertices: as `on` says, or by their number."""
+    if on is not None:
+        checks.choice("on", on, ("faces", "vertices"))
+    array = np.asarray(values, dtype=np.float64)
+    wanted = {"faces": n_faces, "vertices": n_vertices}
+    fits = [kind for kind, number in wanted.items() if array.shape == (number,) and on in (None, kind)]
+    if not fits:
+        shapes = " or ".join(
+            f"per {kind[:-1] if kind == 'faces' else 'vertex'}, shape ({number},)"
+            for kind, number in wanted.items()
+            if on in (None, kind)
+        )
+        raise checks.value_error("values", f"must have one entry {shapes}, got {array.shape}")
+    return array, fits[0] == "vertices"
+
+
+def turn(up: str) -> np.ndarray:
+    """The rotation, (3, 3), that makes the axis `up` the third one."""
+    checks.choice("up", up, _UPS)
+    rotation = np.eye(3)[list(_TURNS[up[-1]])]
+    return rotation * [[1], [-1], [-1]] if up.startswith("-") else rotation
+
+
+def finite_range(values: np.ndarray) -> tuple[float, float]:
+    """The least and the largest finite value; (0, 1) where there is none."""
+    finite = values[np.isfinite(values)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)

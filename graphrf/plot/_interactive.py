@@ -1,0 +1,359 @@
+"""Maps to zoom and meshes to turn, each a page of its own that needs no network."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphrf._base import checks, lazy
+from graphrf._base.files.whole import atomic_write
+from graphrf.plot._given import finite_range, links, mesh, mesh_values, node_values, places, turn
+from graphrf.plot._meshes import direction
+from graphrf.plot._style import DEVIATIONS, VALUES
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+# Lines of a map have one colour each, of so many.
+_COLOURS = 32
+# Nodes from which a map is drawn by the graphics card.
+_MANY = 5_000
+_PALE = "#dcdcdc"
+
+
+def interactive_map(
+    coordinates: Any,
+    edges: Any,
+    values: Any,
+    deviation: Any = None,
+    *,
+    observed: Any = None,
+    names: Sequence[Any] | None = None,
+    label: str = "value",
+    limits: tuple[float, float] | None = None,
+    geographic: bool = False,
+    title: str = "",
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """A map to zoom, with the name, value and standard deviation of the node under the pointer.
+
+    Parameters
+    ----------
+    coordinates : array_like, shape (N, 2)
+        Horizontal and vertical places of the nodes: (longitude, latitude) for maps.
+    edges : Graph, or array_like of int of shape (E, 2)
+        Pairs of positions; of a graph its own edges, and its names.
+    values : array_like of float, shape (N,)
+        Such as the mean of `predict`. NaN draws no mark.
+    deviation : array_like of float, shape (N,), optional
+        Standard deviations: buttons change between them and the values.
+    observed : array_like of float, shape (N,), optional
+        NaN where not observed: a third button.
+    names : sequence, optional
+        Of the nodes. Default: those of the graph, else positions.
+    label : str
+        Of the signal, with the unit if there is one.
+    limits : (low, high), optional
+        Values at the ends of the colour bar. Default: the finite range.
+    geographic : bool
+        Whether coordinates are degrees.
+    title : str
+    path : str or path, optional
+        Where the page is written as well: an .html file of about 5 MB that works without a network, on which the
+        wheel of the mouse zooms.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        It shows itself in notebooks; `update_layout` and the like change it.
+
+    Raises
+    ------
+    ImportError
+        Without the extra `interactive`.
+    ValueError
+        For shapes that do not match, and a path that does not end in .html.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> from graphrf.plot import interactive_map
+    >>> town = grf.from_edges(["harbour", "market"], ["market", "station"])
+    >>> places, speed, std = [[0, 0], [1, 0], [1, 1]], [30.0, 35.0, 40.0], [0.1, 2.0, 4.0]
+    >>> figure = interactive_map(places, town, speed, std, label="speed (km/h)")
+    >>> [button.label for button in figure.layout.updatemenus[0].buttons]
+    ['speed (km/h)', 'standard deviation']
+    """
+    objects = _plotly("a map to zoom")
+    spots = places(coordinates)
+    roads = links(edges, len(spots))
+    for name, some in (("values", values), ("deviation", deviation), ("observed", observed)):
+        if some is not None:
+            node_values(some, len(spots), name)
+    layers = _layers(values, deviation, observed, label, limits)
+    if names is None:
+        names = edges.nodes if hasattr(edges, "nodes") and edges.has_names else range(len(spots))
+    text = _hover(_checked_names(names, len(spots), "node"), layers)
+    scatter = objects.Scattergl if len(spots) > _MANY else objects.Scatter
+    groups = [_map_traces(objects, scatter, spots, roads, layer, text) for layer in layers]
+    figure = _with_buttons(objects, groups, layers, title)
+    stretch = 1 / math.cos(math.radians(float(spots[:, 1].mean()))) if geographic else 1.0
+    hidden = {"showgrid": False, "zeroline": False, "showticklabels": geographic}
+    figure.update_layout(
+        dragmode="pan", hovermode="closest", plot_bgcolor="white",
+        xaxis={**hidden, "title": "longitude (°)" if geographic else ""},
+        yaxis={**hidden, "title": "latitude (°)" if geographic else "", "scaleanchor": "x", "scaleratio": stretch},
+    )  # fmt: skip
+    return _written(figure, path, title or label)
+
+
+def interactive_mesh(
+    vertices: Any,
+    faces: Any,
+    values: Any,
+    deviation: Any = None,
+    *,
+    observed: Any = None,
+    names: Sequence[Any] | None = None,
+    label: str = "value",
+    limits: tuple[float, float] | None = None,
+    view: tuple[float, float] = (28.0, -60.0),
+    up: str = "z",
+    on: str | None = None,
+    title: str = "",
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """A mesh to turn and zoom, with the value and standard deviation of the face or vertex under the pointer.
+
+    Parameters
+    ----------
+    vertices : array_like, shape (V, 3)
+    faces : array_like of int, shape (F, 3)
+    values : array_like of float, shape (F,) or (V,)
+        Of the faces, or of the vertices, between which colours are interpolated. NaN is drawn pale grey.
+    deviation, observed : array_like of float, of the same shape, optional
+        As of `interactive_map`.
+    names : sequence, optional
+        Of the faces or vertices. Default: positions.
+    label, limits, title, path
+        As of `interactive_map`.
+    view : (elevation, azimuth) in degrees
+        From where it is seen at first.
+    up, on
+        As of `plot_mesh`.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Raises
+    ------
+    ImportError, ValueError
+        As of `interactive_map`.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> from graphrf.plot import interactive_mesh
+    >>> data = grf.datasets.load("generated-icosphere")
+    >>> vertices, faces = data.extra["vertices"], data.extra["faces"]
+    >>> figure = interactive_mesh(vertices, faces, data.targets, label="z of the normal")
+    >>> figure.data[0].intensitymode, len(figure.data[0].intensity) == data.graph.n_nodes
+    ('cell', True)
+    """
+    objects = _plotly("a mesh to turn")
+    corners, triangles = mesh(vertices, faces)
+    _, on_vertices = mesh_values(values, len(corners), len(triangles), on)
+    kind, count = ("vertex", len(corners)) if on_vertices else ("face", len(triangles))
+    for name, some in (("deviation", deviation), ("observed", observed)):
+        if some is not None and np.shape(some) != (count,):
+            raise checks.value_error(
+                name, f"must have one entry per {kind}, as `values` has, got {np.shape(some)}"
+            )
+    layers = _layers(values, deviation, observed, label, limits)
+    text = _hover(_checked_names(range(count) if names is None else names, count, kind), layers)
+    groups = [_mesh_traces(objects, corners, triangles, layer, text, on_vertices) for layer in layers]
+    figure = _with_buttons(objects, groups, layers, title)
+    # The eye and what is up to it, in the coordinates of the file.
+    back = turn(up).T
+    eye, above = 1.8 * back @ direction(*view), back @ [0.0, 0.0, 1.0]
+    hidden = {"visible": False, "showspikes": False}
+    figure.update_layout(
+        scene={
+            "aspectmode": "data", "xaxis": hidden, "yaxis": hidden, "zaxis": hidden, "dragmode": "orbit",
+            "camera": {
+                "eye": dict(zip("xyz", eye.tolist(), strict=True)),
+                "up": dict(zip("xyz", above.tolist(), strict=True)), "projection": {"type": "orthographic"},
+            },
+        }
+    )  # fmt: skip
+    return _written(figure, path, title or label)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One signal of a picture: its label, values, colours, and the values at their ends."""
+
+    label: str
+    values: np.ndarray
+    cmap: str
+    limits: tuple[float, float]
+
+    @property
+    def colours(self) -> dict[str, Any]:
+        """How plotly is told the colours."""
+        bar = {"title": {"text": self.label, "side": "right"}, "outlinewidth": 0, "thickness": 14, "len": 0.8}
+        return {"colorscale": self.cmap, "cmin": self.limits[0], "cmax": self.limits[1], "colorbar": bar}
+
+
+def _plotly(what: str) -> Any:
+    return lazy.need("plotly.graph_objects", what)
+
+
+def _layers(
+    values: Any, deviation: Any, observed: Any, label: str, limits: tuple[float, float] | None
+) -> list[Layer]:
+    """What is shown; observations have the colours of the values."""
+    array = np.asarray(values, dtype=np.float64)
+    own = limits or finite_range(array)
+    found = [Layer(label, array, VALUES, own)]
+    if observed is not None:
+        found.append(Layer("observed", np.asarray(observed, dtype=np.float64), VALUES, own))
+    if deviation is not None:
+        spread = np.asarray(deviation, dtype=np.float64)
+        found.append(Layer("standard deviation", spread, DEVIATIONS, finite_range(spread)))
+    return found
+
+
+def _checked_names(names: Sequence[Any], count: int, kind: str) -> list[str]:
+    if len(names) != count:
+        raise checks.value_error("names", f"must have one per {kind}, {count}, got {len(names)}")
+    return [escape(str(name)) for name in names]
+
+
+def _hover(names: list[str], layers: list[Layer]) -> list[str]:
+    """What is said of each node: its name and its values."""
+    return [
+        "<br>".join(
+            [
+                f"<b>{name}</b>",
+                *(
+                    f"{escape(layer.label)}: {layer.values[number]:.4g}"
+                    for layer in layers
+                    if math.isfinite(layer.values[number])
+                ),
+            ]
+        )
+        for number, name in enumerate(names)
+    ]
+
+
+def _map_traces(
+    objects: Any, scatter: Any, spots: np.ndarray, roads: np.ndarray, layer: Layer, text: list[str]
+) -> list[Any]:
+    """Roads in the colours of the mean of their ends, over them the nodes."""
+    from plotly.colors import sample_colorscale
+
+    low, high = layer.limits
+    means = layer.values[roads].mean(axis=1) if len(roads) else np.empty(0)
+    known = np.isfinite(means)
+    share = np.clip((means[known] - low) / ((high - low) or 1.0), 0.0, 1.0)
+    bins = np.minimum((share * _COLOURS).astype(int), _COLOURS - 1)
+    traces = [_lines(scatter, spots, roads[~known], _PALE, 1.5)]
+    for number in np.unique(bins):
+        (colour,) = sample_colorscale(layer.cmap, [(number + 0.5) / _COLOURS])
+        traces.append(_lines(scatter, spots, roads[known][bins == number], colour, 3.0))
+    shown = np.flatnonzero(np.isfinite(layer.values))
+    traces.append(
+        scatter(
+            x=spots[shown, 0], y=spots[shown, 1], mode="markers", text=[text[node] for node in shown],
+            hoverinfo="text", showlegend=False,
+            marker={"color": layer.values[shown], "size": 7 if shown.size < 2_000 else 5, **layer.colours},
+        )
+    )  # fmt: skip
+    return traces
+
+
+def _lines(scatter: Any, spots: np.ndarray, roads: np.ndarray, colour: str, width: float) -> Any:
+    ends = np.full((len(roads), 3, 2), np.nan)  # a gap behind every line
+    ends[:, :2] = spots[roads]
+    return scatter(
+        x=ends[:, :, 0].ravel(), y=ends[:, :, 1].ravel(), mode="lines", line={"color": colour, "width": width},
+        hoverinfo="skip", showlegend=False, connectgaps=False,
+    )  # fmt: skip
+
+
+def _mesh_traces(
+    objects: Any, corners: np.ndarray, faces: np.ndarray, layer: Layer, text: list[str], on_vertices: bool
+) -> list[Any]:
+    """The faces with values, and those without in grey."""
+    known = np.isfinite(layer.values)
+    valued = known[faces].all(axis=1) if on_vertices else known
+    light = {"ambient": 0.75, "diffuse": 0.35, "specular": 0.03, "roughness": 0.9, "fresnel": 0.0}
+    places = dict(zip("xyz", corners.T, strict=True))
+    shared = {"flatshading": not on_vertices, "hoverinfo": "text", "lighting": light, **places}
+
+    def words(chosen: np.ndarray) -> list[str]:
+        return text if on_vertices else [text[face] for face in np.flatnonzero(chosen)]
+
+    colours = np.where(known, layer.values, layer.limits[0])
+    traces = [
+        objects.Mesh3d(
+            **dict(zip("ijk", faces[valued].T, strict=True)), **shared, **layer.colours, text=words(valued),
+            intensity=colours if on_vertices else colours[valued],
+            intensitymode="vertex" if on_vertices else "cell",
+        )
+    ]  # fmt: skip
+    if not valued.all():
+        # Of a mesh with one colour the pointer would tell vertices, and not faces.
+        traces.append(
+            objects.Mesh3d(
+                **dict(zip("ijk", faces[~valued].T, strict=True)), **shared, text=words(~valued),
+                intensity=np.zeros(len(corners) if on_vertices else np.count_nonzero(~valued)),
+                intensitymode="vertex" if on_vertices else "cell", colorscale=[[0, _PALE], [1, _PALE]],
+                showscale=False,
+            )
+        )  # fmt: skip
+    return traces
+
+
+def _with_buttons(objects: Any, groups: list[list[Any]], layers: list[Layer], title: str) -> Any:
+    """A figure of all traces, of which the first group is seen until a button is pressed."""
+    owner = [number for number, group in enumerate(groups) for _ in group]
+    figure = objects.Figure([trace for group in groups for trace in group])
+    for trace, number in zip(figure.data, owner, strict=True):
+        trace.visible = number == 0
+    buttons = [
+        {"label": layer.label, "method": "restyle", "args": [{"visible": [own == number for own in owner]}]}
+        for number, layer in enumerate(layers)
+    ]
+    if len(buttons) > 1:
+        place = {"x": 0.0, "xanchor": "left", "y": 1.0, "yanchor": "bottom"}
+        menu = {"type": "buttons", "direction": "right", "buttons": buttons, "showactive": True, **place}
+        figure.update_layout(updatemenus=[menu])
+    figure.update_layout(
+        title=escape(title), paper_bgcolor="white", margin={"l": 20, "r": 20, "t": 90 if title else 50, "b": 20}
+    )
+    return figure
+
+
+def _written(figure: Any, path: str | os.PathLike[str] | None, title: str) -> Any:
+    if path is not None:
+        target = checks.path("path", path)
+        if not target.lower().endswith((".html", ".htm")):
+            raise checks.value_error("path", f"must end in .html, got {target!r}")
+        page = figure.to_html(
+            include_plotlyjs=True, full_html=True, config={"scrollZoom": True, "responsive": True}
+        )
+        head = f'<!DOCTYPE html>\n<html lang="en">\n<head><title>{escape(title)}</title>'
+        before, _, after = page.partition("<head>")
+        assert after, before
+        with atomic_write(target) as file:
+            file.write((head + after).encode())
+    return figure

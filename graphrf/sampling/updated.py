@@ -1,0 +1,197 @@
+"""Features that follow an edit of their graph: only rows whose walks met it are drawn again."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import uint64
+
+from graphrf._base import checks
+from graphrf._base.compiled import njit
+from graphrf._base.memory import require_memory
+from graphrf._base.threads import ordered_map, thread_count
+from graphrf.features.record import Record
+from graphrf.graph.graph import Graph, require_graph
+from graphrf.sampling.job import Job
+from graphrf.sampling.joined import drawn
+from graphrf.sampling.walks.random_walks import RandomWalks, walk_transitions
+from graphrf.sampling.walks.transitions import Transitions
+
+if TYPE_CHECKING:
+    from graphrf.features.features import Features
+    from graphrf.features.frame import Frame
+
+# Ranges of rows that one thread works on.
+_RANGES = 8
+_PER_ROW = ("indptr", "visit_ptr")
+_PER_ENTRY = ("indices", "visits_per_entry")
+_MOST_SHORT = 2**31 - 1
+_U1 = np.uint64(1)
+
+
+def updated_record(job: Job, features: Features, graph: Graph, n_threads: int | None) -> tuple[Job, Record]:
+    """What `job` is on an edited graph, and the record of the features there; see `Features.updated`."""
+    require_same_nodes(job.graph, graph)
+    if not isinstance(job.sampler, RandomWalks):
+        raise TypeError(
+            f"features can follow an edit only if `RandomWalks` drew them, got {job.sampler!r}: powers are "
+            "computed in an order of the nodes that depends on the whole graph, so that every row would change; "
+            "sample anew"
+        )
+    if features.on_device:
+        raise ValueError(
+            f"features can follow an edit only in the memory of the host, got features on {features.device!r}; "
+            "move them there first, features.to('cpu')"
+        )
+    threads = thread_count(n_threads)
+    after = replace(job, graph=graph, sources=features.nodes, place=None, n_threads=threads)
+    new, record = after.prepared, features.record
+    require_memory(
+        1.1 * record.nbytes,
+        f"the updated record of {features.nodes.size} nodes",
+        "update features of fewer nodes (Features.take)",
+    )
+    if _same_law(features.frame, after.frame):
+        changed = changed_rows(walk_transitions(job.graph, job.sampler.laplacian), new.transitions)
+        rows = np.flatnonzero(rows_that_met(record, changed, threads))
+    else:
+        rows = np.arange(features.nodes.size)
+    if rows.size:
+        fresh = drawn(new, features.nodes[rows], graph.n_nodes, after.block_rows, threads)
+        record = with_rows(record, rows, fresh, threads)
+    return after, record
+
+
+def require_same_nodes(before: Graph, after: Any) -> None:
+    """Raise unless `after` is a graph on the nodes of `before`, in the same order."""
+    require_graph(after)
+    if after.n_nodes != before.n_nodes:
+        raise checks.value_error(
+            "graph",
+            f"must have the {before.n_nodes} nodes that walks were drawn on, got {after.n_nodes}; an isolated "
+            "node can stand for one that is to come, or was removed",
+        )
+    named = before.has_names, after.has_names
+    if any(named) and not (all(named) and before.nodes == after.nodes):
+        raise checks.value_error("graph", "must have the same names of nodes in the same order as before the edit")
+
+
+def _same_law(old: Frame, new: Frame) -> bool:
+    """Whether walks of both draw lengths alike: `AutoLengths` may choose another law for the edited graph."""
+    return np.array_equal(old.survival, new.survival) and old.description == new.description
+
+
+def changed_rows(old: Transitions, new: Transitions) -> np.ndarray:
+    """Which nodes walks leave in another way, uint8, shape (N,).
+
+    All of them if weights have become unequal, or equal: walks read their random bits otherwise then.
+    """
+    if (old.cumulative.size == 0) != (new.cumulative.size == 0) and old.indices.size and new.indices.size:
+        return np.ones(old.indptr.size - 1, np.uint8)
+    return np.asarray(_changed_rows(*old, *new))
+
+
+@njit(nogil=True, cache=True)
+def _changed_rows(  # type: ignore[no-untyped-def]
+    indptr, indices, cumulative, new_indptr, new_indices, new_cumulative
+):
+    changed = np.zeros(indptr.size - 1, np.uint8)
+    for row in range(changed.size):
+        shift = np.int64(new_indptr[row]) - np.int64(indptr[row])
+        differs = np.int64(new_indptr[row + 1]) - np.int64(indptr[row + 1]) != shift
+        if not differs:
+            for entry in range(indptr[row], indptr[row + 1]):
+                differs |= indices[entry] != new_indices[entry + shift]
+                if cumulative.size:
+                    differs |= cumulative[entry] != new_cumulative[entry + shift]
+        changed[row] = differs
+    return changed
+
+
+def rows_that_met(record: Record, marked: np.ndarray, n_threads: int) -> np.ndarray:
+    """Which rows have an entry at a marked node, uint8, shape (n,)."""
+    met = np.zeros(record.n_rows, np.uint8)
+
+    def run(part: tuple[int, int]) -> None:
+        _rows_that_met(*part, record.indptr, record.indices, marked, met)
+
+    _in_parts(run, record.n_rows, n_threads)
+    return met
+
+
+@njit(nogil=True, cache=True)
+def _rows_that_met(first, last, indptr, indices, marked, met):  # type: ignore[no-untyped-def]
+    # Unsigned numbers spare the look for negative ones, here and below.
+    for row in range(uint64(first), uint64(last)):
+        found = np.uint8(0)
+        for entry in range(uint64(indptr[row]), uint64(indptr[row + _U1])):
+            found |= marked[uint64(indices[entry])]
+        met[row] = found
+
+
+def with_rows(record: Record, rows: np.ndarray, fresh: Record, n_threads: int) -> Record:
+    """A record in which `rows`, ascending, are those of another one."""
+    source = np.full(record.n_rows, -1, np.int64)
+    source[rows] = np.arange(rows.size)
+    pointers = {}
+    for name in _PER_ROW:
+        sizes = np.diff(getattr(record, name)).astype(np.int64)
+        sizes[rows] = np.diff(getattr(fresh, name))
+        ends = np.zeros(sizes.size + 1, np.int64)
+        np.cumsum(sizes, out=ends[1:])
+        kept = getattr(record, name).dtype
+        pointers[name] = ends if ends[-1] > _MOST_SHORT else ends.astype(kept)
+    arrays: dict[str, np.ndarray] = {}
+    for part in fields(Record):
+        old, drawn_anew = getattr(record, part.name), getattr(fresh, part.name)
+        if part.name in _PER_ROW or old is None:
+            continue
+        pointer = "indptr" if part.name in _PER_ENTRY else "visit_ptr"
+        made = np.empty(int(pointers[pointer][-1]), old.dtype)
+        if part.name == "indices":
+            made = made.astype(pointers["indptr"].dtype, copy=False)
+        arrays[part.name] = made
+
+        def run(
+            span: tuple[int, int],
+            a: np.ndarray = old,
+            b: np.ndarray = drawn_anew,
+            c: np.ndarray = made,
+            name: str = pointer,
+        ) -> None:
+            _splice(*span, source, getattr(record, name), a, getattr(fresh, name), b, pointers[name], c)
+
+        _in_parts(run, record.n_rows, n_threads)
+    return Record(**pointers, **arrays)
+
+
+@njit(nogil=True, cache=True)
+def _splice(first, last, source, old_ptr, old, new_ptr, new, ptr, out):  # type: ignore[no-untyped-def]
+    """Rows first .. last - 1 of `out`: row `source` of `new`, or where that is -1 the row of `old`."""
+    row = first
+    while row < last:
+        end = row + 1
+        if source[row] < 0:
+            while end < last and source[end] < 0:  # long runs are copied at the speed of memory
+                end += 1
+            _copy(old, uint64(old_ptr[row]), uint64(old_ptr[end]), out, uint64(ptr[row]))
+        else:
+            fresh = source[row]
+            _copy(new, uint64(new_ptr[fresh]), uint64(new_ptr[fresh + 1]), out, uint64(ptr[row]))
+        row = end
+
+
+@njit(nogil=True)
+def _copy(array, start, stop, out, place):  # type: ignore[no-untyped-def]
+    for i in range(stop - start):
+        out[place + i] = array[start + i]
+
+
+def _in_parts(run: Any, n_rows: int, n_threads: int) -> None:
+    """Call `run` for ranges of rows, on threads."""
+    cuts = np.linspace(0, n_rows, min(n_rows, _RANGES * n_threads) + 1).astype(np.int64).tolist()
+    for _ in ordered_map(run, list(pairwise(cuts)), n_threads):
+        pass

@@ -1,0 +1,221 @@
+"""Regression with areal kernels against dense algebra, on the routes that serve them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import graphrf as grf
+from graphrf.gp.inference.local.dense import dense_evidence
+from graphrf.gp.inference.local.precision import precision_evidence
+from graphrf.gp.inference.local.responses import Responses
+from graphrf.gp.inference.observations import Observations
+from graphrf.gp.likelihoods import Bernoulli, Binomial, Gamma, NegativeBinomial, Poisson, StudentT
+from graphrf.gp.prior import HyperparameterPrior
+from graphrf.gp.training.gram import PrecisionGram
+from graphrf.gp.training.likelihood_search import LikelihoodSearch, precision_divisor
+from graphrf.gp.training.parameters import Parameters
+from graphrf.gp.training.precision_search import PrecisionSearch
+from graphrf.gp.training.ranges import SHARES
+from graphrf.kernels.precision.areal import precision_of
+
+KERNELS = [grf.ICAR(), grf.BYM2(0.3), grf.CAR(0.8), grf.Leroux(0.7)]
+LIKELIHOODS = [Poisson(), NegativeBinomial(0.4), Binomial(), Bernoulli(), StudentT(0.3, 3.0), Gamma(3.0)]
+SPREAD = 3.0
+
+
+def graph_for(kernel, weighted_graph, karate):
+    """Three components, one of them a node, where the kernel is defined there."""
+    return karate if isinstance(kernel, grf.CAR) else weighted_graph
+
+
+@pytest.mark.parametrize("mean", ["constant", "zero", "covariate"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_the_posterior_is_that_of_dense_algebra(kernel, mean, weighted_graph, karate):
+    graph = graph_for(kernel, weighted_graph, karate)
+    n, rng = graph.n_nodes, np.random.default_rng(0)
+    nodes = np.array([0, 1, 3, 3, 2])  # with a repeat; a component and the isolated node are not observed
+    y, scale, noise = rng.standard_normal(5) + 2, 1.7, 0.3
+    x = rng.standard_normal(n)
+    H = {"constant": np.ones((n, 1)), "zero": np.zeros((n, 0)), "covariate": np.column_stack([np.ones(n), x])}[
+        mean
+    ]
+    gp = grf.GraphGPRegressor(
+        graph, kernel=kernel, optimize=False, output_scale=scale, noise=noise, normalize=False, method="precision",
+        mean=x if mean == "covariate" else mean, seed=0,
+    ).fit(nodes, y)  # fmt: skip
+    K = scale * kernel.dense(graph)
+    A, Hu = K[np.ix_(nodes, nodes)] + noise * np.eye(5), H[nodes]
+    M = np.linalg.inv(Hu.T @ np.linalg.solve(A, Hu))
+    beta = M @ Hu.T @ np.linalg.solve(A, y)
+    gain = np.linalg.solve(A, K[nodes]).T
+    rest = H - gain @ Hu
+    found, covariance = gp.predict(return_cov=True)
+    expected = K - gain @ K[nodes] + rest @ M @ rest.T
+    np.testing.assert_allclose(found, H @ beta + gain @ (y - Hu @ beta), atol=1e-8)
+    np.testing.assert_allclose(covariance, expected, atol=1e-8)
+    np.testing.assert_allclose(gp.predict(return_std=True)[1], np.sqrt(np.diag(expected)), atol=1e-8)
+    np.testing.assert_allclose(gp.coefficients_.mean, beta, atol=1e-8)
+    np.testing.assert_allclose(gp.coefficients_.std, np.sqrt(np.diag(M)), atol=1e-8)
+    r = y - Hu @ beta
+    value = -0.5 * (r @ np.linalg.solve(A, r) + np.linalg.slogdet(2 * np.pi * A)[1])
+    assert gp.log_marginal_likelihood_ == pytest.approx(value, abs=1e-8)
+    np.testing.assert_allclose(gp.prior_covariance(), K, atol=1e-8)
+    assert gp.converged_
+    assert gp.method_ == "precision"
+
+
+def test_draws_have_the_posteriors_covariance(weighted_graph):
+    """Ten thousand draws: of 36 moments none is off by six deviations but once in ten million runs."""
+    gp = grf.GraphGPRegressor(
+        weighted_graph, kernel=grf.BYM2(0.6), optimize=False, output_scale=1.0, noise=0.2, seed=0
+    ).fit([0, 1, 5], [1.0, 2.0, -1.0])
+    mean, covariance = gp.predict(return_cov=True)
+    draws = gp.sample(n_samples=10_000, seed=1) - mean
+    variances = np.diag(covariance)
+    error = np.sqrt((covariance**2 + np.outer(variances, variances)) / 10_000)
+    assert (np.abs(draws.T @ draws / 10_000 - covariance) < 6 * error).all()
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda own: type(own).__name__)
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_laplaces_evidence_and_gradient_are_those_of_dense_matrices(kernel, likelihood, weighted_graph, karate):
+    graph = graph_for(kernel, weighted_graph, karate)
+    rng, n = np.random.default_rng(0), graph.n_nodes
+    basis = np.column_stack([np.ones(n), rng.standard_normal(n)])
+    positions = np.concatenate([np.arange(6), [2, 2]])
+    y = likelihood.sample(np.full(8, 0.3), rng)
+    y = likelihood.checked(y, np.full(8, 1.0) if type(likelihood) is Binomial else None)
+    responses = Responses.of(positions, y, np.zeros(8), basis)
+    precision, names = precision_of(graph, kernel), kernel.shares
+
+    def dense(moved, amplitude=1.3):
+        matrix = amplitude * moved.dense(graph)[np.ix_(responses.nodes, responses.nodes)]
+        return dense_evidence(matrix, responses, likelihood, spread=SPREAD)
+
+    sparse = precision_evidence(
+        precision, responses, likelihood, amplitude=1.3, spread=SPREAD, kernel_names=names, names=()
+    )
+    own = dense(kernel)
+    assert sparse.value == pytest.approx(own.value, abs=2e-7)  # where Newton steps end
+    np.testing.assert_allclose(sparse.mode.latent, own.mode.latent, atol=1e-7)
+    step = 1e-5
+    ends = [dense(kernel, 1.3 * np.exp(s)).value for s in (step, -step)]
+    assert sparse.log_amplitude == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-6)
+    for name, slope in zip(names, sparse.kernel, strict=True):
+        value = kernel.hyperparameters[name]
+        ends = [dense(kernel.replace(**{name: value + s})).value for s in (step, -step)]
+        assert slope == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-6)
+
+
+@pytest.mark.parametrize("kernel", KERNELS[1:], ids=repr)
+def test_training_has_exact_gradients_in_log_odds(kernel, karate):
+    precision, (name,) = precision_of(karate, kernel), kernel.shares
+    rng = np.random.default_rng(0)
+    observations = Observations.of(np.arange(20), rng.standard_normal((20, 1)), np.ones((34, 1)))
+    parameters = Parameters(kernel, (name,), {name: SHARES})
+    search = PrecisionSearch(precision, observations, LikelihoodSearch(
+        (), parameters, None, None, precision_divisor(precision), HyperparameterPrior(), unit=1.0, length_unit=1.0,
+    ))  # fmt: skip
+    point = search.point(kernel, 0.8, 0.3)
+    assert point[0] == pytest.approx(np.log(kernel.hyperparameters[name] / (1 - kernel.hyperparameters[name])))
+    assert parameters.kernel(point).hyperparameters[name] == pytest.approx(kernel.hyperparameters[name])
+    _, gradient = search.negative(point)
+    numerical = [
+        (search.negative(point + step, gradient=False)[0] - search.negative(point - step, gradient=False)[0])
+        / 2e-5
+        for step in 1e-5 * np.eye(3)
+    ]
+    np.testing.assert_allclose(gradient, numerical, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_dense_blocks_of_training_are_those_of_the_kernel(kernel, karate):
+    gram = PrecisionGram(precision_of(karate, kernel), np.array([3, 0, 8]))
+    matrix, slopes = gram(kernel, kernel.shares)
+    block = np.ix_([3, 0, 8], [3, 0, 8])
+    np.testing.assert_allclose(matrix, kernel.dense(karate)[block], atol=1e-10)
+    for name, slope in zip(kernel.shares, slopes, strict=True):
+        value = kernel.hyperparameters[name]
+        ends = [kernel.replace(**{name: value + s}).dense(karate)[block] for s in (1e-6, -1e-6)]
+        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, atol=1e-7)
+
+
+@pytest.fixture(scope="module")
+def districts():
+    """A 12 x 12 map of districts with structured and unstructured variation, and its graph."""
+    import networkx as nx
+
+    graph = grf.load_graph(nx.convert_node_labels_to_integers(nx.grid_2d_graph(12, 12)))
+    rng = np.random.default_rng(3)
+    root = grf.BYM2(0.8).dense_root(graph)
+    x = rng.standard_normal(144)
+    return graph, x, 0.7 * root @ rng.standard_normal(144) + 0.5 * x, rng
+
+
+@pytest.mark.parametrize("name", ["icar", "bym2", "car", "leroux"])
+def test_all_are_trained_and_saved(name, districts, tmp_path):
+    graph, _, f, rng = districts
+    y = f + 0.2 * rng.standard_normal(144)
+    gp = grf.GraphGPRegressor(graph, kernel=name, seed=0, prior={"mixing": (1.0, 4.0)}).fit(np.arange(144), y)
+    assert gp.converged_
+    assert gp.n_points_ > 1  # averaged over hyperparameters, shares among them
+    if gp.kernel_.shares:
+        points = {point.kernel.hyperparameters[gp.kernel_.shares[0]] for point in gp._given.points}
+        assert len(points) > 1
+    gp.save(tmp_path / "gp.npz")
+    loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
+    np.testing.assert_array_equal(loaded.predict(), gp.predict())
+    assert loaded.kernel_ == gp.kernel_
+    clone(gp).fit(np.arange(144), y)
+
+
+def test_a_fixed_output_scale_is_normalised_as_said(districts):
+    graph, _, f, _ = districts
+    for kernel in ("bym2", "car"):
+        gp = grf.GraphGPRegressor(graph, kernel=kernel, output_scale=0.5, hyperparameters="map", seed=0)
+        gp.fit(np.arange(0, 144, 2), f[::2])
+        variances = np.diag(gp.kernel_.dense(graph))
+        assert gp.mean_variance_ == pytest.approx(variances.mean(), rel=1e-8)
+        assert np.diag(gp.prior_covariance()).mean() == pytest.approx(0.5, rel=1e-8)
+
+
+def test_many_observations_train_by_the_exact_likelihood(districts):
+    graph, x, f, rng = districts
+    cases = rng.poisson(5 * np.exp(f))
+    gp = grf.GraphGPRegressor(graph, kernel="bym2", likelihood="poisson", mean=x, max_train=60, seed=0)
+    gp.fit(np.arange(144), cases, exposure=np.full(144, 5.0))
+    assert gp.converged_
+    assert abs(gp.trend_[0] - 0.5) < 4 * gp.coefficients_.std[1]
+    whole = grf.GraphGPRegressor(graph, kernel="bym2", likelihood="poisson", mean=x, seed=0)
+    whole.fit(np.arange(144), cases, exposure=np.full(144, 5.0))
+    assert gp.kernel_.mixing == pytest.approx(whole.kernel_.mixing, abs=0.02)  # one posterior, two ways to it
+
+
+def test_bad_settings_are_refused(weighted_graph):
+    y = np.arange(8.0)
+    for options, message in (
+        ({"method": "series"}, "`method` must be 'auto' or 'precision'"),
+        ({"method": "features"}, "`method` must be 'auto' or 'precision'"),
+        ({"sampler": grf.ExactPowers(3, laplacian="combinatorial")}, "`sampler` must be None"),
+        ({"draw": grf.sample_features}, "`draw` must be None"),
+        ({"optimize": ["lengthscale"]}, "`optimize` must name hyperparameters"),
+        ({"prior": {"mixing": 0.5}}, "`mixing`|mixing"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            grf.GraphGPRegressor(weighted_graph, kernel="bym2", **options).fit(np.arange(8), y)
+    with pytest.raises(ValueError, match="no isolated nodes"):
+        grf.GraphGPRegressor(weighted_graph, kernel="car").fit(np.arange(8), y)
+    with pytest.raises(ValueError, match="function of the Laplacian"):
+        grf.GraphGPClassifier(weighted_graph, kernel=grf.BYM2()).fit(np.arange(8), y > 3)
+
+
+def test_a_map_of_islands_is_independent():
+    alone = grf.Graph(np.zeros((4, 4)))
+    for kernel in ("icar", "bym2"):
+        gp = grf.GraphGPRegressor(alone, kernel=kernel, optimize=False, output_scale=2.0, noise=0.5, seed=0)
+        mean, std = gp.fit([0, 1], [1.0, 3.0]).predict(return_std=True)
+        np.testing.assert_allclose(gp.prior_covariance(), 2 * np.eye(4), atol=1e-12)
+        np.testing.assert_allclose(mean, [2 - 0.8, 2 + 0.8, 2, 2], atol=1e-10)
+        np.testing.assert_allclose(std[2:], np.sqrt(2 + 2.5 / 2), atol=1e-10)  # and of the constant

@@ -1,0 +1,155 @@
+"""Covariates that come with observations and with questions: `fit(nodes, y, x=...)`, `predict(nodes, x=...)`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+
+pd = pytest.importorskip("pandas")
+
+SMOOTH = grf.Matern(nu=1.0, lengthscale=2.0)
+
+
+@pytest.fixture(scope="module")
+def data(grid):
+    """A covariate frame at all nodes of a grid, normal values and counts, and the observed nodes."""
+    rng = np.random.default_rng(5)
+    x = pd.DataFrame({"income": 50 + 10 * rng.standard_normal(144), "age": rng.integers(20, 60, 144)})
+    smooth = grf.apply_root(grid, grf.Diffusion(6.0), rng.standard_normal(144))
+    f = 0.05 * x["income"].to_numpy() - 0.02 * x["age"].to_numpy() + smooth / smooth.std()
+    f += 0.1 * rng.standard_normal(144)
+    return x, f, rng.poisson(np.exp(f - 1)), rng.permutation(144)[:60]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "series", "hyperparameters": "map"},
+        {"method": "series", "hyperparameters": "map", "solver": "cg"},
+        {"method": "precision", "hyperparameters": "map"},
+        {"hyperparameters": "integrate"},
+        {"likelihood": "poisson"},
+    ],
+    ids=str,
+)
+def test_they_are_the_covariates_of_the_mean(options, grid, data):
+    x, f, counts, nodes = data
+    y = (counts if "likelihood" in options else f)[nodes]
+    options = {"kernel": SMOOTH, "seed": 0} | options
+    whole = grf.GraphGPRegressor(grid, mean=x, **options).fit(nodes, y)
+    gp = grf.GraphGPRegressor(grid, **options).fit(nodes, y, x=x.iloc[nodes])
+    assert gp.coefficients_.names == ("constant", "income", "age")
+    assert whole.coefficients_.names == gp.coefficients_.names
+    np.testing.assert_allclose(gp.coefficients_.mean, whole.coefficients_.mean, rtol=1e-9)
+    np.testing.assert_allclose(gp.predict(nodes), whole.predict(nodes), rtol=1e-9)
+    for found, expected in zip(gp.predict(x=x, return_std=True), whole.predict(return_std=True), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    swapped = x[["age", "income"]].iloc[[3, 70]]  # columns are found by their names
+    np.testing.assert_allclose(gp.predict([3, 70], x=swapped), whole.predict([3, 70]), rtol=1e-9)
+    np.testing.assert_allclose(
+        gp.sample([3, 70], 4, seed=1, x=x.iloc[[3, 70]]), whole.sample([3, 70], 4, seed=1), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        gp.log_density([3, 70], [1, 2], x=x.iloc[[3, 70]]), whole.log_density([3, 70], [1, 2]), rtol=1e-9
+    )
+
+
+def test_other_values_at_observed_nodes_move_predictions_by_the_coefficients(grid, data):
+    x, f, _, nodes = data
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="map", seed=0)
+    gp.fit(nodes, f[nodes], x=x.iloc[nodes])
+    richer = x.iloc[nodes].assign(income=x["income"].iloc[nodes] + 10)
+    np.testing.assert_allclose(gp.predict(nodes, x=richer) - gp.predict(nodes), 10 * gp.coefficients_.mean[1])
+    np.testing.assert_allclose(gp.predict(nodes, x=x.iloc[nodes]), gp.predict(nodes))  # it forgets them
+
+
+def test_rows_of_a_frame_are_found_by_the_labels_of_the_observations(grid, data):
+    x, f, _, nodes = data
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="map", seed=0)
+    by_label = gp.fit(
+        pd.Series(f[nodes], index=nodes), x=x
+    ).coefficients_.mean  # rows of all nodes, in another order
+    by_row = gp.fit(nodes, f[nodes], x=x.iloc[nodes]).coefficients_.mean
+    np.testing.assert_array_equal(by_label, by_row)
+    np.testing.assert_array_equal(gp.fit(dict(zip(nodes.tolist(), f[nodes], strict=True)), x=x).trend_, by_row[1:])
+    with pytest.raises(ValueError, match="lacks some"):
+        gp.fit(pd.Series(f[nodes], index=nodes), x=x.drop(index=nodes[0]))
+
+
+def test_repeats_of_a_node_share_them(grid, data):
+    x, f, _, nodes = data
+    twice = np.concatenate([nodes, nodes])
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="map", seed=0)
+    gp.fit(twice, f[twice] + 0.1 * np.repeat([1, -1], 60), x=x.to_numpy()[twice, 0])
+    assert gp.coefficients_.names == ("constant", "x0")
+    unlike = x.to_numpy()[twice, 0]
+    unlike[-1] += 1
+    with pytest.raises(ValueError, match="the same for all observations of a node"):
+        gp.fit(twice, f[twice], x=unlike)
+
+
+def test_files_keep_them(grid, data, tmp_path):
+    x, f, counts, nodes = data
+    for likelihood, y in (("gaussian", f), ("poisson", counts)):
+        gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, likelihood=likelihood, hyperparameters="map", seed=0)
+        gp.fit(nodes, y[nodes], x=x.iloc[nodes]).save(tmp_path / "gp.npz")
+        loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
+        np.testing.assert_array_equal(loaded.predict(x=x), gp.predict(x=x))
+        np.testing.assert_array_equal(loaded.predict(nodes), gp.predict(nodes))
+        assert loaded.coefficients_.names == gp.coefficients_.names
+        with pytest.raises(ValueError, match="`x` must be given"):
+            loaded.predict()
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, mean=x, hyperparameters="map", seed=0).fit(nodes, f[nodes])
+    gp.save(tmp_path / "gp.npz")
+    assert grf.GraphGPRegressor.load(tmp_path / "gp.npz").coefficients_.names == ("constant", "income", "age")
+
+
+def test_coefficients_are_printed_as_a_table(grid, data):
+    x, f, _, nodes = data
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="map", seed=0).fit(
+        nodes, f[nodes], x=x.iloc[nodes]
+    )
+    lines = str(gp.coefficients_).splitlines()
+    assert lines[0].split() == ["mean", "std", "2.5", "%", "97.5", "%"]
+    assert [line.split()[0] for line in lines[1:]] == ["constant", "income", "age"]
+    mean, std, low, _ = map(float, lines[2].split()[1:])
+    assert low == pytest.approx(mean - 1.96 * std, rel=1e-2)
+    both = np.column_stack([f, -f])[nodes]
+    assert len(str(gp.fit(nodes, both, x=x.iloc[nodes]).coefficients_).splitlines()) == 7
+
+
+def test_bad_covariates_are_refused(grid, data):
+    x, f, _, nodes = data
+    y, own = f[nodes], x.iloc[nodes]
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, optimize=False, output_scale=1.0, noise=0.1, seed=0)
+    for given, error, message in (
+        (own.iloc[:-1], ValueError, "a row for each entry"),
+        (own.assign(income=np.nan), ValueError, "finite|NaN"),
+        (own.assign(income="much"), TypeError, "get_dummies"),
+        (own.assign(age=1.0), ValueError, "`x` must hold covariates that vary"),
+        (own.assign(age=2 * own["income"] + 1), ValueError, "`x` must hold covariates that are not collinear"),
+        (pd.concat([own, own], axis=1), ValueError, "different names"),
+        (1e200 * own, ValueError, "at most 1e\\+150"),
+    ):
+        with pytest.raises(error, match=message):
+            gp.fit(nodes, y, x=given)
+    with pytest.raises(ValueError, match="mean='constant'"):
+        grf.GraphGPRegressor(grid, kernel=SMOOTH, mean="zero").fit(nodes, y, x=own)
+    with pytest.raises(ValueError, match="mean='constant'"):
+        grf.GraphGPRegressor(grid, kernel=SMOOTH, mean=x).fit(nodes, y, x=own)
+    with pytest.raises(ValueError, match="`fit` saw no covariates"):
+        gp.fit(nodes, y).predict(nodes, x=own)
+    gp.fit(nodes, y, x=own)
+    for nodes_asked, given, message in (
+        (None, None, "`x` must be given: `fit` saw no covariates of 84"),
+        (None, own, "a row for each entry"),
+        (nodes, own[["age"]].to_numpy(), "2 columns"),
+        (nodes, own.rename(columns={"age": "years"}), "must have the columns income, age"),
+        ([nodes[0], nodes[0]], own.iloc[:2], "wherever a node is repeated"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            gp.predict(nodes_asked, x=given)
+    with pytest.raises(ValueError, match="`x` must be given"):
+        gp.sample()

@@ -1,0 +1,123 @@
+"""K as a sum of Chebyshev terms that are kept between steps, against products with F."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+
+torch = pytest.importorskip("torch", reason="GRFKernel needs the extra `gp`")
+pytest.importorskip("gpytorch", reason="GRFKernel needs the extra `gp`")
+
+from graphrf.gp import GRFKernel  # noqa: E402
+from graphrf.gp.torch import device_factors as module  # noqa: E402
+from graphrf.gp.torch.device_factors import TorchSeriesFactor, _squared  # noqa: E402
+from graphrf.kernels.chebyshev_sums import ChebyshevSum  # noqa: E402
+
+NODES = torch.tensor([7, 0, 33, 140, 7, 81])
+KERNELS = [
+    grf.Diffusion(3.0),
+    grf.Diffusion(0.5, laplacian="combinatorial"),
+    grf.Matern(2.5, 1.2),
+    grf.PStepRandomWalk(2.5, 2),
+    grf.LearnedModulation(3, (1.0, 0.6, -0.2, 0.1)),
+]
+
+
+def evaluated(kernel, graph, dtype=torch.float64):
+    """K, and the gradient of a fixed weighting of it in the one parameter."""
+    source = GRFKernel(graph, kernel).to(dtype)
+    matrix = source(NODES).to_dense()
+    weights = torch.randn(6, 6, generator=torch.Generator().manual_seed(0)).to(dtype)
+    (matrix * weights).sum().backward()
+    (gradient,) = [parameter.grad for parameter in source.parameters()]
+    return matrix.detach(), gradient
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_sums_of_kept_terms_are_the_products_with_their_gradients(kernel, grid, monkeypatch):
+    made = []
+    plain = TorchSeriesFactor._gram_terms
+    monkeypatch.setattr(TorchSeriesFactor, "_gram_terms", lambda *a: (made.append(1), plain(*a))[1])
+    matrix, gradient = evaluated(kernel, grid)
+    single, slope = evaluated(kernel, grid, torch.float32)
+    assert len(made) == 2
+    monkeypatch.setattr(TorchSeriesFactor, "gram", lambda self, f: None)
+    expected, wanted = evaluated(kernel, grid)
+    torch.testing.assert_close(matrix, expected, rtol=0, atol=1e-11)
+    torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(single.double(), expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(slope.double(), wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_squares_of_chebyshev_series():
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 7, 60):
+        f = torch.tensor(rng.standard_normal(size), requires_grad=True)
+        expected = np.polynomial.chebyshev.chebmul(f.detach(), f.detach())
+        found = _squared(f)
+        np.testing.assert_allclose(found.detach(), np.pad(expected, (0, 2 * size - 1 - expected.size)), atol=1e-13)
+        assert torch.autograd.gradcheck(_squared, f)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_entries_of_each_polynomial(n_threads, grid):
+    from graphrf.kernels.chebyshev_sums import doubled_matrix
+
+    doubled, _ = doubled_matrix(grid, "normalized")
+    nodes, rows = np.array([5, 0, 143, 17]), np.array([3, 5, 99])
+    half = 0.5 * doubled.toarray()
+    expected = [np.eye(144), half]
+    for _ in range(7):
+        expected.append(2 * half @ expected[-1] - expected[-2])
+    for part, terms in ChebyshevSum(doubled, np.ones(9), n_threads).unit_terms(nodes, rows):
+        np.testing.assert_allclose(terms, np.stack(expected)[:, rows[:, None], nodes[part]], atol=1e-13)
+
+
+def test_terms_are_made_once_and_again_where_a_kernel_needs_more(grid, monkeypatch):
+    made = []
+    plain = TorchSeriesFactor._gram_terms
+    monkeypatch.setattr(TorchSeriesFactor, "_gram_terms", lambda self, n: (made.append(n), plain(self, n))[1])
+    source = GRFKernel(grid, grf.Diffusion(1.0)).double()
+    with torch.no_grad():
+        source(NODES).to_dense()
+    assert not made  # nothing is trained: nothing is kept
+    for lengthscale in (1.0, 1.1, 0.5):
+        source.lengthscale = lengthscale
+        source(NODES).to_dense()
+    assert len(made) == 1
+    source.lengthscale = 8.0
+    expected = source(NODES).to_dense().detach()
+    assert len(made) == 2
+    assert made[1] > made[0]
+    with torch.no_grad():
+        torch.testing.assert_close(source(NODES).to_dense(), expected)
+    twin = NODES.flip(0)
+    torch.testing.assert_close(source(twin).to_dense(), expected.flip(0, 1))
+    assert len(made) == 3
+
+
+def test_more_than_the_bound_is_not_kept(grid, monkeypatch):
+    expected = GRFKernel(grid, grf.Diffusion(3.0)).double()(NODES).to_dense()
+    monkeypatch.setattr(module, "_KEPT_NUMBERS", 36 * 10)
+    monkeypatch.setattr(TorchSeriesFactor, "_gram_terms", lambda *a: pytest.fail("kept too much"))
+    source = GRFKernel(grid, grf.Diffusion(3.0)).double()
+    found = source(NODES).to_dense()
+    torch.testing.assert_close(found, expected)
+    found.sum().backward()
+
+
+def test_terms_by_products_on_a_device_are_the_same(grid):
+    every = GRFKernel(grid, grf.Diffusion(3.0)).double().root_rows(torch.arange(144))
+    factor = every.take(NODES)
+    expected = factor._gram_terms(12)
+    factor._host = None  # as on other devices than the CPU
+    torch.testing.assert_close(factor._gram_terms(12), expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+def test_terms_on_cuda_are_those_of_the_cpu(grid):
+    expected = GRFKernel(grid, grf.Diffusion(3.0)).double()(NODES).to_dense()
+    found = GRFKernel(grid, grf.Diffusion(3.0)).double().cuda()(NODES.cuda()).to_dense()
+    torch.testing.assert_close(found.cpu(), expected)

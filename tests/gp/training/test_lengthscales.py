@@ -1,0 +1,89 @@
+"""K[S, S] between lengthscales: against direct evaluation, and never where it is not smooth."""
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.training import lengthscales as module
+from graphrf.gp.training.gram import FactorGram
+
+NODES = np.arange(0, 90, 3)
+KERNELS = [
+    grf.Diffusion(1.0),
+    grf.Matern(lengthscale=1.0, nu=0.5),
+    grf.RegularizedLaplacian(1.0, 2),
+    grf.Diffusion(1.0, laplacian="combinatorial"),
+]
+
+
+def _gram(graph, kernel):
+    sampler = grf.CompressedPowers(16, max_length=24, laplacian=kernel.laplacian)
+    features = grf.sample_features(graph, sampler, nodes=NODES, seed=0, dtype="float64")
+    return FactorGram(features.factor(), graph.laplacian_scale(kernel.laplacian))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("centre", [0.3, 2.0])
+def test_interpolated_matrices_are_those_computed_directly(grid, kernel, centre, monkeypatch):
+    fast, slow = _gram(grid, kernel), _gram(grid, kernel)
+    centre /= np.sqrt(grid.laplacian_scale(kernel.laplacian))  # that the rows serve
+    for step in range(3):  # the third time lengthscales near each other are asked for, they are interpolated
+        fast(kernel.replace(lengthscale=centre * (1 + 1e-3 * step)), ["lengthscale"])
+    monkeypatch.setattr(fast._known, "_direct", None)
+    edge = 0.999 * module.HALF_WIDTH
+    for place in (-edge, -0.21, 0.0, 0.13, edge):
+        near = kernel.replace(lengthscale=1.002 * centre * float(np.exp(place)))
+        matrix, (slope,) = fast(near, ["lengthscale"])
+        exact, (exact_slope,) = slow.direct(near, ["lengthscale"])
+        size = np.linalg.norm(exact)
+        assert np.linalg.norm(matrix - exact) < 1e-9 * size
+        assert np.linalg.norm(slope - exact_slope) < 1e-7 * size / near.lengthscale
+
+
+def test_what_was_asked_last_is_not_computed_again(grid, monkeypatch):
+    gram = _gram(grid, KERNELS[0])
+    matrix, (slope,) = gram(KERNELS[0], ["lengthscale"])
+    monkeypatch.setattr(gram._known, "_direct", None)
+    assert gram(KERNELS[0], ())[0] is matrix
+    assert gram(KERNELS[0], ["lengthscale"])[1][0] is slope
+
+
+class _Counting:
+    """K of one number, a function of the lengthscale, and how often it was asked for."""
+
+    def __init__(self, function):
+        self.function, self.asked = function, 0
+        self.known = module.Lengthscales(self.values, 1)
+
+    def values(self, kernel, names):
+        self.asked += 1
+        return np.array([[self.function(kernel.lengthscale)]]), [np.zeros((1, 1))] * len(names)
+
+
+def test_what_is_not_smooth_is_not_interpolated():
+    rough = _Counting(lambda lengthscale: 2.0 + abs(np.log(lengthscale)))
+    for lengthscale in (1.0, 1.01, 1.02, 0.99, 0.98):
+        assert rough.known(grf.Diffusion(lengthscale), ())[0][0, 0] == rough.function(lengthscale)
+    assert rough.asked == 5 + module.POINTS
+
+
+def test_kernels_and_hyperparameters_are_told_apart():
+    smooth = _Counting(lambda lengthscale: lengthscale)
+    for step in range(4):
+        smooth.known(grf.Matern(lengthscale=1.0 + step / 100, nu=1.0), ())
+    assert smooth.asked == 2 + module.POINTS
+    smooth.known(grf.Matern(lengthscale=1.0, nu=2.0), ())  # another smoothness, kernel or derivative
+    smooth.known(grf.Diffusion(1.0), ())
+    smooth.known(grf.Matern(lengthscale=1.0, nu=1.0), ["lengthscale", "nu"])
+    assert smooth.asked == 5 + module.POINTS
+    near = grf.Matern(lengthscale=1.005, nu=1.0)
+    assert smooth.known(near, ())[0][0, 0] == pytest.approx(1.005, rel=1e-12)
+    assert smooth.asked == 5 + module.POINTS
+
+
+def test_many_nodes_are_not_interpolated():
+    smooth = _Counting(lambda lengthscale: lengthscale)
+    smooth.known = module.Lengthscales(smooth.values, 2_001)
+    for step in range(4):
+        smooth.known(grf.Diffusion(1.0 + step / 100), ())
+    assert smooth.asked == 4

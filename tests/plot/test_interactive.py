@@ -1,0 +1,139 @@
+"""Pages to zoom and turn: what they hold, and that they need nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+pytest.importorskip("plotly", reason="interactive figures need the extra `interactive`")
+
+import graphrf as grf
+from graphrf import plot
+
+PLACES = np.array([[-121.0, 60.0], [-122.0, 60.0], [-121.5, 60.5], [-121.2, 60.1]])
+TOWN = grf.from_edges(["harbour", "<market>", "mill"], ["<market>", "mill", "farm"])
+SPEED, SPREAD = np.array([30.0, 35.0, np.nan, 45.0]), np.array([0.5, 1.0, 2.0, 4.0])
+VERTICES = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
+FACES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+
+
+class Page(HTMLParser):
+    """Tags that are opened and closed, the title, and addresses of what a browser would fetch."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+        self.title = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta", "link", "img", "br"):
+            self.open.append(tag)
+        self.fetched += [value for name, value in attributes if name in ("src", "href") and value]
+
+    def handle_startendtag(self, tag, attributes):
+        self.fetched += [value for name, value in attributes if name in ("src", "href") and value]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] == ["title"]:
+            self.title += data
+
+
+def test_a_map_has_its_values_names_and_buttons():
+    figure = plot.interactive_map(
+        PLACES, TOWN, SPEED, SPREAD, observed=[30.0, np.nan, np.nan, np.nan], label="speed (km/h)", geographic=True
+    )
+    marks = [trace for trace in figure.data if trace.mode == "markers"]
+    np.testing.assert_array_equal(marks[0].marker.color, [30.0, 35.0, 45.0])
+    np.testing.assert_array_equal(marks[1].marker.color, [30.0])
+    np.testing.assert_array_equal(marks[2].marker.color, SPREAD)
+    np.testing.assert_array_equal(np.column_stack([marks[0].x, marks[0].y]), PLACES[[0, 1, 3]])
+    assert marks[0].text[:2] == (
+        "<b>harbour</b><br>speed (km/h): 30<br>observed: 30<br>standard deviation: 0.5",
+        "<b>&lt;market&gt;</b><br>speed (km/h): 35<br>standard deviation: 1",
+    )
+    labels = [button.label for button in figure.layout.updatemenus[0].buttons]
+    assert labels == ["speed (km/h)", "observed", "standard deviation"]
+    last = figure.layout.updatemenus[0].buttons[2].args[0]["visible"]
+    assert [trace for trace, seen in zip(figure.data, last, strict=True) if seen][-1] is marks[2]
+    assert figure.layout.yaxis.scaleratio == pytest.approx(1 / np.cos(np.radians(60.15)))
+
+
+def test_a_road_has_the_colour_of_the_mean_of_its_ends():
+    from plotly.colors import sample_colorscale
+
+    figure = plot.interactive_map(PLACES[:3], [[0, 1], [1, 2]], [0.0, 0.0, 2.0])
+    pale, low, high, _ = figure.data
+    assert len(pale.x) == 0
+    np.testing.assert_array_equal(low.x, [-121.0, -122.0, np.nan])
+    np.testing.assert_array_equal(high.y, [60.0, 60.5, np.nan])
+    assert [low.line.color] == sample_colorscale("viridis", [0.5 / 32])
+    assert [high.line.color] == sample_colorscale("viridis", [16.5 / 32])
+
+
+def test_faces_and_vertices_have_their_values_and_text():
+    figure = plot.interactive_mesh(VERTICES, FACES, [1.0, np.nan, 3.0, 4.0], names=list("abcd"), label="heat")
+    valued, pale = figure.data
+    assert valued.intensitymode == pale.intensitymode == "cell"
+    np.testing.assert_array_equal(valued.intensity, [1.0, 3.0, 4.0])
+    np.testing.assert_array_equal(np.column_stack([valued.i, valued.j, valued.k]), FACES[[0, 2, 3]])
+    assert (valued.text, pale.text) == (
+        ("<b>a</b><br>heat: 1", "<b>c</b><br>heat: 3", "<b>d</b><br>heat: 4"),
+        ("<b>b</b>",),
+    )
+    (smooth,) = plot.interactive_mesh(VERTICES, FACES, np.arange(5.0)).data
+    assert smooth.intensitymode == "vertex"
+    np.testing.assert_array_equal(smooth.intensity, np.arange(5.0))
+
+
+@pytest.mark.parametrize(("up", "above"), [("z", (0, 0, 1)), ("y", (0, 1, 0)), ("-x", (-1, 0, 0))])
+def test_the_camera_stands_upright(up, above):
+    camera = plot.interactive_mesh(VERTICES, FACES, np.ones(4), view=(90.0, 0.0), up=up).layout.scene.camera
+    np.testing.assert_allclose([camera.up.x, camera.up.y, camera.up.z], above)
+    eye = np.array([camera.eye.x, camera.eye.y, camera.eye.z])
+    np.testing.assert_allclose(eye / np.linalg.norm(eye), above, atol=1e-12)  # it looks down
+
+
+def test_a_page_is_whole_and_needs_no_network(tmp_path):
+    path = tmp_path / "town.html"
+    plot.interactive_map(PLACES, TOWN, SPEED, SPREAD, label="speed", title="A <town>", path=path)
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert (page.open, page.fetched, page.title) == ([], [], "A <town>")
+    assert text.startswith('<!DOCTYPE html>\n<html lang="en">')
+    data = json.loads(re.search(r"Plotly\.newPlot\(\s*\"[\w-]+\",\s*(\[.*?\])\s*,\s*\{\"", text, re.DOTALL)[1])
+    assert any(trace.get("text") and "harbour" in trace["text"][0] for trace in data)
+    assert '"scrollZoom": true' in text
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: plot.interactive_map(PLACES, TOWN, SPEED[:2]), r"one entry per node, shape \(4,\), got \(2,\)"),
+        (
+            lambda: plot.interactive_map(PLACES[:3], TOWN, SPEED[:3]),
+            "`edges` must be a graph with a node for each",
+        ),
+        (
+            lambda: plot.interactive_map(PLACES, TOWN, SPEED, names=["a"]),
+            "`names` must have one per node, 4, got 1",
+        ),
+        (lambda: plot.interactive_map(PLACES, TOWN, SPEED, path="a.png"), r"`path` must end in \.html"),
+        (
+            lambda: plot.interactive_mesh(VERTICES, FACES, np.ones(4), np.ones(5)),
+            "`deviation` must have one entry per face, as `values` has",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,153 @@
+"""Features on an edited graph: bit for bit those of a fresh sample, only rows that met the edit are drawn."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import graphrf as grf
+from graphrf.sampling import updated as module
+from tests.support.same_features import ARRAYS
+
+LAWS = [
+    grf.IID(0.2),
+    grf.Antithetic(0.2),
+    grf.SigmaCoupled(0.2),
+    grf.Stratified(0.2),
+    grf.Truncated(4),
+    grf.AutoLengths(grf.Diffusion(1.0)),
+]
+DIRECTIONS = ["independent", "stratified"]
+SIDE = 20
+
+
+@pytest.fixture(scope="module")
+def edges():
+    """A grid with some long edges, an isolated node at its end, and the random numbers for weights."""
+    rng = np.random.default_rng(0)
+    node = np.arange(SIDE**2).reshape(SIDE, SIDE)
+    src = np.concatenate([node[:, 1:].ravel(), node[1:].ravel(), rng.integers(0, SIDE**2, 20)])
+    dst = np.concatenate([node[:, :-1].ravel(), node[:-1].ravel(), rng.integers(0, SIDE**2, 20)])
+    return src, dst
+
+
+def _adjacency(edges, weighted):
+    src, dst = edges
+    weights = np.random.default_rng(1).random(src.size) + 0.5 if weighted else np.ones(src.size)
+    matrix = sp.coo_array((weights, (src, dst)), shape=(SIDE**2 + 1,) * 2).tolil()
+    return (matrix + matrix.T).tolil() if weighted else ((matrix + matrix.T) > 0).astype(float).tolil()
+
+
+def _edit(matrix, a, b, weight):
+    matrix[a, b] = matrix[b, a] = weight
+
+
+def _edited(edges, weighted):
+    """The graphs before and after a removed edge, an added one, one to the isolated node, and a changed weight."""
+    matrix = _adjacency(edges, weighted)
+    before = grf.Graph(matrix.tocsr())
+    _edit(matrix, 0, 1, 0.0)
+    _edit(matrix, 3, 77, 1.0)
+    _edit(matrix, SIDE**2, 5, 1.0)
+    if weighted:
+        _edit(matrix, 100, 101, 9.0)
+    return before, grf.Graph(matrix.tocsr())
+
+
+def _assert_same(one, other):
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(one.record, name), getattr(other.record, name), err_msg=name)
+    np.testing.assert_array_equal(one.frame.survival, other.frame.survival)
+    if other.frame.degrees is not None:
+        np.testing.assert_array_equal(one.frame.degrees, other.frame.degrees)
+    assert (one.frame.scale, one.description, one.seed) == (other.frame.scale, other.description, other.seed)
+
+
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize("directions", DIRECTIONS)
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_updated_features_are_those_of_a_fresh_sample(edges, law, directions, weighted, laplacian):
+    if isinstance(law, grf.AutoLengths):
+        law = grf.AutoLengths(grf.Diffusion(1.0, laplacian=laplacian))
+    before, after = _edited(edges, weighted)
+    sampler = grf.RandomWalks(6, law, directions=directions, laplacian=laplacian)
+    features = grf.sample_features(before, sampler, seed=5)
+    updated = features.updated(after)
+    _assert_same(updated, grf.sample_features(after, sampler, seed=5))
+    _assert_same(updated.updated(before), features)  # and back
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_only_rows_that_met_the_edit_are_drawn(edges, monkeypatch, n_threads):
+    before, after = _edited(edges, True)
+    sampler = grf.RandomWalks(4, grf.IID(0.3))
+    drawn_nodes = []
+    original = module.drawn
+    monkeypatch.setattr(module, "drawn", lambda *a, **k: (drawn_nodes.append(a[1]), original(*a, **k))[1])
+    features = grf.sample_features(before, sampler, nodes=np.arange(0, 401, 2), seed=5)
+    _assert_same(
+        features.updated(after, n_threads=n_threads),
+        grf.sample_features(after, sampler, nodes=np.arange(0, 401, 2), seed=5),
+    )
+    ends = [0, 1, 3, 77, SIDE**2, 5, 100, 101]
+    met = np.diff(features.matrix(grf.Diffusion(1.0))[:, ends].tocsr().indptr) > 0
+    np.testing.assert_array_equal(drawn_nodes[0], features.nodes[met])
+    assert met.sum() < 100
+
+
+def test_rows_in_any_order_and_twice_and_those_that_were_taken(edges):
+    before, after = _edited(edges, False)
+    sampler = grf.RandomWalks(4, grf.IID(0.3))
+    nodes = [77, 3, 399, 3, 0]
+    anew = grf.sample_features(after, sampler, nodes=nodes, seed=1)
+    _assert_same(grf.sample_features(before, sampler, nodes=nodes, seed=1).updated(after), anew)
+    _assert_same(grf.sample_features(before, sampler, seed=1).take(nodes).updated(after), anew)
+
+
+def test_a_graph_without_an_edit_draws_nothing(edges, monkeypatch):
+    before, _ = _edited(edges, True)
+    features = grf.sample_features(before, grf.RandomWalks(4), seed=1)
+    monkeypatch.setattr(module, "drawn", None)
+    _assert_same(features.updated(grf.Graph(before.adjacency)), features)
+    twice = features.updated(grf.Graph(2.0 * before.adjacency))  # whose walks are the same
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(twice.record, name), getattr(features.record, name))
+    np.testing.assert_array_equal(twice.frame.degrees[:-1], 2.0 * features.frame.degrees[:-1])
+
+
+def test_weights_that_become_unequal_change_every_row(edges):
+    matrix = _adjacency(edges, False)
+    before = grf.Graph(matrix.tocsr())
+    _edit(matrix, 0, 1, 2.0)
+    after = grf.Graph(matrix.tocsr())
+    sampler = grf.RandomWalks(4)
+    updated = grf.sample_features(before, sampler, seed=1).updated(after)
+    _assert_same(updated, grf.sample_features(after, sampler, seed=1))
+
+
+def test_features_of_the_torch_engine_follow(edges):
+    before, after = _edited(edges, False)
+    sampler = grf.RandomWalks(4)
+    anew = grf.sample_features(after, sampler, seed=1)
+    _assert_same(grf.sample_features(before, sampler, seed=1, engine="torch").updated(after), anew)
+
+
+@pytest.mark.parametrize("sampler", [None, grf.ExactPowers(3), grf.CutPowers(4, 3)], ids=repr)
+def test_powers_are_refused(edges, sampler):
+    before, after = _edited(edges, False)
+    with pytest.raises(TypeError, match="order of the nodes that depends on the whole graph"):
+        grf.sample_features(before, sampler, nodes=[1, 2], seed=1).updated(after)
+
+
+def test_other_nodes_other_names_and_files_are_refused(edges, tmp_path):
+    before, after = _edited(edges, False)
+    features = grf.sample_features(before, grf.RandomWalks(2), nodes=[0, 1], seed=1)
+    with pytest.raises(ValueError, match="must have the 401 nodes"):
+        features.updated(after.subgraph(np.arange(400)))
+    with pytest.raises(ValueError, match="must have the same names"):
+        features.updated(grf.Graph(after.adjacency, nodes=[f"n{i}" for i in range(401)]))
+    with pytest.raises(TypeError, match=r"must be a graphrf\.Graph"):
+        features.updated(after.adjacency)
+    features.save(tmp_path / "features.npz")
+    with pytest.raises(ValueError, match="do not hold their graph"):
+        grf.load_features(tmp_path / "features.npz").updated(after)

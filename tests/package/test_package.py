@@ -26,7 +26,7 @@ class Absent:
     def find_spec(name, path=None, target=None):
         if name.partition(".")[0] in (
             "torch", "sklearn", "gpytorch", "linear_operator", "botorch", "dask", "distributed",
-            "torch_geometric", "geometric_kernels", "lab", "matplotlib", "trimesh", "pandas",
+            "torch_geometric", "geometric_kernels", "lab", "matplotlib", "plotly", "trimesh", "pandas",
         ):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 

@@ -17,7 +17,7 @@ from graphrf.gp.inference.covariance import Covariance
 from graphrf.gp.inference.local.dense import LatentMode, find_latent_mode, with_mean
 from graphrf.gp.inference.local.precision import precision_evidence
 from graphrf.gp.inference.local.responses import Responses
-from graphrf.gp.inference.mean_function import MeanFunction
+from graphrf.gp.inference.mean_function import MeanFunction, observed_with
 from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import SolverWarning
@@ -35,7 +35,6 @@ from graphrf.gp.settings import (
     checked_settings,
     checked_targets,
     drawing,
-    observed_with,
 )
 from graphrf.gp.training.fitting import normaliser
 from graphrf.gp.training.grid import GridCell

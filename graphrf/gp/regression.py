@@ -14,7 +14,7 @@ from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf.gp.conditioning import Conditions, condition
 from graphrf.gp.estimator import NodeEstimator, checked_weights
-from graphrf.gp.inference.mean_function import Coefficients, MeanFunction
+from graphrf.gp.inference.mean_function import Coefficients, MeanFunction, observed_with
 from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import LARGEST_JOINT
@@ -39,7 +39,6 @@ from graphrf.gp.settings import (
     checked_settings,
     checked_targets,
     drawing,
-    observed_with,
 )
 from graphrf.gp.training.fitting import CandidateKernel, normaliser
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams

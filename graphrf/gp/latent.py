@@ -268,8 +268,8 @@ def _points(
         mode = _mode(gp, given.at(cell), responses, cell.likelihood, own)
         if not mode.converged:
             warn(
-                f"the posterior mode of {cell.kernel!r}, one of those averaged over, was not reached: Newton's method "
-                f"ended at {mode.residual:.2g} of the first gradient; fix a smaller `output_scale`",
+                f"the posterior mode of {cell.kernel!r}, one of those averaged over, was not reached: Newton's "
+                f"method ended at {mode.residual:.2g} of the first gradient; fix a smaller `output_scale`",
                 SolverWarning,
             )
         points.append(cell._replace(observations=mode.observations(responses)))

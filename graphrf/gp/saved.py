@@ -316,9 +316,9 @@ def _observed(
 def _point(record: Mapping[str, Any]) -> GridCell:
     """Hyperparameters of a file, once they can be such."""
     numbers = {name: checks.number(name, record[name], low=0, include_low=False) for name in _POINT}
-    return GridCell(
-        require_kernel(decoded(record["kernel"])), **numbers, likelihood=decoded(record.get("likelihood"))
-    )
+    amplitude, output_scale, noise, weight = (numbers[name] for name in _POINT)
+    kernel, likelihood = require_kernel(decoded(record["kernel"])), decoded(record.get("likelihood"))
+    return GridCell(kernel, amplitude, output_scale, noise, weight, likelihood)
 
 
 def _with_observations(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
-from scipy.stats import poisson
+from scipy.stats import norm, poisson
 
 import graphrf as grf
 from graphrf.gp import metrics
@@ -138,6 +138,52 @@ def test_files_keep_likelihood_and_predictions(grid, signal, tmp_path):
     )
 
 
+@pytest.mark.parametrize("method", ["series", "precision"])
+def test_averages_over_hyperparameters_are_mixtures(grid, signal, method, tmp_path):
+    nodes, y, beside = observed("negative_binomial", signal, n=25)
+    settings = {"kernel": grf.Matern(nu=1.0), "likelihood": "negative_binomial", "method": method, "seed": 0}
+    gp = grf.GraphGPRegressor(grid, hyperparameters="integrate", **settings).fit(nodes, y, **beside)
+    points = gp._given.points
+    assert 2 <= gp.n_points_ == len(points) <= 8
+    assert sum(point.weight for point in points) == pytest.approx(1)
+    assert len({point.likelihood.dispersion for point in points}) > 1
+    # each point is the approximation with its hyperparameters fixed
+    laws = []
+    for point in points:
+        fixed = settings | {"kernel": point.kernel, "likelihood": point.likelihood}
+        one = grf.GraphGPRegressor(grid, optimize=False, output_scale=point.output_scale, **fixed)
+        one.fit(nodes, y, **beside)
+        laws.append((*one.predict([3, 90], latent=True, return_std=True), one.log_density([3, 90], [2.0, 0.0])))
+    p = np.array([point.weight for point in points])
+    means, stds, densities = np.array(laws).swapaxes(0, 1)
+    mean, std = gp.predict([3, 90], latent=True, return_std=True)
+    np.testing.assert_allclose(mean, p @ means, rtol=1e-4)
+    np.testing.assert_allclose(std**2, p @ (stds**2 + (means - mean) ** 2), rtol=1e-4)
+    np.testing.assert_allclose(gp.log_density([3, 90], [2.0, 0.0]), np.log(p @ np.exp(densities)), rtol=1e-4)
+    levels = [0.025, 0.5, 0.975]
+    quantiles = gp.predict([3, 90], latent=True, quantiles=levels)
+    below = np.tensordot(p, norm.cdf((quantiles - means[..., None]) / stds[..., None]), axes=1)
+    np.testing.assert_allclose(below, np.broadcast_to(levels, (2, 3)), rtol=1e-3)
+    # moments of rates and of counts are those of draws: within five standard errors
+    rate, noisy = gp.predict([3, 90], return_std="observation")
+    seen = gp.sample([3, 90], 4000, seed=1, observations=True)
+    assert (np.abs(seen.mean(axis=0) - rate) < 5 * noisy / 4000**0.5).all()
+    gp.save(tmp_path / "gp.npz")
+    loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
+    np.testing.assert_array_equal(loaded.predict(quantiles=levels), gp.predict(quantiles=levels))
+    np.testing.assert_array_equal(
+        loaded.sample([1], 3, seed=0, observations=True), gp.sample([1], 3, seed=0, observations=True)
+    )
+
+
+def test_huge_counts_do_not_overflow(grid):
+    y = 1e9 * (1.0 + np.arange(50))
+    gp = grf.GraphGPRegressor(
+        grid, kernel=SMOOTH, optimize=False, output_scale=1.0, likelihood="poisson", method="series", seed=0
+    ).fit(np.arange(50), y)
+    np.testing.assert_allclose(gp.predict(np.arange(50)), y, rtol=1e-4)
+
+
 def test_all_zeros_and_separable_classes_have_a_posterior(grid):
     zeros = grf.GraphGPRegressor(grid, kernel=SMOOTH, likelihood="poisson", seed=0).fit(
         np.arange(50), np.zeros(50)
@@ -193,7 +239,8 @@ BAD = {
     "a name": ({"likelihood": "poison"}, [1.0, 0.0], {}, "poisson"),
     "a class": ({"likelihood": grf.gp.Poisson}, [1.0, 0.0], {}, "`likelihood`"),
     "gaussian exposure": ({}, [1.0, 0.0], {"exposure": 2.0}, "`likelihood`"),
-    "integrate": ({"likelihood": "poisson", "hyperparameters": "integrate"}, [1.0, 0.0], {}, "'map'"),
+    "trials of nothing": ({"likelihood": "binomial"}, [0.0, 1.0], {"trials": [0, 1]}, "at least 1"),
+    "negative exposure": ({"likelihood": "gamma"}, [1.0, 2.0], {"exposure": -1.0}, "greater than 0"),
 }
 
 

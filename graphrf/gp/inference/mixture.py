@@ -74,7 +74,7 @@ class MixturePosterior:
     def laws(
         self, nodes: np.ndarray, rng: np.random.Generator | None, bar: Any = None
     ) -> list[tuple[float, np.ndarray, np.ndarray]]:
-        """Of each part: its probability, means of shape (q, p) and variances of shape (q,), by draws if `rng` is there."""
+        """Of each part: its probability, means (q, p) and variances (q,), by draws if `rng` is there."""
         own = self._each_variances(nodes) if rng is None else [v[nodes] for v in self._each_sampled(rng, bar)]
         if bar is not None and rng is None:
             bar.update(nodes.size)

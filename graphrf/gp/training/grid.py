@@ -72,7 +72,10 @@ class GridCell(NamedTuple):
 class Cells(Protocol):
     """Sets of hyperparameters with the logarithms of their probabilities, up to a constant."""
 
-    posterior: np.ndarray
+    @property
+    def posterior(self) -> np.ndarray:
+        """The logarithms."""
+        ...
 
     def cell(self, index: int, weight: float) -> GridCell:
         """The set at a position in the flattened posterior."""

@@ -30,8 +30,8 @@ _START_SCALES = (0.3, 3.0)
 _MAX_STEPS = 60
 _FLAT, _LEVEL, _NEARLY_LEVEL = 1e-9, 1e-3, 0.1
 _IMPOSSIBLE = 1e25
-# Points over which predictions are averaged: their distance from the mode over that of a normal law's mass, the step
-# of differences of gradients in logarithms, and the smallest curvature, which keeps them in reach.
+# Points over which predictions are averaged: their distance from the mode in deviations, over the root of their
+# number of dimensions; the step of differences of gradients in logarithms; the smallest curvature.
 _OUTWARD, _DIFFERENCE, _LEAST_CURVATURE = 1.1, 0.1, 0.05
 
 

@@ -53,12 +53,8 @@ def climbed(
     prior: np.ndarray,
     most: int,
     n_threads: int,
-    held: np.ndarray | None = None,
 ) -> tuple[Separable, float, bool]:
-    """At most so many steps on the likelihood of all grids, with weak priors, and whether the search ended.
-
-    Parameters that are `held`, in the order of `log_parameters`, keep their values.
-    """
+    """At most so many steps on the likelihood of all grids, with weak priors, and whether the search ended."""
     width, size = math.log(_FACTOR), sum(grid.y[..., 0].size for grid in grids)
     last: list[float] = [0.0]
 
@@ -71,8 +67,6 @@ def climbed(
 
     low, high = prior + _LEAST, prior + _MOST
     first = np.clip(log_parameters(model), low, high)
-    if held is not None:
-        low, high = np.where(held, first, low), np.where(held, first, high)
     ends = list(zip(low, high, strict=True))
     found = minimize(
         objective, first, jac=True, method="L-BFGS-B", bounds=ends,

@@ -3,7 +3,8 @@ r"""The covariance of sensors that a signal teaches beside the graph's: expectat
 In each round gaps are filled by a draw given what was observed, the empirical covariance E of the filled grid is
 averaged with those of the rounds before (Delyon, Lavielle and Moulines 1999), and hyperparameters follow. So that
 E does not explain the values that it was made of, each half of the times is judged under the covariance that the
-other half teaches, and the share w of E in (1 - w) C + w E is the one under which both are most likely.
+other half teaches, and the share w of E in (1 - w) C + w E is the one under which both are most likely. Without
+gaps hyperparameters stay as they were trained on all times at once, which tells more of what lasts than halves do.
 """
 
 from __future__ import annotations
@@ -15,14 +16,11 @@ import numpy as np
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import empirical
-from graphrf.gp.time.kernels import ConstantTime, PeriodicTime
 from graphrf.gp.time.posterior import TimePosterior
 from graphrf.gp.time.training.ascent import Complete, climbed, evidence, training_rows
-from graphrf.gp.time.training.likelihood import belong_to
 
 _SHARES = (0.0, 0.3, 0.5, 0.7, 0.85)
-# Rounds, of which those on complete grids differ in hyperparameters only; and steps of the search in each.
-_ROUNDS, _WHOLE_ROUNDS, _STEPS = 12, 2, 10
+_ROUNDS, _STEPS = 12, 10  # and steps of the search in each round
 _WEIGHT = 0.5  # of the newest covariance in the average, from the third round on
 _TOL = 1e-2  # of the solves for draws
 
@@ -61,10 +59,8 @@ def learned(
     parts, n = halves(times.size), near.shape[0]
     share, value = 0.0, -np.inf
     averages: list[np.ndarray] = []
-    # A half tells little of what lasts longer, or of days that repeat.
-    held = belong_to(model, (ConstantTime, PeriodicTime))
     whole = bool((mask.all(axis=1) | ~mask.any(axis=1)).all())
-    for turn in range(_WHOLE_ROUNDS if whole else _ROUNDS):
+    for turn in range(1 if whole else _ROUNDS):
         mixed = near if turn == 0 else (1.0 - share) * near + share * averages[-1]
         covariance = GridCovariance(model, Sensors.of(mixed), times, n_threads)
         filled = TimePosterior(ObservedCells(covariance, mask, _TOL), y, 1, 0).imputed(1, seed + turn)
@@ -82,6 +78,8 @@ def learned(
                 result.append(Complete.of(sensors, times[part][rows], filled[part][rows]))
             return result
 
-        share = max(_SHARES, key=lambda share: evidence(model, grids(share), n_threads))
-        model, value, _ = climbed(model, grids(share), prior, _STEPS, n_threads, held)
+        found = [evidence(model, grids(each), n_threads) for each in _SHARES]
+        share, value = _SHARES[int(np.argmax(found))], max(found)
+        if not whole:
+            model, value, _ = climbed(model, grids(share), prior, _STEPS, n_threads)
     return Learned(model, share, averages[-1], averages[:2], value)

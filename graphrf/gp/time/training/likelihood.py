@@ -31,14 +31,6 @@ def log_parameters(model: Separable) -> np.ndarray:
     return np.log(np.array([*variances, model.noise, *inner]))
 
 
-def belong_to(model: Separable, kinds: type[TimeKernel] | tuple[type[TimeKernel], ...]) -> np.ndarray:
-    """Which of `log_parameters` are of parts with such a time kernel."""
-    such = [isinstance(kernel, kinds) for kernel in model.kernels]
-    variances = [each for each in such for _ in range(2)]
-    inner = [each for each, kernel in zip(such, model.kernels, strict=True) for _ in kernel.trained]
-    return np.array([*variances, False, *inner])
-
-
 def with_parameters(model: Separable, logarithms: np.ndarray) -> Separable:
     """The model with other values, in the order of `log_parameters`."""
     values = iter(np.exp(logarithms).tolist())

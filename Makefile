@@ -26,7 +26,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --no-loadscope-re
 EVERYTHING := --doctest-modules --doctest-glob='*.md' README.md docs tests graphrf
 NUMERICAL := tests/euclidean tests/gp tests/kernels tests/matching tests/numerics --doctest-glob='*.md' docs/theory
 
-.PHONY: help demo test test-more test-full lint style types docs tests test-browser test-package clean
+.PHONY: help demo test test-more test-full lint style types docs tests test-browser test-neighbours test-package clean
 .DEFAULT_GOAL := help
 
 help:
@@ -94,6 +94,14 @@ test-browser: docs demo
 	$(PIP) -e '.[browser]'
 	$(BIN)/python -m pytest tests/package/test_browser_check.py
 	$(BIN)/python checks/browser.py --site out/site --report out/report.html --screenshots out/screenshots
+
+# Test suites of other libraries, on graphrf, and graphrf with other libraries: docs/neighbours.md has what they say.
+# It installs these libraries, and takes some ten minutes.
+test-neighbours: $(READY)
+	$(PIP) -r checks/neighbours/requirements.txt
+	@failed=0; for script in checks/neighbours/*.py; do \
+		echo "$$script"; OMP_NUM_THREADS=1 $(BIN)/python $$script || { echo "failed: $$script"; failed=1; }; \
+	done; exit $$failed
 
 # What is released: built, and used in clean environments; about half an hour. `make test-package ARGS="--only build,core"`
 test-package: $(READY)

@@ -61,7 +61,7 @@ def main() -> None:
     options = parser.parse_args()
     print(header("torch", "gpytorch"), f"torch threads {torch.get_num_threads()}", sep="; ")
     rng = np.random.default_rng(0)
-    graph = grf.from_points(rng.random((options.nodes, 2)), k=3)  # as sparse as a power grid
+    graph = grf.from_points(rng.random((options.nodes, 2)), n_neighbors=3)  # as sparse as a power grid
     x = torch.tensor(rng.choice(graph.n_nodes, options.observed, replace=False))[:, None]
     y = torch.tensor(rng.standard_normal(options.observed))
     model = Regression(x, y, GRFKernel(graph, grf.Diffusion(options.lengthscale))).double()

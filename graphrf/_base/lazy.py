@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType, ModuleType
@@ -71,6 +72,29 @@ def attach(
         return sorted({*public, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
 
     return load, listed, public
+
+
+class _Later(ModuleType):
+    """A package that is loaded when one of its names is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+            importlib.import_module(self.__name__)
+        return getattr(sys.modules[self.__name__], name)
+
+
+def put_off(package: str) -> None:
+    """Load a package not when it is imported but when one of its names is used.
+
+    For programs that start often. `importlib.util.LazyLoader` does the same, but loads a package as soon as a
+    second module imports it.
+    """
+    spec = None if package in sys.modules else importlib.util.find_spec(package)
+    if spec is not None:
+        module = _Later(package)
+        module.__spec__, module.__path__ = spec, list(spec.submodule_search_locations or ())
+        sys.modules[package] = module
 
 
 def need(library: str, what: str) -> Any:

@@ -18,6 +18,7 @@ app: typer.Typer = typer.Typer(
     epilog=f"`graphrf COMMAND --help` has examples.\n\n{EXIT_CODES}",
     no_args_is_help=True,
     cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 

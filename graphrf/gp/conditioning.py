@@ -99,6 +99,8 @@ class Conditions(NamedTuple):
         return self._replace(
             kernel=point.kernel, output_scale=point.output_scale, noise=point.noise,
             mean_variance=point.output_scale / point.amplitude, points=(),
+            observations=self.observations if point.observations is None else point.observations,
+            likelihood=point.likelihood,
         )  # fmt: skip
 
     @property

@@ -58,7 +58,7 @@ class NodeEstimator(BaseEstimator):
             if delimiter:
                 parts.setdefault(outer, {})[inner] = value
         for outer, changes in parts.items():
-            whole = self.get_params(deep=False).get(outer)
+            whole: Any = self.get_params(deep=False).get(outer)
             known = [own.name for own in dataclasses.fields(whole)] if _has_fields(whole) else []
             for inner in changes:
                 if inner not in known:

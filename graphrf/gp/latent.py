@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, ndtri
+from scipy.special import logsumexp, ndtr, ndtri
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
@@ -17,7 +17,8 @@ from graphrf.gp.inference.covariance import Covariance
 from graphrf.gp.inference.local.dense import LatentMode, find_latent_mode, with_mean
 from graphrf.gp.inference.local.precision import precision_evidence
 from graphrf.gp.inference.local.responses import Responses
-from graphrf.gp.inference.mean_function import MeanFunction
+from graphrf.gp.inference.mean_function import MeanFunction, observed_with
+from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import SolverWarning
 from graphrf.gp.likelihoods import Likelihood, normal_average
@@ -34,9 +35,9 @@ from graphrf.gp.settings import (
     checked_settings,
     checked_targets,
     drawing,
-    observed_with,
 )
 from graphrf.gp.training.fitting import normaliser
+from graphrf.gp.training.grid import GridCell
 from graphrf.gp.training.laplace_training import LaplaceTrained, LaplaceTraining, warn_of_likelihoods_ends
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
 from graphrf.kernels.precision.areal import precision_of
@@ -50,6 +51,8 @@ _FEW = 30
 # Predictive densities are integrated over so many deviations of f on either side, by so many points; then over so
 # many steps on either side of the largest integrand, by as many points, and so on: levels in all. Rows at once.
 _REACH, _POINTS, _ZOOM, _LEVELS, _ROWS = 40.0, 129, 8.0, 6, 2_000
+# Halvings of the interval that holds a mixture's quantile.
+_BISECTIONS = 60
 
 
 class Marginals(NamedTuple):
@@ -134,10 +137,6 @@ def fit_latent(
 ) -> Any:
     """Fit a `GraphGPRegressor` whose likelihood is not normal."""
     kernels = checked_settings(gp)
-    if gp.hyperparameters == "integrate":
-        raise checks.value_error(
-            "hyperparameters", f"must be 'auto' or 'map' with {likelihood!r}, got 'integrate'"
-        )
     if gp.noise is not None:
         raise checks.value_error(
             "noise", f"is for likelihood='gaussian'; {likelihood!r} has parameters of its own"
@@ -167,11 +166,12 @@ def fit_latent(
         )  # fmt: skip
         trained, precision = _trained(gp, training, kernels, precision)
     warn_of_likelihoods_ends(trained)
-    if trained.best.point.size and distinct.size < _FEW:
+    integrate = gp.hyperparameters == "integrate"
+    if trained.best.point.size and distinct.size < _FEW and not integrate:
         warn(
             f"{distinct.size} observed nodes hardly tell the hyperparameters, of which the most probable ones are "
-            "taken: intervals may be too narrow; fix what is known (optimize=False, output_scale, parameters of "
-            "the likelihood)",
+            "taken: intervals may be too narrow; average over them (hyperparameters='integrate'), or fix what is "
+            "known (optimize=False, output_scale, parameters of the likelihood)",
         )
     best = trained.best
     mean_variance = normaliser(gp.graph, best.kernel, seed, precision) if gp.normalize else 1.0
@@ -192,16 +192,88 @@ def fit_latent(
             SolverWarning,
         )
     given = given._replace(observations=mode.observations(responses), trained=given.trained and mode.converged)
+    if integrate and trained.best.point.size:
+        given = given._replace(points=_points(gp, given, responses, trained, precision))
     return gp._condition(given, mean, precision)
 
 
-def marginals(gp: Any, nodes: np.ndarray, variances: np.ndarray) -> Marginals:
-    """The law of f at distinct nodes, given its variances there, for one output.
+class MarginalMixture(NamedTuple):
+    """The laws of f at each of q nodes under several sets of hyperparameters, with their probabilities."""
 
-    An average over hyperparameters is taken as the normal law of its mean and variance.
-    """
-    mean = gp._posterior.means(nodes)[:, 0]
-    return Marginals(mean, variances.reshape(mean.shape), getattr(gp, "likelihood_", None))
+    parts: list[Marginals]
+    probabilities: np.ndarray
+
+    def at(self, positions: np.ndarray) -> MarginalMixture:
+        """Those at some of the nodes, repeats included."""
+        return MarginalMixture([part.at(positions) for part in self.parts], self.probabilities)
+
+    def response(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the expected observation at each node."""
+        means, variances = np.array([part.response() for part in self.parts]).swapaxes(0, 1)
+        mean = self.probabilities @ means
+        return mean, self.probabilities @ (variances + np.square(means - mean))
+
+    def observation_variance(self) -> np.ndarray:
+        """The mean of an observation's variance given f."""
+        return np.asarray(self.probabilities @ [part.observation_variance() for part in self.parts])
+
+    def log_density(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        """The predictive log densities of an observation at each node."""
+        own = np.array([part.log_density(y, offset) for part in self.parts])
+        return np.asarray(logsumexp(own, axis=0, b=self.probabilities[:, None]))
+
+    def quantiles(self, levels: np.ndarray) -> np.ndarray:
+        """Of the mixture, shape (q, levels): bisection between the smallest and the largest of the parts'."""
+        mean = np.array([part.mean for part in self.parts])[..., None]
+        std = np.sqrt([part.variance for part in self.parts])[..., None]
+        each = mean + std * ndtri(levels)
+        low, high = each.min(axis=0), each.max(axis=0)
+        std = np.maximum(std, np.finfo(np.float64).tiny)
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            with np.errstate(over="ignore"):
+                below = np.tensordot(self.probabilities, ndtr((middle - mean) / std), axes=1) < levels
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray(0.5 * (low + high))
+
+
+def marginals(gp: Any, nodes: np.ndarray, bar: Any = None) -> Marginals | MarginalMixture:
+    """The law of f at distinct nodes, for one output."""
+    posterior, likelihood = gp._posterior, getattr(gp, "likelihood_", None)
+    if not isinstance(posterior, MixturePosterior):
+        mean = posterior.means(nodes)[:, 0]
+        return Marginals(mean, gp._variances(nodes, bar).reshape(mean.shape), likelihood)
+    rng = None if gp._exact_deviations(nodes.size) else np.random.default_rng([gp.seed_, 2])
+    laws = posterior.laws(nodes, rng, bar)
+    parts = [
+        Marginals(mean[:, 0], variance.reshape(-1), point.likelihood)
+        for (_, mean, variance), point in zip(laws, gp._given.points, strict=True)
+    ]
+    return MarginalMixture(parts, np.array([probability for probability, *_ in laws]))
+
+
+def _points(
+    gp: Any, given: Conditions, responses: Responses, trained: LaplaceTrained, precision: KernelPrecision | None
+) -> list[GridCell]:
+    """The points averaged over, each with the observations that give its approximation."""
+    with linear_algebra(responses.nodes.size, gp.n_threads):
+        cells = trained.points()
+    points = []
+    for cell in cells:
+        own = None if precision is None else precision.with_kernel(cell.kernel)
+        by = normaliser(gp.graph, cell.kernel, given.seed, own) if gp.normalize else 1.0
+        scale = cell.amplitude * by if gp.output_scale is None else float(gp.output_scale)
+        cell = cell._replace(amplitude=scale / by, output_scale=scale)
+        assert cell.likelihood is not None
+        mode = _mode(gp, given.at(cell), responses, cell.likelihood, own)
+        if not mode.converged:
+            warn(
+                f"the posterior mode of {cell.kernel!r}, one of those averaged over, was not reached: Newton's method "
+                f"ended at {mode.residual:.2g} of the first gradient; fix a smaller `output_scale`",
+                SolverWarning,
+            )
+        points.append(cell._replace(observations=mode.observations(responses)))
+    return points
 
 
 def _responses(
@@ -265,7 +337,7 @@ def _trained(
         trained = part.exactly(trained, precision_of(part.graph, trained.best.kernel))
     else:
         trained = training.run(kernels)
-        if gp._asked_method() == "auto":
+        if gp._asked_method() == "auto" and gp.hyperparameters != "integrate":
             precision = cheaper_precision(gp.graph, trained.best.kernel, training.responses.nodes.size)
         if precision is not None and training.responses.nodes.size > training.n_train:
             trained = training.exactly(trained, precision)

@@ -14,7 +14,8 @@ from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf.gp.conditioning import Conditions, condition
 from graphrf.gp.estimator import NodeEstimator, checked_weights
-from graphrf.gp.inference.mean_function import Coefficients, MeanFunction
+from graphrf.gp.inference.mean_function import Coefficients, MeanFunction, observed_with
+from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.inference.posterior import LARGEST_JOINT
 from graphrf.gp.latent import checked_levels, checked_responses, fit_latent, marginals
@@ -38,7 +39,6 @@ from graphrf.gp.settings import (
     checked_settings,
     checked_targets,
     drawing,
-    observed_with,
 )
 from graphrf.gp.training.fitting import CandidateKernel, normaliser
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
@@ -220,8 +220,9 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     exact gradients: of blocks of up to `max_train` observed nodes, or with a sparse precision and more of them
     than that of all. Kernels are compared by that maximum on up to 300 nodes. The constant and the trend have
     normal priors with a deviation of 3 about the observations' (in units of f, and of the covariates' spread), so
-    that all zeros, or classes that the graph separates, still have a posterior. `hyperparameters="integrate"` is
-    not served, `solver` and `deviations` are as ever. Where the approximation is good and where it is not:
+    that all zeros, or classes that the graph separates, still have a posterior. `hyperparameters="integrate"`
+    averages over about eight points of kernels and hyperparameters, of Laplace's approximation each; "auto" is
+    "map". `solver` and `deviations` are as ever. Where the approximation is good and where it is not:
     "Likelihoods" in the documentation.
 
     Observations at one node are joined: c of them act as one with noise s / c. Isolated nodes and other components
@@ -720,7 +721,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         if levels is not None and not self._given.single:
             raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
         with node_bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
-            law = marginals(self, distinct, self._variances(distinct, bar))
+            law = marginals(self, distinct, bar)
         if levels is not None:
             found = law.quantiles(levels)
             return (self.likelihood_.mean(found) if response else found)[inverse]
@@ -794,17 +795,26 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         distinct, inverse = np.unique(positions, return_inverse=True)
         self._check_draws(n_samples)
         with linear_algebra(self.n_observed_nodes_, self.n_threads):
-            draws = self._posterior.draws(distinct, n_samples, rng)
+            parts = None
+            if isinstance(self._posterior, MixturePosterior):
+                draws, parts = self._posterior.draws_and_parts(distinct, n_samples, rng)
+            else:
+                draws = self._posterior.draws(distinct, n_samples, rng)
         # no second copy of draws at all nodes
         draws = draws if np.array_equal(distinct, positions) else draws[:, inverse]
         if checks.flag("observations", observations):
-            draws = self._observed(draws, rng.spawn(1)[0])
+            draws = self._observed(draws, rng.spawn(1)[0], parts)
         return self._shaped(draws, axis=2)
 
-    def _observed(self, draws: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Observations, one for each node of each draw of f."""
+    def _observed(self, draws: np.ndarray, rng: np.random.Generator, parts: np.ndarray | None) -> np.ndarray:
+        """Observations, one for each node of each draw of f; `parts` says of which point each draw is."""
         if hasattr(self, "likelihood_"):
-            return self.likelihood_.sample(draws, rng)
+            if parts is None:
+                return self.likelihood_.sample(draws, rng)
+            result = np.empty_like(draws)
+            for number, point in enumerate(self._given.points):
+                result[parts == number] = cast(Likelihood, point.likelihood).sample(draws[parts == number], rng)
+            return result
         if np.ndim(self.noise_):
             raise checks.value_error(
                 "observations", "need one noise variance, but `noise` has one for each observation"
@@ -844,7 +854,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
             distinct, inverse = np.unique(positions, return_inverse=True)
             with linear_algebra(self.n_observed_nodes_, self.n_threads):
-                law = marginals(self, distinct, self._variances(distinct, None))
+                law = marginals(self, distinct)
             return law.at(inverse).log_density(values, offset)
         _refuse_counts(exposure, trials)
         given, single = checked_targets(y, positions.size)

@@ -60,6 +60,7 @@ _UNWRITTEN = ("graph", "draw", "sample_features")  # the first is written apart
 _LARGEST = 1e150  # of numbers whose squares are summed
 _LARGEST_VARIANCE = 1e290  # that fits find, from squares of what is observed
 _OBSERVED = ("nodes", "counts", "means")
+_OF_POINTS = ("point_counts", "point_means")
 _NAMELESS = "pass graph=False and keep the graph yourself"
 _GRAPH = ("indptr", "indices", "weights")
 _PLAIN = (
@@ -153,6 +154,9 @@ def _write(
         names = column_names(mean, arrays["covariates"].reshape(graph.n_nodes, -1).shape[1])
     if given.covariates is not None:
         arrays["x"], names = given.covariates.values[given.observations.nodes], given.covariates.names
+    if given.points and given.likelihood is not None:
+        own = [point.observations for point in given.points]
+        arrays |= {f"point_{name}": np.array([getattr(each, name) for each in own]) for name in _OBSERVED[1:]}
     record = {
         "format": _FORMAT,
         "x_names": None if names is None else list(names),
@@ -164,7 +168,8 @@ def _write(
         "n_total": int(given.observations.n_total),
         "log_precisions": float(given.observations.log_precisions),
         "points": [
-            {"kernel": encoded("kernel", point.kernel)} | {name: getattr(point, name) for name in _POINT}
+            {"kernel": encoded("kernel", point.kernel), "likelihood": encoded("likelihood", point.likelihood)}
+            | {name: getattr(point, name) for name in _POINT}
             for point in given.points
         ],
         "candidates": [[encoded("kernel", kernel), *numbers] for kernel, *numbers in given.candidates],
@@ -195,7 +200,9 @@ def _read(
             counts = _real("counts", arrays["counts"], 1)
             record |= {"n_total": int(counts.sum()), "log_precisions": 0.0, "points": [], "candidates": []}
         record = {"x_names": None} | record
-        if set(record) != _RECORD or set(arrays) - {*_OBSERVED, "offset", "covariates", "x", *_GRAPH}:
+        if set(record) != _RECORD or set(arrays) - {
+            *_OBSERVED, *_OF_POINTS, "offset", "covariates", "x", *_GRAPH
+        }:  # fmt: skip
             raise ValueError("it holds other things than a regressor has")
         if graph is None and "weights" in arrays:
             graph = read_graph(arrays, record["names"])
@@ -236,6 +243,8 @@ def _read(
         log_precisions = checks.number("log_precisions", record["log_precisions"])
         observations = Observations(nodes, counts, means, within, mean.basis[nodes], n_total, log_precisions)
         points = [_point(point) for point in record["points"]]
+        if fitted["likelihood"] is not None:
+            points = _with_observations(points, observations, arrays)
         if points and abs(sum(point.weight for point in points) - 1) > 1e-9:
             raise ValueError("the probabilities of its points do not sum to 1")
         candidates = [
@@ -307,7 +316,29 @@ def _observed(
 def _point(record: Mapping[str, Any]) -> GridCell:
     """Hyperparameters of a file, once they can be such."""
     numbers = {name: checks.number(name, record[name], low=0, include_low=False) for name in _POINT}
-    return GridCell(require_kernel(decoded(record["kernel"])), **numbers)
+    return GridCell(
+        require_kernel(decoded(record["kernel"])), **numbers, likelihood=decoded(record.get("likelihood"))
+    )
+
+
+def _with_observations(
+    points: list[GridCell], observations: Observations, arrays: Mapping[str, np.ndarray]
+) -> list[GridCell]:
+    """Points of a file with the observations that give the approximation of each."""
+    if not points:
+        return points
+    counts, means = (_real(name, arrays[name], axes) for name, axes in zip(_OF_POINTS, (2, 3), strict=True))
+    if counts.shape != (len(points), observations.nodes.size) or means.shape != (*counts.shape, 1):
+        raise ValueError("its arrays contradict each other")
+    if (counts <= 0).any():
+        raise checks.value_error("point_counts", "must be positive")
+    for point in points:
+        if not isinstance(point.likelihood, Likelihood) or point.likelihood.unknown:
+            raise ValueError("the likelihood of a point is not a fitted one")
+    return [
+        point._replace(observations=observations._replace(counts=own, means=values))
+        for point, own, values in zip(points, counts, means, strict=True)
+    ]
 
 
 def _check_fitted(regressor: Any, given: Conditions) -> None:

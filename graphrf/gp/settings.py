@@ -11,7 +11,6 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
-from graphrf.gp.inference.mean_function import Covariates
 from graphrf.gp.prior import FLAT, HyperparameterPrior
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.areal import BYM2, CAR, ICAR
@@ -269,21 +268,6 @@ def observed(graph: Graph, nodes: Any, y: Any, argument: str = "y") -> tuple[np.
         argument,
         f"must be given, unless `nodes` is a dictionary or a Series of pandas, got {checks.describe(nodes)}",
     )
-
-
-def observed_with(graph: Graph, nodes: Any, y: Any, x: Any) -> tuple[np.ndarray, Any, Covariates | None]:
-    """Positions of the observed nodes, what was observed there, and its covariates.
-
-    Where the labels of `nodes` are names, the rows of a data frame `x` are found by its index.
-    """
-    labels = None
-    if y is None and isinstance(nodes, Mapping):
-        labels = list(nodes)
-    elif y is None and hasattr(nodes, "to_numpy"):
-        labels = list(nodes.index)
-    positions, y = observed(graph, nodes, y)
-    covariates = None if x is None else Covariates.of(x, labels, positions, graph.n_nodes)
-    return positions, y, covariates
 
 
 def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:

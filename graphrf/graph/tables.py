@@ -9,7 +9,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.files.foreign import listed, short
-from graphrf._base.lazy import need
+from graphrf._base.lazy import missing
 from graphrf.graph.edges import ends_of_edges, positions_of_ends
 from graphrf.graph.files.edge_tables import check_titles, ends_among
 from graphrf.graph.files.text_files import EdgeList
@@ -114,6 +114,9 @@ def frame_of_nodes(graph: Graph, positions: np.ndarray, columns: Mapping[Any, An
     positions : ndarray of int64, shape (q,)
     columns : mapping of titles to values, shape (q,) each
     """
-    pandas = need("pandas", "as_frame=True")
+    try:
+        import pandas
+    except ModuleNotFoundError as error:
+        raise missing(error, "as_frame=True") from error
     names = [graph.nodes[position] for position in positions.tolist()]
     return pandas.DataFrame(dict(columns), index=pandas.Index(names, name="node", tupleize_cols=False))

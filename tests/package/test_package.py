@@ -26,7 +26,7 @@ class Absent:
     def find_spec(name, path=None, target=None):
         if name.partition(".")[0] in (
             "torch", "sklearn", "gpytorch", "linear_operator", "botorch", "dask", "distributed",
-            "torch_geometric", "geometric_kernels", "lab", "matplotlib", "trimesh",
+            "torch_geometric", "geometric_kernels", "lab", "matplotlib", "plotly", "trimesh", "pandas",
         ):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
@@ -76,6 +76,7 @@ NEEDS = {
     "grf.pagerank(grf.from_edges([0], [1]), engine='torch')": "gp",
     "from graphrf.gp.geometric import MaternSeriesKernel as K; K(grf.from_edges([0], [1]))": "geometric",
     "grf.datasets.load('generated-torus')": "mesh",
+    "from graphrf.graph.tables import frame_of_nodes as f; f(grf.from_edges([0], [1]), [], {})": "pandas",
     "import graphrf.plot as p; p.plot_graph_signal([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "plot",
     "import graphrf.plot as p; p.plot_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], [0])": "plot",
     "import graphrf.plot as p; p.interactive_map([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "interactive",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.gp.settings import observed
+from graphrf.graph.graph import Graph
 
 _NAMED = ("constant", "zero")
 # Singular values of the scaled basis below this share of the largest count as 0.
@@ -193,6 +195,21 @@ class MeanFunction(NamedTuple):
             return np.zeros(coefficients.shape[1]), np.zeros((0, coefficients.shape[1]))
         trend = coefficients[1:] / self.width[:, None]
         return coefficients[0] - self.centre @ trend, trend
+
+
+def observed_with(graph: Graph, nodes: Any, y: Any, x: Any) -> tuple[np.ndarray, Any, Covariates | None]:
+    """Positions of the observed nodes, what was observed there, and its covariates.
+
+    Where the labels of `nodes` are names, the rows of a data frame `x` are found by its index.
+    """
+    labels = None
+    if y is None and isinstance(nodes, Mapping):
+        labels = list(nodes)
+    elif y is None and hasattr(nodes, "to_numpy"):
+        labels = list(nodes.index)
+    positions, y = observed(graph, nodes, y)
+    covariates = None if x is None else Covariates.of(x, labels, positions, graph.n_nodes)
+    return positions, y, covariates
 
 
 def checked_table(x: Any, labels: Sequence[Any] | None, n: int) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -67,10 +67,19 @@ class MixturePosterior:
     def sampled_variances(self, rng: np.random.Generator, bar: Any = None) -> np.ndarray:
         """Variances at all N nodes from draws of all parts."""
         if self._sampled is None:
-            each = max(N_DRAWS // len(self._parts), _FEWEST_DRAWS)
-            own = [part.sampled_variances(rng, bar, n_draws=each) for part in self._parts]
+            own = self._each_sampled(rng, bar)
             self._sampled = self._average(own)[:, None] + self._between(np.arange(own[0].size))
         return self._sampled
+
+    def laws(
+        self, nodes: np.ndarray, rng: np.random.Generator | None, bar: Any = None
+    ) -> list[tuple[float, np.ndarray, np.ndarray]]:
+        """Of each part: its probability, means of shape (q, p) and variances of shape (q,), by draws if `rng` is there."""
+        own = self._each_variances(nodes) if rng is None else [v[nodes] for v in self._each_sampled(rng, bar)]
+        if bar is not None and rng is None:
+            bar.update(nodes.size)
+        means = [part.means(nodes) for part in self._parts]
+        return list(zip(self._p.tolist(), means, own, strict=True))
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance, shape (q, q), averaged over outputs where these differ in the parts' means."""
@@ -84,6 +93,12 @@ class MixturePosterior:
 
         What comes first does not depend on how many draws follow.
         """
+        return self.draws_and_parts(nodes, n_samples, rng)[0]
+
+    def draws_and_parts(
+        self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draws, and the number of the part that each is from."""
         choice, *own = rng.spawn(1 + len(self._parts))
         chosen = choice.choice(len(self._parts), size=n_samples, p=self._p)
         result = np.empty((n_samples, nodes.size, self.n_outputs))
@@ -91,7 +106,11 @@ class MixturePosterior:
             places = np.flatnonzero(chosen == number)
             if places.size:
                 result[places] = part.draws(nodes, places.size, stream)
-        return result
+        return result, chosen
+
+    def _each_sampled(self, rng: np.random.Generator, bar: Any) -> list[np.ndarray]:
+        each = max(N_DRAWS // len(self._parts), _FEWEST_DRAWS)
+        return [part.sampled_variances(rng, bar, n_draws=each) for part in self._parts]
 
     def _each_variances(self, nodes: np.ndarray) -> list[np.ndarray]:
         """The variances of each part; those by columns of K share what is not one kernel's own."""

@@ -102,13 +102,13 @@ class GraphGPModel(FantasizeMixin, Model):
         given = self._imagined
         return torch.Size() if given is None else given.values.shape[:-2]
 
-    def posterior(
+    def posterior(  # type: ignore[override]  # the mixin's signature is narrower than Model's
         self,
         X: Tensor,
         output_indices: list[int] | None = None,
         observation_noise: bool | Tensor = False,
         posterior_transform: Any = None,
-    ) -> Any:
+    ) -> GPyTorchPosterior:
         """The joint posterior at the q nodes of each batch.
 
         Parameters

@@ -30,8 +30,6 @@ _GATHERED = 2**27
 _UNIT_NUMBERS = 2**22
 # Entries of Chebyshev polynomials that are kept: 512 MiB in float64.
 _KEPT_NUMBERS = 2**26
-# Chebyshev coefficients of F F^T below this share of the largest one count as 0, as those of F do.
-_SQUARE_TOL = 1e-12
 
 
 class TorchFeatureFactor(TorchFactor):
@@ -171,11 +169,11 @@ class TorchSeriesFactor(TorchFactor):
     -----
     Memory on the device: the walk matrix, and four blocks of N x p numbers.
 
-    F F^T = sum_k s_k T_k(M) with s the Chebyshev coefficients of the squared series, so that entries of T_k among
-    n rows serve all hyperparameters. Where a gradient is wanted, `gram` makes them once, by as many sparse
-    products as one evaluation of F F^T takes, and keeps them for the next: n^2 numbers a term, up to 2^26 in all
-    (512 MiB in float64; 400 rows and 419 terms), for one set of rows at a time. A sum over them and its gradient
-    then take n^2 multiply-adds a term.
+    F F^T = sum_k s_k T_k(M) with s the 2 L + 1 Chebyshev coefficients of the squared series, so that entries of
+    T_k among n rows serve all hyperparameters. Where a gradient is wanted, `gram` makes them once, by as many
+    sparse products as one evaluation of F F^T takes, and keeps them for the next: n (n + 1) / 2 numbers a term, up
+    to 2^26 in all (512 MiB in float64; 400 rows and 836 terms), for one set of rows at a time. A sum over them and
+    its gradient then take n^2 / 2 multiply-adds a term.
     """
 
     def __init__(self, series: SeriesFactor, device: torch.device, dtype: torch.dtype) -> None:
@@ -217,18 +215,17 @@ class TorchSeriesFactor(TorchFactor):
 
     def gram(self, f: Tensor) -> Tensor | None:
         """F F^T as a sum of kept terms; None where there are none and no gradient is wanted, or too many."""
-        n, most = self.shape[0], _KEPT_NUMBERS // max(1, self.shape[0] ** 2)
-        if n == 0 or f.numel() > most:
+        n, size = self.shape[0], 2 * f.numel() - 1  # of the square: where its end is small, its derivative is not
+        most = _KEPT_NUMBERS // max(1, n * (n + 1) // 2)
+        if size > most:
             return None
-        square = _squared(f)
-        large = square.detach().abs()
-        size = int((large > max(_SQUARE_TOL, torch.finfo(f.dtype).eps) * large.max()).nonzero().max()) + 1
         terms = self._kept.of(self._nodes)
         if terms is None or len(terms) < size:
-            if size > most or not (f.requires_grad and torch.is_grad_enabled()):
+            if not (f.requires_grad and torch.is_grad_enabled()):
                 return None
+            # some more, for longer lengthscales to come
             terms = self._kept.keep(self._nodes, self._gram_terms(min(most, size + size // 2)))
-        return (square[:size] @ terms[:size].reshape(size, n * n)).reshape(n, n)
+        return (_squared(f) @ terms[:size])[_triangle(n, self._device)]
 
     def take(self, rows: Tensor | np.ndarray) -> TorchSeriesFactor:
         """The factor of some of the rows."""
@@ -239,20 +236,28 @@ class TorchSeriesFactor(TorchFactor):
         return other
 
     def _gram_terms(self, size: int) -> Tensor:
-        """Entries of T_k(M) among the rows for k < size, shape (size, n, n)."""
+        """Entries of T_k(M) among the rows, on and above the diagonal column by column, k < size."""
         n = self.shape[0]
-        terms = torch.empty(size, n, n, dtype=self._dtype, device=self._device)
+        terms = torch.empty(size, n * (n + 1) // 2, dtype=self._dtype, device=self._device)
+        for columns, panel in self._term_panels(size):
+            for at, column in enumerate(columns):
+                terms[:, column * (column + 1) // 2 :][:, : column + 1] = panel[:, : column + 1, at]
+        return terms
+
+    def _term_panels(self, size: int) -> Iterator[tuple[range, Tensor]]:
+        """Some columns of T_k(M) among the rows, shape (size, n, columns), after others."""
+        n = self.shape[0]
         if self._host is not None:
             nodes = self._nodes.numpy()
             for part, panel in ChebyshevSum(self._series.doubled, np.ones(size)).unit_terms(nodes, nodes):
-                terms[:, :, part] = torch.from_numpy(panel)
-            return terms
-        for part in torch.arange(n, device=self._device).split(max(1, _UNIT_NUMBERS // self.shape[1])):
-            units = torch.zeros(self.shape[1], part.numel(), dtype=self._dtype, device=self._device)
-            units[self._nodes[part], torch.arange(part.numel(), device=self._device)] = 1.0
-            for k, term in enumerate(self._terms(units, size)):
-                terms[k, :, part] = term[self._nodes]
-        return terms
+                yield range(n)[part], torch.from_numpy(panel)
+            return
+        width = max(1, min(_UNIT_NUMBERS // self.shape[1], _UNIT_NUMBERS // (n * size)))
+        for start in range(0, n, width):
+            columns = range(n)[start : start + width]
+            units = torch.zeros(self.shape[1], len(columns), dtype=self._dtype, device=self._device)
+            units[self._nodes[start : start + width], torch.arange(len(columns), device=self._device)] = 1.0
+            yield columns, torch.stack([term[self._nodes] for term in self._terms(units, size)])
 
     def _spread(self, y: Tensor) -> Tensor:
         whole = torch.zeros(self.shape[1], y.shape[1], dtype=y.dtype, device=self._device)
@@ -299,6 +304,13 @@ class _KeptTerms:
         """Keep these instead of those before."""
         self._last = nodes, terms
         return terms
+
+
+def _triangle(n: int, device: torch.device) -> Tensor:
+    """Where the entries of a symmetric matrix are among those that `_gram_terms` holds, shape (n, n)."""
+    every = torch.arange(n, device=device)
+    row, column = torch.minimum(every[:, None], every), torch.maximum(every[:, None], every)
+    return column * (column + 1) // 2 + row
 
 
 def _squared(f: Tensor) -> Tensor:

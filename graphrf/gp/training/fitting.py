@@ -39,7 +39,7 @@ _SHARP, _MISSED = 40, 0.1
 # Searches begin at so many maxima of the grid.
 _STARTS = 2
 # Points over which predictions are averaged.
-_POINTS = 8
+N_POINTS = 8
 # Kernels of a smaller share of the best one's probability are not averaged over.
 _LIKELY = 0.05
 # So few observations may well tell nothing of hyperparameters: that the graph explains nothing is no news.
@@ -129,7 +129,7 @@ class Compared(NamedTuple):
             if kernel.probability >= _LIKELY * self.kernels[0].probability:
                 whole = training._replace(blocks=blocks)
                 likely.append(grid.finer(_blocks(candidates(whole, method, sampler).grams(), targets)))
-        found = self.with_noise_alone(representatives(likely, _POINTS), targets)
+        found = self.with_noise_alone(representatives(likely, N_POINTS), targets)
         if len(found) == 1:
             return []
         if targets.output_scale is None or not targets.normalize:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from graphrf._base.cached import cached_property
 from graphrf.gp.inference.observations import Observations
+from graphrf.gp.likelihoods import Likelihood
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.training.likelihood_search import Block, Divisor
 from graphrf.gp.training.ranges import NOISES, OUTPUT_SCALES
@@ -53,6 +54,10 @@ class GridCell(NamedTuple):
     output_scale, noise : float
     weight : float
         Its posterior probability.
+    likelihood : Likelihood or None
+        Where it is not normal, with its parameters.
+    observations : Observations or None
+        Those of normal noise whose posterior is then Laplace's.
     """
 
     kernel: Kernel
@@ -60,6 +65,18 @@ class GridCell(NamedTuple):
     output_scale: float
     noise: float
     weight: float
+    likelihood: Likelihood | None = None
+    observations: Observations | None = None
+
+
+class Cells(Protocol):
+    """Sets of hyperparameters with the logarithms of their probabilities, up to a constant."""
+
+    posterior: np.ndarray
+
+    def cell(self, index: int, weight: float) -> GridCell:
+        """The set at a position in the flattened posterior."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -299,7 +316,7 @@ class HyperparameterGrid:
         return (value - 0.5 * squares).reshape(self._scales.size, self._noises.size)
 
 
-def representatives(grids: Sequence[HyperparameterGrid], n: int) -> list[GridCell]:
+def representatives(grids: Sequence[Cells], n: int) -> list[GridCell]:
     """About n cells that stand for the posterior over all grids, by systematic sampling of ordered cells.
 
     Every stretch of cells (by kernel, lengthscale, output scale and noise) with a share p of the probability holds

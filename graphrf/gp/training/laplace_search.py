@@ -17,6 +17,7 @@ from graphrf.gp.likelihoods import Likelihood
 from graphrf.gp.prior import FLAT, HyperparameterPrior
 from graphrf.gp.progress import Step
 from graphrf.gp.training.gram import Gram
+from graphrf.gp.training.grid import GridCell
 from graphrf.gp.training.likelihood_search import Divisor
 from graphrf.gp.training.parameters import Parameters
 from graphrf.gp.training.ranges import OUTPUT_SCALES
@@ -29,6 +30,9 @@ _START_SCALES = (0.3, 3.0)
 _MAX_STEPS = 60
 _FLAT, _LEVEL, _NEARLY_LEVEL = 1e-9, 1e-3, 0.1
 _IMPOSSIBLE = 1e25
+# Points over which predictions are averaged: their distance from the mode over that of a normal law's mass, the step
+# of differences of gradients in logarithms, and the smallest curvature, which keeps them in reach.
+_OUTWARD, _DIFFERENCE, _LEAST_CURVATURE = 1.1, 0.1, 0.05
 
 
 class Model(NamedTuple):
@@ -76,6 +80,18 @@ class LaplaceResult(NamedTuple):
     def kernel(self) -> Kernel:
         """The trained one."""
         return self.model.kernel
+
+
+class LaplacePoints(NamedTuple):
+    """Sets of hyperparameters of one kernel and the logarithms of their probabilities: `Cells`."""
+
+    found: list[LaplaceResult]
+    posterior: np.ndarray
+
+    def cell(self, index: int, weight: float) -> GridCell:
+        """The set at a position."""
+        model, amplitude, *_ = self.found[index]
+        return GridCell(model.kernel, amplitude, model.output_scale, 1.0, weight, model.likelihood)
 
 
 @dataclass
@@ -129,6 +145,39 @@ class LaplaceSearch:
     def begun(self) -> LaplaceResult:
         """The best of a few points, from which another search may go on."""
         return self._result(self._best_start(), False)
+
+    def around(self, best: LaplaceResult) -> LaplacePoints:
+        r"""Points at the mode and on both sides of it along each axis of the posterior's curvature.
+
+        With p hyperparameters they lie at r = 1.1 sqrt(p) deviations. Their integration weights make averages of
+        polynomials of degree 3 exact if the posterior is normal, and the posterior's density takes the place of
+        the normal one. Time: 2 p gradients and 2 p values. Source: Rue, Martino and Chopin 2009, "Approximate
+        Bayesian Inference for Latent Gaussian Models", Sec. 6.5.
+        """
+        middle, p = best.point, best.point.size
+        if not p:
+            return LaplacePoints([best], np.array([best.posterior]))
+        low, high = np.transpose(self.box())
+        hessian = np.empty((p, p))
+        for axis, step in enumerate(_DIFFERENCE * np.eye(p)):
+            after, before = np.clip(middle + step, low, high), np.clip(middle - step, low, high)
+            width = max(float(after[axis] - before[axis]), np.finfo(np.float64).tiny)
+            hessian[axis] = (self.negative(after)[1] - self.negative(before)[1]) / width
+        curvature, axes = np.linalg.eigh(0.5 * (hessian + hessian.T))
+        curvature = np.maximum(curvature, _LEAST_CURVATURE)
+        radius = _OUTWARD * math.sqrt(p)
+        log_volume = 0.5 * (p * math.log(2 * math.pi) - float(np.log(curvature).sum()))
+        moves = radius * (axes / np.sqrt(curvature)).T
+        outer = math.log(1 / (2 * p * _OUTWARD**2)) + 0.5 * radius**2
+        found, masses = [best], [best.posterior + log_volume + math.log1p(-1 / _OUTWARD**2)]
+        for point in np.clip([*(middle + moves), *(middle - moves)], low, high):
+            height = -self.negative(point, gradient=False)[0]
+            model = self.model(point)
+            if height > -_IMPOSSIBLE:
+                value = height - self._log_prior(point)[0]
+                found.append(LaplaceResult(model, self.amplitude(model), value, height, best.converged, point))
+                masses.append(height + log_volume + outer)
+        return LaplacePoints(found, np.array(masses))
 
     def _best_start(self) -> np.ndarray:
         return min(self._starts(), key=lambda point: self.negative(point, gradient=False)[0])

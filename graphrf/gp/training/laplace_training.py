@@ -18,7 +18,8 @@ from graphrf.gp.progress import Step
 from graphrf.gp.training import likelihood_search
 from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
 from graphrf.gp.training.candidates import SeriesTables, TrainingSet, candidates
-from graphrf.gp.training.fitting import CandidateKernel, Targets, global_divisor, normaliser
+from graphrf.gp.training.fitting import N_POINTS, CandidateKernel, Targets, global_divisor, normaliser
+from graphrf.gp.training.grid import GridCell, representatives
 from graphrf.gp.training.laplace_search import DenseEvidence, LaplaceResult, LaplaceSearch, PrecisionEvidence
 from graphrf.gp.training.parameters import Parameters
 from graphrf.gp.training.precision_search import affords_exact_likelihood
@@ -31,6 +32,8 @@ from graphrf.kernels.precision.contract import KernelPrecision
 _SCOUTED = 3 * SCOUT
 # Nats by which a kernel must be ahead of the one of middle smoothness.
 _UNTOLD = 2.0
+# Kernels whose largest posterior density is so many nats below are not averaged over.
+_HOPELESS = 6.0
 # So near a bound of the search, in logarithms, a hyperparameter is at it.
 _AT_END = 1e-6
 
@@ -47,12 +50,22 @@ class LaplaceTrained(NamedTuple):
         Best first.
     search : LaplaceSearch
         The last one.
+    others : sequence of (LaplaceResult, LaplaceSearch)
+        The best of other kernels on the same observations, where they have been found.
     """
 
     best: LaplaceResult
     sampler: Any
     candidates: list[CandidateKernel]
     search: LaplaceSearch
+    others: Sequence[tuple[LaplaceResult, LaplaceSearch]] = ()
+
+    def points(self) -> list[GridCell]:
+        """About eight sets of kernel and hyperparameters that stand for their posterior."""
+        every = [(self.best, self.search), *self.others]
+        highest = max(result.posterior for result, _ in every)
+        designs = [search.around(own) for own, search in every if own.posterior > highest - _HOPELESS]
+        return representatives(designs, N_POINTS)
 
 
 @dataclass(frozen=True)
@@ -112,7 +125,8 @@ class LaplaceTraining:
         if blocks is not scouts:
             chosen = sets[order[0]]._replace(blocks=blocks, tell=True)
             best, sampler, search = self._search(chosen, best)
-        return LaplaceTrained(best, sampler, compared, search)
+        others = [(found[k][0], found[k][2]) for k in order[1:] if blocks is scouts and sampler is None]
+        return LaplaceTrained(best, sampler, compared, search, others)
 
     @staticmethod
     def _cautious(sets: Sequence[TrainingSet], evidence: np.ndarray) -> np.ndarray:
@@ -134,7 +148,7 @@ class LaplaceTraining:
         kernel = trained.best.kernel
         precision = precision.with_kernel(kernel)
         if not affords_exact_likelihood(precision):
-            return trained._replace(sampler=None)
+            return trained._replace(sampler=None, others=())
         names = trained.search.parameters.names
         training = TrainingSet(
             self.graph, kernel, names, [], self.share, self.seed, self.n_threads, precision=precision
@@ -151,7 +165,9 @@ class LaplaceTraining:
         search = self._of(training, evidence, training.largest_lengthscale)
         model = trained.best.model
         scale = trained.best.amplitude * divisor(kernel, (), [])[0]
-        return trained._replace(best=search.again(model._replace(output_scale=scale)), sampler=None, search=search)
+        return trained._replace(
+            best=search.again(model._replace(output_scale=scale)), sampler=None, search=search, others=()
+        )
 
     def on_part(self) -> LaplaceTraining | None:
         """The same on a part of the graph, which is taken for the whole graph of a smaller problem."""

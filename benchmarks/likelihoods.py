@@ -21,8 +21,8 @@ processor time with hyperparameters and deviations, 0.5 GiB; 95 % intervals hold
 not run to their end. `variational --nodes 900 --steps 60`: graphrf 17 s with its hyperparameters, log score 1.450;
 GPyTorch 33 s for the distribution alone, log score 1.439: Laplace's means are a little off where counts are small.
 `coverage`, at other and at observed places: 60 to 280 observations poisson 0.94 to 0.95, binomial 0.92 to 0.95,
-bernoulli 0.87 to 0.96, gamma 0.88 to 0.95; 20 observations 0.86 to 0.98, in the worst draw 0.33. With `--hyperparameters integrate` 20 observations: 0.92 to 1.00 at
-other places, in the worst draw 0.55.
+bernoulli 0.87 to 0.96, gamma 0.88 to 0.95; 20 observations 0.86 to 0.98, in the worst draw 0.33.
+With `--hyperparameters integrate` 20 observations have 0.92 to 1.00 at other places, in the worst draw 0.55.
 """
 
 from __future__ import annotations

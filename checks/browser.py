@@ -4,8 +4,9 @@
     python checks/browser.py --site out/site --report out/report.html --screenshots out/screenshots
 
 Fails where a page writes an error to the console, asks for anything that is not there or lies on another machine,
-has a link or an anchor that leads nowhere, an image that does not load, or is wider than a telephone; and where
-the search finds nothing. Screenshots are for the eye. Chromium is taken from CHROMIUM, or from the PATH.
+has a link or an anchor that leads nowhere, an image that does not load, a formula that MathJax cannot read, or is
+wider than a telephone; and where the search finds nothing. Screenshots are for the eye. Chromium is taken from
+CHROMIUM, or from the PATH.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _FACTS = """() => ({
     anchors: [...document.querySelectorAll('[id]')].map(e => e.id),
     // Pictures that wait until they are scrolled to are fetched now.
     broken: [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.currentSrc || i.src),
+    unreadable: [...document.querySelectorAll('[data-mjx-error]')].map(e => e.dataset.mjxError),
     nameless: [...document.images].filter(i => !i.alt).map(i => i.src),
     overflow: document.documentElement.scrollWidth - window.innerWidth,
 })"""
@@ -118,6 +120,7 @@ def problems(browser: Browser, home: str, starts: list[str]) -> list[str]:
         anchors[address] = set(facts["anchors"])
         found += [f"{name}: broken picture: {picture}" for picture in facts["broken"]]
         found += [f"{name}: picture without words: {picture}" for picture in facts["nameless"]]
+        found += [f"{name}: formula: {error}" for error in facts["unreadable"]]
         if facts["overflow"] > 0:
             found.append(f"{name}: {facts['overflow']} pixels wider than a telephone")
         for link in facts["links"]:

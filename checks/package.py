@@ -81,7 +81,7 @@ OTHER_EXTRAS = {"all", "test", "docs", "browser"}
 # Constraints that an extra cannot meet: its environment has what pip resolves.
 FREED = {"geometric": {"numpy"}}
 # In the repository, but not in an sdist: what only its hosting reads.
-HOSTING = (".gitignore", ".ci/")
+HOSTING = (".gitignore", ".ci/", ".github/", ".zenodo.json")
 # What pyright says of a name whose own annotation is incomplete; and of functions compiled by numba and of classes
 # whose bases, in other libraries, have no types. The rest, "partially unknown", follows from one of these.
 OWN = re.compile(r"missing type annotation|Type unknown|has unknown type|has partially unknown type")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 GREY = "#6b6b6b"
 #: Inches; at this width text of 9 points can be read on a page of 700 pixels.
 WIDTH = 8.0
+#: Sharp on screens with twice as many pixels.
+DPI = 170
 #: Bytes from which a picture is kept in fewer colours: those of shaded meshes.
 LARGE = 150_000
 _LOOKS = {
@@ -38,7 +40,7 @@ def figure(path: str, height: float, width: float = WIDTH) -> Iterator[Figure]:
     with style():
         result = Figure(figsize=(width, height))
         yield result
-        result.savefig(path)
+        result.savefig(path, dpi=DPI)
     if path.endswith(".png") and Path(path).stat().st_size > LARGE:
         _reduce(path)
 

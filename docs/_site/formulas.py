@@ -1,28 +1,29 @@
-"""Formulas of the pages as MathML, made when the site is built: readers need no script and no network."""
+"""Formulas by MathJax, which the site brings along: readers need no network."""
 
-import html
-import re
+from importlib import resources
+from pathlib import Path
 
-from latex2mathml.converter import convert
+from mkdocs.utils import get_relative_url
 
-_FORMULA = re.compile(
-    r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<latex>.*?)\\[)\]]</(?P=tag)>', re.DOTALL
-)
+_SCRIPT = "assets/mathjax.js"
+_SETTINGS = """<script>
+MathJax = {
+  tex: { inlineMath: [["\\\\(", "\\\\)"]], displayMath: [["\\\\[", "\\\\]"]] },
+  options: { ignoreHtmlClass: ".*", processHtmlClass: "arithmatex", enableMenu: false },
+};
+</script>"""
 
 
 def on_page_content(content, page, **_):
-    """The page with every formula as MathML."""
+    """The page, with MathJax where it has formulas."""
+    if 'class="arithmatex"' not in content:
+        return content
+    return f'{content}{_SETTINGS}<script src="{get_relative_url(_SCRIPT, page.url)}" defer></script>'
 
-    def as_mathml(match):
-        latex = html.unescape(match["latex"]).strip()
-        try:
-            return convert(latex, display="block" if match["open"] == "[" else "inline")
-        except Exception as error:
-            raise ValueError(
-                f"{page.file.src_uri}: the formula {latex!r} cannot be rendered: {error!r}"
-            ) from error
 
-    made = _FORMULA.sub(as_mathml, content)
-    if 'class="arithmatex"' in made:
-        raise ValueError(f"{page.file.src_uri}: a formula was not recognised")
-    return made
+def on_post_build(config, **_):
+    """MathJax and its fonts, one file, from the package that ships it."""
+    target = Path(config.site_dir, _SCRIPT)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source = resources.files("mathjax").joinpath("static", "mathjax", "es5", "tex-svg-full.js")
+    target.write_bytes(source.read_bytes())

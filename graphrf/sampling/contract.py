@@ -50,7 +50,7 @@ class PreparedSampler(ABC):
 
     A record holds c_ivk for source i, node v and step k, such that
 
-    .. math:: \frac{E[c_{ivk}]}{m \, S(k)} \sqrt{\frac{d_i}{d_v}} = (W^k)_{iv}, \qquad m = \text{n_walks},
+    .. math:: \frac{E[c_{ivk}]}{m \, S(k)} \sqrt{\frac{d_i}{d_v}} = (W^k)_{iv}, \qquad m = \text{n\_walks},
 
     so c_ivk / (m S(k)) estimates the probability that a random walk from i stands on v after k steps: of walks c
     counts those that do, of powers it is that probability, with m = S(k) = 1. d = `degrees`, all > 0, for the

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -77,3 +78,55 @@ def test_every_picture_in_the_folder_is_shown():
 def test_pictures_are_light():
     heavy = {path.name: size for path in (DOCS / "figures").iterdir() if (size := path.stat().st_size) > 250_000}
     assert heavy == {}
+
+
+def hook(name: str):
+    """A hook of the site as a module."""
+    found = importlib.util.spec_from_file_location(name, DOCS / "_site" / f"{name}.py")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def notebooks():
+    pytest.importorskip("mkdocs")
+    return hook("notebooks")
+
+
+def test_the_notebook_of_a_page_has_its_examples_without_prompts_and_results(notebooks):
+    page = "---\ntags: [a]\n---\n# Title\n\nWords.\n\n"
+    page += "```pycon\n>>> for i in range(2):\n...     i\n0\n1\n\n```\nMore.\n"
+    cells = json.loads(notebooks.of_page(page))["cells"]
+    assert [cell["source"] for cell in cells] == ["# Title\n\nWords.", "for i in range(2):\n    i", "More."]
+
+
+@pytest.mark.parametrize("script", ["examples/mean_and_deviation.py", "examples/overview.py"])
+def test_the_notebook_of_a_script_brings_its_helpers_and_all_its_code(notebooks, script):
+    path = ROOT / script
+    cells = json.loads(notebooks.of_script(path, ["--out", "x.png"]))["cells"]
+    sources = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    assert any(source.startswith("%%writefile _figures.py") for source in sources)
+    assert f"sys.argv = ['{path.name}', '--out', 'x.png']" in sources[-2]
+    written = "\n".join(source for source in sources if not source.startswith("%%"))
+    for name in re.findall(r"^def (\w+)", path.read_text(), re.MULTILINE):
+        assert f"def {name}(" in written
+
+
+def test_every_card_of_the_gallery_has_a_page(notebooks):
+    gallery = (DOCS / "gallery.md").read_text()
+    assert len(list(notebooks._CARD.finditer(gallery))) == gallery.count("\n-   [![") > 20
+
+
+def test_sources_are_found_where_they_are():
+    pytest.importorskip("mkdocs")
+    sources = hook("sources")
+    for name, words in {
+        "graphrf.GraphGPRegressor": "class GraphGPRegressor",
+        "graphrf.gp.GraphGPRegressor.predict": "def predict",
+        "graphrf.Graph.n_nodes": "@",
+        "graphrf.sample_features": "def sample_features",
+    }.items():
+        file, line = sources._place(name)
+        assert words in (ROOT / file).read_text().splitlines()[line - 1]
+    assert sources._place("graphrf.nowhere") is None

@@ -205,6 +205,18 @@ def test_the_version_has_one_home():
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", grf.__version__)
 
 
+def test_the_conda_recipe_has_the_version_and_the_requirements_of_the_package():
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f'version: "{grf.__version__}"' in recipe
+    needed = re.findall(r"^    - (\S+ >=\S+)$", recipe.partition("  run:\n")[2].partition("\ntests:")[0], re.M)
+    project = _pyproject()["project"]
+    wanted = [
+        f"python {project['requires-python']}",
+        *(line.replace(">", " >", 1) for line in project["dependencies"]),
+    ]
+    assert needed == wanted
+
+
 def test_the_sum_of_extras_holds_all_but_geometric_examples_and_tools():
     extras = _pyproject()["project"]["optional-dependencies"]
     (summed,) = extras["all"]

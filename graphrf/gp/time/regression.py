@@ -65,7 +65,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         taken as it is.
     time_kernel : "auto", TimeKernel, Part, or sequence of them
         "auto": a constant, a daily profile if the times span two days, a weekly one if they span three weeks, and
-        four Matern processes whose first lengthscales are multiples of the median step. Others are where the
+        three Matern processes whose first lengthscales are multiples of the median step. Others are where the
         training begins; a `Part` also gives the variances.
     noise : float, optional
         The noise variance that training begins with, or the noise itself with `optimize=False`.

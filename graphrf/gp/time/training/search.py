@@ -70,8 +70,7 @@ def automatic_parts(times: np.ndarray, variance: float) -> tuple[Part, ...]:
     if span >= 3 * 168 and step <= 24:
         kernels.append((PeriodicTime(168.0, decay=20 * 168.0, harmonics=min(6, int(84 / step))), 0.1, 0.1))
     kernels.append((MaternTime(30 * step, nu=1.5), 0.2, 0.1))
-    kernels.append((MaternTime(10 * step), 0.1, 0.05))
-    kernels.append((MaternTime(4 * step, nu=1.5), 0.05, 0.05))
+    kernels.append((MaternTime(10 * step, nu=1.5), 0.1, 0.1))
     kernels.append((MaternTime(1.5 * step), 0.05, 0.05))
     return tuple(Part(kernel, shared * variance, own * variance) for kernel, shared, own in kernels)
 

@@ -46,7 +46,7 @@ from graphrf.kernels.precision.contract import KernelPrecision
 # The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
 # With a larger one large rates would be probable where all counts are zero.
 _SPREAD = 3.0
-# Fewer observed nodes hardly tell hyperparameters, of which one set is taken.
+# Fewer observed nodes do not determine the hyperparameters, which are then averaged over by default.
 _FEW = 30
 # Predictive densities are integrated over so many deviations of f on either side, by so many points; then over so
 # many steps on either side of the largest integrand, by as many points, and so on: levels in all. Rows at once.
@@ -153,6 +153,7 @@ def fit_latent(
     seed = checks.seed(gp.seed)
     share = reached_share(gp.graph, distinct, gp.max_train)
     method = gp._choose_method(distinct.size, share)
+    integrate = gp.hyperparameters == "integrate" or (gp.hyperparameters == "auto" and distinct.size < _FEW)
     if precision is not None and affords_precision_grams(precision, min(distinct.size, gp.max_train)):
         method = "precision"
     with step_bar("training", gp.progress) as bar:
@@ -164,14 +165,13 @@ def fit_latent(
             exact=precision is not None and affords_exact_likelihood(precision),
             step=bar.update if gp.progress else None,
         )  # fmt: skip
-        trained, precision = _trained(gp, training, kernels, precision)
+        trained, precision = _trained(gp, training, kernels, precision, integrate)
     warn_of_likelihoods_ends(trained)
-    integrate = gp.hyperparameters == "integrate"
     if trained.best.point.size and distinct.size < _FEW and not integrate:
         warn(
-            f"{distinct.size} observed nodes hardly tell the hyperparameters, of which the most probable ones are "
-            "taken: intervals may be too narrow; average over them (hyperparameters='integrate'), or fix what is "
-            "known (optimize=False, output_scale, parameters of the likelihood)",
+            f"{distinct.size} observed nodes do not determine the hyperparameters, of which the most probable ones "
+            "are taken: intervals may be too narrow; average over them (hyperparameters='integrate'), or fix "
+            "what is known (optimize=False, output_scale, parameters of the likelihood)",
         )
     best = trained.best
     mean_variance = normaliser(gp.graph, best.kernel, seed, precision) if gp.normalize else 1.0
@@ -326,7 +326,7 @@ def _for_each(name: str, values: Any, n: int) -> np.ndarray | None:
 
 
 def _trained(
-    gp: Any, training: LaplaceTraining, kernels: Any, precision: KernelPrecision | None
+    gp: Any, training: LaplaceTraining, kernels: Any, precision: KernelPrecision | None, integrate: bool
 ) -> tuple[LaplaceTrained, KernelPrecision | None]:
     """What training finds, and the sparse precision of the posterior if it is to have one."""
     part = None
@@ -337,7 +337,7 @@ def _trained(
         trained = part.exactly(trained, precision_of(part.graph, trained.best.kernel))
     else:
         trained = training.run(kernels)
-        if gp._asked_method() == "auto" and gp.hyperparameters != "integrate":
+        if gp._asked_method() == "auto" and not integrate:
             precision = cheaper_precision(gp.graph, trained.best.kernel, training.responses.nodes.size)
         if precision is not None and training.responses.nodes.size > training.n_train:
             trained = training.exactly(trained, precision)

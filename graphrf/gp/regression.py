@@ -221,9 +221,9 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     than that of all. Kernels are compared by that maximum on up to 300 nodes. The constant and the trend have
     normal priors with a deviation of 3 about the observations' (in units of f, and of the covariates' spread), so
     that all zeros, or classes that the graph separates, still have a posterior. `hyperparameters="integrate"`
-    averages over about eight points of kernels and hyperparameters, of Laplace's approximation each; "auto" is
-    "map". `solver` and `deviations` are as ever. Where the approximation is good and where it is not:
-    "Likelihoods" in the documentation.
+    averages over about eight points of kernels and hyperparameters, of Laplace's approximation each; "auto" does
+    so below 30 observed nodes. `solver` and `deviations` are as ever. Where the approximation is good and where
+    it is not: "Likelihoods" in the documentation.
 
     Observations at one node are joined: c of them act as one with noise s / c. Isolated nodes and other components
     are legal: without observations they keep the prior.

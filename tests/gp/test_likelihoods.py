@@ -333,7 +333,12 @@ def test_long_markov_chains_agree(grid, signal, name):
     assert abs(np.mean(std / draws.std(axis=0)) - 1) < 0.1
 
 
-def test_few_observations_are_told_to_settle_little(grid, signal):
+def test_few_observations_are_averaged_over_or_told_to_determine_little(grid, signal):
     nodes, y, extra = observed("poisson", signal, n=20)
-    with pytest.warns(UserWarning, match="hardly tell the hyperparameters"):
-        grf.GraphGPRegressor(grid, kernel="matern", likelihood="poisson", seed=0).fit(nodes, y, **extra)
+    gp = grf.GraphGPRegressor(grid, kernel="matern", likelihood="poisson", seed=0)
+    average = gp.fit(nodes, y, **extra).predict(return_std=True, latent=True)
+    gp.set_params(hyperparameters="integrate").fit(nodes, y, **extra)
+    np.testing.assert_array_equal(gp.predict(return_std=True, latent=True), average)
+    with pytest.warns(UserWarning, match="do not determine the hyperparameters"):
+        gp.set_params(hyperparameters="map").fit(nodes, y, **extra)
+    assert not np.array_equal(gp.predict(return_std=True, latent=True), average)

@@ -514,7 +514,7 @@ def test_a_line_that_may_be_a_header_or_an_edge_is_refused(tmp_path, text):
     [
         (",source,target,weight\n0,a,b,1.0\n1,b,c,2.0\n", r"columns=\('source', 'target'\)"),
         ("id,From,to,length\n1,a,b,1.0\n2,b,c,2.0\n", r"columns=\('From', 'to'\)"),
-        (",friend,other,weight\n0,a,b,1.0\n", "first column has no title, as the index that pandas writes"),
+        (",friend,other,weight\n0,a,b,1.0\n", "first column has no title, like the index that pandas writes"),
         ("0,1,1\n1,0,1\n1,1,0\n", "adjacency matrix"),
         (",a,b,c\na,0,1,1\nb,1,0,1\nc,1,1,0\n", "if the line has titles, pass header=True"),
         ("0 1 2 3\n1 0 2 3\n2 0 1 3\n3 0 1 2\n", "neighbours of each node"),

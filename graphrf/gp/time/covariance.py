@@ -59,17 +59,36 @@ class Separable:
 
 
 class Sensors(NamedTuple):
-    """C among the sensors, with its eigenvalues and eigenvectors."""
+    r"""C among the sensors, and B, the covariance of what each has of its own, by common eigenvectors.
+
+    B is the identity, or with a `bend` k > 0
+
+    .. math:: B \propto C (C + k m I)^{-1}
+
+    with m the median eigenvalue of C, scaled to a mean variance of 1: sensors that nearly coincide in C do so in
+    B, and others are nearly independent.
+    """
 
     matrix: np.ndarray
     eigenvalues: np.ndarray
     vectors: np.ndarray
+    own: np.ndarray  # eigenvalues of B
 
     @classmethod
-    def of(cls, matrix: np.ndarray) -> Sensors:
+    def of(cls, matrix: np.ndarray, bend: float = 0.0) -> Sensors:
         matrix = 0.5 * (matrix + matrix.T)
         eigenvalues, vectors = np.linalg.eigh(matrix)
-        return cls(matrix, np.maximum(eigenvalues, 0.0), vectors)
+        eigenvalues = np.maximum(eigenvalues, 0.0)
+        own = np.ones(eigenvalues.size)
+        if bend > 0:
+            own = eigenvalues / np.maximum(eigenvalues + bend * np.median(eigenvalues), 1e-300)
+            own /= own.mean()
+        return cls(matrix, eigenvalues, vectors, own)
+
+    @property
+    def own_matrix(self) -> np.ndarray:
+        """B."""
+        return np.asarray((self.vectors * self.own) @ self.vectors.T)
 
 
 @dataclass(frozen=True)
@@ -79,8 +98,8 @@ class Series:
     Parameters
     ----------
     model : Separable
-    eigenvalues : ndarray, shape (n,)
-        Of C.
+    eigenvalues, own : ndarray, shape (n,)
+        Of C, and of B.
     steps : Steps
         Between the T times.
     noise : ndarray, shape (T,)
@@ -89,6 +108,7 @@ class Series:
 
     model: Separable
     eigenvalues: np.ndarray
+    own: np.ndarray
     steps: Steps
     noise: np.ndarray
     n_threads: int = 1
@@ -104,9 +124,10 @@ class Series:
     @cached_property
     def scales(self) -> np.ndarray:
         """The deviation of each part in each series, shape (p, n padded to whole blocks)."""
-        padded = np.zeros(-(-self.eigenvalues.size // WIDTH) * WIDTH)
-        padded[: self.eigenvalues.size] = self.eigenvalues
-        return np.asarray(np.sqrt(self.model.shared[:, None] * padded + self.model.own[:, None]))
+        n = self.eigenvalues.size
+        # beyond the n series any numbers but 0
+        padded = np.pad(np.array([self.eigenvalues, self.own]), ((0, 0), (0, -n % WIDTH)), constant_values=1.0)
+        return np.asarray(np.sqrt(self.model.shared[:, None] * padded[0] + self.model.own[:, None] * padded[1]))
 
     def readout(self, block: int) -> np.ndarray:
         """h of one block, shape (d, 8)."""
@@ -214,7 +235,8 @@ class GridCovariance:
 
     def series(self, noise: np.ndarray) -> Series:
         """The independent series, with noise variances for each time."""
-        return Series(self.model, self.sensors.eigenvalues, self.steps, noise, self.n_threads)
+        sensors = self.sensors
+        return Series(self.model, sensors.eigenvalues, sensors.own, self.steps, noise, self.n_threads)
 
     def at(self, times: np.ndarray) -> GridCovariance:
         """The same at other times."""

@@ -117,7 +117,7 @@ class ObservedCells:
         parts = tuple(part for part in model.parts if isinstance(part.kernel, MaternTime))
         variances = np.zeros((len(parts), sensors.eigenvalues.size))
         for variance, part in zip(variances, parts, strict=True):
-            spectrum = part.shared * sensors.eigenvalues + part.own
+            spectrum = part.shared * sensors.eigenvalues + part.own * sensors.own
             spectrum = np.maximum(spectrum, 1e-6 * spectrum.max())
             variance[:] = 1.0 / (sensors.vectors**2 @ (1.0 / spectrum))
         return dataclasses.replace(self.covariance, model=Separable(parts, model.noise)), variances

@@ -60,6 +60,8 @@ class GraphCovariance:
     Chebyshev series, whose products several kernels share.
     """
 
+    bend = 0.0  # what nodes have of their own is independent
+
     def __init__(self, graph: Graph, seed: int) -> None:
         self._graph = graph
         self._seed = seed
@@ -152,6 +154,8 @@ class LearnedCovariance(GraphCovariance):
     sensors : ndarray of int, shape (n,)
     share : float
         w, from 0 to 1.
+    bend : float
+        Of the covariance of what sensors have of their own, see `graphrf.gp.time.covariance.Sensors`.
     matrix : ndarray, shape (n, n)
         E.
 
@@ -160,9 +164,11 @@ class LearnedCovariance(GraphCovariance):
     """
 
     def __init__(
-        self, graph: GraphCovariance, kernel: Kernel, sensors: np.ndarray, share: float, matrix: np.ndarray
-    ) -> None:
-        self.graph, self.kernel, self.sensors, self.share, self.matrix = graph, kernel, sensors, share, matrix
+        self, graph: GraphCovariance, kernel: Kernel, sensors: np.ndarray, share: float, bend: float,
+        matrix: np.ndarray,
+    ) -> None:  # fmt: skip
+        self.graph, self.kernel, self.sensors = graph, kernel, sensors
+        self.share, self.bend, self.matrix = share, bend, matrix
 
     def block(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """The covariance between nodes, shape (rows, columns)."""

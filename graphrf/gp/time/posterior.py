@@ -183,7 +183,8 @@ class TimePosterior:
         shared, own = self.covariance.at(grid).along_time(wide)
         result = turned(shared[of_query], places.covariance.T)
         known = np.flatnonzero(places.sensor >= 0)
-        result[..., known] += own[of_query][..., places.sensor[known]]
+        own = turned(own[of_query], self.covariance.sensors.own_matrix[:, places.sensor[known]])
+        result[..., known] += own
         return np.asarray(result)
 
     def _projection(self, places: Places) -> _Projection:
@@ -193,7 +194,7 @@ class TimePosterior:
         among = places.among
         coefficients, remainders = [], []
         for a, b in zip(model.shared, model.own, strict=True):
-            scales = np.sqrt(a * sensors.eigenvalues + b)
+            scales = np.sqrt(a * sensors.eigenvalues + b * sensors.own)
             with np.errstate(divide="ignore", invalid="ignore"):
                 own = np.where(scales > 1e-9 * scales.max(initial=0.0), a * turned / scales, 0.0)
             own[known] = sensors.vectors[places.sensor[known]] * scales
@@ -242,7 +243,7 @@ class TimePosterior:
         parts = np.stack(
             [process_draws(kernel, steps, count * n, rng).reshape(-1, count, n) for kernel in model.kernels]
         )
-        scales = np.sqrt(model.shared[:, None] * sensors.eigenvalues + model.own[:, None])
+        scales = np.sqrt(model.shared[:, None] * sensors.eigenvalues + model.own[:, None] * sensors.own)
         f = np.zeros((observed.size, count, n))
         for part, scale in zip(parts, scales, strict=True):
             f += part[observed] * scale

@@ -52,7 +52,9 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
     C is a graph kernel with mean variance 1. Each part p of the time axis (a level, a daily profile, slow and
     quick processes) has a variance a_p that neighbours share, and b_p of every node's own, which the graph does
-    not explain. All times and lengthscales are hours.
+    not explain. All times and lengthscales are hours. Where the covariance of sensors is learned (`learned_`), what
+    they have of their own may be correlated too: in place of delta it has :math:`B \propto C (C + \kappa I)^{-1}`,
+    by which only sensors that nearly coincide share it.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         taken as it is.
     time_kernel : "auto", TimeKernel, Part, or sequence of them
         "auto": a constant, a daily profile if the times span two days, a weekly one if they span three weeks, and
-        three Matern processes whose first lengthscales are multiples of the median step. Others are where the
+        four Matern processes whose first lengthscales are multiples of the median step. Others are where the
         training begins; a `Part` also gives the variances.
     noise : float, optional
         The noise variance that training begins with, or the noise itself with `optimize=False`.
@@ -232,7 +234,9 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
                 found.converged,
             )
             if found.empirical is not None:
-                covariance = LearnedCovariance(covariance, kernel, grid.nodes, found.share, found.empirical)
+                covariance = LearnedCovariance(
+                    covariance, kernel, grid.nodes, found.share, found.bend, found.empirical
+                )
         self._settle(grid, hours, clock, covariance, kernel, model, mean, seed, value, trained)
         self._warn()
         return self
@@ -250,7 +254,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         )  # fmt: skip
         with blas_threads(1):
             sensors = (
-                Sensors.of(covariance.block(kernel, grid.nodes, grid.nodes))
+                Sensors.of(covariance.block(kernel, grid.nodes, grid.nodes), covariance.bend)
                 if before is None
                 else before.covariance.sensors
             )

@@ -66,7 +66,7 @@ class SavedTime:
             ],
             "fitted": [self.noise_, self.mean_, self.seed_, None if math.isnan(value) else value, self._trained],
             "clock": list(self._clock),
-            "learned": self.learned_,
+            "learned": [self.learned_, self._covariance.bend],
             "graph": own.digest,
             "names": [encoded_name(name, "pass graph=False and keep the graph yourself") for name in own.nodes]
             if with_graph and own.has_names
@@ -123,7 +123,8 @@ class SavedTime:
             nodes, times, values, given = (np.asarray(arrays[name]) for name in _OBSERVED)
             if nodes.dtype != np.int64 or {times.dtype, values.dtype, given.dtype} != {np.dtype(np.float64)}:
                 raise ValueError("its arrays are not those of observations")
-            share, matrix = checks.number("learned", record["learned"], low=0, high=1), arrays.get(_LEARNED)
+            share, bend = (checks.number("learned", number, low=0) for number in record["learned"])
+            matrix = arrays.get(_LEARNED)
             if share > 0 and (matrix is None or matrix.shape != (nodes.size, nodes.size)):
                 raise ValueError("it lacks the covariance of its sensors")
         if graph is None:
@@ -140,7 +141,7 @@ class SavedTime:
             covariance = GraphCovariance(graph, seed)
             if matrix is not None and share > 0:
                 covariance = LearnedCovariance(
-                    covariance, kernel, nodes, share, checks.finite("covariance", matrix)
+                    covariance, kernel, nodes, share, bend, checks.finite("covariance", matrix)
                 )
             loaded._settle(
                 grid,

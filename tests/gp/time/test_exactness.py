@@ -118,9 +118,9 @@ def test_draws_have_the_posterior_covariance(graph, gaps):
     assert np.abs(white @ white.T / n - np.eye(size)).max() < 6.5 * np.sqrt(2 / n)
 
 
-@pytest.mark.parametrize("times", [REGULAR, IRREGULAR], ids=["regular", "irregular"])
-def test_likelihood_and_its_slopes(graph, times):
-    sensors = Sensors.of(GraphCovariance(graph, 0).block(KERNEL, SENSORS, SENSORS))
+@pytest.mark.parametrize(("times", "bend"), [(REGULAR, 0.0), (IRREGULAR, 0.7)], ids=["regular", "irregular"])
+def test_likelihood_and_its_slopes(graph, times, bend):
+    sensors = Sensors.of(GraphCovariance(graph, 0).block(KERNEL, SENSORS, SENSORS), bend)
     model = Separable(tuple(part._replace(shared=part.shared + 0.1, own=part.own + 0.1) for part in PARTS), NOISE)
     rng = np.random.default_rng(2)
     y = rng.standard_normal((times.size, SENSORS.size, 2))
@@ -129,15 +129,15 @@ def test_likelihood_and_its_slopes(graph, times):
 
     def value(logarithms):
         other = with_parameters(model, logarithms)
-        return log_likelihood(other, sensors.eigenvalues, steps, turned, with_slopes=False).value
+        return log_likelihood(other, sensors.eigenvalues, sensors.own, steps, turned, with_slopes=False).value
 
     near, lags = sensors.matrix, times[:, None] - times
     covariance = NOISE * np.eye(times.size * SENSORS.size) + sum(
-        np.kron(part.kernel.covariance(lags), part.shared * near + part.own * np.eye(SENSORS.size))
+        np.kron(part.kernel.covariance(lags), part.shared * near + part.own * sensors.own_matrix)
         for part in model.parts
     )
     law = multivariate_normal(np.zeros(len(covariance)), covariance)
-    evidence = log_likelihood(model, sensors.eigenvalues, steps, turned, n_threads=2)
+    evidence = log_likelihood(model, sensors.eigenvalues, sensors.own, steps, turned, n_threads=2)
     assert evidence.value == pytest.approx(np.mean([law.logpdf(y[..., r].ravel()) for r in range(2)]), rel=1e-10)
     first = log_parameters(model)
     for i, slope in enumerate(evidence.slopes):

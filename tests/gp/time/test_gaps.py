@@ -131,7 +131,9 @@ def test_hyperparameters_with_gaps_are_those_without():
         sensors, steps = cells.covariance.sensors, cells.covariance.steps
         residual = (y - y.mean()) @ sensors.vectors
         model = Separable(gp.parts_, gp.noise_)
-        values.append(log_likelihood(model, sensors.eigenvalues, steps, residual, with_slopes=False).value)
+        values.append(
+            log_likelihood(model, sensors.eigenvalues, sensors.own, steps, residual, with_slopes=False).value
+        )
     # Of the complete data. Nine hyperparameters from a share q of them lose 9 (1 / q - 1) / 2 on average: 2 and 7.
     assert values[1] > values[0] - 20
     assert values[2] > values[0] - 30

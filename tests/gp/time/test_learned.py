@@ -32,7 +32,7 @@ def learned(share: float, matrix: np.ndarray | None = None) -> LearnedCovariance
     if matrix is None:
         x = np.random.default_rng(0).standard_normal((6, 4))
         matrix = x @ x.T
-    return LearnedCovariance(graph, KERNEL, SENSORS, share, matrix)
+    return LearnedCovariance(graph, KERNEL, SENSORS, share, 0.0, matrix)
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
@@ -100,7 +100,9 @@ def test_a_fit_learns_what_the_graph_does_not_tell(tmp_path, small_blocks):
     assert gp.predict(times=[161.0]).shape == (1, 12)
 
 
-def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(small_blocks):
+@pytest.mark.parametrize("bend", [0.0, 2.0])
+def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(small_blocks, bend, monkeypatch):
+    monkeypatch.setattr("graphrf.gp.time.training.learned._BENDS", (bend,))
     parts, times = (Part(MaternTime(3.0), 1.0, 0.3),), np.arange(110.0)
     y = rings(110)[:, SENSORS]
     y[np.random.default_rng(1).random(y.shape) < 0.2] = np.nan
@@ -111,8 +113,11 @@ def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(small_bloc
     covariance, part = gp._covariance, gp.parts_[0]
     lags = part.kernel.covariance(times[:, None] - times)
 
+    own = Sensors.of(covariance.block(gp.kernel_, SENSORS, SENSORS), covariance.bend).own_matrix
+    np.testing.assert_allclose(np.trace(own), SENSORS.size)
+
     def joint(nodes: np.ndarray) -> np.ndarray:
-        same = nodes[:, None] == SENSORS
+        same = (nodes[:, None] == SENSORS) @ own
         return np.kron(lags, part.shared * covariance.block(gp.kernel_, nodes, SENSORS) + part.own * same)
 
     seen = ~np.isnan(y).ravel()

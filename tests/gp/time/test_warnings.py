@@ -89,5 +89,5 @@ def test_stuck_sensors_are_named():
 
 
 def test_few_values_for_the_hyperparameters():
-    with pytest.warns(UserWarning, match="12 hyperparameters are trained on 24 values"):
+    with pytest.warns(UserWarning, match="15 hyperparameters are trained on 24 values"):
         grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, seed=0).fit(drawn()[:2], times=TIMES[:2])

@@ -24,13 +24,15 @@ class Complete(NamedTuple):
     """A grid without gaps, in the basis of C's eigenvectors."""
 
     eigenvalues: np.ndarray
+    own: np.ndarray  # eigenvalues of B
     steps: Steps
     y: np.ndarray  # (T, n, draws)
 
     @classmethod
     def of(cls, sensors: Sensors, times: np.ndarray, draws: np.ndarray) -> Self:
         """Of draws (T, draws, n) of all values."""
-        return cls(sensors.eigenvalues, Steps.of(times), np.moveaxis(turned(draws, sensors.vectors), 1, 2))
+        y = np.moveaxis(turned(draws, sensors.vectors), 1, 2)
+        return cls(sensors.eigenvalues, sensors.own, Steps.of(times), y)
 
 
 def training_rows(n_times: int, n: int, max_train: int) -> np.ndarray:

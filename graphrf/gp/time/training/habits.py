@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
-from graphrf.gp.time.covariance import Separable
+from graphrf.gp.time.covariance import Sensors, Separable
 from graphrf.gp.time.kernels import ConstantTime
 from graphrf.gp.time.training.learned import halves
 
@@ -41,38 +41,38 @@ def lasting(model: Separable, step: float) -> list[bool]:
 
 
 def with_habits(
-    model: Separable, near: list[np.ndarray], times: np.ndarray, y: np.ndarray, mask: np.ndarray
+    model: Separable, sensors: list[Sensors], times: np.ndarray, y: np.ndarray, mask: np.ndarray
 ) -> Separable:
     """The model whose lasting parts have the variances of nodes' own that predict sensor-days best.
 
     Parameters
     ----------
-    near : list of ndarray, shape (n, n)
-        The covariance among the sensors: of all times, or one for each of their halves.
+    sensors : list of Sensors
+        Their covariance: of all times, or one for each of their halves.
     times : ndarray, shape (T,)
     y, mask : ndarray, shape (T, n)
         Values without their mean, and where they were observed.
     """
     step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
     moved = lasting(model, step)
-    spans = [slice(None)] if len(near) == 1 else halves(times.size)
+    spans = [slice(None)] if len(sensors) == 1 else halves(times.size)
     scores = np.zeros(_FACTORS.size)
     for i, centre in enumerate(np.unique(np.linspace(0, mask.shape[1] - 1, _BLOCKS).astype(int))):
-        span, matrix = spans[i % len(spans)], near[i % len(spans)]
-        block = _block(int(centre), matrix, times[span], y[span], mask[span])
+        span, covariance = spans[i % len(spans)], sensors[i % len(spans)]
+        block = _block(int(centre), covariance.matrix, times[span], y[span], mask[span])
         if block is not None:
-            scores += _left_out(model, moved, matrix, block)
+            scores += _left_out(model, moved, covariance, block)
     best = float(_FACTORS[int(np.argmax(scores))])
     return model.with_own([own * best if move else own for own, move in zip(model.own, moved, strict=True)])
 
 
-def _left_out(model: Separable, moved: list[bool], near: np.ndarray, block: Block) -> np.ndarray:
+def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: Block) -> np.ndarray:
     r"""For each factor the sum of log densities of single values, each given all of the block but its group.
 
     With M the inverse covariance, a group g has the predicted covariance M_gg^-1 and the error M_gg^-1 (M y)_g.
     """
-    same = block.sensor[:, None] == block.sensor
-    lags, close = block.times[:, None] - block.times, near[np.ix_(block.sensor, block.sensor)]
+    pairs = np.ix_(block.sensor, block.sensor)
+    lags, close, same = block.times[:, None] - block.times, sensors.matrix[pairs], sensors.own_matrix[pairs]
     rest, changed = model.noise * np.eye(block.y.size), np.zeros_like(lags)
     for part, move in zip(model.parts, moved, strict=True):
         along = part.kernel.covariance(lags)

@@ -20,6 +20,7 @@ from graphrf.gp.time.posterior import TimePosterior
 from graphrf.gp.time.training.ascent import Complete, climbed, evidence, training_rows
 
 _SHARES = (0.0, 0.3, 0.5, 0.7, 0.85)
+_BENDS = (0.0, 0.3, 1.0, 3.0)
 _ROUNDS, _STEPS = 12, 10  # and steps of the search in each round
 _WEIGHT = 0.5  # of the newest covariance in the average, from the third round on
 _TOL = 1e-2  # of the solves for draws
@@ -30,6 +31,7 @@ class Learned(NamedTuple):
 
     model: Separable
     share: float  # w
+    bend: float  # of B, see `Sensors`
     matrix: np.ndarray  # E
     halves: list[np.ndarray]  # E of the second half of the times, and of the first: for the first, and the second
     log_marginal_likelihood: float  # of the halves
@@ -57,29 +59,33 @@ def learned(
         Logarithms of hyperparameters that are most likely beforehand.
     """
     parts, n = halves(times.size), near.shape[0]
-    share, value = 0.0, -np.inf
+    share, bend, value = 0.0, 0.0, -np.inf
     averages: list[np.ndarray] = []
     whole = bool((mask.all(axis=1) | ~mask.any(axis=1)).all())
     for turn in range(1 if whole else _ROUNDS):
         mixed = near if turn == 0 else (1.0 - share) * near + share * averages[-1]
-        covariance = GridCovariance(model, Sensors.of(mixed), times, n_threads)
+        covariance = GridCovariance(model, Sensors.of(mixed, bend), times, n_threads)
         filled = TimePosterior(ObservedCells(covariance, mask, _TOL), y, 1, 0).imputed(1, seed + turn)
         new = [empirical(filled[part, 0], model.noise, near) for part in [*reversed(parts), slice(None)]]
         weight = 1.0 if turn < 2 else _WEIGHT
         averages = new if turn == 0 else [a + weight * (b - a) for a, b in zip(averages, new, strict=True)]
 
         def grids(
-            share: float, filled: np.ndarray = filled, others: list[np.ndarray] = averages
+            share: float, bend: float, filled: np.ndarray = filled, others: list[np.ndarray] = averages
         ) -> list[Complete]:
             result = []
             for part, other in zip(parts, others[:2], strict=True):
                 rows = training_rows(times[part].size, n, max_train // 2)
-                sensors = Sensors.of((1.0 - share) * near + share * other)
+                sensors = Sensors.of((1.0 - share) * near + share * other, bend)
                 result.append(Complete.of(sensors, times[part][rows], filled[part][rows]))
             return result
 
-        found = [evidence(model, grids(each), n_threads) for each in _SHARES]
-        share, value = _SHARES[int(np.argmax(found))], max(found)
+        found = [evidence(model, grids(each, bend), n_threads) for each in _SHARES]
+        share = _SHARES[int(np.argmax(found))]
+        if share > 0:
+            found = [evidence(model, grids(share, each), n_threads) for each in _BENDS]
+            bend = _BENDS[int(np.argmax(found))]
+        value = max(found)
         if not whole:
-            model, value, _ = climbed(model, grids(share), prior, _STEPS, n_threads)
-    return Learned(model, share, averages[-1], averages[:2], value)
+            model, value, _ = climbed(model, grids(share, bend), prior, _STEPS, n_threads)
+    return Learned(model, share, bend if share > 0 else 0.0, averages[-1], averages[:2], value)

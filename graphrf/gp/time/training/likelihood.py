@@ -43,6 +43,7 @@ def with_parameters(model: Separable, logarithms: np.ndarray) -> Separable:
 def log_likelihood(
     model: Separable,
     eigenvalues: np.ndarray,
+    own: np.ndarray,
     steps: Steps,
     y: np.ndarray,
     *,
@@ -54,8 +55,8 @@ def log_likelihood(
     Parameters
     ----------
     model : Separable
-    eigenvalues : ndarray, shape (n,)
-        Of C.
+    eigenvalues, own : ndarray, shape (n,)
+        Of C, and of B.
     y : ndarray, shape (T, n) or (T, n, draws)
         Column i belongs to eigenvalue i. Of several draws the mean of the log densities is taken.
 
@@ -67,7 +68,8 @@ def log_likelihood(
     n_times, n = y.shape[:2]
     y = y.reshape(n_times, n, -1)
     n_draws = y.shape[2]
-    series = Series(model, np.repeat(eigenvalues, n_draws), steps, np.full(n_times, model.noise))
+    repeated = np.repeat(eigenvalues, n_draws), np.repeat(own, n_draws)
+    series = Series(model, repeated[0], repeated[1], steps, np.full(n_times, model.noise))
     space, phi = series.space, series.phi
     flat = y.reshape(n_times, -1)
     d = space.low.size
@@ -84,7 +86,7 @@ def log_likelihood(
             phi, steps.which, space.low, space.high, space.stationary, h, series.noise, part, size, with_slopes,
             d_phi, d_stationary, d_h, d_noise,
         )  # fmt: skip
-        # Of scale_pm = sqrt(a_p lambda_m + b_p), where h = readouts^T scale.
+        # Of scale_pm = sqrt(a_p lambda_m + b_p beta_m), where h = readouts^T scale.
         by_scale = space.readouts @ d_h[:, :size]
         return float(value[:size].sum()), d_phi, d_stationary, by_scale, float(d_noise[:size].sum())
 
@@ -100,8 +102,8 @@ def log_likelihood(
     gradient = []
     for a, part in enumerate(model.parts):
         gradient += [
-            part.shared * float(half[a] @ np.repeat(eigenvalues, n_draws)),
-            part.own * float(half[a].sum()),
+            part.shared * float(half[a] @ repeated[0]),
+            part.own * float(half[a] @ repeated[1]),
         ]
     gradient.append(model.noise * sum(result[4] for result in results) / n_draws)
     for kernel, start, end in _places(model):
@@ -109,10 +111,10 @@ def log_likelihood(
             up, down = (
                 kernel.replace(**{name: getattr(kernel, name) * np.exp(h)}) for h in (_DIFFERENCE, -_DIFFERENCE)
             )
-            own = slice(start, end)
+            span = slice(start, end)
             change = transitions((up,), steps.lengths) - transitions((down,), steps.lengths)
-            slope = float(np.vdot(d_phi[:, own, own], change))
-            slope += float(np.vdot(d_stationary[own, own], up.stationary() - down.stationary()))
+            slope = float(np.vdot(d_phi[:, span, span], change))
+            slope += float(np.vdot(d_stationary[span, span], up.stationary() - down.stationary()))
             gradient.append(slope / (2 * _DIFFERENCE))
     return Evidence(float(value), -np.array(gradient))
 

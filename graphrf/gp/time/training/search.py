@@ -43,6 +43,7 @@ class Trained(NamedTuple):
     converged: bool
     n_times: int
     share: float  # of the empirical covariance of sensors
+    bend: float  # of the covariance of what sensors have of their own, see `Sensors`
     empirical: np.ndarray | None
 
 
@@ -70,7 +71,8 @@ def automatic_parts(times: np.ndarray, variance: float) -> tuple[Part, ...]:
     if span >= 3 * 168 and step <= 24:
         kernels.append((PeriodicTime(168.0, decay=20 * 168.0, harmonics=min(6, int(84 / step))), 0.1, 0.1))
     kernels.append((MaternTime(30 * step, nu=1.5), 0.2, 0.1))
-    kernels.append((MaternTime(10 * step, nu=1.5), 0.1, 0.1))
+    kernels.append((MaternTime(10 * step), 0.1, 0.05))
+    kernels.append((MaternTime(4 * step, nu=1.5), 0.05, 0.05))
     kernels.append((MaternTime(1.5 * step), 0.05, 0.05))
     return tuple(Part(kernel, shared * variance, own * variance) for kernel, shared, own in kernels)
 
@@ -98,16 +100,16 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, l
         converged = settled and (converged or not whole)
         if settled:
             break
-    near, share, matrix = seen.blocks(kernel), 0.0, None
-    mixed = [near]
+    near, share, bend, matrix = seen.blocks(kernel), 0.0, 0.0, None
+    learned_from = [Sensors.of(near)]
     if learn and seen.times.size >= _FEWEST_TIMES:
         found = learned(model, near, seen.times, seen.y, seen.mask, prior, max_train, task.seed, task.n_threads)
-        model, share, value = found.model, found.share, found.log_marginal_likelihood
+        model, share, bend, value = found.model, found.share, found.bend, found.log_marginal_likelihood
         if share > 0:
             matrix = found.matrix
-            mixed = [(1.0 - share) * near + share * half for half in found.halves]
-    model = with_habits(model, mixed, seen.times, seen.y, seen.mask)
-    return Trained(model, kernel, value, converged, small.times.size, share, matrix)
+            learned_from = [Sensors.of((1.0 - share) * near + share * half, bend) for half in found.halves]
+    model = with_habits(model, learned_from, seen.times, seen.y, seen.mask)
+    return Trained(model, kernel, value, converged, small.times.size, share, bend, matrix)
 
 
 def _moved(before: Separable, after: Separable) -> float:

@@ -21,7 +21,7 @@ from graphrf.gp.time.training.ascent import Complete, climbed, evidence, trainin
 
 _SHARES = (0.0, 0.3, 0.5, 0.7, 0.85)
 _BENDS = (0.0, 0.3, 1.0, 3.0)
-_ROUNDS, _STEPS = 12, 10  # and steps of the search in each round
+_ROUNDS, _STEPS = 10, 10  # and steps of the search in each round
 _WEIGHT = 0.5  # of the newest covariance in the average, from the third round on
 _TOL = 1e-2  # of the solves for draws
 

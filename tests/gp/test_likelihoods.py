@@ -182,6 +182,10 @@ def test_huge_counts_do_not_overflow(grid):
         grid, kernel=SMOOTH, optimize=False, output_scale=1.0, likelihood="poisson", method="series", seed=0
     ).fit(np.arange(50), y)
     np.testing.assert_allclose(gp.predict(np.arange(50)), y, rtol=1e-4)
+    # Newton's method begins at the mode, where the gradient is rounding.
+    gp.fit(np.arange(50), np.full(50, 1e12))
+    assert gp.converged_
+    np.testing.assert_allclose(gp.predict(np.arange(50)), 1e12, rtol=1e-4)
 
 
 def test_all_zeros_and_separable_classes_have_a_posterior(grid):

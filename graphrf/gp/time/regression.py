@@ -52,9 +52,9 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
     C is a graph kernel with mean variance 1. Each part p of the time axis (a level, a daily profile, slow and
     quick processes) has a variance a_p that neighbours share, and b_p of every node's own, which the graph does
-    not explain. All times and lengthscales are hours. Where the covariance of sensors is learned (`learned_`), what
-    they have of their own may be correlated too: in place of delta it has :math:`B \propto C (C + \kappa I)^{-1}`,
-    by which only sensors that nearly coincide share it.
+    not explain. All times and lengthscales are hours. Where the covariance of sensors is learned (`learned_`),
+    what they have of their own may be correlated too: delta is then :math:`B \propto C (C + \kappa I)^{-1}`, by
+    which only sensors that nearly coincide share it.
 
     Parameters
     ----------

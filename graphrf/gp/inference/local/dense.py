@@ -30,6 +30,7 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 # Wanted size of the gradient, with a factor and by conjugate gradients, and how closely these solve.
 _TOLERANCE, _ITERATIVE_TOLERANCE = 1e-10, 1e-7
+_LEAST_STEP = 1e-6
 _CLOSENESSES = (1e-6, 1e-12, 1e-3)
 _MAX_CONJUGATE = 2_000
 
@@ -115,6 +116,11 @@ def find_latent_mode(
     # rounding may stop the search where the gradient is a little larger than asked for
     converged = end.residual <= max(1e3 * tol, 1e-7)
     information = responses.information(likelihood, end.image)
+    if not converged:
+        # Where the search began at the mode, its first gradient was rounding: what counts is whether the step that
+        # is left is long, in deviations of f given its observation.
+        _, moved = system.step(end.state, closenesses[1])
+        converged = float(np.sqrt(np.maximum(information, 0.0) @ np.square(moved))) <= _LEAST_STEP
     return LatentMode(
         end.image, end.state.curved, information, end.state.value, end.weights, converged, end.residual
     )

@@ -122,3 +122,9 @@ def test_terms_on_cuda_are_those_of_the_cpu(grid):
     expected = GRFKernel(grid, grf.Diffusion(3.0)).double()(NODES).to_dense()
     found = GRFKernel(grid, grf.Diffusion(3.0)).double().cuda()(NODES.cuda()).to_dense()
     torch.testing.assert_close(found.cpu(), expected)
+
+
+def test_kept_terms_serve_other_dtypes(grid):
+    operator = GRFKernel(grid, grf.Diffusion(2.0)).float()(NODES.float()[:, None]).evaluate_kernel()
+    dense = operator.to_dense()  # which keeps the terms
+    np.testing.assert_allclose(operator.double().to_dense().detach(), dense.detach(), atol=1e-6)

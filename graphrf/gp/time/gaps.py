@@ -105,8 +105,10 @@ class ObservedCells:
         return float(self.missing.sum() / ends.sum())
 
     @cached_property
-    def _scattered(self) -> bool:
+    def scattered(self) -> bool:
         """Whether gaps are about as long as if values were missing independently."""
+        if self.whole:
+            return True
         partly = self.mask.any(axis=1)
         return self._gap_length * float(self.mask[partly].mean()) <= _SCATTERED
 
@@ -133,7 +135,7 @@ class ObservedCells:
         noise = self.covariance.model.noise
         if self._gap_length <= _LONG_GAP:
             return x.copy()
-        if self._scattered:
+        if self.scattered:
             series, wide = self._thinned
             grid = wide * self._spread(x)
             return self._gathered(grid - wide * self._turned_solve(series, grid)) + noise * x

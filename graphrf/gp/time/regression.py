@@ -114,7 +114,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     conjugate gradients find the missing values, O(n^2 T + n T d) a step, and deviations come from draws with a
     solve each. On a week of traffic at 207 sensors every five minutes, about 15 steps do where 30 or 70 % of the
     values are missing at random, and where sensors fail for days. Hyperparameters are then those of Monte Carlo
-    expectation maximisation, up to 15 rounds, and 10 more that learn the covariance of sensors. Memory n T d
+    expectation maximisation, up to 15 rounds, and 8 to 12 more that learn the covariance of sensors. Memory n T d
     numbers. Irregular times cost
     another transition matrix for each distinct step. The constant c is taken as known. Intervals at nodes without
     a sensor rest on the graph kernel: see how they hold on sensors that are left out.

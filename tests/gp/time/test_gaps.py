@@ -53,7 +53,7 @@ def test_solves_are_those_of_dense_algebra(kind):
     mask[[3, 17]] = False  # and two times without any value
     cells = cells_of(mask, 1e-11)
     assert (cells._gap_length > gaps._LONG_GAP) == (kind != "0.7")
-    assert cells._scattered == (kind != "runs")
+    assert cells.scattered == (kind != "runs")
     y = np.random.default_rng(1).standard_normal((30, 2, 24))
     alpha, filled, solution = cells.solve(y)
     covariance, seen = dense(cells), mask.ravel()

@@ -21,7 +21,8 @@ from graphrf.gp.time.training.ascent import Complete, climbed, evidence, trainin
 
 _SHARES = (0.0, 0.3, 0.5, 0.7, 0.85)
 _BENDS = (0.0, 0.3, 1.0, 3.0)
-_ROUNDS, _STEPS = 10, 10  # and steps of the search in each round
+# Rounds, with values missing independently and in long gaps, and steps of the search in each round.
+_SCATTERED_ROUNDS, _ROUNDS, _STEPS = 8, 12, 10
 _WEIGHT = 0.5  # of the newest covariance in the average, from the third round on
 _TOL = 1e-2  # of the solves for draws
 
@@ -61,11 +62,14 @@ def learned(
     parts, n = halves(times.size), near.shape[0]
     share, bend, value = 0.0, 0.0, -np.inf
     averages: list[np.ndarray] = []
-    whole = bool((mask.all(axis=1) | ~mask.any(axis=1)).all())
-    for turn in range(1 if whole else _ROUNDS):
+    cells = ObservedCells(GridCovariance(model, Sensors.of(near), times, n_threads), mask, _TOL)
+    # Evidence is ruled by short steps. Predictions in long gaps rest on what lasts, in which a bend does harm.
+    bends = _BENDS if cells.scattered else _BENDS[:1]
+    for turn in range(1 if cells.whole else _SCATTERED_ROUNDS if cells.scattered else _ROUNDS):
         mixed = near if turn == 0 else (1.0 - share) * near + share * averages[-1]
         covariance = GridCovariance(model, Sensors.of(mixed, bend), times, n_threads)
-        filled = TimePosterior(ObservedCells(covariance, mask, _TOL), y, 1, 0).imputed(1, seed + turn)
+        cells = ObservedCells(covariance, mask, _TOL)
+        filled = TimePosterior(cells, y, 1, 0).imputed(1, seed + turn)
         new = [empirical(filled[part, 0], model.noise, near) for part in [*reversed(parts), slice(None)]]
         weight = 1.0 if turn < 2 else _WEIGHT
         averages = new if turn == 0 else [a + weight * (b - a) for a, b in zip(averages, new, strict=True)]
@@ -83,9 +87,9 @@ def learned(
         found = [evidence(model, grids(each, bend), n_threads) for each in _SHARES]
         share = _SHARES[int(np.argmax(found))]
         if share > 0:
-            found = [evidence(model, grids(share, each), n_threads) for each in _BENDS]
-            bend = _BENDS[int(np.argmax(found))]
+            found = [evidence(model, grids(share, each), n_threads) for each in bends]
+            bend = bends[int(np.argmax(found))]
         value = max(found)
-        if not whole:
+        if not cells.whole:
             model, value, _ = climbed(model, grids(share, bend), prior, _STEPS, n_threads)
     return Learned(model, share, bend if share > 0 else 0.0, averages[-1], averages[:2], value)

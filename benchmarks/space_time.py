@@ -12,14 +12,12 @@ Rivals: each sensor alone (the same time kernels and training without a graph: w
 its mean at that time of the day, and the last value before. RMSE in miles an hour, mean absolute percentage error,
 and the share of hidden values within the 95 % interval of observations. All settings are defaults.
 
-Measured with seed 0 on one of 2 cores that others used too, hence in CPU seconds, fit and predictions with
-deviations together; RMSE, MAPE %, share covered. `random30` 3.445, 4.81, 0.927, 97 s; `random70` 4.144, 5.94,
-0.948, 351 s, most of it 48 draws; `days` 6.215, 10.22, 0.948, 100 s; `hours` 6.021, 9.25, 0.942, 31 s; 0.6 GiB
-at most. `sensors` 8.063, 13.72, 0.948, 25 s. `forecast` 15, 30 and 60 minutes ahead RMSE 5.690, 7.865, 9.526,
-covered 0.960, 0.963, 0.986 (last value 6.06, 8.09, 10.24; without an empirical covariance 5.70, 7.77, 9.33).
-The share of the sensors' empirical covariance is 0.6 in the first five rows; without it `hours` has 6.37 and
-0.939 (each sensor alone 6.31, 0.945). `san-jose`, whose 26 times are too few for it, 6.256, 11.82, 0.938, 5 s
-(mean of the sensor 9.54). Low-rank tensor completion with the same masks: 3.65, 4.61, 6.00, 7.03 in the first
+Measured with seed 0 on 2 cores that others used too, hence in CPU seconds, fit and predictions with deviations
+together; RMSE, MAPE %, share covered. `random30` 3.378, 4.70, 0.943, 126 s; `random70` 4.067, 5.67, 0.952, 205 s;
+`days` 5.653, 8.67, 0.951, 160 s; `hours` 6.054, 9.48, 0.942, 40 s; `sensors` 8.042, 13.78, 0.950, 39 s;
+0.6 GiB at most. `forecast` 15, 30 and 60 minutes ahead RMSE 5.360, 7.081, 8.101, covered 0.960, 0.965, 0.971 (last
+value 6.06, 8.09, 10.24). `san-jose`, whose 26 times are too few to learn a covariance of sensors, 6.269, 11.87,
+0.942, 7 s (mean of the sensor 9.54). Low-rank tensor completion with the same masks: 3.65, 4.61, 6.00, 7.03 in the first
 four rows.
 """
 

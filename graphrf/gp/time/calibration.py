@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphrf.gp.time.covariance import Separable
+from graphrf.gp.time.covariance import Sensors, Separable
 
 _RUN = 64  # consecutive times in a run,
 _RUNS = 6  # of which so many are looked at
@@ -35,30 +35,30 @@ class Errors(NamedTuple):
     sensors: np.ndarray
 
 
-def standardised_errors(model: Separable, near: np.ndarray, times: np.ndarray, y: np.ndarray) -> Errors:
+def standardised_errors(model: Separable, sensors: Sensors, times: np.ndarray, y: np.ndarray) -> Errors:
     """Errors of values given those of the same sensor before, in evenly spread runs of times.
 
     Parameters
     ----------
     model : Separable
-    near : ndarray, shape (n,)
-        The diagonal of C among the sensors.
+    sensors : Sensors
     times : ndarray, shape (T,)
     y : ndarray, shape (T, n)
         Without its mean, NaN in gaps.
     """
     n_times, n = y.shape
-    sensors = np.unique(np.linspace(0, n - 1, min(n, _MOST_SENSORS)).astype(int))
+    shown = np.unique(np.linspace(0, n - 1, min(n, _MOST_SENSORS)).astype(int))
+    near, own = np.diag(sensors.matrix), np.diag(sensors.own_matrix)
     starts = np.unique(np.linspace(0, max(n_times - _RUN, 0), _RUNS).astype(int))
     rows = np.unique(np.minimum(starts[:, None] + np.arange(_RUN), n_times - 1))
-    values = np.full((rows.size, sensors.size), np.nan)
+    values = np.full((rows.size, shown.size), np.nan)
     for first in range(0, rows.size, _RUN):
         run = rows[first : first + _RUN]
         lags = times[run][:, None] - times[run]
         along = [part.kernel.covariance(lags) for part in model.parts]
-        for low in range(0, sensors.size, _AT_ONCE):
-            chosen = sensors[low : low + _AT_ONCE]
-            scales = model.shared[:, None] * near[chosen] + model.own[:, None]
+        for low in range(0, shown.size, _AT_ONCE):
+            chosen = shown[low : low + _AT_ONCE]
+            scales = model.shared[:, None] * near[chosen] + model.own[:, None] * own[chosen]
             covariance = np.einsum("ps,pij->sij", scales, along)
             covariance[:, np.arange(run.size), np.arange(run.size)] += model.noise
             seen = ~np.isnan(y[np.ix_(run, chosen)]).T
@@ -69,7 +69,7 @@ def standardised_errors(model: Separable, near: np.ndarray, times: np.ndarray, y
             right = np.where(seen, y[np.ix_(run, chosen)].T, 0.0)
             z = np.linalg.solve(np.linalg.cholesky(covariance), right[:, :, None])[:, :, 0]
             values[first : first + run.size, low : low + chosen.size] = np.where(seen, z, np.nan).T
-    return Errors(values, rows, sensors)
+    return Errors(values, rows, shown)
 
 
 def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -125,7 +125,7 @@ class Series:
     def scales(self) -> np.ndarray:
         """The deviation of each part in each series, shape (p, n padded to whole blocks)."""
         n = self.eigenvalues.size
-        # beyond the n series any numbers but 0
+        # Series beyond the n fill the last block and are not read.
         padded = np.pad(np.array([self.eigenvalues, self.own]), ((0, 0), (0, -n % WIDTH)), constant_values=1.0)
         return np.asarray(np.sqrt(self.model.shared[:, None] * padded[0] + self.model.own[:, None] * padded[1]))
 

@@ -170,7 +170,8 @@ class TimePosterior:
         """Draws of what all cells would show, noise included, given the observed: shape (T, n_draws, n)."""
         rng = np.random.default_rng([seed, 3])
         _, y = self._prior(self.covariance.times, n_draws, rng, np.arange(self.covariance.times.size))
-        _, filled, _ = self.cells.solve(self.y[:, None] - y)
+        _, filled, solution = self.cells.solve(self.y[:, None] - y)
+        check_converged(solution, self.cells.tol)
         return np.where(self.cells.mask[:, None], self.y[:, None], filled + y)
 
     # -- pieces ------------------------------------------------------------------------------------
@@ -183,8 +184,9 @@ class TimePosterior:
         shared, own = self.covariance.at(grid).along_time(wide)
         result = turned(shared[of_query], places.covariance.T)
         known = np.flatnonzero(places.sensor >= 0)
-        own = turned(own[of_query], self.covariance.sensors.own_matrix[:, places.sensor[known]])
-        result[..., known] += own
+        own, sensors, chosen = own[of_query], self.covariance.sensors, places.sensor[known]
+        bent = bool((sensors.own != 1.0).any())  # else B is the identity
+        result[..., known] += turned(own, sensors.own_matrix[:, chosen]) if bent else own[..., chosen]
         return np.asarray(result)
 
     def _projection(self, places: Places) -> _Projection:

@@ -114,10 +114,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     conjugate gradients find the missing values, O(n^2 T + n T d) a step, and deviations come from draws with a
     solve each. On a week of traffic at 207 sensors every five minutes, about 15 steps do where 30 or 70 % of the
     values are missing at random, and where sensors fail for days. Hyperparameters are then those of Monte Carlo
-    expectation maximisation, up to 15 rounds, and 8 to 12 more that learn the covariance of sensors. Memory n T d
-    numbers. Irregular times cost
-    another transition matrix for each distinct step. The constant c is taken as known. Intervals at nodes without
-    a sensor rest on the graph kernel: see how they hold on sensors that are left out.
+    expectation maximisation, up to 15 rounds, and 8 to 12 more, a fixed number that `converged_` does not judge,
+    that learn the covariance of sensors. Memory n T d numbers. Irregular times cost another transition matrix for
+    each distinct step. The constant c is taken as known. Intervals at nodes without a sensor rest on the graph
+    kernel: see how they hold on sensors that are left out.
 
     Sources: Hartikainen and Särkkä 2010; Särkkä, Solin and Hartikainen 2013, "Spatiotemporal learning via
     infinite-dimensional Bayesian filtering and smoothing"; Le and Zidek 1992, "Interpolation with uncertain
@@ -446,7 +446,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             )
         with blas_threads(1):
             errors = standardised_errors(
-                covariance.model, np.diag(covariance.sensors.matrix), grid.times, grid.values - self.mean_
+                covariance.model, covariance.sensors, grid.times, grid.values - self.mean_
             )
         rows = np.searchsorted(self._hours, grid.times)
         for words, sensors in concerns(errors, grid.values, rows):

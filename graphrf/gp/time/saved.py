@@ -123,7 +123,8 @@ class SavedTime:
             nodes, times, values, given = (np.asarray(arrays[name]) for name in _OBSERVED)
             if nodes.dtype != np.int64 or {times.dtype, values.dtype, given.dtype} != {np.dtype(np.float64)}:
                 raise ValueError("its arrays are not those of observations")
-            share, bend = (checks.number("learned", number, low=0) for number in record["learned"])
+            share, bend = record["learned"]
+            share, bend = checks.number("learned", share, low=0, high=1), checks.number("bend", bend, low=0)
             matrix = arrays.get(_LEARNED)
             if share > 0 and (matrix is None or matrix.shape != (nodes.size, nodes.size)):
                 raise ValueError("it lacks the covariance of its sensors")

@@ -146,3 +146,31 @@ def test_a_covariance_is_judged_by_times_that_it_was_not_made_of():
         return evidence(model, [Complete.of(sensors, times[:40], y[:40, None])], 1)
 
     assert of_the_first_half(0.3, y[:40]) > evidence(model, [first], 1) > of_the_first_half(0.3, y[40:])
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_what_twins_share_of_their_own_is_found_where_they_do(together):
+    """Neighbouring nodes 2 i and 2 i + 1 nearly coincide in what lasts; what is quick they share, or do not."""
+    times, near = np.arange(300.0), GraphCovariance(GRAPH, 0).block(KERNEL, NODES, NODES)
+    pairs = np.kron(np.eye(6), np.ones((2, 2))) + 0.02 * np.eye(12)
+    rng = np.random.default_rng(0)
+    kernels = MaternTime(8.0, nu=1.5), MaternTime(1.0)
+    slow, quick = (np.linalg.cholesky(k.covariance(times[:, None] - times) + 1e-9 * np.eye(300)) for k in kernels)
+    root = np.linalg.cholesky(pairs)
+    y = slow @ rng.standard_normal((300, 12)) @ root.T
+    y += 0.5 * quick @ rng.standard_normal((300, 12)) @ (root.T if together else np.eye(12))
+    y += 0.05 * rng.standard_normal(y.shape)
+    model = Separable((Part(kernels[0], 1.0, 0.001), Part(kernels[1], 0.001, 0.25)), 0.0025)
+    seen = np.ones(y.shape, bool)
+    found = learned_covariance(model, near, times, y, seen, log_parameters(model), 10_000, 0, 1)
+    assert (found.bend > 0) == together
+
+
+def test_a_damaged_share_is_refused(tmp_path, small_blocks):
+    parts = (Part(MaternTime(3.0), 1.0, 0.3),)
+    y = rings(110)
+    gp = grf.gp.GraphTimeGPRegressor(GRAPH, time_kernel=parts, seed=0).fit(y, times=np.arange(110.0))
+    gp.learned_ = 1.5
+    gp.save(tmp_path / "gp.npz")
+    with pytest.raises(ValueError, match="learned"):
+        grf.gp.GraphTimeGPRegressor.load(tmp_path / "gp.npz")

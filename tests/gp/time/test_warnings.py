@@ -8,7 +8,7 @@ import pytest
 import graphrf as grf
 from graphrf.gp.time import ConstantTime, MaternTime, Part
 from graphrf.gp.time.calibration import standardised_errors
-from graphrf.gp.time.covariance import Separable
+from graphrf.gp.time.covariance import Sensors, Separable
 
 PARTS = (Part(ConstantTime(), 1.0, 0.5), Part(MaternTime(3.0, nu=1.5), 1.0, 0.2))
 NOISE = 0.05
@@ -35,16 +35,18 @@ def fitted(y: np.ndarray, **settings) -> grf.gp.GraphTimeGPRegressor:
     return grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, **settings).fit(y, times=TIMES)
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.3])
-def test_errors_are_those_of_each_value_given_the_ones_before(gaps):
+@pytest.mark.parametrize(("gaps", "bend"), [(0.0, 0.0), (0.3, 1.0)])
+def test_errors_are_those_of_each_value_given_the_ones_before(gaps, bend):
     y, near = drawn(gaps) - 5, np.linspace(0.5, 1.5, 12)
-    z = standardised_errors(Separable(PARTS, NOISE), near, TIMES, y)
+    own = near / (near + bend * np.median(near))
+    own /= own.mean()
+    z = standardised_errors(Separable(PARTS, NOISE), Sensors.of(np.diag(near), bend), TIMES, y)
     assert z.rows.tolist() == list(range(60))
     for sensor in (0, 7):
         seen = np.flatnonzero(~np.isnan(y[:, sensor]))
         lags = TIMES[seen][:, None] - TIMES[seen]
         covariance = NOISE * np.eye(seen.size) + sum(
-            (part.shared * near[sensor] + part.own) * part.kernel.covariance(lags) for part in PARTS
+            (part.shared * near[sensor] + part.own * own[sensor]) * part.kernel.covariance(lags) for part in PARTS
         )
         for last in (1, 20, seen.size - 1):
             before = np.linalg.solve(covariance[:last, :last], covariance[:last, last])

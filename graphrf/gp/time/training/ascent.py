@@ -50,11 +50,7 @@ def evidence(model: Separable, grids: Sequence[Complete], n_threads: int) -> flo
 
 
 def climbed(
-    model: Separable,
-    grids: Sequence[Complete],
-    prior: np.ndarray,
-    most: int,
-    n_threads: int,
+    model: Separable, grids: Sequence[Complete], prior: np.ndarray, most: int, n_threads: int
 ) -> tuple[Separable, float, bool]:
     """At most so many steps on the likelihood of all grids, with weak priors, and whether the search ended."""
     width, size = math.log(_FACTOR), sum(grid.y[..., 0].size for grid in grids)
@@ -67,9 +63,8 @@ def climbed(
         off = (logarithms - prior) / width
         return (0.5 * float(off @ off) - last[0]) / size, (off / width - slopes) / size
 
-    low, high = prior + _LEAST, prior + _MOST
-    first = np.clip(log_parameters(model), low, high)
-    ends = list(zip(low, high, strict=True))
+    first = np.clip(log_parameters(model), prior + _LEAST, prior + _MOST)
+    ends = list(zip(prior + _LEAST, prior + _MOST, strict=True))
     found = minimize(
         objective, first, jac=True, method="L-BFGS-B", bounds=ends,
         options={"maxiter": most, "ftol": 1e-7, "gtol": 1e-5},

@@ -63,12 +63,13 @@ def learned(
     share, bend, value = 0.0, 0.0, -np.inf
     averages: list[np.ndarray] = []
     cells = ObservedCells(GridCovariance(model, Sensors.of(near), times, n_threads), mask, _TOL)
+    whole, scattered = cells.whole, cells.scattered
     # Evidence is ruled by short steps. Predictions in long gaps rest on what lasts, in which a bend does harm.
-    bends = _BENDS if cells.scattered else _BENDS[:1]
-    for turn in range(1 if cells.whole else _SCATTERED_ROUNDS if cells.scattered else _ROUNDS):
-        mixed = near if turn == 0 else (1.0 - share) * near + share * averages[-1]
-        covariance = GridCovariance(model, Sensors.of(mixed, bend), times, n_threads)
-        cells = ObservedCells(covariance, mask, _TOL)
+    bends = _BENDS if scattered else _BENDS[:1]
+    for turn in range(1 if whole else _SCATTERED_ROUNDS if scattered else _ROUNDS):
+        if turn > 0:
+            mixed = Sensors.of((1.0 - share) * near + share * averages[-1], bend)
+            cells = ObservedCells(GridCovariance(model, mixed, times, n_threads), mask, _TOL)
         filled = TimePosterior(cells, y, 1, 0).imputed(1, seed + turn)
         new = [empirical(filled[part, 0], model.noise, near) for part in [*reversed(parts), slice(None)]]
         weight = 1.0 if turn < 2 else _WEIGHT
@@ -85,11 +86,11 @@ def learned(
             return result
 
         found = [evidence(model, grids(each, bend), n_threads) for each in _SHARES]
-        share = _SHARES[int(np.argmax(found))]
+        share, bend = _SHARES[int(np.argmax(found))], 0.0
         if share > 0:
             found = [evidence(model, grids(share, each), n_threads) for each in bends]
             bend = bends[int(np.argmax(found))]
         value = max(found)
-        if not cells.whole:
+        if not whole:
             model, value, _ = climbed(model, grids(share, bend), prior, _STEPS, n_threads)
-    return Learned(model, share, bend if share > 0 else 0.0, averages[-1], averages[:2], value)
+    return Learned(model, share, bend, averages[-1], averages[:2], value)

@@ -16,9 +16,10 @@ TWISTED_TORUS = Settings().mesh
 
 def graph_data(name: str) -> Dataset:
     """The data set of a name, which must have an undirected graph."""
-    data = datasets.load(name)
-    if data.graph is None:
+    if name in datasets.names("table"):
         raise checks.value_error("dataset", f"must have a graph, got {name!r}, which is a table")
+    data = datasets.load(name)
+    assert data.graph is not None
     if data.graph.directed:
         raise checks.value_error(
             "dataset", f"must be undirected for the kernel, got {name!r}, whose edges have directions"

@@ -179,7 +179,8 @@ def _of_dataset(name: str) -> Graph:
             f"GRAPH must be a file, a graph's folder or a data set, got {name!r}, which is none; "
             f"{f'{like} ' if like else ''}`graphrf datasets` lists the data sets"
         )
-    graph = datasets.load(name).graph
-    if graph is None:
+    if name in datasets.names("table"):  # said before its files are fetched
         raise ValueError(f"GRAPH must be a graph, got the data set {name!r}, which is a table")
+    graph = datasets.load(name).graph
+    assert graph is not None
     return graph

@@ -107,9 +107,8 @@ class ICAR(_ArealKernel):
                 result[nodes, nodes] = 1.0
                 continue
             block = laplacian[nodes][:, nodes].toarray()
-            level = (
-                float(np.trace(block)) / nodes.size
-            )  # L + level 11^T / n has the inverse L^+ + 11^T / (level n)
+            # L + level 11^T / n has the inverse L^+ + 11^T / (level n)
+            level = float(np.trace(block)) / nodes.size
             own = np.linalg.inv(block + level / nodes.size) - 1 / (level * nodes.size)
             result[np.ix_(nodes, nodes)] = own / math.exp(float(np.log(np.diag(own)).mean()))
         return 0.5 * (result + result.T)

@@ -63,9 +63,8 @@ class Intrinsic(NamedTuple):
         sizes = np.bincount(component)
         summed = (sizes > 1)[component]
         first = np.lexsort((np.arange(component.size), -degrees, component))
-        hub = first[
-            np.searchsorted(component[first], np.arange(sizes.size))
-        ]  # the largest degree of each component
+        # the node with the largest degree of each component
+        hub = first[np.searchsorted(component[first], np.arange(sizes.size))]
         raised = np.zeros(component.size)
         raised[hub] = np.where(sizes > 1, degrees[hub], 1.0)
         factor = SparseCholesky(sp.csr_array(laplacian + sp.diags_array(raised, format="csr")))

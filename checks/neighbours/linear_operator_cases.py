@@ -15,6 +15,7 @@ import unittest
 from typing import Any
 
 import torch
+from gpytorch_kernel import report
 
 import graphrf as grf
 from graphrf.gp import GRFKernel
@@ -54,21 +55,5 @@ class FeaturesCase(NodeCases, LinearOperatorTestCase, unittest.TestCase):
     source = FEATURES
 
 
-def main() -> int:
-    wrong = 0
-    print("| suite | passed | failed |\n|---|---|---|")
-    for case in (SeriesCase, FeaturesCase):
-        result = unittest.TestResult()
-        suite = unittest.defaultTestLoader.loadTestsFromTestCase(case)
-        number = suite.countTestCases()
-        suite.run(result)
-        failed = [*result.failures, *result.errors]
-        print(f"| {case.__doc__.rstrip('.')} | {number - len(failed)} | {len(failed)} |")
-        for _, report in failed:
-            print(report, file=sys.stderr)
-        wrong += len(failed)
-    return int(wrong > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report({SeriesCase: {}, FeaturesCase: {}}))

@@ -2,8 +2,8 @@
 
 python checks/neighbours/scikit_learn.py
 
-The checks make tables of real numbers, whose rows are no nodes. `RegressorOnRows` and `ClassifierOnRows` map them:
-a row is projected onto a plane and stands for the nearest node of a square grid, at its border if it lies beyond.
+The checks generate tables of real numbers, whose rows are not nodes. `RegressorOnRows` and `ClassifierOnRows` map
+them: a row is projected onto a plane and stands for the nearest node of a square grid, at its border if beyond it.
 The wrappers check X as scikit-learn's own estimators do, and take its `random_state`, from which they make
 the `seed`. All that follows is graphrf's: parameters, clones, weights, y and what is said of bad ones, classes,
 shapes, repeated fits, pickles.

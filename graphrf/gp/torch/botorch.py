@@ -52,8 +52,9 @@ class GraphGPModel(FantasizeMixin, Model):
     Parameters
     ----------
     regressor : GraphGPRegressor
-        Fitted. Not copied. Where its predictions are averaged over hyperparameters, the model is the normal law
-        with the average's means and covariances.
+        Fitted. Not copied. Where its predictions are averaged over hyperparameters, the model is the normal
+        distribution with the mean and covariance of the average. With another likelihood than the Gaussian, f is
+        the latent function (of counts, the log rate).
 
     Raises
     ------
@@ -117,8 +118,8 @@ class GraphGPModel(FantasizeMixin, Model):
             Node positions: integers, or integral floats below 2^24 (float32) or 2^53 (float64).
         output_indices : list of int, optional
         observation_noise : bool or Tensor
-            True adds the regressor's noise variance (the mean, where it has one for each observation); a tensor of
-            shape broadcastable to (..., q, outputs) its own.
+            True adds the regressor's noise variance (the mean, where it has one for each observation); a tensor,
+            broadcastable to (..., q, outputs), is added itself.
         posterior_transform : optional
             As in BoTorch.
 
@@ -167,7 +168,7 @@ class GraphGPModel(FantasizeMixin, Model):
             Values, whose batch is broadcast with that of X and of the model: several sets of values for the same
             nodes, as `fantasize` makes them, share one factorisation.
         noise : Tensor, optional
-            Variances, of a shape that expands to that of Y; default the regressor's.
+            Variances, of a shape that expands to that of Y; default the regressor's, as in `posterior`.
 
         Returns
         -------
@@ -185,11 +186,7 @@ class GraphGPModel(FantasizeMixin, Model):
             raise checks.value_error(
                 "Y", f"must have shape (..., {nodes.shape[-1]}, {self.num_outputs}), got {checks.describe(Y)}"
             )
-        if noise is None and not hasattr(self._gp, "noise_"):
-            raise checks.value_error(
-                "noise", "must be given where the regressor's likelihood is not the Gaussian one"
-            )
-        given = self.likelihood.noise if noise is None else noise
+        given = self._noise_variance("noise") if noise is None else noise
         batch = torch.broadcast_shapes(nodes.shape[:-1], Y.shape[:-2], self.batch_shape)
         added = _Imagined(nodes, Y.expand(*batch, *Y.shape[-2:]), given.to(Y).expand(*batch, *Y.shape[-2:]))
         model = copy.copy(self)
@@ -214,8 +211,18 @@ class GraphGPModel(FantasizeMixin, Model):
         if isinstance(given, Tensor):
             given = given.to(mean).expand(*mean.shape, self.num_outputs)
             return torch.diag_embed(given[..., output])
-        variance = self.likelihood.noise.to(mean) if checks.flag("observation_noise", given) else 0.0
+        own = checks.flag("observation_noise", given)
+        variance = self._noise_variance("observation_noise").to(mean) if own else 0.0
         return variance * torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
+
+    def _noise_variance(self, argument: str) -> Tensor:
+        """The regressor's noise variance, or their mean."""
+        if not hasattr(self._gp, "noise_"):
+            raise checks.value_error(
+                argument,
+                "must give the variances as a tensor: the regressor's likelihood is not Gaussian and has none",
+            )
+        return self.likelihood.noise
 
     def _laws(self, nodes: np.ndarray, chosen: list[int], like: Tensor) -> list[tuple[Tensor, Tensor]]:
         """The means and covariances of f at batches of nodes, for each of the chosen outputs."""
@@ -252,7 +259,7 @@ class GraphGPModel(FantasizeMixin, Model):
         at = at.reshape(batches.shape)
         asked = self._gp.graph.positions(distinct)
         if batches.shape[1] == 1:
-            mean, std = self._gp.predict(asked, return_std=True)
+            mean, std = self._gp.predict(asked, return_std=True, latent=True)
             variance = np.square(std.reshape(distinct.size, -1)[:, 0])
             return mean.reshape(distinct.size, -1)[at], variance[at][:, :, None]
         if distinct.size > LARGEST_JOINT and batches.shape[0] > 1:
@@ -260,7 +267,7 @@ class GraphGPModel(FantasizeMixin, Model):
             parts = self._moments(batches[:half]), self._moments(batches[half:])
             means, covariances = zip(*parts, strict=True)
             return np.concatenate(means), np.concatenate(covariances)
-        mean, covariance = self._gp.predict(asked, return_cov=True)
+        mean, covariance = self._gp.predict(asked, return_cov=True, latent=True)
         return mean.reshape(distinct.size, -1)[at], covariance[at[:, :, None], at[:, None, :]]
 
 

@@ -225,7 +225,8 @@ class TorchSeriesFactor(TorchFactor):
                 return None
             # some more, for longer lengthscales to come
             terms = self._kept.keep(self._nodes, self._gram_terms(min(most, size + size // 2)))
-        return (_squared(f.to(terms.dtype)) @ terms[:size])[_triangle(n, self._device)]
+        sums = _squared(f.to(terms.dtype)) @ terms[:size]
+        return sums[_triangle(n, self._device)].to(f.dtype)
 
     def take(self, rows: Tensor | np.ndarray) -> TorchSeriesFactor:
         """The factor of some of the rows."""

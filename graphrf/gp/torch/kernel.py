@@ -113,7 +113,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
     linear_operator's `max_cholesky_size`, 800), the polynomials' entries are made once and kept for the last
     nodes: n^2 / 2 numbers a term, at most 512 MiB in float64. A step is then a weighted sum of them, the same to
     rounding, and n^3 / 3 operations (`benchmarks/gpytorch_step.py`: 400 of 4,941 nodes, 24 ms of processor time
-    for 920 ms).
+    instead of 920 ms).
 
     A deep copy shares graph and features; a pickle holds features as arrays of the host, and no kept rows.
 
@@ -162,7 +162,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
             raise checks.value_error(
                 "lengthscale_prior",
                 "and `lengthscale_constraint` need a trained lengthscale, which "
-                f"{kernel!r} with optimize={optimize!r} has not",
+                f"{kernel!r} with optimize={optimize!r} does not have",
             )
         super().__init__(
             active_dims=_node_column(active_dims), batch_shape=torch.Size(batch_shape or ()),

@@ -53,11 +53,7 @@ def model(grid):
 
 
 def dense_posterior(graph, y):
-    k = KERNEL.dense(graph)
-    k *= SCALE * graph.n_nodes / np.trace(k)
-    cross = k[:, OBSERVED]
-    solved = np.linalg.solve(k[np.ix_(OBSERVED, OBSERVED)] + NOISE * np.eye(OBSERVED.size), np.eye(OBSERVED.size))
-    return cross @ solved @ y, k - cross @ solved @ cross.T
+    return dense_after(graph, OBSERVED, y, np.full(OBSERVED.size, NOISE))
 
 
 def test_posteriors_of_any_batch_shape_are_the_dense_ones(model, grid):
@@ -343,3 +339,29 @@ def test_observations_that_do_not_fit_are_refused(model):
             model.condition_on_observations(X, Y)
     with pytest.raises(ValueError, match="`X` must be a tensor"):
         model.condition_on_observations([[1]], torch.zeros(1, 1))
+
+
+def test_other_likelihoods_have_the_latent_functions_posterior_and_no_noise_of_their_own(grid):
+    counts = np.random.default_rng(0).poisson(3.0, OBSERVED.size)
+    gp = grf.GraphGPRegressor(
+        grid, kernel=KERNEL, optimize=False, likelihood="poisson", output_scale=SCALE, method="series", seed=0
+    ).fit(OBSERVED, counts)
+    model, query = GraphGPModel(gp), np.array([5, 70])
+    mean, covariance = gp.predict(query, return_cov=True, latent=True)
+    together, alone = (
+        model.posterior(torch.tensor(query)[:, None]),
+        model.posterior(torch.tensor(query)[:, None, None]),
+    )
+    np.testing.assert_allclose(together.mean[:, 0], mean)
+    np.testing.assert_allclose(together.distribution.covariance_matrix, covariance)
+    np.testing.assert_allclose(alone.mean[:, 0, 0], mean)
+    np.testing.assert_allclose(alone.variance[:, 0, 0], np.diag(covariance), atol=1e-6)
+    X, Y = torch.tensor([[5]]), torch.tensor([[2.0]], dtype=torch.float64)
+    with pytest.raises(ValueError, match="`observation_noise` must give the variances"):
+        model.posterior(X, observation_noise=True)
+    with pytest.raises(ValueError, match="`noise` must give the variances"):
+        model.condition_on_observations(X, Y)
+    noise = torch.tensor(0.1, dtype=torch.float64)
+    later = model.condition_on_observations(X, Y, noise=noise).posterior(torch.tensor(query)[:, None])
+    gain = covariance[:, 0] / (covariance[0, 0] + 0.1)
+    np.testing.assert_allclose(later.mean[:, 0], mean + gain * (2.0 - mean[0]), atol=1e-8)

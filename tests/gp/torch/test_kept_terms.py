@@ -127,4 +127,6 @@ def test_terms_on_cuda_are_those_of_the_cpu(grid):
 def test_kept_terms_serve_other_dtypes(grid):
     operator = GRFKernel(grid, grf.Diffusion(2.0)).float()(NODES.float()[:, None]).evaluate_kernel()
     dense = operator.to_dense()  # which keeps the terms
-    np.testing.assert_allclose(operator.double().to_dense().detach(), dense.detach(), atol=1e-6)
+    double = operator.double().to_dense()
+    assert double.dtype == torch.float64
+    np.testing.assert_allclose(double.detach(), dense.detach(), atol=1e-6)

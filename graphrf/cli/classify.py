@@ -50,7 +50,7 @@ def classify(
     names = NodeNames.of_graph(loaded.graph)
     positions, labels = observed.read_labels(observations, names, talking)
     if len(set(labels)) < 2:
-        raise ValueError(f"{observations} must have labels of two classes or more, got {labels[0]!r} alone")
+        raise ValueError(f"OBSERVATIONS must have labels of two classes or more, got {labels[0]!r} alone")
     chosen = None if nodes is None else names.chosen(nodes, "--nodes")
     seed = seeding.settled(talking)
 

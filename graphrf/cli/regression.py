@@ -97,7 +97,7 @@ def fit(
     positions, targets = observed.read(observations, names)
     seed = seeding.settled(talking)
 
-    put_off("scipy.stats")
+    put_off("scipy.stats")  # as in `predict`
     from graphrf.gp import GraphGPRegressor
 
     options: dict[str, Any] = {} if max_train is None else {"max_train": max_train}
@@ -187,9 +187,8 @@ def predict(
         return
     if times is not None and os.path.isfile(model):
         raise ValueError(f"`--times` has no use with {model}, which is no model through time (`fit --time`)")
-    put_off(
-        "scipy.stats"
-    )  # scikit-learn imports it for what is not used here: a third of the time of this command
+    # scikit-learn imports it for what is not used here: a third of the time of this command.
+    put_off("scipy.stats")
     from graphrf.gp import GraphGPRegressor
 
     gp: GraphGPRegressor = GraphGPRegressor.load(model)

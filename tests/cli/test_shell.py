@@ -49,6 +49,12 @@ def test_messages_call_standard_input_by_its_name(place):
     refused = run("classify roads.csv - --seed 0", "node,class\na,left\nz,right\n")
     assert refused.exit_code == 2
     assert "graphrf: standard input, line 3: no node of the graph is named 'z'" in refused.stderr
+    said = run("classify roads.csv - --seed 0", LABELLED)
+    assert "graphrf: the first line of standard input was read as titles: blog, party" in said.stderr
+    empty = run("classify roads.csv - --seed 0", "node,class\na,left\nc,\n")
+    assert "graphrf: standard input, line 3: the label is empty" in empty.stderr
+    alone = run("classify roads.csv - --seed 0", "node,class\na,left\nc,left\n")
+    assert "graphrf: OBSERVATIONS must have labels of two classes or more, got 'left' alone" in alone.stderr
     twice = run("classify - - --seed 0", EDGES)
     assert "`-`, standard input, can stand for one file only" in twice.stderr
     assert run("pagerank - --top 1", EDGES).exit_code == 0  # it is there again for the next command

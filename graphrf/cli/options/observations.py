@@ -54,11 +54,11 @@ class ObservedColumns:
         """Positions of the labelled nodes, and their labels as text; says what was taken as titles."""
         table, positions, target = self._read(file, names)
         if table.titles is not None and table.first_of((*NODE_TITLES, *TARGET_TITLES)) is None:
-            talking.remark(f"the first line of {file} was read as titles: {', '.join(table.titles)}")
+            talking.remark(f"the first line of {table.path} was read as titles: {', '.join(table.titles)}")
         labels = table.column(target)
         if "" in labels:
             raise ValueError(
-                f"{file}, line {table.lines[labels.index('')]}: the label is empty; leave the line out"
+                f"{table.path}, line {table.lines[labels.index('')]}: the label is empty; leave the line out"
             )
         return positions, labels
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from graphrf.cli.options.standard_input import named
+
 PANEL = "Running"
 
 
@@ -30,7 +32,7 @@ class Talking:
     def remark(self, text: str) -> None:
         """Say something on standard error."""
         if not self.quiet:
-            typer.echo(f"graphrf: {text}", err=True)
+            typer.echo(f"graphrf: {named(text)}", err=True)
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from graphrf.graph.graph import Graph, given_nodes
 
 
 class NodeEstimator(BaseEstimator):
-    """Parameters of parameters, tags, and the names of columns; their one feature is the node."""
+    """Nested parameters, tags and the names of columns; the only feature is the node."""
 
-    # Else scikit-learn takes what it calls X for metadata, which can be asked for.
     graph: Graph
 
+    # Otherwise scikit-learn would treat `nodes`, which it calls X, as metadata that may be requested.
     __metadata_request__fit = {"nodes": UNUSED}  # noqa: RUF012
     __metadata_request__predict = {"nodes": UNUSED}  # noqa: RUF012
 
@@ -37,14 +37,11 @@ class NodeEstimator(BaseEstimator):
         params: dict[str, Any] = super().get_params(deep=deep)
         if deep:
             for name, value in list(params.items()):
-                if _has_fields(value):
-                    params |= {
-                        f"{name}__{own.name}": getattr(value, own.name) for own in dataclasses.fields(value)
-                    }
+                params |= {f"{name}__{own}": getattr(value, own) for own in _fields(value)}
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings; `kernel__lengthscale=2.0` puts a kernel with that lengthscale in the place of the old.
+        """Change settings; `kernel__lengthscale=2.0` replaces the kernel by one with that lengthscale.
 
         Raises
         ------
@@ -59,7 +56,7 @@ class NodeEstimator(BaseEstimator):
                 parts.setdefault(outer, {})[inner] = value
         for outer, changes in parts.items():
             whole: Any = self.get_params(deep=False).get(outer)
-            known = [own.name for own in dataclasses.fields(whole)] if _has_fields(whole) else []
+            known = _fields(whole)
             for inner in changes:
                 if inner not in known:
                     whose = f"{whole!r} has {', '.join(known)}" if known else f"{checks.describe(whole)} has none"
@@ -108,8 +105,11 @@ class NodeEstimator(BaseEstimator):
         return given_nodes(self.graph, nodes)
 
 
-def _has_fields(value: Any) -> bool:
-    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+def _fields(value: Any) -> list[str]:
+    """The arguments that a dataclass was made with; none of another object."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return []
+    return [own.name for own in dataclasses.fields(value) if own.init]
 
 
 def _columns(nodes: Any) -> np.ndarray | None:

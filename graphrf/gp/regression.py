@@ -81,7 +81,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         combinatorial Laplacian, by their evidence, and keeps the best (see `candidates_`). Another name stands for
         the kernel with its default smoothness; its lengthscale is found by training. A `Kernel` is trained from
         its own smoothness (and is the kernel itself with `optimize=False`). The last four are areal kernels; all
-        but Leroux's go by "precision" alone.
+        but "leroux" require the method "precision", which "auto" then takes.
     method : {"auto", "series", "precision", "features"}
         "series": the exact K, by sparse products. "precision": the exact posterior by the sparse inverse of K, for
         areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4
@@ -413,6 +413,8 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             kept = weights > 0
             positions, values, precisions = positions[kept], values[kept], precisions[kept]
         distinct = np.unique(positions)
+        if covariates is not None:
+            covariates = covariates.only(distinct)
         mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct, covariates)
         values, offset = mean.centred(values)
         seed = checks.seed(self.seed)
@@ -604,7 +606,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         quantiles : sequence of float, optional
             Levels between 0 and 1, such as (0.025, 0.5, 0.975): the quantiles of f, or of the expected
             observation, are returned instead of mean and deviations. Where predictions are averaged over
-            hyperparameters, f is taken to be normal with the average's mean and variance.
+            hyperparameters, they are those of the mixture.
         latent : bool
             With another likelihood than the Gaussian: mean, deviations, covariance or quantiles of the latent
             function (log rate, log odds), the constant and trend included.
@@ -652,7 +654,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
                 "= 'observation' needs one noise variance, but `noise` has one for each observation: add that of "
                 "the new observation to the square of `return_std=True`",
             )
-        if checks.flag("return_cov", return_cov) | bool(return_std) and quantiles is not None:
+        if (checks.flag("return_cov", return_cov) or return_std) and quantiles is not None:
             raise checks.value_error(
                 "quantiles", "are returned alone: ask for standard deviations or covariances in another call"
             )
@@ -705,7 +707,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             columns = dict(zip(("mean", "std"), found if return_std else (found,), strict=False))
         if not self._given.single:
             columns = {(name, j): values[:, j] for name, values in columns.items() for j in range(values.shape[1])}
-        return frame_of_nodes(self.graph, self._queried(nodes), columns)
+        return frame_of_nodes(self.graph, super()._queried(nodes), columns)
 
     def _variances(self, distinct: np.ndarray, bar: Any) -> np.ndarray:
         """Of f at distinct nodes, exact or sampled."""
@@ -843,8 +845,8 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         Notes
         -----
         The mean of p(y | f) over the posterior of f at the node, by a trapezoidal rule that is refined at the
-        largest values; with normal noise
-        the density of the normal law with the mean and variance of `predict(return_std="observation")`.
+        largest values; with normal noise, the density of the normal law with the mean and variance of
+        `predict(return_std="observation")`.
         """
         self._check_fitted()
         if x is not None:
@@ -874,7 +876,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         ndarray, shape (q, q)
         """
         self._check_fitted()
-        positions = self.graph.positions(self._queried(nodes))
+        positions = super()._queried(nodes)
         self._check_joint(np.unique(positions).size)
         block = kernel_block(self.graph, self.kernel_, positions, positions)
         return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)

@@ -76,10 +76,9 @@ def mesh_values(values: Any, n_vertices: int, n_faces: int, on: str | None) -> t
     wanted = {"faces": n_faces, "vertices": n_vertices}
     fits = [kind for kind, number in wanted.items() if array.shape == (number,) and on in (None, kind)]
     if not fits:
-        shapes = " or ".join(
-            f"per {kind[:-1] if kind == 'faces' else 'vertex'}, shape ({number},)"
-            for kind, number in wanted.items()
-            if on in (None, kind)
+        one = {"faces": "face", "vertices": "vertex"}
+        shapes = ", or ".join(
+            f"per {one[kind]}, shape ({number},)" for kind, number in wanted.items() if on in (None, kind)
         )
         raise checks.value_error("values", f"must have one entry {shapes}, got {array.shape}")
     return array, fits[0] == "vertices"

@@ -101,7 +101,7 @@ def interactive_map(
         names = edges.nodes if hasattr(edges, "nodes") and edges.has_names else range(len(spots))
     text = _hover(_checked_names(names, len(spots), "node"), layers)
     scatter = objects.Scattergl if len(spots) > _MANY else objects.Scatter
-    groups = [_map_traces(objects, scatter, spots, roads, layer, text) for layer in layers]
+    groups = [_map_traces(scatter, spots, roads, layer, text) for layer in layers]
     figure = _with_buttons(objects, groups, layers, title)
     stretch = 1 / math.cos(math.radians(float(spots[:, 1].mean()))) if geographic else 1.0
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": geographic}
@@ -254,9 +254,7 @@ def _hover(names: list[str], layers: list[Layer]) -> list[str]:
     ]
 
 
-def _map_traces(
-    objects: Any, scatter: Any, spots: np.ndarray, roads: np.ndarray, layer: Layer, text: list[str]
-) -> list[Any]:
+def _map_traces(scatter: Any, spots: np.ndarray, roads: np.ndarray, layer: Layer, text: list[str]) -> list[Any]:
     """Roads in the colours of the mean of their ends, over them the nodes."""
     from plotly.colors import sample_colorscale
 

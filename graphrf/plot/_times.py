@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf.plot._given import finite_range
+from graphrf.plot._given import finite_range, links
 from graphrf.plot._maps import plot_graph_signal
 from graphrf.plot._style import COLOURS, GREY, GRID, VALUES, inches, new_axes, open_frame, require_matplotlib
 
@@ -193,7 +193,7 @@ def animate_map(
         marked=marked, geographic=geographic,
     )  # fmt: skip
     _, roads, nodes = ax.collections[:3]
-    ends = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
+    ends = links(edges, frames.shape[1])
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         whole = os.path.join(folder, target.name)
         with writer.saving(figure, whole, dpi=100):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numba import uint64
 from graphrf._base import checks
 from graphrf._base.compiled import njit
 from graphrf._base.memory import require_memory
+from graphrf._base.panels import row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.record import Record
 from graphrf.graph.graph import Graph, require_graph
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphrf.features.features import Features
     from graphrf.features.frame import Frame
 
-# Ranges of rows that one thread works on.
+# Ranges of rows per thread.
 _RANGES = 8
 _PER_ROW = ("indptr", "visit_ptr")
 _PER_ENTRY = ("indices", "visits_per_entry")
@@ -71,8 +71,8 @@ def require_same_nodes(before: Graph, after: Any) -> None:
     if after.n_nodes != before.n_nodes:
         raise checks.value_error(
             "graph",
-            f"must have the {before.n_nodes} nodes that walks were drawn on, got {after.n_nodes}; an isolated "
-            "node can stand for one that is to come, or was removed",
+            f"must have the {before.n_nodes} nodes of the graph before the edit, got {after.n_nodes}; a node "
+            "that was removed, or is yet to come, can be kept as an isolated one",
         )
     named = before.has_names, after.has_names
     if any(named) and not (all(named) and before.nodes == after.nodes):
@@ -87,7 +87,7 @@ def _same_law(old: Frame, new: Frame) -> bool:
 def changed_rows(old: Transitions, new: Transitions) -> np.ndarray:
     """Which nodes walks leave in another way, uint8, shape (N,).
 
-    All of them if weights have become unequal, or equal: walks read their random bits otherwise then.
+    All of them if weights have become unequal, or equal: walks then read their random bits in another way.
     """
     if (old.cumulative.size == 0) != (new.cumulative.size == 0) and old.indices.size and new.indices.size:
         return np.ones(old.indptr.size - 1, np.uint8)
@@ -118,7 +118,7 @@ def rows_that_met(record: Record, marked: np.ndarray, n_threads: int) -> np.ndar
     def run(part: tuple[int, int]) -> None:
         _rows_that_met(*part, record.indptr, record.indices, marked, met)
 
-    _in_parts(run, record.n_rows, n_threads)
+    _in_parts(run, record, n_threads)
     return met
 
 
@@ -150,10 +150,9 @@ def with_rows(record: Record, rows: np.ndarray, fresh: Record, n_threads: int) -
         if part.name in _PER_ROW or old is None:
             continue
         pointer = "indptr" if part.name in _PER_ENTRY else "visit_ptr"
-        made = np.empty(int(pointers[pointer][-1]), old.dtype)
-        if part.name == "indices":
-            made = made.astype(pointers["indptr"].dtype, copy=False)
-        arrays[part.name] = made
+        # scipy wants both index arrays of one type.
+        dtype = pointers["indptr"].dtype if part.name == "indices" else old.dtype
+        made = arrays[part.name] = np.empty(int(pointers[pointer][-1]), dtype)
 
         def run(
             span: tuple[int, int],
@@ -164,7 +163,7 @@ def with_rows(record: Record, rows: np.ndarray, fresh: Record, n_threads: int) -
         ) -> None:
             _splice(*span, source, getattr(record, name), a, getattr(fresh, name), b, pointers[name], c)
 
-        _in_parts(run, record.n_rows, n_threads)
+        _in_parts(run, record, n_threads)
     return Record(**pointers, **arrays)
 
 
@@ -190,8 +189,7 @@ def _copy(array, start, stop, out, place):  # type: ignore[no-untyped-def]
         out[place + i] = array[start + i]
 
 
-def _in_parts(run: Any, n_rows: int, n_threads: int) -> None:
-    """Call `run` for ranges of rows, on threads."""
-    cuts = np.linspace(0, n_rows, min(n_rows, _RANGES * n_threads) + 1).astype(np.int64).tolist()
-    for _ in ordered_map(run, list(pairwise(cuts)), n_threads):
+def _in_parts(run: Any, record: Record, n_threads: int) -> None:
+    """Call `run` for ranges of rows with about as many entries each, on threads."""
+    for _ in ordered_map(run, row_shares(record.indptr, _RANGES * n_threads), n_threads):
         pass

@@ -219,3 +219,12 @@ def test_a_map_of_islands_is_independent():
         np.testing.assert_allclose(gp.prior_covariance(), 2 * np.eye(4), atol=1e-12)
         np.testing.assert_allclose(mean, [2 - 0.8, 2 + 0.8, 2, 2], atol=1e-10)
         np.testing.assert_allclose(std[2:], np.sqrt(2 + 2.5 / 2), atol=1e-10)  # and of the constant
+
+
+def test_a_share_at_its_end_is_told_as_a_share(karate):
+    """Counts that are as rough as the graph allows: no dependence at all."""
+    rough = np.linalg.eigh(karate.laplacian(normalized=True).toarray())[1][:, -1]
+    y = np.round(400 * np.exp(5 * rough))
+    gp = grf.GraphGPRegressor(karate, kernel="car", likelihood="poisson", seed=0, prior=None)
+    with pytest.warns(UserWarning, match=r"dependence at 0\.001, the smallest"):
+        gp.fit(np.arange(34), y)

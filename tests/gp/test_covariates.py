@@ -90,6 +90,29 @@ def test_repeats_of_a_node_share_them(grid, data):
         gp.fit(twice, f[twice], x=unlike)
 
 
+def test_frames_and_prior_covariances_at_nodes_that_were_not_observed(grid, data):
+    x, f, _, nodes = data
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="map", seed=0)
+    gp.fit(nodes, f[nodes], x=x.iloc[nodes])
+    asked = np.setdiff1d(np.arange(144), nodes)[[4, 1]]
+    frame = gp.predict(asked, x=x.iloc[asked], as_frame=True)
+    np.testing.assert_array_equal(frame["mean"], gp.predict(asked, x=x.iloc[asked]))
+    assert frame.index.tolist() == asked.tolist()
+    prior = gp.output_scale_ / gp.mean_variance_ * gp.kernel_.dense(grid)[np.ix_(asked, asked)]
+    np.testing.assert_allclose(gp.prior_covariance(asked), prior, atol=1e-8)  # no covariates are needed
+
+
+def test_covariates_of_weight_zero_are_left_out_before_and_after_a_file(grid, data, tmp_path):
+    x, f, _, nodes = data
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="map", seed=0)
+    gp.fit(nodes, f[nodes], np.r_[0.0, np.ones(59)], x=x.iloc[nodes])
+    gp.save(tmp_path / "gp.npz")
+    for one in (gp, grf.GraphGPRegressor.load(tmp_path / "gp.npz")):
+        with pytest.raises(ValueError, match=f"such as node {nodes[0]}"):
+            one.predict(nodes)
+        np.testing.assert_array_equal(one.predict(nodes[1:]), gp.predict(nodes[1:]))
+
+
 def test_files_keep_them(grid, data, tmp_path):
     x, f, counts, nodes = data
     for likelihood, y in (("gaussian", f), ("poisson", counts)):

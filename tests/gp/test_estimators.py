@@ -42,6 +42,8 @@ def test_nested_parameters_replace_the_object_and_change_no_other(grid):
     params = gp.get_params()
     assert (params["kernel__nu"], params["kernel__lengthscale"], params["sampler__n_walks"]) == (1.5, 3.0, 8)
     assert not any("__" in name for name in gp.get_params(deep=False))
+    areal = grf.GraphGPRegressor(grid, kernel=grf.BYM2(0.3)).get_params()
+    assert [name for name in areal if "kernel__" in name] == ["kernel__mixing"]  # what can be set
     other = clone(gp).set_params(kernel__nu=0.5, kernel__lengthscale=2.0, sampler__n_walks=4, max_train=10)
     assert (other.kernel, other.sampler.n_walks, other.max_train) == (grf.Matern(0.5, 2.0), 4, 10)
     assert (gp.kernel, gp.sampler) == (kernel, sampler)

@@ -368,7 +368,7 @@ def test_pagerank_of_zero_is_left_out_of_the_logarithms():
         (lambda: plot.plot_error_against_walks({"a": [[4, 0.0]]}), "positive numbers"),
         (
             lambda: plot.plot_mesh(VERTICES, FACES, [1.0]),
-            r"one entry per face, shape \(4,\) or per vertex, shape \(4,\), got \(1,\)",
+            r"one entry per face, shape \(4,\), or per vertex, shape \(4,\), got \(1,\)",
         ),
         (lambda: plot.plot_mesh(VERTICES[:, :2], FACES, np.ones(4)), r"`vertices` must have shape \(V, 3\)"),
         (lambda: plot.plot_front({}), "`methods` must hold at least one"),

@@ -77,6 +77,10 @@ class Covariates(NamedTuple):
         known[nodes] = True
         return cls(values, known, names)
 
+    def only(self, nodes: np.ndarray) -> Covariates:
+        """Those of some distinct nodes alone."""
+        return Covariates.at(nodes, self.values[nodes], self.names, self.known.size)
+
 
 class MeanFunction(NamedTuple):
     """A basis H of the mean at all nodes, and how its coefficients are told in the covariates' own units.

@@ -227,7 +227,8 @@ def warn_of_likelihoods_ends(trained: LaplaceTrained) -> None:
     for name, value, (low, high) in zip(names, best.point, search.box(), strict=True):
         if high > low and min(value - low, high - value) < _AT_END:
             end = "smallest" if value - low < high - value else "largest"
-            shown = f" at {math.exp(value):.3g}" if name not in ("output_scale", "lengthscale") else ""
+            known = best.kernel.hyperparameters.get(name, math.exp(value))
+            shown = f" at {known:.3g}" if name not in ("output_scale", "lengthscale") else ""
             warn(
                 f"training ended with the {name}{shown}, the {end} that it looks at: the observations do not tell "
                 "it; fix it to what is known, or pass a `prior`"

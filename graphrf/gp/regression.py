@@ -876,7 +876,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         ndarray, shape (q, q)
         """
         self._check_fitted()
-        positions = super()._queried(nodes)
+        positions = self.graph.positions(super()._queried(nodes))
         self._check_joint(np.unique(positions).size)
         block = kernel_block(self.graph, self.kernel_, positions, positions)
         return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)

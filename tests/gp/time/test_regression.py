@@ -85,6 +85,10 @@ def test_large_graphs_need_no_dense_laplacian(monkeypatch):
     covariance, nodes = graph_kernels.GraphCovariance(GRAPH, 0), np.arange(5)
     assert covariance.block(KERNEL, nodes, nodes) is covariance.block(KERNEL, nodes, nodes)  # made once
     assert covariance.block(KERNEL, nodes, nodes) is not covariance.block(grf.Diffusion(1.0), nodes, nodes)
+    named = graph_kernels.GraphCovariance(grf.Graph(GRAPH.adjacency, nodes=range(7, -1, -1)), 0)
+    np.testing.assert_array_equal(
+        named.block(KERNEL, nodes, nodes), covariance.block(KERNEL, nodes, nodes)
+    )  # by position, although names are integers too
     monkeypatch.undo()
     auto = grf.gp.GraphTimeGPRegressor(GRAPH, "matern", PARTS, noise=0.01, max_train=50, seed=0)
     monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)

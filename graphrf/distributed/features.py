@@ -161,7 +161,7 @@ class DistributedFeatures:
         return self._held.gathered(blocks.facts)
 
     def __repr__(self) -> str:
-        how = f"powers up to {self.max_length}" if self.frame.of_powers else f"{self.n_walks} walks a node"
+        how = f"powers up to {self.max_length}" if self.frame.of_powers else f"{self.n_walks} walks per node"
         return f"DistributedFeatures({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.n_blocks} blocks)"
 
     def _repr_html_(self) -> str:

@@ -260,7 +260,7 @@ class Features:
         return self.frame.max_length
 
     def __repr__(self) -> str:
-        how = f"{self.n_walks} walks a node, {self.n_steps} steps"
+        how = f"{self.n_walks} walks per node, {self.n_steps} steps"
         if self.frame.of_powers:
             how = f"powers up to {self.max_length}, {self.n_steps} multiply-adds"
         return (

@@ -92,7 +92,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         Probabilities are the softmax of the posterior mode, or its mean over the latent posterior; Notes say which
         is better when.
     max_train : int
-        Distinct labelled nodes, drawn at random, that training sees: some 5 C m^3 operations a step.
+        Distinct labelled nodes, drawn at random, that training sees: some 5 C m^3 operations per step.
     seed : int in [0, 2^63), optional
         Of features, of the training subset and of the integral's points; None draws one, kept in `seed_`.
     n_threads : int, optional

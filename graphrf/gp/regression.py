@@ -132,7 +132,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         "auto": "integrate" for up to 250 observed nodes, else "map", with noise alone beside it where its
         probability is above 0.1. By sampled rows the average keeps to the best kernel, whose rows they are.
     max_train : int
-        Distinct observed nodes that training sees: all m up to so many, at m^3 operations a step; beyond, blocks
+        Distinct observed nodes that training sees: all m up to so many, at m^3 operations per step; beyond, blocks
         of 250 near nodes and one of distant ones, taken as independent (a composite likelihood).
     solver : {"auto", "cholesky", "cg"}
         For the posterior. "auto": Cholesky up to 7,000 distinct observed nodes m (with the series, while

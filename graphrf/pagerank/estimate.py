@@ -36,7 +36,7 @@ COUPLINGS = ("iid", "antithetic", "sigma", "stratified", "pooled")
 
 # More batches would not make the standard errors noticeably better: 15 degrees of freedom.
 _MOST_BATCHES = 16
-# Walks a source after which an error that was asked for is given up; the first four batches must stay below.
+# Walks per source after which an error that was asked for is given up; the first four batches must stay below.
 _MAX_WALKS = 1_000_000
 # Exact steps beyond this are not what walks are for.
 _MOST_EXACT = 10_000
@@ -84,12 +84,12 @@ def pagerank(
         faster. At most 250,000 with `tol`.
     estimator : {"visits", "endpoints"}
         "visits" counts p_halt / M for every visit of a walk; "endpoints", the paper's, 1 / M for every end: from
-        the same walks it has mostly 4 to 7 times the variance at p_halt .15, 3 to 4 times at .3; 3 times at .15
+        the same walks it has mostly 4 to 7 times the variance at p_halt 0.15, 3 to 4 times at 0.3; 3 times at 0.15
         on a tree, 12 times on a star.
     coupling : {"pooled", "iid", "antithetic", "sigma", "stratified"} or Coupling
         "pooled": the walkers on one node are one population which stops and parts evenly in whole numbers;
-        mostly .25 to .65 of the error of independent walks at 16 walks a node, .2 to .4 at 64, less still where
-        edges lead to few hubs, and no less on dense graphs, whose degrees exceed the walkers on a node; for
+        mostly 0.25 to 0.65 of the error of independent walks at 16 walks per node, 0.2 to 0.4 at 64, less still
+        where edges lead to few hubs, and no less on dense graphs, whose degrees exceed the walkers on a node; for
         visits only. The others couple the lengths of the walks from one node (`IID`,
         `Antithetic`, `SigmaCoupled`, `Stratified`); "sigma" takes the permutation shipped for the nearest p_halt,
         learned for end points (Eq. 82) or, for visits, for Gram matrices, which vary less; a Coupling brings its
@@ -110,7 +110,7 @@ def pagerank(
     n_batches : int, optional
         Independent batches that the walks are split into; two or more give `stderr`. Default: one for each
         group of coupled walks, at most 16 (stratified: for each 4 walks); **one if pooled, hence no
-        `stderr`**, because smaller pools are worse: at 16 walks a node, 4 pools have 1.4 to 1.8 times the error
+        `stderr`**, because smaller pools are worse: at 16 walks per node, 4 pools have 1.4 to 1.8 times the error
         of a single one.
     engine : {"numba", "torch"}, optional
         What runs the walks, with the same bits: compiled loops on the CPU, or, for pools only, operations of torch
@@ -127,7 +127,7 @@ def pagerank(
         Show a progress bar on standard error.
     keep_walks : bool
         Keep what `PageRankResult.updated` needs to follow an edit of the graph: the counts of each batch, 8 N
-        bytes, and which nodes' walks met each node, 4 bytes a step. Not for pooled walkers, several vectors,
+        bytes, and which nodes' walks met each node, 4 bytes per step. Not for pooled walkers, several vectors,
         `tol` and `exact_steps`, whose walks an edit anywhere changes.
 
     Returns
@@ -224,8 +224,8 @@ def pagerank(
     result = _result(graph, p_halt, estimates, several is not None, seed, estimator, coupling, exact_steps)
     if tol is not None and (reached := float(np.max([estimate.l1_error for estimate in estimates]))) > tol:
         warn(
-            f"{_MAX_WALKS} walks a source reached an L1 error of {reached:.2g}, not tol={tol:g}; "
-            "power_iteration reaches any",
+            f"{_MAX_WALKS} walks per source reached an L1 error of {reached:.2g}, not tol={tol:g}; "
+            "use power_iteration, which reaches any tolerance",
         )
     return result
 
@@ -383,7 +383,7 @@ def _checked_exact_steps(exact_steps: int | None, tol: float | None, p_halt: flo
 
 
 def _fixed(walks: Walks, groups: int, measures: Iterable[tuple[np.ndarray, float, int]]) -> Estimate:
-    """The estimate from `groups` groups of walks a source, in batches with the given measures."""
+    """The estimate from `groups` groups of walks per source, in batches with the given measures."""
     mean = BatchMean(walks.problem.graph.n_nodes)
     n_steps = n_batches = 0
     for measure, weight, steps in measures:

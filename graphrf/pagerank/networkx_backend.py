@@ -257,7 +257,7 @@ def pagerank(
 
     Notes
     -----
-    Cost: O(nnz) an iteration, beside the conversion of the graph, which networkx keeps with the graph.
+    Cost: O(nnz) per iteration, beside the conversion of the graph, which networkx keeps with the graph.
 
     Examples
     --------

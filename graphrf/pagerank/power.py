@@ -104,10 +104,10 @@ def power_iteration(
     -----
     On undirected graphs, where P has real eigenvalues, iterations step beyond the image of the last vector
     (second-order Richardson, Golub and Varga 1961), by as much as the decrease so far suggests: about half as
-    many iterations at p_halt .15 and tol 1e-12, a fifth at .02 on meshes. The last step is always a plain one, so
-    the change and its bound are those of the map above.
+    many iterations at p_halt 0.15 and tol 1e-12, a fifth at 0.02 on meshes. The last step is always a plain one,
+    so the change and its bound are those of the map above.
 
-    Cost: O(nnz) an iteration and vector; at the defaults at most 186 iterations on directed graphs, rarely
+    Cost: O(nnz) per iteration and vector; at the defaults at most 186 iterations on directed graphs, rarely
     more than 70 on undirected ones. Undirected graphs need no copy of the matrix; of directed ones the
     transposed is made, in about the time of five iterations. Beside that and the result, memory is 3 vectors,
     or 24 for several, which go through the matrix 8 at a time; each is as it would be alone, bit for bit.
@@ -139,7 +139,7 @@ def power_iteration(
     if not result.converged:
         warn(
             f"power iteration reached an error below {result.error_bound:.2g} after {result.iterations} "
-            f"iterations, not tol={tol:g}; raise `max_iter`, or `tol` where it is below 9e-16 / p_halt, which is "
+            f"iterations, not tol={tol:g}; raise `max_iter`, or `tol` if it is below 9e-16 / p_halt, the limit of "
             "rounding",
         )
     return result

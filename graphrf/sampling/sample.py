@@ -122,7 +122,7 @@ def sample_features(
     Notes
     -----
     Time: of walks O(n m (mean length + 1)); of powers see the samplers. Memory: 4 bytes for each distinct (source,
-    node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 bytes a source.
+    node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 bytes per source.
 
     Counts of walks are the same bits with both engines. Values of powers are so on the CPU; elsewhere they agree
     to rounding, by which a choice between nodes may fall otherwise in rare cases.

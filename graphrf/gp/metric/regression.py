@@ -312,6 +312,6 @@ def _settled(fixed: Hyperparameters, observations: Observations) -> Hyperparamet
     noise = 0.1 * output_scale if fixed.noise is None else fixed.noise
     warn(
         "`y` does not vary about its mean, so no hyperparameters can be learned: output_scale "
-        f"{output_scale:g} and noise {noise:g} are taken; set `output_scale` and `noise` to what is known",
+        f"{output_scale:g} and noise {noise:g} are used; set `output_scale` and `noise` to what is known",
     )
     return fixed._replace(output_scale=output_scale, noise=noise)

@@ -111,7 +111,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     -----
     If at each time all sensors were observed, or none, eigenvectors of C make independent state-space models with
     d states: fits cost O(n^3 + n T d^2) for n sensors and T times, and deviations are exact. With other gaps
-    conjugate gradients find the missing values, O(n^2 T + n T d) a step, and deviations come from draws with a
+    conjugate gradients find the missing values, O(n^2 T + n T d) per step, and deviations come from draws with a
     solve each. On a week of traffic at 207 sensors every five minutes, about 15 steps do where 30 or 70 % of the
     values are missing at random, and where sensors fail for days. Hyperparameters are then those of Monte Carlo
     expectation maximisation, up to 15 rounds, and 8 to 12 more, a fixed number that `converged_` does not judge,

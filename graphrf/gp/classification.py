@@ -94,9 +94,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     max_train : int
         Distinct labelled nodes, drawn at random, that training sees: some 5 C m^3 operations per step.
     seed : int in [0, 2^63), optional
-        Of features, of the training subset and of the integral's points; None draws one, kept in `seed_`.
+        Seed of features, training subset and integration points; None draws one, which `seed_` records.
     n_threads : int, optional
-        Default: the cores at hand.
+        Number of threads. Default: the cores that the process may use.
 
     Attributes
     ----------
@@ -110,12 +110,12 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     log_marginal_likelihood_ : float
         Laplace's, of the labels that training saw.
     method_ : str
-        What was used.
+        The method that was used.
     sampler_ : the sampler of the posterior, or None
     converged_ : bool
         Whether training and the search for the mode reached their tolerances.
     residual_ : float
-        Of the mode: relative size of the gradient of the log posterior in f.
+        Relative norm of the gradient of the log posterior in f at the mode.
     seed_ : int
     n_observations_, n_observed_nodes_ : int
 

@@ -264,7 +264,7 @@ def refine(
     Raises
     ------
     TypeError, ValueError, ImportError
-        As `pagerank`, when the first result is asked for.
+        See `pagerank`; raised when the first result is requested.
 
     Notes
     -----

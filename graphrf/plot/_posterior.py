@@ -50,7 +50,7 @@ def plot_mesh_posterior(
     vertices : array_like, shape (V, 3)
     faces : array_like of int, shape (F, 3)
     mean, deviation : array_like of float, shape (F,) or (V,)
-        Of the faces or of the vertices.
+        Values of the faces or of the vertices.
     truth : array_like of float, of the same shape, optional
     observed : array_like of float, of the same shape, optional
         NaN where not observed.
@@ -59,15 +59,15 @@ def plot_mesh_posterior(
     ax : sequence of matplotlib.axes.Axes, optional
         In place of `figure`: axes for the panels, as many as there are.
     label : str
-        Of the signal, with the unit if there is one.
+        Name of the signal, with its unit.
     deviation_label : str, optional
-        Of the standard deviation. Default: made of `label`.
+        Label of the standard deviation. Default: derived from `label`.
     titles : sequence of str, optional
-        Of the panels. Default: "truth", "observed", "posterior mean" and "standard deviation", where drawn.
+        Titles of the panels. Default: "truth", "observed", "posterior mean" and "standard deviation", if drawn.
     limits : (low, high), optional
         Values at the ends of the colour bars of the signal.
     view, up, on
-        As of `plot_mesh`.
+        See `plot_mesh`.
 
     Returns
     -------
@@ -123,14 +123,14 @@ def plot_map_posterior(
     observed : array_like of float, shape (N,), optional
         NaN where not observed.
     figure, ax, label, deviation_label, titles, limits
-        As of `plot_mesh_posterior`.
+        See `plot_mesh_posterior`.
     geographic : bool
         Whether coordinates are degrees.
 
     Returns
     -------
     Figure or SubFigure
-        As of `plot_mesh_posterior`.
+        See `plot_mesh_posterior`.
 
     Examples
     --------

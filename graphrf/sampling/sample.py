@@ -86,9 +86,9 @@ def sample_features(
     device : str or torch.device
         Where torch samples, such as "cuda"; it must know float64. The features stay there (`Features.device`).
     n_threads : int, optional
-        Of the compiled loops. Default: the cores that the process may use. Torch has threads of its own.
+        Threads of the compiled loops. Default: the cores that the process may use. Torch has its own threads.
     dtype : {"float32", "float64"}
-        Of the matrices that will be made from the features.
+        Type of the matrices made from the features.
     path : path of a folder, optional
         Every block of rows is written there as soon as it is drawn, whole or not at all. A call with the same
         arguments goes on where another one ended, however it did: what is there is not drawn again. The result is

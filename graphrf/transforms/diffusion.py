@@ -158,7 +158,7 @@ class PersonalizedPageRank(BaseTransform):
         What becomes of the cut rows. "row": weights of the edges into every node sum to 1. "sym", for undirected
         graphs: D^1/2 Pi D^-1/2, then as for `GRFDiffusion`. "none": the scores.
     weight, attr_name
-        As for `GRFDiffusion`.
+        See `GRFDiffusion`.
 
     Raises
     ------

@@ -46,7 +46,7 @@ class AddRandomFeatures(BaseTransform):
     attr_name : str or None
         Where the result, (N, dim) in float32, goes; None appends it to `x`.
     seed : int in [0, 2^63), optional
-        Of R, and of the samples.
+        Seed of R and of the samples.
 
     Raises
     ------

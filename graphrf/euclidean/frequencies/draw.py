@@ -82,10 +82,11 @@ def draw_frequencies(
     dimension : int
         d.
     kernel : str or StationaryKernel
-        Of `stationary_kernel`.
+        A kernel or its name, as for `stationary_kernel`.
     directions : str
     norms : str, NormCoupling or None
-        Of `norm_coupling`. None for "halton" and "sobol", which have norms of their own, and for nothing else.
+        A coupling of `norm_coupling`. None for "halton" and "sobol", which have norms of their own, and for
+        nothing else.
     antithetic : bool
         Draw n / 2 frequencies and add their negatives, as the second half of the rows. For positive features: in
         Fourier features -w repeats w.

@@ -267,7 +267,7 @@ def step(
     Parameters
     ----------
     n_nodes, rule, kernel
-        As for `spectral_rule`.
+        See `spectral_rule`.
 
     Returns
     -------

@@ -62,11 +62,11 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     lengthscale_, output_scale_, noise_ : float
-        Those of the largest posterior density.
+        The hyperparameters with the highest posterior density.
     mean_ : float, or ndarray of shape (p,) for several outputs
         c.
     log_marginal_likelihood_ : float
-        Of all observations, without the prior, summed over outputs.
+        Log marginal likelihood of all observations, without the prior, summed over outputs.
     converged_ : bool
         Whether the gradient of the search is level at the hyperparameters found.
     n_points_ : int
@@ -234,7 +234,7 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         mean : ndarray, shape (q,) or (q, p)
         std : ndarray, shape of `mean`
         cov : ndarray, shape (q, q)
-            The same for all outputs; where predictions are averaged, the mean over outputs.
+            The same for all outputs; if predictions are averaged, the mean over outputs.
         """
         if return_std and return_cov:
             raise checks.value_error(

@@ -78,10 +78,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     n_draws : int
         Draws that make the deviations where there are gaps; their relative error is sqrt(1 / (2 n_draws)).
     tol : float
-        Of conjugate gradients: the residual relative to the right-hand side.
+        Relative residual of conjugate gradients.
     seed : int, optional
     n_threads : int, optional
-        Default the cores at hand.
+        Number of threads. Default: the cores that the process may use.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         y : array_like, optional
             The values in long form, `fit(nodes, times, y)`.
         nodes : nodes by position or name, shape (n,)
-            Of the columns; default all, where there are as many.
+            Nodes of the columns. Default: all nodes, if there are as many columns.
 
         Raises
         ------
@@ -370,9 +370,9 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             Such as was given to `fit`, with NaN in gaps, for any nodes and increasing times. Its values stay and
             are not looked at: what is known is what was given to `fit` and `update`.
         times, nodes
-            As in `fit`.
+            See `fit`.
         return_std : bool or "observation"
-            As in `predict`. Deviations are 0 where Y has a value.
+            See `predict`. Standard deviations are 0 where Y has a value.
 
         Returns
         -------

@@ -100,7 +100,7 @@ class CandidateKernel(NamedTuple):
     log_evidence : float
         The logarithm of its likelihood's mean over the grid under the prior, up to a constant that all share.
     probability : float
-        Of this kernel among those compared, all being equally likely before.
+        Posterior probability among the kernels compared, all equally probable a priori.
     """
 
     kernel: Kernel

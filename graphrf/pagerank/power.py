@@ -51,9 +51,9 @@ def power_iteration(
     .. math:: \rho \leftarrow p v + (1 - p) (P^T \rho + \delta u), \qquad
               \delta = \sum_{i\ \text{dangling}} \rho_i.
 
-    One product with a sparse matrix an iteration. For one global vector of a graph that fits into memory this
-    is the better choice: exact, and faster than any number of walks worth having. Walks (`pagerank`) serve for
-    rough answers at a chosen cost.
+    One product with a sparse matrix per iteration. For one global vector of a graph that fits into memory, prefer
+    this to walks: it is exact, and faster than any useful number of walks. Walks (`pagerank`) give approximate
+    answers at a chosen cost.
 
     Parameters
     ----------
@@ -67,20 +67,20 @@ def power_iteration(
         Default: uniform. **Several** vectors are an array or a scipy sparse matrix of shape (n, N), or a sequence
         of n mappings.
     dangling : mapping of nodes to values, or array_like of shape (N,), optional
-        The vector u, up to a factor: where the chain jumps to from a node without edges. Default: v. As in
+        The vector u, up to a factor: the distribution of jumps from nodes without edges. Default: v, as in
         networkx.
     start : as `personalization`, optional
-        First guess of the scores, one for all or one for each v; it changes the number of iterations, not the
+        Initial scores, one vector for all or one for each v; it changes the number of iterations, not the
         result. Default: v.
     tol : float
         Bound on the L1 error of each vector of scores. The map contracts L1 distances by 1 - p, so the error
         after an iteration is at most (1 - p) / p times the change; iteration stops when that is at most `tol`,
-        whatever N. (networkx stops at a change of N times its `tol`: on a graph of 2 million nodes that is
-        no condition at all.) Rounding adds 9e-16 / p to the bound: below p = 9e-4 the default is out of reach, and
+        whatever N. (networkx stops at a change of N times its `tol`: on a graph of 2 million nodes, that is
+        always satisfied.) Rounding adds 9e-16 / p to the bound: below p = 9e-4 the default is out of reach, and
         iteration ends with the warning once its changes are rounding alone.
     max_iter : int, optional
-        Default: as many as the contraction may need, log(tol p / 2) / log(1 - p), twice that on undirected
-        graphs, which in fact take fewer; 100,000 at most.
+        Default: as many as the contraction may need, log(tol p / 2) / log(1 - p), and twice that on undirected
+        graphs, which need fewer in practice; at most 100,000.
     n_threads : int, optional
         Default: the cores that the process may use. The result is the same bit for bit.
 

@@ -43,7 +43,7 @@ def plot_mesh_posterior(
     up: str = "z",
     on: str | None = None,
 ) -> Figure | SubFigure:
-    """The mean of a signal on a mesh and its standard deviation, after truth and observations.
+    """Plot truth, observations, posterior mean and standard deviation of a signal on a mesh.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ def plot_mesh_posterior(
     Returns
     -------
     Figure or SubFigure
-        The panels stand in one row, four of them in two. Truth, observations and mean share their colours. Without
-        `limits` colours end at the 2nd and the 98th percentile where few values lie far beyond.
+        Up to three panels are in one row, four in two rows. Truth, observations and mean share their colours.
+        Without `limits`, colours end at the 2nd and the 98th percentile if a few values are far outside.
 
     Raises
     ------

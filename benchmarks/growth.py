@@ -4,8 +4,8 @@ Three kinds of graphs (road-like, random, with hubs) and three methods. Every li
 draws a signal, observes it with noise, trains `Matern(nu=1)` with `method` and predicts the mean at all nodes.
 Seconds are the processor's, of all threads, without graph and signal: other work on the machine adds little.
 The signal has a Matern kernel, too, of lengthscale 3, but on road-like graphs at least the mean distance between
-observed nodes, so that they say something of the nodes between them however large the graph is. On the other graphs
-no lengthscale does: nodes that are a few steps from each other are a large part of the graph.
+observed nodes, so that they say something of the nodes between them however large the graph is. On the others no
+lengthscale does: nodes that are a few steps from each other are a large part of the graph.
 
     python benchmarks/growth.py --sizes 10000 100000 --observed 1000 0.1 --timeout 300
 """

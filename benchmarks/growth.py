@@ -1,9 +1,9 @@
 """How large may a graph be? Time and memory of a Gaussian process against nodes and observations.
 
 Three kinds of graphs (road-like, random, with hubs) and three methods. Every line is a process of its own, which
-draws a signal, observes it with noise, trains `Matern(nu=1)` with `method` and predicts the mean at all nodes.
+draws a signal, observes it with noise, trains `Matern(nu=2)` with `method` and predicts the mean at all nodes.
 Seconds are the processor's, of all threads, without graph and signal: other work on the machine adds little.
-The signal has a Matern kernel, too, of lengthscale 3, but on road-like graphs at least the mean distance between
+The signal has the same kernel, of lengthscale 3, but on road-like graphs three times the mean distance between
 observed nodes, so that they say something of the nodes between them however large the graph is. On the others no
 lengthscale does: nodes that are a few steps from each other are a large part of the graph.
 
@@ -49,14 +49,14 @@ def run(kind: str, n_nodes: int, given: float, method: str) -> dict[str, float]:
     graph = made(kind, n_nodes)
     rng = np.random.default_rng(1)
     n_observed = int(given if given >= 1 else given * graph.n_nodes)
-    lengthscale = max(3.0, math.sqrt(graph.n_nodes / n_observed)) if kind == "road-like" else 3.0
-    kernel = grf.Matern(lengthscale=lengthscale, nu=1.0)
+    lengthscale = 3.0 * (math.sqrt(graph.n_nodes / n_observed) if kind == "road-like" else 1.0)
+    kernel = grf.Matern(lengthscale=lengthscale, nu=2.0)
     signal = grf.apply_root(graph, kernel, rng.standard_normal((graph.n_nodes, 1)))[:, 0]
     signal /= signal.std()
     observed = rng.choice(graph.n_nodes, n_observed, replace=False)
     y = signal[observed] + NOISE * rng.standard_normal(n_observed)
     started = time.process_time()
-    model = GraphGPRegressor(graph, kernel=grf.Matern(nu=1.0), method=method, hyperparameters="map", seed=0)
+    model = GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), method=method, hyperparameters="map", seed=0)
     model.fit(graph.positions(observed), y)
     fitted = time.process_time()
     mean = model.predict(graph.positions(np.arange(graph.n_nodes)))

@@ -341,19 +341,22 @@ class ChebyshevSum:
 
     @cached_property
     def _reach(self) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of the rows that a product reaches, by the first and the last row of a vector; shape (N,) each.
+        return reached_rows(self._doubled)
 
-        Vectors that vanish outside rows a .. b - 1 have products that vanish outside low[a] .. high[b - 1] - 1.
-        """
-        indptr, indices = self._doubled.indptr, self._doubled.indices
-        low = np.arange(self._n_nodes, dtype=np.int64)
-        high = low + 1
-        filled = np.flatnonzero(np.diff(indptr))
-        if filled.size:
-            starts = indptr[filled]
-            low[filled] = np.minimum(low[filled], np.minimum.reduceat(indices, starts))
-            high[filled] = np.maximum(high[filled], np.maximum.reduceat(indices, starts) + 1)
-        return np.minimum.accumulate(low[::-1])[::-1].copy(), np.maximum.accumulate(high)
+
+def reached_rows(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds of the rows that a product reaches, by the first and the last row of a vector; shape (N,) each.
+
+    Vectors that vanish outside rows a .. b - 1 have products that vanish outside low[a] .. high[b - 1] - 1.
+    """
+    low = np.arange(matrix.shape[0], dtype=np.int64)
+    high = low + 1
+    filled = np.flatnonzero(np.diff(matrix.indptr))
+    if filled.size:
+        starts = matrix.indptr[filled]
+        low[filled] = np.minimum(low[filled], np.minimum.reduceat(matrix.indices, starts))
+        high[filled] = np.maximum(high[filled], np.maximum.reduceat(matrix.indices, starts) + 1)
+    return np.minimum.accumulate(low[::-1])[::-1].copy(), np.maximum.accumulate(high)
 
 
 def shared_diagonals(sums: Sequence[ChebyshevSum], nodes: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""How long do `import graphrf`, its parts, its command line and the first `sample_features` take?
+"""How long do `import graphrf`, its parts, its commands (`graphrf predict`), and the first `sample_features` take?
 
 python benchmarks/startup.py
 
@@ -32,12 +32,29 @@ PARTS = (
     "import graphrf.transforms",
     "import graphrf.plot",
 )
-# Timed from outside, the start of Python among it.
+# Timed from outside, the start of Python among it: seconds that pass, and those of the processor.
 COMMANDS = {
     "python -c pass": ["-c", "pass"],
     "graphrf --version": ["-c", "from graphrf.cli import main; main()", "--version"],
     "graphrf --help": ["-c", "from graphrf.cli import main; main()", "--help"],
 }
+# A model for `graphrf predict`: the faces of a torus that is cut into triangles, in no order.
+MODEL = """
+import sys
+import numpy as np, graphrf as grf
+m, n = 46, 52
+rng = np.random.default_rng(0)
+faces = rng.permutation(2 * m * n).reshape(m, n, 2)
+lower, upper = faces[..., 0], faces[..., 1]
+ends = [upper, np.roll(upper, 1, axis=0), np.roll(upper, 1, axis=1)]
+graph = grf.from_edges(np.tile(lower.ravel(), 3), np.concatenate([end.ravel() for end in ends]))
+signal = grf.apply_root(graph, grf.Matern(lengthscale=3.0, nu=1.0), rng.standard_normal((graph.n_nodes, 1)))[:, 0]
+observed = rng.choice(graph.n_nodes, int(sys.argv[2]), replace=False)
+y = signal[observed] / signal.std() + 0.1 * rng.standard_normal(observed.size)
+gp = grf.GraphGPRegressor(graph, seed=0).fit(observed, y)
+gp.save(sys.argv[1])
+print(graph.n_nodes, gp.n_points_)
+"""
 FIRST = """
 import time
 import numpy as np, graphrf as grf
@@ -66,15 +83,18 @@ def part(cache: str, statement: str) -> float | None:
     return statistics.median(float(answer.stdout) for answer in answers)
 
 
-def command(cache: str, words: list[str]) -> float:
-    """Seconds that a process takes from its start to its end."""
+def command(cache: str, words: list[str]) -> str:
+    """Seconds that a process takes from its start to its end, and of the processor."""
     took = []
     for _ in range(REPEATS + 1):
-        started = time.perf_counter()
+        started, before = time.perf_counter(), os.times()
         answer = run(cache, *words)
-        took.append(time.perf_counter() - started)
+        after = os.times()
+        processor = after.children_user + after.children_system - before.children_user - before.children_system
+        took.append((time.perf_counter() - started, processor))
         assert answer.returncode == 0, answer.stderr
-    return statistics.median(took[1:])
+    passed, processor = map(statistics.median, zip(*took[1:], strict=True))
+    return f"{passed:13.3f} s, processor {processor:.3f} s"
 
 
 if __name__ == "__main__":
@@ -84,7 +104,15 @@ if __name__ == "__main__":
             seconds = part(cache, statement)
             print(f"{statement:<55} {'not installed' if seconds is None else f'{seconds:13.3f} s'}")
         for name, words in COMMANDS.items():
-            print(f"{name:<55} {command(cache, words):13.3f} s")
+            print(f"{name:<55} {command(cache, words)}")
+        for n_observed in ("100", "400"):
+            model = os.path.join(cache, f"{n_observed}.npz")
+            answer = run(cache, "-c", MODEL, model, n_observed)
+            assert answer.returncode == 0, answer.stderr
+            n_faces, points = answer.stdout.split()
+            words = ["-c", "from graphrf.cli import main; main()", "predict", model, "-o", f"{cache}/out.csv"]
+            name = f"graphrf predict, {n_faces} faces, {n_observed} observed ({points} points)"
+            print(f"{name:<55} {command(cache, words)}")
     print(f"\n{'run':<6} {'first sample_features':>22} {'first matrix':>13}   seconds")
     for _ in range(3):
         with tempfile.TemporaryDirectory() as cache:

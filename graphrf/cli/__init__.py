@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Annotated
 
@@ -53,6 +54,7 @@ add_command(app, bench.bench, examples=bench.EXAMPLES)
 
 def main() -> None:
     """Entry point of the `graphrf` command."""
+    gc.set_threshold(50_000)  # what imports make stays: to look for garbage in it is a twentieth of short commands
     try:
         app()
     except KeyboardInterrupt:  # before or after a command of ours

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
@@ -24,7 +25,9 @@ _WIDE_NODES = 250_000
 _WORTH_THREADS = 1_000_000
 # Multiply-adds of a whole sum below which a pool of threads is not worth its start.
 _WORTH_POOL = 20_000_000
-
+# Products of single columns from which on nodes are renumbered, and the spread of edges that is worth it.
+_WORTH_ORDER = 2_000
+_NARROWER = 0.8
 # Polynomials whose rows are kept until they are summed.
 _KEPT = 32
 
@@ -94,7 +97,7 @@ class ChebyshevSum:
         c_k.
     n_threads : int, optional
         Number of threads. Default: the cores that the process may use. The bits do not depend on it, nor on the
-        columns beside a column.
+        columns beside a column, except where there are so many unit vectors that the nodes are `renumbered`.
 
     Notes
     -----
@@ -153,9 +156,39 @@ class ChebyshevSum:
     def _columns(self, cols: np.ndarray, rows: np.ndarray) -> np.ndarray:
         distinct, position = np.unique(cols, return_inverse=True)
         block = np.empty((rows.size, distinct.size))
-        for part, values in self.of_units(distinct, lambda panel: panel[rows]):
+        for part, values in self.entries(rows, distinct):
             block[:, part] = values
         return block if np.array_equal(position, np.arange(distinct.size)) else block[:, position]
+
+    def entries(self, rows: np.ndarray, cols: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The entries [rows, part] for parts of the distinct columns `cols`: positions in `cols`, and a block."""
+        renumbered, place = self.renumbered(cols.size)
+        order, places = np.argsort(place[cols], kind="stable"), place[rows]
+        for part, values in renumbered.of_units(place[cols[order]], lambda panel: panel[places]):
+            yield order[part], values
+
+    def renumbered(self, n_columns: int) -> tuple[ChebyshevSum, np.ndarray]:
+        """The same sum with neighbours near each other in the order of its nodes, and the place of each node.
+
+        Products with unit vectors then reach few rows at first, and read memory in its order. It is this sum
+        itself where `n_columns` of them are not worth it, or neighbours are near already. The order is the reverse
+        one of Cuthill and McKee, found in O(nnz). Results change by rounding only.
+        """
+        matrix = self._doubled
+        as_given = np.arange(self._n_nodes)
+        if n_columns * self.degree < _WORTH_ORDER or _spread(matrix) <= np.sqrt(self._n_nodes):
+            return self, as_given
+        order = reverse_cuthill_mckee(sp.csr_matrix(matrix), symmetric_mode=True)
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size, dtype=order.dtype)
+        rows = matrix[order]
+        moved = sp.csr_array(
+            (rows.data, place[rows.indices].astype(matrix.indices.dtype), rows.indptr), rows.shape
+        )
+        if _spread(moved) > _NARROWER * _spread(matrix):
+            return self, as_given
+        moved.sort_indices()
+        return ChebyshevSum(moved, self._c, self._threads), place.astype(np.int64)
 
     def quadratic_forms(self, z: np.ndarray) -> np.ndarray:
         """The forms z_j^T (sum_k c_k T_k) z_j of the columns, shape (p,), with half as many products."""
@@ -308,19 +341,22 @@ class ChebyshevSum:
 
     @cached_property
     def _reach(self) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of the rows that a product reaches, by the first and the last row of a vector; shape (N,) each.
+        return reached_rows(self._doubled)
 
-        Vectors that vanish outside rows a .. b - 1 have products that vanish outside low[a] .. high[b - 1] - 1.
-        """
-        indptr, indices = self._doubled.indptr, self._doubled.indices
-        low = np.arange(self._n_nodes, dtype=np.int64)
-        high = low + 1
-        filled = np.flatnonzero(np.diff(indptr))
-        if filled.size:
-            starts = indptr[filled]
-            low[filled] = np.minimum(low[filled], np.minimum.reduceat(indices, starts))
-            high[filled] = np.maximum(high[filled], np.maximum.reduceat(indices, starts) + 1)
-        return np.minimum.accumulate(low[::-1])[::-1].copy(), np.maximum.accumulate(high)
+
+def reached_rows(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds of the rows that a product reaches, by the first and the last row of a vector; shape (N,) each.
+
+    Vectors that vanish outside rows a .. b - 1 have products that vanish outside low[a] .. high[b - 1] - 1.
+    """
+    low = np.arange(matrix.shape[0], dtype=np.int64)
+    high = low + 1
+    filled = np.flatnonzero(np.diff(matrix.indptr))
+    if filled.size:
+        starts = matrix.indptr[filled]
+        low[filled] = np.minimum(low[filled], np.minimum.reduceat(matrix.indices, starts))
+        high[filled] = np.maximum(high[filled], np.maximum.reduceat(matrix.indices, starts) + 1)
+    return np.minimum.accumulate(low[::-1])[::-1].copy(), np.maximum.accumulate(high)
 
 
 def shared_diagonals(sums: Sequence[ChebyshevSum], nodes: np.ndarray) -> np.ndarray:
@@ -329,21 +365,26 @@ def shared_diagonals(sums: Sequence[ChebyshevSum], nodes: np.ndarray) -> np.ndar
     All are sums of polynomials of one matrix.
     """
     longest, coefficients = _side_by_side(sums)
+    longest, place = longest.renumbered(nodes.size)
+    order = np.argsort(place[nodes], kind="stable")
+    units = place[nodes[order]]
     result = np.empty((len(sums), nodes.size))
-    for part, values in longest.unit_moments(nodes, lambda moments: np.einsum("ik,kp->ip", coefficients, moments)):
-        result[:, part] = values
+    for part, values in longest.unit_moments(units, lambda moments: np.einsum("ik,kp->ip", coefficients, moments)):
+        result[:, order[part]] = values
     return result
 
 
 def shared_blocks(sums: Sequence[ChebyshevSum], rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
     """The entries [rows, cols] of several sums, shape (sums, rows, cols), by the products of the longest.
 
-    All are sums of polynomials of one matrix. Sorted columns are best.
+    All are sums of polynomials of one matrix.
     """
     longest, coefficients = _side_by_side(sums)
+    longest, place = longest.renumbered(cols.size)
+    order = np.argsort(place[cols], kind="stable")
     result = np.empty((len(sums), rows.size, cols.size))
-    for part, values in longest.unit_polynomials(cols, rows, coefficients):
-        result[:, :, part] = values
+    for part, values in longest.unit_polynomials(place[cols[order]], place[rows], coefficients):
+        result[:, :, order[part]] = values
     return result
 
 
@@ -425,6 +466,12 @@ def doubled_matrix(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
         ratio = plain.laplacian_scale(laplacian) / graph.laplacian_scale(laplacian)
         width *= ratio if plain.adjacency.nnz else 0.0  # without edges all of W's eigenvalues are 1
     return doubled, width
+
+
+def _spread(matrix: sp.csr_array) -> float:
+    """How far the two nodes of an edge are from each other in the order of the nodes, on average."""
+    rows = np.repeat(np.arange(matrix.shape[0], dtype=matrix.indices.dtype), np.diff(matrix.indptr))
+    return float(np.abs(rows - matrix.indices).mean()) if rows.size else 0.0
 
 
 def _worth_threads(matrix: sp.csr_array, width: int) -> bool:

@@ -155,11 +155,9 @@ class SeriesFactor(FactorBase):
         nodes = other.nodes
         expansion = self.square(f)
         wanted = np.concatenate([self._nodes, nodes])
-        order = np.argsort(nodes, kind="stable")
         block = np.empty((self._nodes.size, nodes.size))
         diagonal = np.empty(nodes.size)
-        for part, values in expansion.of_units(nodes[order], lambda panel: panel[wanted]):
-            columns = order[part]
+        for columns, values in expansion.entries(wanted, nodes):
             block[:, columns] = values[: self._nodes.size]
             diagonal[columns] = values[self._nodes.size + columns, np.arange(columns.size)]
         return block, diagonal

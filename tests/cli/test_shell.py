@@ -115,18 +115,24 @@ def test_words_data_sets_and_files_are_completed(place):
 
 
 def test_a_short_command_does_not_load_what_it_does_not_use(place):
-    """scipy.stats, which scikit-learn imports, is a third of the processor time of `predict`."""
+    """What scikit-learn and training import would be half of the processor time of `predict`."""
     assert run("fit roads.csv observed.csv --kernel diffusion --seed 0 -q -o m.npz").exit_code == 0
     code = (
         "import sys; from graphrf.cli import main\n"
         "sys.argv = ['graphrf', 'predict', 'm.npz']\n"
         "try:\n    main()\nexcept SystemExit as done:\n    assert not done.code\n"
         "assert 'sklearn' in sys.modules and 'scipy.stats._stats_py' not in sys.modules\n"
-        "assert not {'torch', 'matplotlib'} & set(sys.modules)\n"
+        "assert not {'torch', 'matplotlib', 'pandas.core', 'scipy.optimize._optimize'} & set(sys.modules)\n"
         "import scipy.stats\n"
         "assert abs(scipy.stats.norm.cdf(0.0) - 0.5) < 1e-15\n"  # there when it is wanted
         "from scipy.stats import norm, qmc\n"
         "assert sys.modules['scipy.stats'].norm is norm\n"
+        "import scipy.optimize._lsap as own\n"  # a submodule before its package
+        "assert scipy.optimize.linear_sum_assignment is own.linear_sum_assignment\n"
+        "assert own.__spec__.loader.__class__.__name__ == 'SourceFileLoader' or own.__spec__.origin\n"
+        "try:\n    from pandas.api.types import is_list_like\nexcept ModuleNotFoundError:\n    pass\n"
+        "else:\n    import pandas; assert pandas.Series([1]).sum() == 1 and is_list_like is not None\n"
+        "    assert pandas.api.types.is_list_like is is_list_like\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

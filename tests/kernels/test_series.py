@@ -326,6 +326,28 @@ def test_graphs_without_edges_and_isolated_nodes(laplacian: str) -> None:
     assert kernel_block(graph, kernel, [], [1, 2]).shape == (0, 2)
 
 
+def test_nodes_in_no_order_are_renumbered_and_nothing_else_changes() -> None:
+    rng = np.random.default_rng(0)
+    shuffled = rng.permutation(400)
+    path = sp.coo_array((rng.uniform(0.5, 2.0, 399), (shuffled[:-1], shuffled[1:])), shape=(400, 400))
+    graph = Graph(sp.csr_array(path + path.T))
+    exact = series._expansion(graph, Matern(lengthscale=3.0, nu=1.0), 1e-10, 20_000, 1, root=False)
+    few, place = exact.renumbered(1)
+    assert few is exact
+    assert np.array_equal(place, np.arange(400))
+    renumbered, place = exact.renumbered(400)
+    assert np.abs(np.diff(place[shuffled])).max() <= 2
+    assert not np.array_equal(place[shuffled], np.arange(400))
+    v = rng.standard_normal(400)
+    assert np.allclose(renumbered(v[np.argsort(place)])[place], exact(v), rtol=0, atol=1e-12)
+    dense = exact(np.eye(400))
+    rows, cols = rng.permutation(400)[:150], np.r_[rng.permutation(400)[:200], 3, 3]
+    assert np.allclose(exact.block(rows, cols), dense[np.ix_(rows, cols)], rtol=0, atol=1e-12)
+    assert np.allclose(chebyshev_sums.shared_diagonals([exact], cols)[0], dense[cols, cols], rtol=0, atol=1e-12)
+    (block,) = chebyshev_sums.shared_blocks([exact], rows, cols)
+    assert np.allclose(block, dense[np.ix_(rows, cols)], rtol=0, atol=1e-12)
+
+
 def test_unit_vectors_visit_only_rows_that_products_reach() -> None:
     # a path, some steps longer, and an isolated node: far from `nodes` the rows are never made
     steps = np.arange(399)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy import optimize
 
 from graphrf.gp.inference.labels import Labels
 from graphrf.gp.inference.laplace import evidence
@@ -99,7 +99,7 @@ class EvidenceSearch:
             start = min(self._grid(), key=lambda point: self.negative(point, gradient=False)[0])
         converged = True
         if start.size:
-            result = minimize(
+            result = optimize.minimize(
                 self.negative, np.clip(start, *np.transpose(box)), jac=True, method="L-BFGS-B", bounds=box,
                 options={"maxiter": _MAX_STEPS, "ftol": 1e-7},
             )  # fmt: skip

@@ -19,7 +19,7 @@ from graphrf.gp.training.blocks import neighbourhood
 from graphrf.gp.training.lengthscales import Lengthscales
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import chebyshev_coefficients, chebyshev_columns
-from graphrf.kernels.chebyshev_sums import chebyshev_step, doubled_matrix
+from graphrf.kernels.chebyshev_sums import Steps, doubled_matrix, reached_rows
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
 from graphrf.kernels.factor import Factor, units
 from graphrf.kernels.kernel import Kernel
@@ -64,7 +64,8 @@ class SeriesGram:
     Notes
     -----
     Table: one sparse product with N x m numbers, and m^2 / 2 numbers of memory, for each degree; 2 N m numbers
-    besides. N here counts the nodes that the degrees reach, about degree / 2 steps around S.
+    besides. N here counts the nodes that the degrees reach, about degree / 2 steps around S; where edges join near
+    positions (grids, meshes), products are of the rows only that 16 neighbouring nodes of S have reached.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class SeriesGram:
         A way from a node of S back to S that leaves what lies within h steps of S takes 2 h + 2 steps at least.
         """
         self._chunks: list[np.ndarray] = []
-        self._terms: list[tuple[np.ndarray, np.ndarray]] = []
+        self._terms: list[tuple[np.ndarray, np.ndarray, int, int]] = []
         n_nodes = self._graph.n_nodes
         doubled, self._width = doubled_matrix(self._graph, self._laplacian)
         part = neighbourhood(self._graph, self._nodes, n_degrees // 2 + 1, n_nodes // 2)
@@ -137,6 +138,7 @@ class SeriesGram:
             self._reach = n_degrees
         else:
             self._doubled, self._rows, self._reach = doubled, self._nodes, self._max_degree + 1
+        self._bounds = reached_rows(self._doubled)
 
     def _grow(self, size: int) -> None:
         """Have at least `size` degrees in the table."""
@@ -147,19 +149,24 @@ class SeriesGram:
             chunk = np.empty((_TABLE_CHUNK, self._nodes.size, self._nodes.size))
             blocks = range(0, self._nodes.size, _BLOCK_COLUMNS)
 
-            def fill(start: int, first: int = first, chunk: np.ndarray = chunk) -> tuple[np.ndarray, np.ndarray]:
+            def fill(
+                start: int, first: int = first, chunk: np.ndarray = chunk
+            ) -> tuple[np.ndarray, np.ndarray, int, int]:
                 columns = slice(start, min(start + _BLOCK_COLUMNS, self._nodes.size))
                 if first:
-                    before, now = self._terms[start // _BLOCK_COLUMNS]
+                    before, now, low, high = self._terms[start // _BLOCK_COLUMNS]
                 else:
-                    now = np.zeros((self._doubled.shape[0], columns.stop - columns.start))
-                    now[self._rows[columns], np.arange(now.shape[1])] = 1.0
-                    before = 0.5 * (self._doubled @ now)  # T_{-1} = T_1
-                for k in range(_TABLE_CHUNK):
-                    chunk[k, :, columns] = now[self._rows]
-                    chebyshev_step(self._doubled, now, before, 1)  # blocks are on threads of their own
-                    before, now = now, before
-                return before, now
+                    rows = self._rows[columns]
+                    low, high = int(rows.min()), int(rows.max()) + 1
+                    before, now = (np.zeros((self._doubled.shape[0], rows.size)) for _ in range(2))
+                    now[rows, np.arange(rows.size)] = 1.0
+                with Steps(self._doubled, now.shape[1], 1) as steps:  # blocks are on threads of their own
+                    for k in range(first, first + _TABLE_CHUNK):
+                        chunk[k - first, :, columns] = now[self._rows]
+                        low, high = min(low, int(self._bounds[0][low])), max(high, int(self._bounds[1][high - 1]))
+                        steps.step(1.0 if k else 0.5, now, -1.0, before, rows=(low, high))
+                        before, now = now, before
+                return before, now, low, high
 
             work = self._doubled.nnz * self._nodes.size * _TABLE_CHUNK
             self._terms = list(ordered_map(fill, blocks, self._threads if work > _WORTH_POOL else 1))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy import optimize
 
 from graphrf.gp.inference.local.dense import dense_evidence
 from graphrf.gp.inference.local.precision import precision_evidence
@@ -132,7 +132,7 @@ class LaplaceSearch:
             start = self._best_start()
         best, converged = start, True
         if start.size:
-            result = minimize(
+            result = optimize.minimize(
                 self.negative, np.clip(start, *np.transpose(box)), jac=True, method="L-BFGS-B", bounds=box,
                 options={"maxiter": _MAX_STEPS, "ftol": _FLAT, "gtol": _LEVEL},
             )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy import optimize
 
 from graphrf.gp.inference.likelihood import Likelihood, least_squares_mean, log_marginal_likelihood
 from graphrf.gp.inference.observations import Observations
@@ -152,7 +152,7 @@ class LikelihoodSearch:
             value, gradient = self._unitless(vector)
             return value / steep, gradient / steep
 
-        result = minimize(
+        result = optimize.minimize(
             objective, start, jac=True, method="L-BFGS-B", bounds=box,
             options={"maxiter": _MAX_STEPS, "ftol": _FLAT / steep, "gtol": _LEVEL / steep},
         )  # fmt: skip

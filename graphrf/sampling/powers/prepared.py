@@ -75,7 +75,10 @@ def relabelled(graph: Graph, laplacian: str) -> Matrix:
         order = reverse_cuthill_mckee(sp.csr_matrix(walk), symmetric_mode=True).astype(np.uint32)
         rank = np.empty_like(order)
         rank[order] = np.arange(order.size, dtype=np.uint32)
-        walk = sp.csr_array(sp.diags_array(1.0 / level) @ walk @ sp.diags_array(level))[order][:, order]
+        walk = sp.csr_array(walk)[order]
+        walk.data *= np.repeat(1.0 / level[order], np.diff(walk.indptr))
+        walk.data *= level[walk.indices]
+        walk = sp.csr_array((walk.data, rank[walk.indices].astype(walk.indices.dtype), walk.indptr), walk.shape)
         walk.sort_indices()
         indptr = walk.indptr.astype(np.int64)
         cumulative = row_cumsum(walk.data, indptr)

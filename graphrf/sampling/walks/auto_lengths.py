@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import isotonic_regression
+from scipy import optimize
 
 from graphrf._base import checks
 from graphrf.graph.graph import Graph
@@ -221,7 +221,7 @@ def optimal_survival(gain: np.ndarray, variance: float) -> np.ndarray:
     table = np.ones(gain.size)
     if variance <= 0 or gain.size == 1:  # nothing to lower, or nothing to choose
         return table
-    root = np.sqrt(np.maximum(isotonic_regression(gain[1:], increasing=False).x, 0.0))
+    root = np.sqrt(np.maximum(optimize.isotonic_regression(gain[1:], increasing=False).x, 0.0))
     steps = int(np.count_nonzero(root))
     best = np.inf
     for capped in range(steps + 1):

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.features.rows import product
+from graphrf.gp.training import gram as gram_module
 from graphrf.gp.training.gram import FactorGram, SeriesGram
 from graphrf.kernels import chebyshev
 from graphrf.kernels.derivatives import jacobian_columns, root_derivatives, spectral_derivatives
@@ -49,6 +50,29 @@ def test_series_gram_is_the_dense_kernel_and_its_derivatives(weighted_graph, ker
         np.testing.assert_allclose(
             change, _differences(kernel, weighted_graph, name)[block], atol=2e-7 * max(scale, 1), rtol=1e-5
         )
+
+
+def test_rows_that_products_have_not_reached_are_not_made_and_no_bit_changes(monkeypatch):
+    graph = grf.from_edges(np.arange(199), np.arange(1, 200))
+    nodes = np.array([90, 91, 93, 97])
+    kernel = grf.Matern(nu=1.0, lengthscale=4.0)
+    rows: list[int] = []
+
+    class Counted(gram_module.Steps):
+        def step(self, *arguments, **options):
+            rows.append(options["rows"][1] - options["rows"][0])
+            super().step(*arguments, **options)
+
+    monkeypatch.setattr(gram_module, "Steps", Counted)
+    found, (slope,) = SeriesGram(graph, "normalized", nodes, max_degree=300)(kernel, ["lengthscale"])
+    assert rows[:3] == [10, 12, 14]
+    monkeypatch.setattr(gram_module, "reached_rows", lambda matrix: (np.zeros(200, int), np.full(200, 200)))
+    monkeypatch.setattr(gram_module, "neighbourhood", lambda *arguments: np.arange(200))
+    whole, (other,) = SeriesGram(graph, "normalized", nodes, max_degree=300)(kernel, ["lengthscale"])
+    assert rows[-1] == 200
+    assert np.array_equal(found, whole)
+    assert np.array_equal(slope, other)
+    np.testing.assert_allclose(found, kernel.dense(graph)[np.ix_(nodes, nodes)], atol=1e-8)
 
 
 def test_series_gram_grows_for_longer_lengthscales_and_keeps_what_it_had(grid):

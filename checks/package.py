@@ -75,6 +75,8 @@ BROUGHT: dict[str, set[str]] = {
     "pandas": {"frame"},
     "interactive": {"page"},
     "distributed": {"cluster"},
+    # geopandas brings pandas.
+    "areal": _GP | {"figure", "frame"},
 }
 # Extras for those who work on graphrf, and the sum of the others.
 OTHER_EXTRAS = {"all", "test", "docs", "browser"}

@@ -4,9 +4,9 @@ Needs the extra `pyg`.
 
 python checks/neighbours/pyg_transforms.py
 
-torch_geometric is distributed without its tests, so these are the conventions that they check of each transform: what
-a transform may change, and that everything in PyTorch Geometric that takes a transform, or its result, takes these.
-Prints a table; the exit status is 1 where something failed.
+torch_geometric is distributed without its tests. These are the conventions that its transforms keep: what a transform
+may change, and that what takes a transform or its result in PyTorch Geometric takes these. Prints a table; the exit
+status is 1 where something failed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 import graphrf as grf
@@ -32,7 +33,7 @@ with warnings.catch_warnings():
     from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
     from torch_geometric.loader import DataLoader
     from torch_geometric.nn import GCNConv
-    from torch_geometric.utils import is_undirected, to_dense_adj
+    from torch_geometric.utils import coalesce, is_undirected, to_dense_adj
 
 HEAT = grf.Diffusion(1.0)
 TRANSFORMS: dict[str, Any] = {
@@ -47,7 +48,7 @@ ADDING = ("AddRandomFeatures", "AddReturnProbabilities")
 def ring(n: int = 12, **attributes: Any) -> Data:
     """A ring whose nodes have features, labels and masks."""
     at = torch.arange(n)
-    ends = torch.stack([torch.cat([at, (at + 1) % n]), torch.cat([(at + 1) % n, at])])
+    ends = coalesce(torch.stack([torch.cat([at, (at + 1) % n]), torch.cat([(at + 1) % n, at])]))
     known = {"x": torch.ones(n, 3), "y": at % 2, "train_mask": at < n // 2, **attributes}
     return Data(edge_index=ends, num_nodes=n, **known)
 
@@ -100,7 +101,6 @@ def repeats_itself(transform: Any, name: str) -> None:
 def works_in_compositions(transform: Any, name: str) -> None:
     data = ring()
     assert same(T.Compose([transform])(data), transform(data))
-    assert same(T.RandomApply([transform], p=0.0)(data), data) if hasattr(T, "RandomApply") else True
     prepared = T.Compose([T.NormalizeFeatures(), T.ToUndirected(), transform, T.ToDevice("cpu")])(data)
     assert prepared.validate()
     assert T.ComposeFilters([lambda d: d.num_nodes > 3])(transform(data))
@@ -118,8 +118,8 @@ def works_as_transform_of_a_dataset(transform: Any, name: str) -> None:
         processed_file_names = "data.pt"
 
         def process(self) -> None:
-            rings = [ring(5), ring(8)]
-            self.save([self.pre_transform(one) for one in rings] if self.pre_transform else rings, self.processed_paths[0])
+            change = self.pre_transform or (lambda data: data)
+            self.save([change(ring(5)), change(ring(8))], self.processed_paths[0])
 
         def __init__(self, root: str, **options: Any) -> None:
             super().__init__(root, log=False, **options)
@@ -151,12 +151,8 @@ def refuses_heterogeneous_data(transform: Any, name: str) -> None:
     data = HeteroData()
     data["a"].x = torch.ones(2, 1)
     data["a", "to", "a"].edge_index = torch.tensor([[0, 1], [1, 0]])
-    try:
+    with pytest.raises(TypeError, match="to_homogeneous"):
         transform(data)
-    except TypeError as error:
-        assert "to_homogeneous" in str(error)
-    else:
-        raise AssertionError("not refused")
     assert transform(data.to_homogeneous()).validate()
 
 
@@ -167,9 +163,7 @@ def drops_the_numbers_of_edges_that_go(transform: Any, name: str) -> None:
 
 def feeds_a_convolution(transform: Any, name: str) -> None:
     out = transform(ring())
-    x = out.x if "return_probabilities" not in out else out.return_probabilities
-    if name == "AddRandomFeatures":
-        x = next(out[key] for key in out.keys() if torch.is_tensor(out[key]) and out[key].dim() == 2 and key not in ("edge_index",))  # noqa: E501
+    x = out["return_probabilities"] if name == "AddReturnProbabilities" else out.x
     model = GCNConv(x.shape[1], 2, normalize=name in ADDING)
     loss = model(x.float(), out.edge_index, out.get("edge_weight")).square().sum()
     loss.backward()
@@ -191,7 +185,8 @@ def agrees_with_pytorch_geometric(transform: Any, name: str) -> None:
         exact = HEAT.dense(grf.load_graph(data))
         assert np.abs(wide @ wide.T - exact).max() < 6 * np.sqrt(2 / 4096) * exact.max()
     else:
-        diffusion = {"method": "ppr", "alpha": 0.15} if name == "PersonalizedPageRank" else {"method": "heat", "t": 0.5}
+        heat = {"method": "heat", "t": 0.5}
+        diffusion = {"method": "ppr", "alpha": 0.15} if name == "PersonalizedPageRank" else heat
         loops = T.AddSelfLoops()(data)
         theirs = T.GDC(
             self_loop_weight=None, normalization_in="sym", normalization_out=None, diffusion_kwargs=diffusion,
@@ -208,10 +203,11 @@ def agrees_with_pytorch_geometric(transform: Any, name: str) -> None:
 
 
 CONVENTIONS: tuple[Callable[[Any, str], None], ...] = (
-    is_a_base_transform, leaves_what_it_was_given, keeps_what_it_does_not_replace, gives_valid_data, repeats_itself,
-    works_in_compositions, takes_lists_and_loaders, works_as_transform_of_a_dataset,
+    is_a_base_transform, leaves_what_it_was_given, keeps_what_it_does_not_replace, gives_valid_data,
+    repeats_itself, works_in_compositions, takes_lists_and_loaders, works_as_transform_of_a_dataset,
     takes_graphs_without_edges_and_nodes, takes_a_batch_as_one_graph, refuses_heterogeneous_data,
-    drops_the_numbers_of_edges_that_go, feeds_a_convolution, goes_into_a_sparse_tensor, agrees_with_pytorch_geometric,
+    drops_the_numbers_of_edges_that_go, feeds_a_convolution, goes_into_a_sparse_tensor,
+    agrees_with_pytorch_geometric,
 )  # fmt: skip
 
 

@@ -379,6 +379,15 @@ def test_what_pytorch_geometric_keeps_of_old_edges_goes_with_them(karate, transf
     assert name in beside(as_data(karate, **{name: torch.arange(karate.adjacency.nnz)}))
 
 
+@pytest.mark.parametrize(
+    "transform",
+    [GRFDiffusion(HEAT, k=6, seed=0), PersonalizedPageRank(6, normalization="sym")],
+    ids=["heat", "ppr"],
+)
+def test_symmetric_diffusions_are_undirected_to_the_bit(karate, transform):
+    assert transform(as_data(karate)).is_undirected()
+
+
 def test_homogeneous_data_made_of_heterogeneous_are_taken():
     data = HeteroData()
     data["author"].x, data["paper"].x = torch.zeros(3, 2), torch.zeros(4, 2)

@@ -4,9 +4,9 @@ Needs the extra `pyg`.
 
 python checks/neighbours/pyg_transforms.py
 
-torch_geometric is distributed without its tests. These are the conventions that its transforms keep: what a
-transform may change, and that what takes a transform or its result in PyTorch Geometric takes these. Prints a table;
-the exit status is 1 where something failed.
+torch_geometric is distributed without its tests. These are the conventions that its transforms keep: what they may
+change, and that what takes a transform or its result in PyTorch Geometric takes these. Prints a table; the exit
+status is 1 where something failed.
 """
 
 from __future__ import annotations

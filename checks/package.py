@@ -366,7 +366,8 @@ def check_oldest(work: Workplace) -> str:
 def check_newest(work: Workplace) -> str:
     """The newest Python that is named in pyproject.toml, and what pip takes without constraints."""
     newest = shutil.which("python3.13")
-    if newest is None:
+    # A launcher of pyenv's may be on PATH without the interpreter that it launches.
+    if newest is None or subprocess.run([newest, "--version"], capture_output=True, check=False).returncode:
         return "left out: python3.13 is not on PATH"
     with work.environment("newest", tools=TOOLS, pins={}, interpreter=newest) as python:
         printed = json.loads(run([python, "-m", "pip", "list", "--format", "json"], cwd=work.empty))

@@ -248,7 +248,7 @@ def test_without_the_library_the_message_says_what_to_install(monkeypatch, karat
 
 @pytest.mark.usefixtures("theirs")
 def test_nodes_are_drawn_from_the_space(karate):
-    space = grf.gp.MaternSeriesKernel(karate).space
+    space = _ours(karate).space
     key, nodes = space.random(np.random.RandomState(0), 500)
     assert nodes.shape == (500, 1)
     assert np.issubdtype(nodes.dtype, np.integer)

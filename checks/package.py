@@ -9,6 +9,7 @@ python checks/package.py --only suite -- -n 4     # options for pytest after --
 build   sdist from the tracked files, wheel from the unpacked sdist; their contents and metadata
 core    the wheel alone: import, command line, README, tests; what is missing names its extra
 lowest  the oldest versions that pyproject.toml allows for the core: the tests of the core
+oldest  the oldest versions of the extras too, but for torch, all in one environment: every part works
 newest  Python 3.13, where it is on PATH, and the newest versions of all that the core needs: the tests of the core
 extras  each extra alone: its parts work, the others name their extra
 suite   the wheel with all extras: the tests, doctests and documentation, run against what was installed
@@ -33,7 +34,7 @@ import tempfile
 import time
 import tomllib
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,6 +59,7 @@ NAMED = {
     "mesh_data_set": "mesh",
     "figure": "plot",
     "frame": "pandas",
+    "page": "interactive",
     "cluster": "distributed",
 }
 # Parts that need no extra.
@@ -75,6 +77,8 @@ BROUGHT: dict[str, set[str]] = {
     "pandas": {"frame"},
     "interactive": {"page"},
     "distributed": {"cluster"},
+    # geopandas brings pandas.
+    "areal": _GP | {"figure", "frame"},
 }
 # Extras for those who work on graphrf, and the sum of the others.
 OTHER_EXTRAS = {"all", "test", "docs", "browser"}
@@ -325,14 +329,22 @@ def check_core(work: Workplace) -> str:
     return f"{blocks} of {len(readme_blocks())} README examples run; {parts}; tests: {tests}"
 
 
-def check_lowest(work: Workplace) -> str:
-    """The lower bounds of the core."""
+def lower_bounds(requirements: Iterable[str]) -> dict[str, str]:
+    """The oldest version that each requirement allows, as pip takes it; the project's own extras are left out."""
     pins = {}
-    for text in PROJECT["dependencies"]:
+    for text in requirements:
         requirement = Requirement(text)
+        if requirement.name == PROJECT["name"]:
+            continue
         (bound,) = requirement.specifier
         assert bound.operator == ">=", text
         pins[requirement.name] = f"{bound.version}.*"
+    return pins
+
+
+def check_lowest(work: Workplace) -> str:
+    """The lower bounds of the core."""
+    pins = lower_bounds(PROJECT["dependencies"])
     with work.environment("lowest", tools=TOOLS, pins=pins) as python:
         printed = json.loads(run([python, "-m", "pip", "list", "--format", "json"], cwd=work.empty))
         have = {entry["name"].lower(): entry["version"] for entry in printed}
@@ -340,10 +352,22 @@ def check_lowest(work: Workplace) -> str:
     return f"{', '.join(f'{name} {have[name]}' for name in pins)}; tests: {tests}"
 
 
+def check_oldest(work: Workplace) -> str:
+    """The lower bounds of all extras; torch as in constraints.txt, since older builds bring gigabytes of CUDA."""
+    texts = [text for name in BROUGHT for text in PROJECT["optional-dependencies"][name]]
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    (torch,) = (line.split("==")[1] for line in lines if Requirement(line).name == "torch")
+    pins = {**lower_bounds([*PROJECT["dependencies"], *texts]), "torch": torch}
+    with work.environment("oldest", ",".join(BROUGHT), pins=pins) as python:
+        parts = check_parts(work, python, set(NAMED))
+    return f"{', '.join(f'{name} {version}' for name, version in pins.items())}; {parts}"
+
+
 def check_newest(work: Workplace) -> str:
     """The newest Python that is named in pyproject.toml, and what pip takes without constraints."""
     newest = shutil.which("python3.13")
-    if newest is None:
+    # A launcher of pyenv's may be on PATH without the interpreter that it launches.
+    if newest is None or subprocess.run([newest, "--version"], capture_output=True, check=False).returncode:
         return "left out: python3.13 is not on PATH"
     with work.environment("newest", tools=TOOLS, pins={}, interpreter=newest) as python:
         printed = json.loads(run([python, "-m", "pip", "list", "--format", "json"], cwd=work.empty))
@@ -410,6 +434,7 @@ def main() -> None:
         "build": check_build,
         "core": check_core,
         "lowest": check_lowest,
+        "oldest": check_oldest,
         "newest": check_newest,
         "extras": lambda work: check_extras(work, given.extras.split(",")),
         "suite": lambda work: check_suite(work, given.pytest),
@@ -417,7 +442,7 @@ def main() -> None:
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--only", default="build,core,lowest,newest,extras,suite,types", help="parts, with commas between"
+        "--only", default="build,core,lowest,oldest,newest,extras,suite,types", help="parts, with commas between"
     )
     parser.add_argument("--extras", default=",".join(BROUGHT), help="those that the part `extras` looks at")
     parser.add_argument("--python", default=sys.executable, help="the interpreter of the environments")

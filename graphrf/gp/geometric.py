@@ -60,6 +60,13 @@ class NodeSpace(Space):
         """N."""
         return self.graph.n_nodes
 
+    def random(self, key: Any, number: int) -> tuple[Any, Any]:
+        """The key, and `number` nodes drawn uniformly with replacement, shape (number, 1)."""
+        from lab import randint
+
+        key, nodes = randint(key, np.int64, number, 1, lower=0, upper=self.graph.n_nodes)
+        return key, nodes
+
 
 class MaternSeriesKernel(BaseGeometricKernel):
     r"""The kernel that GeometricKernels makes of a graph and all its eigenpairs, by exact sparse products.

@@ -74,6 +74,9 @@ class Graph:
     array([2, 0])
     """
 
+    # networkx calls the backend of this name with a Graph as it is (graphrf/pagerank/networkx_backend.py).
+    __networkx_backend__ = "graphrf"
+
     def __init__(self, adjacency: Any, nodes: Iterable[Hashable] | None = None, directed: bool = False) -> None:
         self._directed = checks.flag("directed", directed)
         if isinstance(adjacency, Graph):
@@ -348,6 +351,14 @@ class Graph:
         else:
             made.add_weighted_edges_from(zip(src, dst, entries.data.tolist(), strict=True))
         return made
+
+    def is_directed(self) -> bool:
+        """`directed`, as networkx asks for it."""
+        return self._directed
+
+    def is_multigraph(self) -> bool:
+        """False, as networkx asks for it: parallel edges are one."""
+        return False
 
     def without_loops(self) -> Graph:
         """The graph without its self-loops; a graph that has none returns itself."""

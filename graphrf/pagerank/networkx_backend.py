@@ -1,7 +1,8 @@
 """PageRank as a backend of networkx: `nx.pagerank(G, backend="graphrf")`.
 
 networkx finds this module through the entry point `networkx.backends`; what it asks while it is imported is in
-`graphrf.pagerank.networkx_info`. Only `pagerank` is implemented; every other function stays with networkx.
+`graphrf.pagerank.networkx_info`. Only `pagerank` is implemented; every other function stays with networkx. A
+`graphrf.Graph` is taken as it is: `nx.pagerank(graph)`.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class BackendGraph:
         if weight is not None:
             raise checks.value_error(
                 "weight",
-                f"must be {self.weight!r} or None, the weights that this graph was converted with, "
-                f"got {weight!r}; convert the networkx graph with edge_attrs={{{weight!r}: 1}}",
+                f"must be {self.weight!r}, the name of this graph's weights, or None, got {weight!r}; a networkx "
+                f"graph is converted with other weights by edge_attrs={{{weight!r}: 1}}",
             )
         if self._unit is None:
             adjacency = self._weighted.adjacency
@@ -166,7 +167,9 @@ def convert_from_nx(
 
 
 def convert_to_nx(obj: Any, *, name: str | None = None) -> Any:
-    """A `BackendGraph` as a networkx graph with its weights; anything else as it is."""
+    """A `BackendGraph` or a `Graph` as a networkx graph with its weights; anything else as it is."""
+    if isinstance(obj, Graph):
+        return obj.to_networkx()
     if not isinstance(obj, BackendGraph):
         return obj
     made = nx.DiGraph() if obj.is_directed() else nx.Graph()
@@ -201,7 +204,7 @@ def should_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     if kwargs.get("method", "power") != "power":
         return "estimates are made only with backend='graphrf'"
     graph = args[0] if args else kwargs["G"]
-    if not isinstance(graph, BackendGraph) and len(graph) < _FEWEST_NODES:
+    if not isinstance(graph, BackendGraph | Graph) and len(graph) < _FEWEST_NODES:
         return "the graph is too small to be worth it"
     return True
 
@@ -210,7 +213,7 @@ def should_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
 
 
 def pagerank(
-    G: BackendGraph,
+    G: BackendGraph | Graph,
     alpha: float = 0.85,
     personalization: Mapping[Hashable, float] | None = None,
     max_iter: int = 100,
@@ -229,8 +232,8 @@ def pagerank(
 
     Parameters
     ----------
-    G : BackendGraph
-        What `convert_from_nx` makes; networkx calls it.
+    G : BackendGraph or Graph
+        What `convert_from_nx` makes, or a `graphrf.Graph`, whose weights have the name "weight".
     alpha, personalization, max_iter, nstart, weight, dangling
         See networkx.
     tol : float
@@ -274,6 +277,8 @@ def pagerank(
     checks.choice("method", method, METHODS)
     if method == "power" and walk_options:
         raise TypeError(f"pagerank() got unexpected arguments for method='power': {sorted(walk_options)}")
+    if isinstance(G, Graph):
+        G = BackendGraph(list(G.nodes), G.directed, "weight", G)
     n = len(G)
     if n == 0:
         return {}

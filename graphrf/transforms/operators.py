@@ -169,5 +169,6 @@ def scaled(matrix: sp.csr_array, normalization: str) -> sp.csr_array:
 def _over(matrix: sp.csr_array, of_rows: np.ndarray, of_columns: np.ndarray) -> sp.csr_array:
     """The matrix with entries divided by their row's and their column's number; both 1 in place of 0."""
     of_rows, of_columns = (np.where(of > 0, of, 1.0) for of in (of_rows, of_columns))
-    data = matrix.data / np.repeat(of_rows, np.diff(matrix.indptr)) / of_columns[matrix.indices]
+    # One division by the product, which rounds (i, j) as (j, i).
+    data = matrix.data / (np.repeat(of_rows, np.diff(matrix.indptr)).astype(float) * of_columns[matrix.indices])
     return sp.csr_array((data.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)

@@ -244,3 +244,15 @@ def test_without_the_library_the_message_says_what_to_install(monkeypatch, karat
     with pytest.raises(ImportError, match=r"pip install 'graphrf\[geometric\]'"):
         module.MaternSeriesKernel(karate)
     monkeypatch.delitem(sys.modules, "graphrf.gp.geometric")
+
+
+@pytest.mark.usefixtures("theirs")
+def test_nodes_are_drawn_from_the_space(karate):
+    space = _ours(karate).space
+    key, nodes = space.random(np.random.RandomState(0), 500)
+    assert nodes.shape == (500, 1)
+    assert np.issubdtype(nodes.dtype, np.integer)
+    assert set(nodes.ravel().tolist()) == set(
+        range(34)
+    )  # a node is missing with probability 34 (33 / 34)^500 = 1e-5
+    assert space.random(key, 3)[1].shape == (3, 1)

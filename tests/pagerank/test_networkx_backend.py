@@ -14,6 +14,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from graphrf.graph.loaders import load_graph
 from graphrf.pagerank import networkx_backend as backend
 
 TIGHT = {"tol": 1e-13, "max_iter": 2000}
@@ -106,6 +107,34 @@ def test_one_conversion_serves_weights_and_none(monkeypatch: pytest.MonkeyPatch)
         assert_like_networkx(graph, **TIGHT)
         assert len(graph.__networkx_cache__["backends"]["graphrf"]) == 1
         assert_like_networkx(graph, weight=None, **TIGHT)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("weight", ["weight", None])
+def test_a_graph_of_graphrf_needs_no_conversion(
+    directed: bool, weight: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = named_digraph() if directed else nx.Graph(named_digraph())
+    source["z"]["a", 1]["weight"] = 1.0
+    graph = load_graph(source, weight="weight", weight_is="similarity")
+    expected = nx.pagerank(source, weight=weight, backend="networkx", **TIGHT)
+    assert nx.pagerank(graph, weight=weight, backend="networkx", **TIGHT) == pytest.approx(expected)
+    for name in ("convert_from_nx", "convert_to_nx"):
+        monkeypatch.setattr(backend, name, lambda *given, **options: pytest.fail("converted"))
+    for given in ({}, {"backend": "graphrf"}):
+        scores = nx.pagerank(graph, weight=weight, **TIGHT, **given)
+        assert scores == pytest.approx(expected, abs=1e-10)
+        assert list(scores) == list(graph.nodes)
+    assert nx.pagerank(graph, personalization={7: 1.0})["lonely"] == 0
+
+
+def test_other_functions_of_networkx_convert_a_graph_of_graphrf_on_request() -> None:
+    graph = load_graph(nx.path_graph(5))
+    assert nx.number_connected_components(graph, backend="networkx") == 1
+    with pytest.raises(NotImplementedError, match="not implemented"):
+        nx.number_connected_components(graph)
+    with pytest.raises(ValueError, match="must be 'weight', the name"):
+        nx.pagerank(graph, weight="cost")
 
 
 def test_the_empty_graph_has_no_scores() -> None:
@@ -265,7 +294,7 @@ def test_a_converted_graph_chooses_it(calls: list[str]) -> None:
     assert calls == ["power"]
     assert scores == pytest.approx(nx.pagerank(graph, **TIGHT), rel=1e-9)
     assert list(converted) == list(graph)
-    with pytest.raises(ValueError, match=r"`weight` must be 'weight' or None, .* got 'length'"):
+    with pytest.raises(ValueError, match=r"`weight` must be 'weight', .* got 'length'"):
         nx.pagerank(converted, weight="length")
 
 
@@ -286,6 +315,7 @@ def test_a_converted_graph_comes_back(kind: str) -> None:
 
 PLUGIN = """
 import json, os
+from graphrf.graph.loaders import load_graph
 from graphrf.pagerank import networkx_backend as backend
 
 CALLS = []

@@ -366,6 +366,41 @@ def test_edges_that_are_replaced_must_not_leave_attributes_behind(karate):
     assert int(pair.heat_index.max()) == 2 * 34 - 1
 
 
+@pytest.mark.parametrize("name", ["e_id", "edge_type"])
+@pytest.mark.parametrize(
+    "transform", [GRFDiffusion(HEAT, k=4, seed=0), PersonalizedPageRank(4)], ids=["heat", "ppr"]
+)
+def test_what_pytorch_geometric_keeps_of_old_edges_goes_with_them(karate, transform, name):
+    plain = transform(as_data(karate))
+    found = transform(as_data(karate, **{name: torch.arange(karate.adjacency.nnz)}))
+    assert found.keys() == plain.keys()
+    assert torch.equal(found.edge_index, plain.edge_index)
+    beside = type(transform)(**{**vars(transform), "attr_name": "beside"})
+    assert name in beside(as_data(karate, **{name: torch.arange(karate.adjacency.nnz)}))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [GRFDiffusion(HEAT, k=6, seed=0), PersonalizedPageRank(6, normalization="sym")],
+    ids=["heat", "ppr"],
+)
+def test_symmetric_diffusions_are_undirected_to_the_bit(karate, transform):
+    assert transform(as_data(karate)).is_undirected()
+
+
+def test_homogeneous_data_made_of_heterogeneous_are_taken():
+    data = HeteroData()
+    data["author"].x, data["paper"].x = torch.zeros(3, 2), torch.zeros(4, 2)
+    written = torch.tensor([[0, 1, 2, 2], [0, 1, 2, 3]])
+    data["author", "writes", "paper"].edge_index, data["paper", "by", "author"].edge_index = (
+        written,
+        written.flip(0),
+    )
+    out = GRFDiffusion(HEAT, k=4, seed=0)(data.to_homogeneous())
+    assert out.node_type.tolist() == [0] * 3 + [1] * 4
+    assert "edge_type" not in out
+
+
 def test_signed_series_are_kept_by_size_and_never_divided_by_their_sums(club):
     kernel = grf.InverseCosine()
     with pytest.raises(ValueError, match="`normalization` must be 'none' for InverseCosine"):

@@ -19,14 +19,9 @@ from linear_operator.utils.errors import NanError  # noqa: E402
 
 from graphrf.gp import GRFKernel  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("torch_float64")
+
 NODES = torch.tensor([[3, 0, 33, 7, 3], [1, 1, 20, 9, 2]])
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def walks(graph):

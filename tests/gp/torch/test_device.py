@@ -25,6 +25,8 @@ from tests.support.interleaving import interleaved_results  # noqa: E402
 from tests.support.same_features import changed, with_tensors  # noqa: E402
 from tests.support.simulated_device import DEVICE, SimulatedDevice  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("torch_float64")
+
 CPU = torch.device("cpu")
 LENGTH = 9
 # Numbers that may move at once: sizes, answers, modulations, and what linear_operator moves itself: tridiagonal
@@ -36,13 +38,6 @@ SAMPLERS = {
     "combinatorial walks": grf.RandomWalks(16, grf.Truncated(LENGTH), laplacian="combinatorial"),
     "cut powers": grf.CutPowers(budget=12, max_length=LENGTH),
 }
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def sampled(graph, name="walks", nodes=None):

@@ -18,14 +18,9 @@ from graphrf.features.bounds import HeavyTailWarning, TruncationWarning  # noqa:
 from graphrf.gp import GRFKernel  # noqa: E402
 from graphrf.gp.torch.kernel import node_ids  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("torch_float64")
+
 LENGTH = 12
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def walks(graph, nodes=None, laplacian="normalized", length=LENGTH):

@@ -16,17 +16,12 @@ from graphrf.features.bounds import HeavyTailWarning, TruncationWarning  # noqa:
 from graphrf.gp import GRFKernel  # noqa: E402
 from tests.gp.remote import PlainFactor, RemoteFactor, RemoteFeatures, Travels  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread", "torch_float64")
+
 KERNEL = grf.Diffusion(1.5)
 NODES = np.random.default_rng(0).permutation(144)[:100]
 X = torch.from_numpy(NODES[:80])[:, None]
 Y = torch.from_numpy(np.sin(NODES[:80] / 12) + 0.1 * np.random.default_rng(1).standard_normal(80))
-
-
-@pytest.fixture(autouse=True)
-def _float64(one_torch_thread):
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def _features(graph, sampler=None, **options):

@@ -19,6 +19,8 @@ from graphrf.gp.torch.draws import pathwise_draws  # noqa: E402
 from graphrf.gp.torch.operator import FactorOperator  # noqa: E402
 from tests.support.same_features import with_tensors  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("torch_float64")
+
 LENGTH = 9
 KERNEL = grf.Diffusion(1.5)
 # Seen nodes, one of them twice, values, and the noise of each.
@@ -26,13 +28,6 @@ X = torch.tensor([0, 5, 5, 33, 16])
 Y = torch.tensor([1.0, -0.4, -0.9, 2.0, 0.3], dtype=torch.float64)
 NOISE = torch.tensor([0.1, 0.2, 0.3, 0.1, 0.5], dtype=torch.float64)
 DRAWS = 4_000
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def features_of(graph):

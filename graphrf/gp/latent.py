@@ -14,13 +14,13 @@ from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.gp.conditioning import Conditions
 from graphrf.gp.inference.covariance import Covariance
-from graphrf.gp.inference.local.dense import LatentMode, find_latent_mode, with_mean
-from graphrf.gp.inference.local.precision import precision_evidence
+from graphrf.gp.inference.local.dense import LatentMode, corrected_mode, find_latent_mode, with_mean
+from graphrf.gp.inference.local.precision import precision_mode
 from graphrf.gp.inference.local.responses import Responses
 from graphrf.gp.inference.mean_function import MeanFunction, observed_with
 from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
-from graphrf.gp.inference.posterior import SolverWarning
+from graphrf.gp.inference.posterior import N_DRAWS, SolverWarning
 from graphrf.gp.likelihoods import Likelihood, normal_average
 from graphrf.gp.method_choice import (
     affordable_training,
@@ -51,6 +51,8 @@ _FEW = 30
 # Predictive densities are integrated over so many deviations of f on either side, by so many points; then over so
 # many steps on either side of the largest integrand, by as many points, and so on: levels in all. Rows at once.
 _REACH, _POINTS, _ZOOM, _LEVELS, _ROWS = 40.0, 129, 8.0, 6, 2_000
+# Posterior draws that are held at once for variances at observed nodes.
+_DRAWN = 16
 # Halvings of the interval that holds a mixture's quantile.
 _BISECTIONS = 60
 
@@ -351,18 +353,17 @@ def _trained(
 def _mode(
     gp: Any, given: Conditions, responses: Responses, likelihood: Likelihood, precision: KernelPrecision | None
 ) -> LatentMode:
-    """The posterior mode of the latent function at the observed nodes."""
+    """The posterior mode of the latent function at the observed nodes, moved to the posterior mean."""
     spread = given.mean_precision**-0.5
     if precision is not None:
-        return precision_evidence(
-            precision, responses, likelihood, amplitude=given.amplitude, spread=spread
-        ).mode  # fmt: skip
+        return precision_mode(precision, responses, likelihood, amplitude=given.amplitude, spread=spread)
     size = responses.nodes.size
     solver = choose_solver(gp.graph, given.method, size) if gp.solver == "auto" else gp.solver
     covariance = Covariance.of(
         gp.graph, given.kernel, given.amplitude, sampler=given.sampler, seed=given.seed, n_threads=gp.n_threads,
         draw=None if solver == "cholesky" else drawing(gp), tell=False,
     )  # fmt: skip
+    basis = spread * responses.basis
     with linear_algebra(size, gp.n_threads):
         rows = covariance.rows(responses.nodes)
         if solver == "cholesky":
@@ -370,8 +371,20 @@ def _mode(
                 24.0 * size**2, f"the covariance matrix of {size} observed nodes", "pass solver='cg', or fewer"
             )
             matrix = rows.dense()
-            return find_latent_mode(
-                with_mean(0.5 * (matrix + matrix.T), responses.basis, spread), responses, likelihood
+            matrix = with_mean(0.5 * (matrix + matrix.T), responses.basis, spread)
+            return corrected_mode(matrix, responses, likelihood, find_latent_mode(matrix, responses, likelihood))
+
+        def product(x: np.ndarray) -> np.ndarray:
+            return np.asarray(rows.gram(x) + basis @ (basis.T @ x))
+
+        rng = np.random.default_rng([given.seed, 3])
+
+        def draw() -> tuple[np.ndarray, np.ndarray]:
+            shared, own = (
+                rng.standard_normal((rows.shape[1], _DRAWN)),
+                rng.standard_normal((basis.shape[1], _DRAWN)),
             )
-        basis = spread * responses.basis
-        return find_latent_mode(lambda x: rows.gram(x) + basis @ (basis.T @ x), responses, likelihood)
+            return rows.apply(shared) + basis @ own, rng.standard_normal((size, _DRAWN))
+
+        mode = find_latent_mode(product, responses, likelihood)
+        return corrected_mode(product, responses, likelihood, mode, (draw() for _ in range(N_DRAWS // _DRAWN)))

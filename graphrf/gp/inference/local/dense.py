@@ -14,12 +14,13 @@ in a likelihood's parameters are ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from graphrf.gp.inference.local.averaged import AveragedResponses
 from graphrf.gp.inference.local.newton import State, climb
 from graphrf.gp.inference.local.responses import Local, Responses
 from graphrf.gp.inference.observations import Observations
@@ -33,6 +34,8 @@ _TOLERANCE, _ITERATIVE_TOLERANCE = 1e-10, 1e-7
 _LEAST_STEP = 1e-6
 _CLOSENESSES = (1e-6, 1e-12, 1e-3)
 _MAX_CONJUGATE = 2_000
+# Residual that is enough for variances by draws.
+_DRAWS_TOLERANCE = 1e-4
 
 
 class LatentMode(NamedTuple):
@@ -124,6 +127,40 @@ def find_latent_mode(
     return LatentMode(
         end.image, end.state.curved, information, end.state.value, end.weights, converged, end.residual
     )
+
+
+def corrected_mode(
+    prior: np.ndarray | Product,
+    responses: Responses,
+    likelihood: Likelihood,
+    mode: LatentMode,
+    draws: Iterable[tuple[np.ndarray, np.ndarray]] = (),
+) -> LatentMode:
+    """The mode moved to the posterior mean, as `averaged` has it.
+
+    With K as a matrix the variances that it needs are exact, m^3 multiply-adds; with products they are those of
+    posterior draws, for which blocks of draws from N(0, K) and from N(0, I) must be given, each of shape (m, s).
+    """
+    root = np.sqrt(mode.information)
+    if isinstance(prior, np.ndarray):
+        reached = solve_triangular(_factor(prior, root), root[:, None] * prior, lower=True, check_finite=False)
+        variances = np.maximum(np.diagonal(prior) - np.square(reached).sum(axis=0), 0.0)
+    else:
+        product = prior
+        system = ConjugateGradients(
+            lambda x: x + root[:, None] * product(root[:, None] * x), lambda r: r.copy(),
+            tol=_DRAWS_TOLERANCE, max_iterations=_MAX_CONJUGATE,
+        )  # fmt: skip
+        squares, count = np.zeros(root.size), 0
+        for f, noise in draws:
+            # a draw less its mean given noisy observations of it is a draw of the posterior about its mean
+            seen = root[:, None] * f + noise
+            left = f - product(root[:, None] * system.solve(seen).value)
+            squares += np.square(left).sum(axis=1)
+            count += left.shape[1]
+        variances = squares / count
+    averaged = AveragedResponses.over(responses, variances, mode.information)
+    return find_latent_mode(prior, averaged, likelihood, mode.start)
 
 
 def dense_evidence(

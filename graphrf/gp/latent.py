@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +15,8 @@ from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.gp.conditioning import Conditions
 from graphrf.gp.inference.covariance import Covariance
-from graphrf.gp.inference.local.dense import LatentMode, corrected_mode, find_latent_mode, with_mean
-from graphrf.gp.inference.local.precision import precision_mode
+from graphrf.gp.inference.local.dense import LatentMode, nearest_dense, with_mean
+from graphrf.gp.inference.local.precision import nearest_sparse
 from graphrf.gp.inference.local.responses import Responses
 from graphrf.gp.inference.mean_function import MeanFunction, observed_with
 from graphrf.gp.inference.mixture import MixturePosterior
@@ -353,10 +354,10 @@ def _trained(
 def _mode(
     gp: Any, given: Conditions, responses: Responses, likelihood: Likelihood, precision: KernelPrecision | None
 ) -> LatentMode:
-    """The posterior mode of the latent function at the observed nodes, moved to the posterior mean."""
+    """The normal law nearest to the posterior of the latent function at the observed nodes."""
     spread = given.mean_precision**-0.5
     if precision is not None:
-        return precision_mode(precision, responses, likelihood, amplitude=given.amplitude, spread=spread)
+        return nearest_sparse(precision, responses, likelihood, amplitude=given.amplitude, spread=spread)
     size = responses.nodes.size
     solver = choose_solver(gp.graph, given.method, size) if gp.solver == "auto" else gp.solver
     covariance = Covariance.of(
@@ -372,19 +373,15 @@ def _mode(
             )
             matrix = rows.dense()
             matrix = with_mean(0.5 * (matrix + matrix.T), responses.basis, spread)
-            return corrected_mode(matrix, responses, likelihood, find_latent_mode(matrix, responses, likelihood))
+            return nearest_dense(matrix, responses, likelihood)
 
         def product(x: np.ndarray) -> np.ndarray:
             return np.asarray(rows.gram(x) + basis @ (basis.T @ x))
 
-        rng = np.random.default_rng([given.seed, 3])
+        def draws() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            rng = np.random.default_rng([given.seed, 3])
+            for _ in range(N_DRAWS // _DRAWN):
+                shared, own = (rng.standard_normal((n, _DRAWN)) for n in (rows.shape[1], basis.shape[1]))
+                yield rows.apply(shared) + basis @ own, rng.standard_normal((size, _DRAWN))
 
-        def draw() -> tuple[np.ndarray, np.ndarray]:
-            shared, own = (
-                rng.standard_normal((rows.shape[1], _DRAWN)),
-                rng.standard_normal((basis.shape[1], _DRAWN)),
-            )
-            return rows.apply(shared) + basis @ own, rng.standard_normal((size, _DRAWN))
-
-        mode = find_latent_mode(product, responses, likelihood)
-        return corrected_mode(product, responses, likelihood, mode, (draw() for _ in range(N_DRAWS // _DRAWN)))
+        return nearest_dense(product, responses, likelihood, draws)

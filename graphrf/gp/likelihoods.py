@@ -105,7 +105,7 @@ class Likelihood:
     # -- what has a default ------------------------------------------------------------------------
 
     def information(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """What the posterior takes for minus the second derivative at the mode: that, where it is positive.
+        """What the normal law of f begins with for minus the second derivative: that at the mode.
 
         Where log p is not concave, Fisher's information is better: the mean of minus the second derivative over y.
         """
@@ -396,10 +396,10 @@ class StudentT(Likelihood):
 
     Notes
     -----
-    The law is not log-concave: the posterior may have several maxima, of which one is found. Its curvature there
-    is replaced by Fisher's information, which does not depend on f, because with the curvature itself intervals
-    are much too narrow. Training uses the curvature itself where it is positive; where f varies as much between
-    neighbours as the noise, the trained scale is too large.
+    The law is not log-concave: the posterior may have several maxima, of which one is found. The normal law of f
+    begins with Fisher's information, which does not depend on f, in place of the curvature there. Training uses
+    the curvature itself where it is positive; where f varies as much between neighbours as the noise, the trained
+    scale is too large.
 
     Source: Hartmann and Vanhatalo 2019, "Laplace approximation and natural gradient for Gaussian process
     regression with heteroscedastic Student-t model".

@@ -115,7 +115,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         The law of an observation given f. "gaussian": f and normal noise. "poisson", "negative_binomial": counts
         with mean exp(f) times an exposure. "binomial", "bernoulli": successes, or yes and no, with log odds f.
         "student_t": f and noise with outliers. "gamma": positive values with mean exp(f) times an exposure.
-        Classes such as `gp.NegativeBinomial` take parameters to fix them. All but "gaussian" have Laplace's
+        Classes such as `gp.NegativeBinomial` take parameters to fix them. All but "gaussian" have a normal
         approximation of the posterior; see Notes.
     optimize : bool or sequence of str
         Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
@@ -216,14 +216,15 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     Where weights or degrees vary, as on roads, that makes a difference, so that `kernel="auto"` compares both.
     `benchmarks/calibration.py` measures how well the intervals of all defaults hold.
 
-    With another likelihood than the Gaussian, hyperparameters maximise Laplace's evidence times the prior, with
-    exact gradients: of blocks of up to `max_train` observed nodes, or with a sparse precision and more of them
-    than that of all. Kernels are compared by that maximum on up to 300 nodes. The constant and the trend have
-    normal priors with a deviation of 3 about the observations' (in units of f, and of the covariates' spread), so
-    that all zeros, or classes that the graph separates, still have a posterior. `hyperparameters="integrate"`
-    averages over about eight points of kernels and hyperparameters, of Laplace's approximation each; "auto" does
-    so below 30 observed nodes. `solver` and `deviations` are as ever. Where the approximation is good and where
-    it is not: "Likelihoods" in the documentation.
+    With another likelihood than the Gaussian, the posterior of f is taken as the normal law of the least
+    Kullback-Leibler divergence to it, found by rounds of Newton's method that begin with Laplace's approximation.
+    Hyperparameters maximise Laplace's evidence times the prior, with exact gradients: of blocks of up to
+    `max_train` observed nodes, or with a sparse precision and more of them than that of all. Kernels are compared
+    by that maximum on up to 300 nodes. The constant and the trend have normal priors with a deviation of 3 about
+    the observations' (in units of f, and of the covariates' spread), so that all zeros, or classes that the graph
+    separates, still have a posterior. `hyperparameters="integrate"` averages over about eight points of kernels
+    and hyperparameters, with a normal law each; "auto" does so below 30 observed nodes. `solver` and `deviations`
+    are as ever. Where the approximation is good and where it is not: "Likelihoods" in the documentation.
 
     Observations at one node are joined: c of them act as one with noise s / c. Isolated nodes and other components
     are legal: without observations they keep the prior.

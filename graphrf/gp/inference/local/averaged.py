@@ -1,16 +1,18 @@
-r"""Means of the latent function that are better than the mode, where the posterior is skewed.
+r"""The normal law that is nearest to the posterior, where Laplace's approximation is off because that is skewed.
 
-Laplace's approximation N(f, S), with S^-1 = K^-1 + W, keeps its covariance, and its mean moves to the m that
-minimises the Kullback-Leibler divergence from the posterior:
+Of all laws N(m, S) with S^-1 = K^-1 + W and diagonal W >= 0, the one of the least Kullback-Leibler divergence to
+the posterior of f has
 
-.. math:: m = \arg\max_m \; \sum_i \mathrm{E} \log p(y_i \mid m_i + \sqrt{S_{ii}} \, z) - \tfrac12 m^\top K^{-1} m,
-          \qquad z \sim N(0, 1).
+.. math:: K^{-1} m = g, \quad g_i = \mathrm{E} \, \partial_f \log p(y_i \mid f_i), \quad
+          W_i = -\mathrm{E} \, \partial_f^2 \log p(y_i \mid f_i), \quad f_i \sim N(m_i, S_{ii}),
 
-So m is the mode under a log density averaged over the law of f at each node, which the same Newton steps find, and
-N(m, S) is the law of f given observations m + g / W of noise variances 1 / W, with the averaged gradient g.
+or W_i = 0 where that is negative. For given variances m is the mode under an averaged log density, which the same
+Newton steps find; then W and the variances follow, and so on, from Laplace's. N(m, S) is the law of f given
+observations m + g / W of noise variances 1 / W.
 
-Source: van Niekerk and Rue 2021, "Correcting the Laplace method with variational Bayes", who move some of the
-latent values; here all of them move.
+Sources: Opper and Archambeau 2009, "The variational Gaussian approximation revisited"; van Niekerk and Rue 2021,
+"Low-rank variational Bayes correction to the Laplace method", who move the means of some latent values and keep
+Laplace's W. The first round here does that for all of them.
 """
 
 from __future__ import annotations
@@ -31,18 +33,15 @@ class AveragedResponses(Responses):
     ----------
     variances : ndarray, shape (m,)
         Of the latent values.
-    kept : ndarray, shape (m,)
-        What the posterior takes for W.
     """
 
     variances: np.ndarray
-    kept: np.ndarray
 
     @classmethod
-    def over(cls, responses: Responses, variances: np.ndarray, kept: np.ndarray) -> AveragedResponses:
+    def over(cls, responses: Responses, variances: np.ndarray) -> AveragedResponses:
         """Those of `responses`."""
         own = {field.name: getattr(responses, field.name) for field in fields(Responses)}
-        return cls(**own, variances=variances, kept=kept)
+        return cls(**own, variances=variances)
 
     def local(self, likelihood: Likelihood, latent: np.ndarray) -> Local:
         """The averages at means of shape (m,)."""
@@ -55,5 +54,5 @@ class AveragedResponses(Responses):
         return Local(whole if np.isfinite(whole) else -np.inf, self._sum(first), positive(curvature))
 
     def information(self, likelihood: Likelihood, latent: np.ndarray) -> np.ndarray:
-        """W of the posterior, which does not move."""
-        return self.kept
+        """W of the normal law."""
+        return self.local(likelihood, latent).curvature

@@ -1,12 +1,13 @@
 r"""Laplace's approximation for likelihoods that factor over nodes, by dense matrices or products with K.
 
 The latent values at m observed nodes are N(0, K); the constant and the trend, with normal priors, are part of K.
-The posterior is taken as normal around its mode, with the curvature W of the log-likelihood there: the law of f
+Laplace's approximation is normal around its mode, with the curvature W of the log-likelihood there: the law of f
 given observations z = f + g / W of noise variances 1 / W, where g is the log-likelihood's gradient. So everything
-that holds for normal noise holds for it.
+that holds for normal noise holds for it. Hyperparameters are trained by its evidence; predictions take the nearest
+normal law (see `averaged`), for which it is the start.
 
-Where log p is not concave the evidence takes the positive part of W, and the posterior what the likelihood calls
-its information, as the mean of minus the second derivative over y for Student's t.
+Where log p is not concave the evidence takes the positive part of W, and that start what the likelihood calls its
+information, as the mean of minus the second derivative over y for Student's t.
 
 Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.4 and 5.5.1; the derivatives
 in a likelihood's parameters are ours.
@@ -28,18 +29,21 @@ from graphrf.gp.inference.solvers import ConjugateGradients
 from graphrf.gp.likelihoods import Likelihood
 
 Product = Callable[[np.ndarray], np.ndarray]
+Draws = Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]]
 
 # Wanted size of the gradient, with a factor and by conjugate gradients, and how closely these solve.
 _TOLERANCE, _ITERATIVE_TOLERANCE = 1e-10, 1e-7
 _LEAST_STEP = 1e-6
 _CLOSENESSES = (1e-6, 1e-12, 1e-3)
 _MAX_CONJUGATE = 2_000
+# Rounds of means and variances at most, and the change of W in units of posterior precisions that ends them.
+_ROUNDS, _SETTLED = 8, 0.02
 # Residual that is enough for variances by draws.
 _DRAWS_TOLERANCE = 1e-4
 
 
 class LatentMode(NamedTuple):
-    """The posterior mode of the latent function at the observed nodes.
+    """The posterior mode of the latent function at the observed nodes, or the mean of the nearest normal law.
 
     Attributes
     ----------
@@ -66,7 +70,7 @@ class LatentMode(NamedTuple):
     residual: float
 
     def observations(self, responses: Responses) -> Observations:
-        """Those of normal noise, of variance 1 / counts, whose posterior Laplace's approximation is."""
+        """Those of normal noise, of variance 1 / counts, whose posterior is the normal law."""
         targets = self.latent + self.local.slope / self.information
         return Observations(
             responses.nodes, self.information, targets[:, None], 0.0, responses.basis, responses.place.size
@@ -129,38 +133,58 @@ def find_latent_mode(
     )
 
 
-def corrected_mode(
-    prior: np.ndarray | Product,
+def nearest_normal(
     responses: Responses,
-    likelihood: Likelihood,
     mode: LatentMode,
-    draws: Iterable[tuple[np.ndarray, np.ndarray]] = (),
+    variances: Callable[[np.ndarray], np.ndarray],
+    find: Callable[[Responses, np.ndarray], LatentMode],
 ) -> LatentMode:
-    """The mode moved to the posterior mean, as `averaged` has it.
+    """The mean and W of the normal law nearest to the posterior, as `averaged` has it, from Laplace's.
 
-    With K as a matrix the variances that it needs are exact, m^3 multiply-adds; with products they are those of
-    posterior draws, for which blocks of draws from N(0, K) and from N(0, I) must be given, each of shape (m, s).
+    `variances` are those at the observed nodes for given W, `find` finds the mode of responses from a start.
     """
-    root = np.sqrt(mode.information)
-    if isinstance(prior, np.ndarray):
-        reached = solve_triangular(_factor(prior, root), root[:, None] * prior, lower=True, check_finite=False)
-        variances = np.maximum(np.diagonal(prior) - np.square(reached).sum(axis=0), 0.0)
-    else:
+    for _ in range(_ROUNDS):
+        before, spread = mode.information, variances(mode.information)
+        mode = find(AveragedResponses.over(responses, spread), mode.start)
+        if float((np.abs(mode.information - before) * spread).max()) <= _SETTLED:
+            break
+    return mode
+
+
+def nearest_dense(
+    prior: np.ndarray | Product, responses: Responses, likelihood: Likelihood, draws: Draws | None = None
+) -> LatentMode:
+    """The normal law nearest to the posterior.
+
+    With K as a matrix variances are exact, m^3 multiply-adds in each round. With products they are those of
+    posterior draws, and `draws` must give the same blocks of draws from N(0, K) and N(0, I), each of shape (m, s),
+    whenever it is called.
+    """
+
+    def variances(information: np.ndarray) -> np.ndarray:
+        root = np.sqrt(information)
+        if isinstance(prior, np.ndarray):
+            factor = _factor(prior, root)
+            reached = solve_triangular(factor, root[:, None] * prior, lower=True, check_finite=False)
+            return np.maximum(np.diagonal(prior) - np.square(reached).sum(axis=0), 0.0)
+        assert draws is not None
         product = prior
         system = ConjugateGradients(
             lambda x: x + root[:, None] * product(root[:, None] * x), lambda r: r.copy(),
             tol=_DRAWS_TOLERANCE, max_iterations=_MAX_CONJUGATE,
         )  # fmt: skip
         squares, count = np.zeros(root.size), 0
-        for f, noise in draws:
+        for f, noise in draws():
             # a draw less its mean given noisy observations of it is a draw of the posterior about its mean
-            seen = root[:, None] * f + noise
-            left = f - product(root[:, None] * system.solve(seen).value)
-            squares += np.square(left).sum(axis=1)
-            count += left.shape[1]
-        variances = squares / count
-    averaged = AveragedResponses.over(responses, variances, mode.information)
-    return find_latent_mode(prior, averaged, likelihood, mode.start)
+            solved = system.solve(root[:, None] * f + noise).value
+            squares += np.square(f - product(root[:, None] * solved)).sum(axis=1)
+            count += f.shape[1]
+        return squares / count
+
+    return nearest_normal(
+        responses, find_latent_mode(prior, responses, likelihood), variances,
+        lambda own, start: find_latent_mode(prior, own, likelihood, start),
+    )  # fmt: skip
 
 
 def dense_evidence(

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphrf.gp.inference.local.averaged import AveragedResponses
-from graphrf.gp.inference.local.dense import LatentMode
+from graphrf.gp.inference.local.dense import LatentMode, nearest_normal
 from graphrf.gp.inference.local.newton import Climb, State, climb
 from graphrf.gp.inference.local.responses import Responses
 from graphrf.gp.likelihoods import Likelihood
@@ -129,15 +128,20 @@ class _System:
         self.schur = schur + self._mean_precision * np.eye(schur.shape[0])
 
 
-def precision_mode(
+def nearest_sparse(
     precision: Precision, responses: Responses, likelihood: Likelihood, *, amplitude: float, spread: float
 ) -> LatentMode:
-    """The posterior mode moved to the posterior mean, as `averaged` has it."""
+    """The normal law nearest to the posterior; a selected inversion in each round beside Newton's steps."""
     system = _System(precision, amplitude, responses, likelihood, spread)
-    _, mode = system.climb(None)
-    system.curve(mode.information)
-    averaged = AveragedResponses.over(responses, system.variances(), mode.information)
-    return _System(precision, amplitude, averaged, likelihood, spread).climb(mode.start)[1]
+
+    def variances(information: np.ndarray) -> np.ndarray:
+        system.curve(information)
+        return system.variances()
+
+    def find(own: Responses, start: np.ndarray | None) -> LatentMode:
+        return _System(precision, amplitude, own, likelihood, spread).climb(start)[1]
+
+    return nearest_normal(responses, system.climb(None)[1], variances, find)
 
 
 def precision_evidence(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,12 @@ from graphrf.gp.settings import (
 )
 from graphrf.gp.training.fitting import normaliser
 from graphrf.gp.training.grid import GridCell
-from graphrf.gp.training.laplace_training import LaplaceTrained, LaplaceTraining, warn_of_likelihoods_ends
+from graphrf.gp.training.laplace_training import (
+    SCOUTED,
+    LaplaceTrained,
+    LaplaceTraining,
+    warn_of_likelihoods_ends,
+)
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
 from graphrf.kernels.precision.areal import precision_of
 from graphrf.kernels.precision.contract import KernelPrecision
@@ -332,7 +338,11 @@ def _trained(
     gp: Any, training: LaplaceTraining, kernels: Any, precision: KernelPrecision | None, integrate: bool
 ) -> tuple[LaplaceTrained, KernelPrecision | None]:
     """What training finds, and the sparse precision of the posterior if it is to have one."""
-    part = None
+    part, searched = None, gp._asked_method() == "auto" and not integrate
+    if searched and len(kernels) == 1:
+        sparse = cheaper_precision(gp.graph, kernels[0][0], training.responses.nodes.size)
+        if sparse is not None and affords_exact_likelihood(sparse):  # a rough start is enough
+            precision, training = sparse, replace(training, n_train=min(training.n_train, SCOUTED), exact=True)
     if precision is not None and not affords_exact_likelihood(precision):
         part = training.on_part()
     if part is not None:
@@ -340,7 +350,7 @@ def _trained(
         trained = part.exactly(trained, precision_of(part.graph, trained.best.kernel))
     else:
         trained = training.run(kernels)
-        if gp._asked_method() == "auto" and not integrate:
+        if searched and precision is None:
             precision = cheaper_precision(gp.graph, trained.best.kernel, training.responses.nodes.size)
         if precision is not None and training.responses.nodes.size > training.n_train:
             trained = training.exactly(trained, precision)

@@ -3,7 +3,7 @@
 `GRFKernel` is a kernel as any other of GPyTorch's, so that it goes into an ApproximateGP with any of its
 likelihoods, or one of your own: here Poisson counts whose log rate is the latent function. Its rows are sampled
 features; the inducing points are nodes, which stay where they are. Beside it is
-`GraphGPRegressor(likelihood="poisson")`, which uses Laplace's approximation.
+`GraphGPRegressor(likelihood="poisson")`.
 
 The counts are drawn on a grid of 900 nodes, where the true rates are known. Printed are, for nodes that were not
 observed, the root mean square error of the log rate, the mean log predictive density of new counts, and seconds.

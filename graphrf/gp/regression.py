@@ -128,9 +128,11 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     hyperparameters : {"auto", "map", "integrate"}
         "map": predictions take those of the largest posterior density. "integrate": predictions are averaged over
         about eight points of the posterior of kernel and hyperparameters, as integrated nested Laplace
-        approximation does it, and one of noise alone (see `HyperparameterPrior`) where y does not rule it out.
-        "auto": "integrate" for up to 250 observed nodes, else "map", with noise alone beside it where its
-        probability is above 0.1. By sampled rows the average keeps to the best kernel, whose rows they are.
+        approximation does it, and one of noise alone (see `HyperparameterPrior`) where y does not rule it out. The
+        weight of a kernel is the mean of its posterior probability and of what that would be if p(y) were the
+        product of p(y_i | all others). "auto": "integrate" for up to 250 observed nodes, else "map", with noise
+        alone beside it where its probability is above 0.1. By sampled rows the average keeps to the best kernel,
+        whose rows they are.
     max_train : int
         Distinct observed nodes that training sees: all m up to so many, at m^3 operations a step; beyond, blocks
         of 250 near nodes and one of distant ones, taken as independent (a composite likelihood).

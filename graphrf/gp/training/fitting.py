@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -40,7 +40,7 @@ _SHARP, _MISSED = 40, 0.1
 _STARTS = 2
 # Points over which predictions are averaged.
 N_POINTS = 8
-# Kernels of a smaller share of the best one's probability are not averaged over.
+# Kernels whose weight is a smaller share of the largest are not averaged over.
 _LIKELY = 0.05
 # So few observations may well tell nothing of hyperparameters: that the graph explains nothing is no news.
 _FEW = 20
@@ -108,12 +108,31 @@ class CandidateKernel(NamedTuple):
     probability: float
 
 
+class _Shared(NamedTuple):
+    """`Cells` of one kernel whose probabilities sum to its weight."""
+
+    posterior: np.ndarray
+    cell: Callable[[int, float], GridCell]
+
+
 class Compared(NamedTuple):
     """Kernels compared on the nodes that training sees, best first, and what was found of each."""
 
     kernels: list[CandidateKernel]
     training: list[TrainingSet]
     grids: list[HyperparameterGrid]
+
+    @property
+    def shares(self) -> np.ndarray:
+        """The weight of each kernel in averages.
+
+        The mean of two opinions: its probability given y, and what that would be if p(y) were the product of
+        p(y_i | all others) over nodes. The first is right where y was drawn from one of the kernels. The second
+        looks at predictions alone, and loses less where none of them is true.
+        """
+        left = np.array([grid.log_left_out for grid in self.grids])
+        predictive = np.exp(left - log_sum_exp(left))
+        return 0.5 * (np.array([kernel.probability for kernel in self.kernels]) + predictive)
 
     def points(self, blocks: Sequence[np.ndarray], targets: Targets, method: str, sampler: Any) -> list[GridCell]:
         """Hyperparameters that stand for their posterior, over all kernels that are not out of the question.
@@ -122,13 +141,13 @@ class Compared(NamedTuple):
         the nodes of `targets`, on which finer grids have the posterior. None where one point would stand for all,
         as where nothing is trained.
         """
-        likely: list[HyperparameterGrid] = []
-        for training, grid, kernel in zip(self.training, self.grids, self.kernels, strict=True):
-            if sampler is not None and likely:
-                break
-            if kernel.probability >= _LIKELY * self.kernels[0].probability:
+        shares = self.shares if sampler is None else np.eye(len(self.kernels))[0]
+        likely = []
+        for training, grid, share in zip(self.training, self.grids, shares, strict=True):
+            if share >= _LIKELY * shares.max():
                 whole = training._replace(blocks=blocks)
-                likely.append(grid.finer(_blocks(candidates(whole, method, sampler).grams(), targets)))
+                finer = grid.finer(_blocks(candidates(whole, method, sampler).grams(), targets))
+                likely.append(_Shared(finer.posterior - finer.log_evidence + math.log(share), finer.cell))
         found = self.with_noise_alone(representatives(likely, N_POINTS), targets)
         if len(found) == 1:
             return []
@@ -171,8 +190,13 @@ class Compared(NamedTuple):
         return [*(point._replace(weight=(1 - share) * point.weight) for point in points), alone]
 
 
-def compare(sets: Sequence[TrainingSet], targets: Targets, method: str, sampler: Any) -> Compared:
-    """The evidence of several kernels, each on the rows or the series with which its search would begin."""
+def compare(
+    sets: Sequence[TrainingSet], targets: Targets, method: str, sampler: Any, *, leave_out: bool = False
+) -> Compared:
+    """The evidence of several kernels, each on the rows or the series with which its search would begin.
+
+    `leave_out` says whether weights of averages are wanted.
+    """
     found = []
     most = _COMPARED_DEGREES if len(sets) > 1 else None
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
@@ -185,6 +209,7 @@ def compare(sets: Sequence[TrainingSet], targets: Targets, method: str, sampler:
                 Axes.of(training.kernel, ranges, targets.output_scale, targets.noise, search.unit),
                 divisor=search.divisor,
                 unit=search.unit, length_unit=search.length_unit, prior=targets.prior,
+                leave_out=leave_out,
             )  # fmt: skip
             if np.isfinite(grid.likelihood).any():
                 found.append((training, grid, search))

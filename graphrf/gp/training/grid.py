@@ -164,6 +164,8 @@ class HyperparameterGrid:
     unit, length_unit : float
         Of variances and lengthscales.
     prior : HyperparameterPrior
+    leave_out : bool
+        Whether `log_left_out` is wanted.
 
     Attributes
     ----------
@@ -186,6 +188,7 @@ class HyperparameterGrid:
         unit: float,
         length_unit: float,
         prior: HyperparameterPrior,
+        leave_out: bool = False,
     ) -> None:
         self._kernel = kernel
         self._divisor, self._prior = divisor, prior
@@ -199,6 +202,7 @@ class HyperparameterGrid:
         if self._noises.size > 1:
             density = density + prior.log_density("noise", np.log(self._noises), unit)[0]
         self._divisors, likelihoods, densities = [], [], []
+        self._left_out: list[np.ndarray] = []
         self._observations = observations = [block.observations for block in blocks]
         peaks: list[float] = []  # of the lengthscales so far
         for number, member in enumerate(self._kernels):
@@ -218,8 +222,13 @@ class HyperparameterGrid:
             if not (np.isfinite(by) and by > 0):  # the modulation underflows
                 likelihoods.append(np.full(density.shape, -np.inf))
             else:
-                likelihoods.append(self._likelihoods([matrix / by for matrix, _ in given], observations))
-            peaks.append(float((likelihoods[-1] + densities[-1]).max()))
+                parts = self._parts([matrix / by for matrix, _ in given], observations)
+                likelihoods.append(self._likelihoods(parts))
+            here = (likelihoods[-1] + densities[-1]).ravel()
+            peaks.append(float(here.max()))
+            if leave_out and np.isfinite(peaks[-1]):
+                probable = np.flatnonzero(here >= max(peaks) + math.log(_CUT))
+                self._left_out.append(here[probable] + left_out([part.of(probable) for part in parts]))
         self.likelihood = np.array(likelihoods)
         self.posterior = self.likelihood + np.array(densities)
         self._density, self._densities = density, np.array(densities)
@@ -246,12 +255,18 @@ class HyperparameterGrid:
     @cached_property
     def _independent(self) -> np.ndarray:
         """The log likelihood of independent values for every output scale and noise."""
-        return self._likelihoods([np.eye(block.nodes.size) for block in self._observations], self._observations)
+        matrices = [np.eye(block.nodes.size) for block in self._observations]
+        return self._likelihoods(self._parts(matrices, self._observations))
 
     @property
     def log_evidence(self) -> float:
         """The logarithm of the likelihood's mean under the prior, up to a constant that all kernels share."""
         return float(log_sum_exp(self.posterior))
+
+    @property
+    def log_left_out(self) -> float:
+        """The logarithm of p(y_i | all others), multiplied over nodes i, averaged over the posterior."""
+        return float(log_sum_exp(np.concatenate(self._left_out))) - self.log_evidence
 
     @property
     def log_peak(self) -> float:
@@ -281,42 +296,103 @@ class HyperparameterGrid:
         scale = float(self._scales[j])
         return GridCell(self._kernels[i], scale / self._divisors[i], scale, float(self._noises[k]), weight)
 
-    def _likelihoods(self, matrices: Sequence[np.ndarray], blocks: Sequence[Observations]) -> np.ndarray:
-        """The log likelihood for every output scale and noise, shape (output scales, noises).
-
-        All is computed for y over the root of its unit, so that no square leaves float64.
-        """
-        unit = self._unit
-        outputs, columns = blocks[0].means.shape[1], blocks[0].basis.shape[1]
-        cells = self._scales.size * self._noises.size
-        noises = np.tile(self._noises / unit, self._scales.size)
-        value, squares = np.zeros(cells), np.zeros(cells)
-        inner, outer = np.zeros((cells, columns, columns)), np.zeros((cells, columns, outputs))
+    def _parts(self, matrices: Sequence[np.ndarray], blocks: Sequence[Observations]) -> list[_Part]:
+        """Each block in the eigenvectors of its K, for y over the root of its unit: no square leaves float64."""
+        parts = []
         for matrix, block in zip(matrices, blocks, strict=True):
-            block = block.over(math.sqrt(unit))
-            value -= 0.5 * outputs * block.n_total * math.log(unit)
+            block = block.over(math.sqrt(self._unit))
             roots = np.sqrt(block.counts)
             eigenvalues, vectors = np.linalg.eigh(matrix * roots * roots[:, None])
             mean = max(float(np.trace(matrix)) / roots.size, 0.0)
             rounded = np.abs(eigenvalues) <= _NEGATIVE * mean  # what is more negative has been cut, not rounded
             eigenvalues[rounded] = np.maximum(eigenvalues[rounded], _ROUNDING * mean)
-            signal = np.multiply.outer(self._scales / unit, eigenvalues)
+            signal = np.multiply.outer(self._scales / self._unit, eigenvalues)
+            noises = np.tile(self._noises / self._unit, self._scales.size)
             variances = np.repeat(signal, self._noises.size, axis=0) + noises[:, None]
-            indefinite = (variances <= 0).any(axis=1)
-            value[indefinite] = -np.inf
-            variances[indefinite] = 1.0
             y, h = vectors.T @ (roots[:, None] * block.means), vectors.T @ (roots[:, None] * block.basis)
-            inverse = 1 / variances
-            squares += inverse @ np.square(y).sum(axis=1)
-            inner += (inverse @ (h[:, :, None] * h[:, None, :]).reshape(h.shape[0], -1)).reshape(inner.shape)
-            outer += (inverse @ (h[:, :, None] * y[:, None, :]).reshape(h.shape[0], -1)).reshape(outer.shape)
-            value += block.log_constant(noises) - 0.5 * outputs * np.log(variances).sum(axis=1)
-        if columns:
-            size = np.sqrt(np.maximum(np.einsum("cii->ci", inner), np.finfo(np.float64).tiny))
-            inner = inner / (size[:, :, None] * size[:, None, :]) + _RIDGE * np.eye(columns)
-            outer = outer / size[:, :, None]
-            squares = squares - (outer * np.linalg.solve(inner, outer)).sum(axis=(1, 2))
-        return (value - 0.5 * squares).reshape(self._scales.size, self._noises.size)
+            constant = block.log_constant(noises) - 0.5 * y.shape[1] * block.n_total * math.log(self._unit)
+            indefinite = (variances <= 0).any(axis=1)
+            constant[indefinite], variances[indefinite] = -np.inf, 1.0
+            parts.append(_Part(vectors, variances, y, h, constant))
+        return parts
+
+    def _likelihoods(self, parts: Sequence[_Part]) -> np.ndarray:
+        """The log likelihood for every output scale and noise, shape (output scales, noises)."""
+        value = np.zeros(parts[0].constant.size)
+        for part in parts:
+            value += part.constant - 0.5 * (part.y.shape[1] * np.log(part.variances)).sum(axis=1)
+            value -= 0.5 * ((1 / part.variances) @ np.square(part.y).sum(axis=1))
+        if parts[0].h.shape[1]:
+            inner, outer = _normal_equations(parts)
+            value += 0.5 * (outer * _solved(inner, outer)).sum(axis=(1, 2))
+        return value.reshape(self._scales.size, self._noises.size)
+
+
+class _Part(NamedTuple):
+    """A block at one lengthscale, for every output scale and noise, shape (cells,).
+
+    Attributes
+    ----------
+    vectors : ndarray, shape (n, n)
+        Eigenvectors of K.
+    variances : ndarray, shape (cells, n)
+        Along them, with the noise.
+    y, h : ndarray, shapes (n, p) and (n, b)
+        Values and basis along them.
+    constant : ndarray, shape (cells,)
+        The log likelihood but for the quadratic form and the determinant.
+    """
+
+    vectors: np.ndarray
+    variances: np.ndarray
+    y: np.ndarray
+    h: np.ndarray
+    constant: np.ndarray
+
+    def of(self, cells: np.ndarray) -> _Part:
+        """The same for some cells."""
+        return self._replace(variances=self.variances[cells], constant=self.constant[cells])
+
+
+def _normal_equations(parts: Sequence[_Part]) -> tuple[np.ndarray, np.ndarray]:
+    """H^T C^{-1} H and H^T C^{-1} y for every cell, shapes (cells, b, b) and (cells, b, p)."""
+    columns = parts[0].h.shape[1]
+    found = []
+    for part in parts:
+        pairs = part.h[:, :, None] * np.hstack([part.h, part.y])[:, None, :]
+        found.append(np.einsum("ci,ijk->cjk", 1 / part.variances, pairs, optimize=True))
+    total = np.sum(found, axis=0)
+    return total[:, :, :columns], total[:, :, columns:]
+
+
+def _solved(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
+    """The coefficients of the mean function for every cell, finite where the observations do not tell them."""
+    size = np.sqrt(np.maximum(np.einsum("cii->ci", inner), np.finfo(np.float64).tiny))
+    scaled = inner / (size[:, :, None] * size[:, None, :]) + _RIDGE * np.eye(size.shape[1])
+    return np.linalg.solve(scaled, outer / size[:, :, None]) / size[:, :, None]
+
+
+def left_out(parts: Sequence[_Part]) -> np.ndarray:
+    """The sum over nodes of log p(what was observed at a node | what was observed at all others), for every cell.
+
+    With P = C^{-1} - C^{-1} H (H^T C^{-1} H)^{-1} H^T C^{-1}, which has estimated the mean's coefficients without
+    the node, too, y_i given the others has the variance 1 / P_ii, and is [P y]_i / P_ii off its mean.
+    """
+    total = np.zeros(parts[0].constant.size)
+    inner, outer = _normal_equations(parts)
+    for vectors, variances, y, h, constant in parts:
+        precision = (1 / variances) @ np.square(vectors).T
+        rest = np.broadcast_to(y, (variances.shape[0], *y.shape))
+        if h.shape[1]:
+            basis = vectors @ (h / variances[:, :, None])
+            precision = precision - (basis * _solved(inner, basis.transpose(0, 2, 1)).transpose(0, 2, 1)).sum(
+                axis=2
+            )
+            rest = rest - h @ _solved(inner, outer)
+        residual = vectors @ (rest / variances[:, :, None])
+        precision = np.maximum(precision, np.finfo(np.float64).tiny)[:, :, None]
+        total += constant + 0.5 * (np.log(precision) - np.square(residual) / precision).sum(axis=(1, 2))
+    return total
 
 
 def representatives(grids: Sequence[Cells], n: int) -> list[GridCell]:

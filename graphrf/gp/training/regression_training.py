@@ -141,7 +141,7 @@ class RegressionTraining:
             )
             for kernel, names in kernels
         ]
-        compared = compare(sets, few, self.method, self.sampler)
+        compared = compare(sets, few, self.method, self.sampler, leave_out=integrate)
         chosen = compared.training[0]._replace(blocks=blocks)
         if self.exact and len(blocks) > 1:  # the best on the grid is where the exact search begins
             best, sampler = begun(compared.grids[0]), None

@@ -13,6 +13,7 @@ from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import FLAT, HyperparameterPrior
 from graphrf.gp.training.blocks import training_blocks
 from graphrf.gp.training.gram import FactorGram, SeriesGram
+from graphrf.gp.training.grid import Axes, HyperparameterGrid
 from graphrf.gp.training.likelihood_search import (
     Block,
     LikelihoodSearch,
@@ -154,3 +155,39 @@ def test_little_and_much_noise_are_both_found(noise):
         # the estimate of a variance from 2,000 numbers: five standard errors are 16 %
         assert abs(gp.noise_ / noise - 1) < 0.3
         assert 3.0 < gp.kernel_.hyperparameters["lengthscale"] < 8.0
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2])
+@pytest.mark.parametrize("columns", [0, 2])
+def test_predictions_of_nodes_left_out_are_those_without_them(n_blocks, columns):
+    rng = np.random.default_rng(0)
+    nodes, y = np.array([0, 0, 1, 2, 2, 2, 3, 4, 5, 6]), rng.standard_normal((10, 2))
+    own = np.arange(10) < (10 if n_blocks == 1 else 6)
+    basis = rng.standard_normal((7, columns))
+    factor = rng.standard_normal((7, 7))
+    kernel_matrix = factor @ factor.T
+    blocks = []
+    for part in [own, ~own][:n_blocks]:
+        observations = Observations.of(nodes[part], y[part], basis)
+        matrix = kernel_matrix[np.ix_(observations.nodes, observations.nodes)]
+        blocks.append(Block(lambda kernel, names, matrix=matrix: (matrix, []), observations))
+    grid = HyperparameterGrid(
+        blocks, grf.Diffusion(1.0), Axes(np.zeros(0), np.array([2.0]), np.array([0.3])), divisor=unit_divisor(),
+        unit=3.0, length_unit=1.0, prior=HyperparameterPrior(), leave_out=True,
+    )  # fmt: skip
+
+    def log_density(kept):
+        """Of the observations, integrated over the coefficients of the mean function."""
+        covariance = 2.0 * kernel_matrix[np.ix_(nodes[kept], nodes[kept])] * (own[kept, None] == own[kept])
+        covariance = covariance + 0.3 * np.eye(covariance.shape[0])
+        h = basis[nodes[kept]]
+        inverse = np.linalg.inv(covariance)
+        inner = h.T @ inverse @ h
+        projected = inverse - inverse @ h @ np.linalg.inv(inner) @ h.T @ inverse
+        determinants = np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(inner)[1]
+        constant = (kept.sum() - columns) * np.log(2 * np.pi)
+        return -0.5 * (2 * (determinants + constant) + np.trace(y[kept].T @ projected @ y[kept]))
+
+    whole = log_density(np.ones(10, dtype=bool))
+    expected = sum(whole - log_density(nodes != node) for node in range(7))
+    assert grid.log_left_out == pytest.approx(expected, rel=1e-9)

@@ -35,6 +35,7 @@ from graphrf.gp.latent import checked_responses
 
 CHAINS, DRAWS, BURN_IN = 16, 1500, 500
 OTHERS = 300
+GRAPHS = ["san-jose", "cora-connected", "mesh-idler-riser"]
 
 
 class Case(NamedTuple):
@@ -202,12 +203,12 @@ def rms(values: np.ndarray) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graphs", nargs="+", default=["san-jose", "cora-connected", "mesh-idler-riser"])
+    parser.add_argument("--graphs", nargs="+", default=GRAPHS)
     parser.add_argument("--observed", type=int, nargs="+", default=[30, 300])
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     args = parser.parse_args()
     print(header())
-    for number, name in enumerate(args.graphs):
+    for name in args.graphs:
         graph = grf.datasets.load(name).graph
         print(f"\n{name}, {graph.n_nodes:,} nodes")
         print(
@@ -216,7 +217,7 @@ def main() -> None:
         )
         for n in args.observed:
             for case in args.cases:
-                compare(graph, case, CASES[case], n, number)
+                compare(graph, case, CASES[case], n, (*GRAPHS, name).index(name))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from scipy.special import expit, gammaln, log_expit
 from graphrf._base import checks
 
 # Points and weights of Gauss and Hermite's rule, for means over a normal law.
-_RULE = (lambda points, weights: (points, weights / weights.sum()))(*np.polynomial.hermite_e.hermegauss(40))
+_POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 # Largest count: beyond, float64 does not tell neighbouring ones apart.
 _LARGEST_COUNT = 2.0**53
 # Steps of differences, in units in which a function varies by about its own size.
@@ -157,7 +158,7 @@ class Likelihood:
         """
         total = np.zeros((3, *np.shape(mean)))
         deviation = np.sqrt(variance)
-        for point, weight in zip(*_RULE, strict=True):
+        for point, weight in zip(_POINTS, _WEIGHTS, strict=True):
             f = mean + deviation * point
             total += weight * np.stack([self.log_density(y, f), *self.derivatives(y, f)])
         value, first, second = total
@@ -178,10 +179,9 @@ def differences(function: Any, step: float) -> Any:
 
 def normal_average(function: Any, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """The mean of a function of f over N(mean, variance), elementwise; f gets an axis of points at the end."""
-    points, weights = _RULE
-    f = np.asarray(mean)[..., None] + np.sqrt(np.asarray(variance))[..., None] * points
+    f = np.asarray(mean)[..., None] + np.sqrt(np.asarray(variance))[..., None] * _POINTS
     with np.errstate(over="ignore"):
-        return np.asarray(function(f) @ weights)
+        return np.asarray(function(f) @ _WEIGHTS)
 
 
 def _fields(likelihood: Likelihood) -> tuple[Any, ...]:

@@ -300,6 +300,15 @@ def test_the_nearest_normal_law_is_nearer_to_quadrature(likelihood):
     assert abs(found.latent[0] - mean) < 0.3 * abs(mode.latent[0] - mean)
 
 
+def test_large_variances_keep_laplaces_approximation():
+    """Averages of exp(f) would be of another order than at the mode."""
+    responses = Responses(np.array([0]), np.array([0]), np.array([0.0]), np.array([0.0]), np.zeros((1, 0)))
+    matrix = np.array([[1e4]])
+    mode, found = find_latent_mode(matrix, responses, Poisson()), nearest_dense(matrix, responses, Poisson())
+    assert found.converged
+    assert (found.latent, found.information) == (mode.latent, mode.information)
+
+
 def test_means_under_normal_noise_need_no_correction():
     problem = Problem(Normal(0.2))
     matrix = with_mean(problem.matrix(), problem.responses.basis, SPREAD)

@@ -36,8 +36,10 @@ _TOLERANCE, _ITERATIVE_TOLERANCE = 1e-10, 1e-7
 _LEAST_STEP = 1e-6
 _CLOSENESSES = (1e-6, 1e-12, 1e-3)
 _MAX_CONJUGATE = 2_000
-# Rounds of means and variances at most, and the change of W in units of posterior precisions that ends them.
-_ROUNDS, _SETTLED = 8, 0.02
+# Rounds of means and variances at most, and the change of W in units of posterior precisions that ends them. Where
+# the variance at an observed node is larger than the last, averages of exp(f) are of another order than at the
+# mode, rounds may not converge, and Laplace's approximation stays.
+_ROUNDS, _SETTLED, _LARGEST_VARIANCE = 8, 0.02, 25.0
 # Residual that is enough for variances by draws.
 _DRAWS_TOLERANCE = 1e-4
 
@@ -102,11 +104,16 @@ def with_mean(matrix: np.ndarray, basis: np.ndarray, spread: float) -> np.ndarra
 
 
 def find_latent_mode(
-    prior: np.ndarray | Product, responses: Responses, likelihood: Likelihood, start: np.ndarray | None = None
+    prior: np.ndarray | Product,
+    responses: Responses,
+    likelihood: Likelihood,
+    start: np.ndarray | None = None,
+    unit: float | None = None,
 ) -> LatentMode:
     """The posterior mode by Newton's method, with K as a matrix or by its products with columns.
 
-    `start` are weights K^-1 f of a mode nearby. A matrix is factored in every step, m^3 / 6 multiply-adds;
+    `start` are weights K^-1 f of a mode nearby, `unit` what the gradient is measured in, if not the first one. A
+    matrix is factored in every step, m^3 / 6 multiply-adds;
     products serve conjugate gradients, and nothing is factored.
     """
     system: _Local
@@ -119,7 +126,7 @@ def find_latent_mode(
     nothing = np.zeros(responses.nodes.size)
     near = None if start is None else (start, system.product(start))
     closenesses = (0.0, 0.0, 0.0) if dense else _CLOSENESSES
-    end = climb(system, (nothing, nothing), near, tol=tol, closenesses=closenesses)
+    end = climb(system, (nothing, nothing), near, tol=tol, closenesses=closenesses, unit=unit)
     # rounding may stop the search where the gradient is a little larger than asked for
     converged = end.residual <= max(1e3 * tol, 1e-7)
     information = responses.information(likelihood, end.image)
@@ -145,9 +152,14 @@ def nearest_normal(
     """
     for _ in range(_ROUNDS):
         before, spread = mode.information, variances(mode.information)
-        mode = find(AveragedResponses.over(responses, spread), mode.start)
-        if float((np.abs(mode.information - before) * spread).max()) <= _SETTLED:
+        if float(spread.max()) > _LARGEST_VARIANCE:
             break
+        mode = find(AveragedResponses.over(responses, spread), mode.start)
+        change = np.abs(mode.information - before) * spread
+        if float(change.max()) <= _SETTLED:
+            break
+        if float(change.max()) > 1:  # W overshoots, and would go to and fro
+            mode = mode._replace(information=np.sqrt(before * mode.information))
     return mode
 
 
@@ -181,10 +193,15 @@ def nearest_dense(
             count += f.shape[1]
         return squares / count
 
+    mode = find_latent_mode(prior, responses, likelihood)
+    # the first gradient of averaged densities may be huge
+    nothing = np.zeros(responses.nodes.size)
+    slope = responses.local(likelihood, nothing).slope
+    steep = np.asarray(prior @ slope if isinstance(prior, np.ndarray) else prior(slope))
+    unit = max(float(np.sqrt(max(float(slope @ steep), 0.0))), np.finfo(np.float64).tiny)
     return nearest_normal(
-        responses, find_latent_mode(prior, responses, likelihood), variances,
-        lambda own, start: find_latent_mode(prior, own, likelihood, start),
-    )  # fmt: skip
+        responses, mode, variances, lambda own, start: find_latent_mode(prior, own, likelihood, start, unit)
+    )
 
 
 def dense_evidence(

@@ -126,7 +126,7 @@ def negative_evidence(logs: np.ndarray, squared_distances: np.ndarray, y: np.nda
 def fit(x: np.ndarray, y: np.ndarray, lengthscale: float | None = None) -> Hyperparameters:
     """The maximum of the marginal likelihood, from two starts; a given lengthscale is kept.
 
-    O(n^3) a step: less than a second for 256 points.
+    O(n^3) per step: less than a second for 256 points.
     """
     squared_distances = cdist(x, x, "sqeuclidean")
     # The typical distance of standardised points; from shorter ones the search can end at noise alone.

@@ -131,7 +131,7 @@ def print_agreement(citations: Citations, exact: np.ndarray, options: argparse.N
     """Rows for more and more walks; steps and L1 errors."""
     ranked = np.flatnonzero(citations.cited_by)
     print(f"\nagreement with the exact scores; tau and coverage over the {ranked.size} papers that are cited")
-    print("walks a node       steps   L1 error    tau   of the top 10   of the top 100   within 2 errors")
+    print("walks per node       steps   L1 error    tau   of the top 10   of the top 100   within 2 errors")
     costs = []
     for n_walks in options.walks * 4 ** np.arange(4):
         found = estimate(citations.graph, int(n_walks), options.p_halt, options.seed)
@@ -179,7 +179,7 @@ def draw(
             )  # fmt: skip
         every.axhline(1.0, color="black", linewidth=0.8, zorder=1)
         every.set(xscale="log", xlabel="exact PageRank", ylabel="estimate / exact")
-        every.set_title(f"all papers, {found.walks // exact.size} walks a node")
+        every.set_title(f"all papers, {found.walks // exact.size} walks per node")
         plot_front(costs, ax=cost, xlabel="steps of walks, or edges passed", ylabel="L1 error")
         cost.set_title("error against cost")
         legend_below(sheet, every, columns=4)
@@ -211,7 +211,7 @@ def draw_top(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--walks", type=int, default=64, help=f"walks a node, a multiple of {BATCHES}")
+    parser.add_argument("--walks", type=int, default=64, help=f"walks per node, a multiple of {BATCHES}")
     parser.add_argument("--top", type=int, default=15, help="papers in the ranking")
     parser.add_argument("--p-halt", type=float, default=0.15)
     parser.add_argument("--topic", default="Reinforcement_Learning")
@@ -233,7 +233,7 @@ def main() -> None:
 
     graph = citations.graph
     found, exact = answer(graph)
-    print(f"{graph!r}: p_halt {options.p_halt:g}, {options.walks} walks a node in {BATCHES} pools")
+    print(f"{graph!r}: p_halt {options.p_halt:g}, {options.walks} walks per node in {BATCHES} pools")
     print_top(citations, found, exact, options.top)
     walked = print_agreement(citations, exact, options)
     title = "citations turned round: rank goes to the citing papers"

@@ -1,4 +1,4 @@
-"""The error of PageRank scores from two coupled walks a node on ten real graphs: figure 9 of the paper.
+"""The error of PageRank scores from two coupled walks per node on ten real graphs: figure 9 of the paper.
 
 As there (Reid et al. 2024, App. E.3): two walks from every node, halting probabilities .1 to .9, the error
 ||rho^ - rho||_2 of scores from end points with independent, antithetic and sigma-coupled lengths; permutations of
@@ -87,7 +87,7 @@ def measure(graph: grf.Graph, n_walks: int, repeats: int, seed: int) -> Errors:
 
 
 def mean_square(cost: np.ndarray, permutation: np.ndarray | None, n_nodes: int) -> float:
-    """E ||rho^ - rho||^2 of end points of two walks a node (None: independent), given `pagerank_cost`.
+    """E ||rho^ - rho||^2 of end points of two walks per node (None: independent), given `pagerank_cost`.
 
     For graphs without dangling nodes; exact, see there.
     """
@@ -209,9 +209,7 @@ def main() -> None:
             print_exact(name, grf.datasets.load(name).graph)
         return
 
-    print(
-        f"ends: iid: ||rho^ - rho||_2, {options.walks} walks a node, {options.repeats} repeats, ± standard error;"
-    )
+    print(f"ends: iid: ||rho^ - rho||_2, {options.walks} walks per node, {options.repeats} repeats, ± std. error;")
     print("the other columns: error / error of independent end points\n")
     names = [f"{'ends' if estimator == 'endpoints' else estimator}: {name}" for estimator, name in METHODS]
     print("| graph | p_halt | " + " | ".join(names) + " |")

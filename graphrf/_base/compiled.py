@@ -73,7 +73,7 @@ def _say_that_nothing_is_kept() -> None:
     if not _said:
         _said = True
         warn(
-            "compiled loops cannot be kept on disk: neither graphrf's folder nor the user's cache can be written, "
-            "or the disk is full. Each process compiles them again, for seconds to minutes; set NUMBA_CACHE_DIR "
-            "to a folder that can be written, by you alone"
+            "compiled loops cannot be cached on disk: neither graphrf's folder nor the user's cache is writable, "
+            "or the disk is full. Each process compiles them again, which takes seconds to minutes; set "
+            "NUMBA_CACHE_DIR to a folder to which only you can write"
         )

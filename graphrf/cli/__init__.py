@@ -14,7 +14,7 @@ from graphrf.cli.options.groups import Group, add_command
 from graphrf.cli.options.messages import EXIT_CODES, INTERRUPTED
 
 app: typer.Typer = typer.Typer(
-    help="Graph random features, Gaussian processes on graphs and PageRank from coupled random walks.",
+    help="Gaussian processes on graphs, node classification, PageRank and graph random features.",
     epilog=f"`graphrf COMMAND --help` has examples.\n\n{EXIT_CODES}",
     no_args_is_help=True,
     cls=Group,

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 PANEL = "Measuring"
 _LEGEND = """\
-error: of rows of the Gram matrix, relative. operations, non-zeros: for each node. seconds: of sampling all
-nodes and making the matrix, compiled code warm. The series stores nothing, and pays its operations and seconds
-in every product with K.
+error: relative error of rows of the Gram matrix. operations, non-zeros: per node. seconds: time to sample all
+nodes and assemble the matrix, excluding compilation. The series stores nothing; its operations and seconds are
+those of every product with K.
 """
 EXAMPLES = (
     "graphrf bench roads.csv --kernel diffusion --lengthscale 2 --seed 0",
@@ -37,18 +37,20 @@ def bench(
     ] = "generated-torus",
     sizes: Annotated[
         str,
-        typer.Option(metavar="M,M", help="Walks of a node, or budgets of powers; even.", rich_help_panel=PANEL),
+        typer.Option(metavar="M,M", help="Walks per node, or budgets of "
+        "powers; even numbers.", rich_help_panel=PANEL),
     ] = "32",
     rows: Annotated[
-        int, typer.Option(help="Random nodes whose rows are compared.", rich_help_panel=PANEL)
+        int, typer.Option(help="Number of random nodes whose rows are compared.", rich_help_panel=PANEL)
     ] = 200,
-    repeats: Annotated[int, typer.Option(help="Samples of each sampler.", rich_help_panel=PANEL)] = 3,
+    repeats: Annotated[int, typer.Option(help="Number of samples from each sampler.", rich_help_panel=PANEL)] = 3,
     most_work: Annotated[
-        float, typer.Option(help="Samplers that need more operations are not run.", rich_help_panel=PANEL)
+        float, typer.Option(help="Samplers that need more operations "
+        "than this are skipped.", rich_help_panel=PANEL)
     ] = 1e10,
     output: OutputPath = None,
 ) -> None:  # fmt: skip
-    """Measure error and cost of the samplers on a graph, beside exact rows and the series."""
+    """Measure the error and cost of each sampler on a graph, compared with exact rows and the series."""
     check_output(output, [graph])
     for option, value in (("--rows", rows), ("--repeats", repeats)):
         if value < 1:
@@ -83,7 +85,7 @@ def _sizes(text: str) -> list[int]:
     except ValueError:
         sizes = []
     if not sizes or any(size < 2 or size % 2 for size in sizes):
-        raise ValueError(f"`--sizes` must be even numbers from 2 on, with commas between them, got {text!r}")
+        raise ValueError(f"`--sizes` must be even numbers of at least 2, separated by commas, got {text!r}")
     return sizes
 
 

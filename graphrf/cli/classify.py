@@ -38,7 +38,8 @@ def classify(
     method: Method = "auto",
     predictive: Annotated[
         str,
-        typer.Option(metavar="mode|integrated", help="Integrated suits noisy labels.", rich_help_panel=PANEL),
+        typer.Option(metavar="mode|integrated", help="Probabilities at the posterior mode, or "
+        "integrated, for noisy labels.", rich_help_panel=PANEL),
     ] = "mode",
     optimize: Optimize = True,
     output: OutputPath = None,
@@ -50,7 +51,7 @@ def classify(
     names = NodeNames.of_graph(loaded.graph)
     positions, labels = observed.read_labels(observations, names, talking)
     if len(set(labels)) < 2:
-        raise ValueError(f"OBSERVATIONS must have labels of two classes or more, got {labels[0]!r} alone")
+        raise ValueError(f"OBSERVATIONS must have labels of at least two classes, got only {labels[0]!r}")
     chosen = None if nodes is None else names.chosen(nodes, "--nodes")
     seed = seeding.settled(talking)
 
@@ -93,11 +94,11 @@ def classify(
 def _remark_on_little(
     classes: np.ndarray, labels: np.ndarray, probabilities: np.ndarray, talking: Talking
 ) -> None:
-    """Say it where the probabilities of all nodes are near what the labels say without a graph."""
+    """Print a remark if the probabilities of all nodes are close to the class frequencies of the labels."""
     shares = (labels[:, None] == classes).mean(axis=0)
     furthest = float(abs(probabilities - shares).max())
     if furthest < _LITTLE:
         talking.remark(
-            f"every probability is within {furthest:.2g} of its class's share of the labels: the graph and these "
-            "labels tell hardly more than that"
+            f"every probability is within {furthest:.2g} of the fraction of labels in its class: the graph adds "
+            "hardly any information to these labels"
         )

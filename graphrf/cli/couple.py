@@ -33,31 +33,32 @@ def couple(
     p_halt: Annotated[
         float, typer.Option(help="Probability that a walk ends before each step.", rich_help_panel=PANEL)
     ] = 0.1,
-    order: Annotated[int, typer.Option(help="Number of quantiles matched.", rich_help_panel=PANEL)] = 30,
+    order: Annotated[int, typer.Option(help="Number of quantiles that are matched.", rich_help_panel=PANEL)] = 30,
     objective: Annotated[
-        str, typer.Option(metavar="gram|pagerank", help="What has the least variance.", rich_help_panel=PANEL)
+        str, typer.Option(metavar="gram|pagerank", help="The estimate whose variance "
+        "is minimised.", rich_help_panel=PANEL)
     ] = "gram",
     solver: Annotated[
         str,
         typer.Option(
-            metavar="linear|quadratic|projection|exhaustive", help="How it is found.", rich_help_panel=PANEL
+            metavar="linear|quadratic|projection|exhaustive", help="Solver of the matching.", rich_help_panel=PANEL
         ),
     ] = "linear",
     walkers: Annotated[
-        int, typer.Option(help="Walks coupled with each other.", rich_help_panel=PANEL)
+        int, typer.Option(help="Number of walks that are coupled with each other.", rich_help_panel=PANEL)
     ] = 2,
     seed: Annotated[
-        int | None, typer.Option(help="Random seed of the solvers. Default: 0.", rich_help_panel="Running")
+        int | None, typer.Option(help="Random seed of the solver. Default: 0.", rich_help_panel="Running")
     ] = None,
     output: Annotated[
         str | None,
         typer.Option(
             "-o", "--output", metavar="FILE", rich_help_panel="Output", show_default=False,
-            help="A .json file, which `graphrf features --lengths` takes; replaced if it is there.",
+            help="A .json file for `graphrf features --lengths`; overwritten if it exists.",
         ),
     ] = None,
 ) -> None:  # fmt: skip
-    """Learn a coupling of the lengths of walks, for a kernel on a graph or for PageRank."""
+    """Learn a coupling of walk lengths, for a kernel on a graph or for PageRank."""
     check_output(output, [graph] if graph else [], [".json"])
     kernel = choice.optional()
     if graph is None:

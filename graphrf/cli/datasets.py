@@ -42,7 +42,7 @@ def _table() -> str:
         lines.append("  ".join([*aligned, licence]))
     lines += [
         "",
-        "Nodes of a table are its rows. found: built in, in the folder GRAPHRF_DATA_DIR, in the cache, or to be",
-        "fetched when loaded. `graphrf datasets NAME` shows a card, graphrf.datasets.load(NAME) loads it.",
+        "For tables, nodes counts rows. found: built in, in the folder GRAPHRF_DATA_DIR, in the cache, or to be",
+        "downloaded when loaded. `graphrf datasets NAME` shows a card, graphrf.datasets.load(NAME) loads it.",
     ]
     return "\n".join(lines) + "\n"

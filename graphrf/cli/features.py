@@ -26,7 +26,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 MemoryLimit = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="Such as 4GiB. Default: what is free.", rich_help_panel=PANEL),
+    typer.Option(metavar="SIZE", help="Limit such as 4GiB. Default: the free memory.", rich_help_panel=PANEL),
 ]
 
 
@@ -36,7 +36,8 @@ def features(
         str,
         typer.Option(
             "-o", "--output", metavar="PLACE", rich_help_panel="Output", show_default=False,
-            help="An .npz file, or a folder (a name without ending), in which an interrupted run is resumed.",
+            help="An .npz file, or a folder (a name without an extension); an "
+            "interrupted run into a folder resumes.",
         ),
     ],
     reading: Reading,
@@ -48,7 +49,7 @@ def features(
     nodes: ChosenNodes = None,
     memory_limit: MemoryLimit = None,
 ) -> None:  # fmt: skip
-    """Sample features of the nodes of a graph, which serve every kernel."""
+    """Sample graph random features, which can be used with every kernel."""
     folder = _folder(output)
     if folder is None:
         check_output(output, [graph], [".npz"])
@@ -102,7 +103,7 @@ def _folder(output: str) -> Path | None:
     from graphrf._base.files.whole import require_writable
 
     if output == "-":
-        raise ValueError("`-o` must be a file or a folder: features are not text")
+        raise ValueError("`-o` must be a file or a folder: features cannot be written as text")
     require_writable(path, "-o")
     return path
 

@@ -36,7 +36,8 @@ def gram(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="GRAPH", help="A graph, as elsewhere, or features of `graphrf features`.", show_default=False
+            metavar="GRAPH", help="A graph, as for other commands, or features "
+            "from `graphrf features`.", show_default=False
         ),
     ],
     reading: Reading,
@@ -59,13 +60,13 @@ def gram(
         bool,
         typer.Option(
             "--exact",
-            help="Without sampling, by products with the series; the default up to 5,000 nodes.",
+            help="Compute exactly, by products with the series; the default up to 5,000 nodes.",
             rich_help_panel="Block",
         ),
     ] = False,
     output: OutputPath = None,
 ) -> None:  # fmt: skip
-    """Compute a kernel matrix of a graph: exactly, or from features with their error."""
+    """Compute a kernel matrix of a graph: exactly, or from features with an error estimate."""
     check_output(output, [source])
     kernel = choice.optional()
     if kernel is None:
@@ -119,7 +120,7 @@ def _of_graph(
         exact = True
         talking.remark(
             f"exact, as for any graph of at most {_EXACT_NODES:,} nodes"
-            + ("; the seed plays no part" if seeding.seed is not None else "")
+            + ("; the seed is not used" if seeding.seed is not None else "")
             + "; `--sampler compressed` samples"
         )
     if exact:
@@ -143,12 +144,12 @@ def _of_graph(
     error = features.relative_error(kernel)
     if error > MUCH:
         warn(
-            f"the matrix is off by about {error:.0%} of the kernel's norm over these nodes; `--error 0.1` chooses "
-            "a sampler that suits the kernel, and `--exact` makes no error",
+            f"the error of the matrix is about {error:.0%} of the kernel's norm over these nodes; `--error 0.1` "
+            "chooses a sampler that suits the kernel, and `--exact` avoids the error",
             FeatureErrorWarning,
         )
     else:
-        talking.remark(f"the matrix is off by about {error:.1%} of the kernel's norm over these nodes")
+        talking.remark(f"the error of the matrix is about {error:.1%} of the kernel's norm over these nodes")
     facts = {"seed": features.seed, "settings": features.description, "relative_error": error}
     return block, {"graph": loaded.facts, **facts}
 

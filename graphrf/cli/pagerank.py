@@ -44,11 +44,13 @@ class Ranking:
         typer.Option(
             metavar="power|walks|local",
             rich_help_panel=PANEL,
-            help="Exact; estimated by walks, with standard errors; or of some nodes, from their neighbourhoods.",
+            help="Exact power iteration; estimates from walks, with standard "
+            "errors; or scores local to some nodes.",
         ),
     ] = "power"
     p_halt: Annotated[
-        float, typer.Option(help="Chance of a jump before each step, 1 - alpha.", rich_help_panel=PANEL)
+        float,
+        typer.Option(help="Probability of a jump before each step; 1 - alpha in networkx.", rich_help_panel=PANEL),
     ] = 0.15
     alpha: Annotated[float | None, typer.Option(hidden=True)] = None  # networkx's name, which is refused
     seeds: Annotated[
@@ -56,31 +58,31 @@ class Ranking:
         typer.Option(
             metavar="NODES",
             rich_help_panel=PANEL,
-            help="Where walks start: a file of nodes, or A,B,C. One ranking for all; with local one for each.",
+            help="Where walks start: a file of nodes, or A,B,C. One ranking for all, or one for each with local.",
         ),
     ] = None
     tol: Annotated[
         float | None,
-        typer.Option(help="L1 error to reach. Default: 1e-12 by power, none by walks.", rich_help_panel=PANEL),
+        typer.Option(help="Target L1 error. Default: 1e-12 for power, none for walks.", rich_help_panel=PANEL),
     ] = None
-    max_iter: Annotated[int | None, typer.Option(help="Of power.", rich_help_panel=PANEL)] = None
-    walks: Annotated[
-        int | None, typer.Option(help="Walks from every node. Default: 16.", rich_help_panel=PANEL)
+    max_iter: Annotated[
+        int | None, typer.Option(help="Maximum number of power iterations.", rich_help_panel=PANEL)
     ] = None
+    walks: Annotated[int | None, typer.Option(help="Walks per node. Default: 16.", rich_help_panel=PANEL)] = None
     batches: Annotated[
         int | None,
         typer.Option(
-            help="Independent batches of walks; 2 or more give standard errors. Default: 4 with 16 walks or more, "
-            "none with `--tol`, which has its own.",
+            help="Independent batches of walks; 2 or more give standard errors. Default: 4 for at least 16 walks; "
+            "not used with `--tol`.",
             rich_help_panel=PANEL,
         ),
     ] = None  # fmt: skip
 
     def check(self, seeding: Seeding) -> None:
-        """ValueError for a method that is none, and for options that it does not use or lacks."""
+        """ValueError for an unknown method, and for options that it does not use or that are missing."""
         if self.alpha is not None:
             raise ValueError(
-                "`--alpha` is no option of graphrf pagerank; networkx's alpha is 1 minus `--p-halt`: pass "
+                "`--alpha` is not an option of graphrf pagerank; networkx's alpha is 1 minus `--p-halt`: pass "
                 f"--p-halt {1 - self.alpha:.12g}"
             )
         require_known("--method", self.method, _TAKES)
@@ -88,7 +90,7 @@ class Ranking:
         del given["--method"], given["--p-halt"]  # which every method takes
         refuse_unused(given, _TAKES[self.method], f"`--method {self.method}`")
         if self.method == "local" and self.seeds is None:
-            raise ValueError("`--seeds` are needed with `--method local`: the nodes that are asked about")
+            raise ValueError("`--seeds` is needed with `--method local`: the nodes from which scores are computed")
 
 
 def pagerank(
@@ -101,19 +103,20 @@ def pagerank(
     top: Annotated[
         int | None,
         typer.Option(
-            help=f"Print the best nodes; local looks for no more. Default: {_SHOWN} where nothing is written.",
+            help="Number of best nodes to print, or to find with local. Default: "
+            f"{_SHOWN} without an output file.",
             rich_help_panel="Output",
         ),
     ] = None,
     output: OutputPath = None,
 ) -> None:  # fmt: skip
-    """Rank the nodes of a graph, directed or not, by PageRank."""
+    """Rank the nodes of a directed or undirected graph by PageRank."""
     check_output(output, [graph])
     ranking.check(seeding)
     if top is not None and top < 1:
         raise ValueError(f"`--top` must be at least 1, got {top}")
     if top is not None and output == "-":
-        raise ValueError("`--top` prints a table, and `-o -` csv: choose")
+        raise ValueError("`--top` prints a table and `-o -` prints csv: use only one of them")
     loaded = load(graph, reading, talking)
     names = NodeNames.of_graph(loaded.graph)
     start = None if ranking.seeds is None else names.chosen(ranking.seeds, "--seeds")

@@ -43,7 +43,7 @@ def fit(
         str,
         typer.Option(
             "-o", "--output", metavar="MODEL", rich_help_panel="Output", show_default=False,
-            help="An .npz file, replaced if it is there; the graph and the observations are in it.",
+            help="An .npz file, overwritten if it exists; it contains the graph and the observations.",
         ),
     ],
     observed: ObservedColumns,
@@ -63,7 +63,7 @@ def fit(
     max_train: Annotated[
         int | None,
         typer.Option(
-            help="Most nodes used in training at once; through time, about the number of readings.",
+            help="Maximum number of nodes used in training; through time, approximate number of readings.",
             rich_help_panel=PANEL,
         ),
     ] = None,
@@ -74,7 +74,7 @@ def fit(
         ),
     ] = None,
 ) -> None:  # fmt: skip
-    """Fit a Gaussian process to targets observed at some nodes, once or through time, and save it."""
+    """Fit a Gaussian process to values observed at some nodes, once or through time, and save it."""
     check_output(output, [graph, observations], [".npz"])
     if time is not None:
         single = {
@@ -88,9 +88,9 @@ def fit(
         fit_through_time(fitted, output, talking)
         return
     if choice.kernel is None and choice.laplacian is not None:
-        raise ValueError("`--laplacian` needs `--kernel`: where none is named, both Laplacians are compared")
+        raise ValueError("`--laplacian` needs `--kernel`: without a kernel, both Laplacians are compared")
     if choice.kernel is None and not optimize:
-        raise ValueError("`--no-optimize` needs `--kernel`: where none is named, those compared are trained")
+        raise ValueError("`--no-optimize` needs `--kernel`: without a kernel, several are trained and compared")
     kernel = choice.optional() or "auto"
     loaded = load(graph, reading, talking)
     names = NodeNames.of_graph(loaded.graph)
@@ -141,7 +141,7 @@ def fit(
 
 
 def _fitted(gp: GraphGPRegressor) -> dict[str, Any]:
-    """What training found."""
+    """The fitted hyperparameters and how they were found."""
     return {
         "kernel": repr(gp.kernel_), "output_scale": float(gp.output_scale_), "noise": float(gp.noise_),
         "mean": float(gp.mean_), "log_marginal_likelihood": float(gp.log_marginal_likelihood_),
@@ -152,7 +152,7 @@ def _fitted(gp: GraphGPRegressor) -> dict[str, Any]:
 
 def predict(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A file of `graphrf fit`.", show_default=False)
+        str, typer.Argument(metavar="MODEL", help="A file written by `graphrf fit`.", show_default=False)
     ],
     threads: Threads,
     talking: Talking,
@@ -160,24 +160,26 @@ def predict(
     times: Annotated[
         str | None,
         typer.Option(
-            metavar="TIMES", help="Of a model through time: a file, or A,B,C. Default: those of its table."
+            metavar="TIMES", help="Times for a model through time: a file, or A,B,C. "
+            "Default: the times in its data."
         ),
     ] = None,
     observation: Annotated[
-        bool, typer.Option("--observation", help="Standard deviations of a new observation, noise included.")
+        bool, typer.Option("--observation", help="Give standard deviations of a new "
+        "observation, which include noise.")
     ] = False,
     samples: Annotated[
-        int | None, typer.Option(help="Also draw this many functions from the posterior.")
+        int | None, typer.Option(help="Number of functions to draw from the posterior, in addition.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Random seed of the draws. Default: random, and reported.")
+        int | None, typer.Option(help="Random seed of the draws. Default: random and reported.")
     ] = None,
     output: OutputPath = None,
 ) -> None:  # fmt: skip
-    """Predict mean and standard deviation at the nodes of a fitted model's graph, through time at any times."""
+    """Predict means and standard deviations at the nodes of a fitted model's graph, and at any times."""
     check_output(output, [model])
     if seed is not None and samples is None:
-        raise ValueError("`--seed` has no use without `--samples`: means and deviations are those of the model")
+        raise ValueError("`--seed` is not used without `--samples`: means and standard deviations are not random")
     if samples is not None and samples < 1:
         raise ValueError(f"`--samples` must be at least 1, got {samples}")
     from graphrf._base.files.arrays import record_format
@@ -186,7 +188,9 @@ def predict(
         predict_through_time(model, threads, talking, nodes, times, observation, samples, seed, output)
         return
     if times is not None and os.path.isfile(model):
-        raise ValueError(f"`--times` has no use with {model}, which is no model through time (`fit --time`)")
+        raise ValueError(
+            f"`--times` cannot be used with {model}, which is not a model through time (`fit --time`)"
+        )
     # scikit-learn imports it for what is not used here: a third of the time of this command.
     put_off("scipy.stats")
     from graphrf.gp import GraphGPRegressor

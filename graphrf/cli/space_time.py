@@ -28,7 +28,7 @@ EXAMPLES = (
 )
 PLACES = {"y": "OBSERVATIONS", "Y": "OBSERVATIONS", "times": "--time"}
 TIME_HELP = (
-    "The column of times: hours, or dates. The table has a column for each node, or a line for each reading."
+    "The column of times, in hours or dates. The table has a column for each node, or a line for each reading."
 )
 _TRAINED = ("diffusion", "matern", "regularized-laplacian")
 
@@ -39,7 +39,8 @@ def fill(
         str,
         typer.Argument(
             metavar="OBSERVATIONS", show_default=False,
-            help="A csv file of times and readings, gaps empty: a column for each node, or a line for "
+            help="A csv file of times and readings, with empty cells as gaps: a "
+            "column for each node, or a line for "
             "each reading.",
         ),
     ],
@@ -53,34 +54,35 @@ def fill(
         str | None,
         typer.Option(
             metavar="COLUMN", rich_help_panel="Observations",
-            help=f"{TIME_HELP} Default: one that is called so, or the first.",
+            help=f"{TIME_HELP} Default: the column with this title, or the first.",
         ),
     ] = None,
     max_train: Annotated[
-        int | None, typer.Option(help="About how many readings training sees.", rich_help_panel=PANEL)
+        int | None, typer.Option(help="Approximate number of readings used in training.", rich_help_panel=PANEL)
     ] = None,
     observation: Annotated[
-        bool, typer.Option("--observation", help="Deviations of a new reading: noise is included.")
+        bool, typer.Option("--observation", help="Give standard deviations of a new reading, which include noise.")
     ] = False,
     output: Annotated[
         str | None,
         typer.Option(
             "-o", "--output", metavar="FILE", rich_help_panel="Output", show_default=False,
-            help="A .csv file of the same form, replaced if it is there. Default: standard output.",
+            help="A .csv file of the same form, overwritten if it exists. Default: standard output.",
         ),
     ] = None,
     std: Annotated[
         str | None,
         typer.Option(
             metavar="FILE", rich_help_panel="Output", show_default=False,
-            help="Also a .csv file of the same form with standard deviations, 0 where there is a reading.",
+            help="Also write the standard deviations to this .csv file, in the same "
+            "form; 0 where there is a reading.",
         ),
     ] = None,
 ) -> None:  # fmt: skip
-    """Fill the gaps of readings through time by a Gaussian process on graph and time."""
+    """Fill gaps in readings through time with a Gaussian process on graph and time."""
     check_output(output, [graph, observations], [".csv"])
     if output is None and talking.json:
-        raise ValueError("`--json` has no use with tables: `-o` names a .csv file")
+        raise ValueError("`--json` cannot be used with tables: `-o` is a .csv file")
     if std is None:
         refuse_without({"--observation": observation or None}, "`--std`")
     else:
@@ -89,7 +91,7 @@ def fill(
         except ValueError as error:
             raise ValueError(str(error).replace("`-o`", "`--std`")) from None
         if std in (output, "-"):
-            raise ValueError("`--std` must be another file than that of `-o`")
+            raise ValueError("`--std` and `-o` must be different files")
     fitted = trained(graph, observations, time, observed, reading, choice, seeding, threads, talking, max_train)
     gp, table = fitted.gp, fitted.table
     import numpy as np
@@ -113,7 +115,7 @@ def fill(
     facts = fitted.facts | {"filled": int(gaps.sum()), "std_of": "observation" if observation else "function"}
     if std is not None:
         deliver(Result("fill", table.with_cells(deviations, "0.0"), facts), std, Talking(quiet=talking.quiet))
-    talking.remark(f"{int(gaps.sum())} gaps filled of {table.values.size} readings")
+    talking.remark(f"filled {int(gaps.sum())} gaps in {table.values.size} cells")
     deliver(Result("fill", table.with_cells(means), facts), output, Talking(quiet=talking.quiet))
 
 
@@ -165,7 +167,7 @@ def fit_through_time(fitted: Fitted, output: str, talking: Talking) -> None:
     parts = [(part["kernel"], f"{part['shared']:.6g}", f"{part['own']:.6g}") for part in found["parts"]]
 
     def shown() -> str:
-        head = ("parts of time (hours)", "variance shared by neighbours", "each node's own")
+        head = ("time kernels (hours)", "variance shared on the graph", "variance per node")
         return f"{aligned(('fitted', ''), rows, left=2)}\n{aligned(head, parts, left=1)}"
 
     deliver(Result("fit", (), fitted.facts | {"output": output}, found, shown), None, talking)
@@ -220,15 +222,16 @@ def _kernel(choice: KernelChoice) -> Kernel | str:
     """ "auto", a name whose lengthscale is chosen, or a kernel that is taken as it is."""
     if choice.kernel is None:
         if choice.laplacian is not None:
-            raise ValueError("`--laplacian` needs `--kernel`: where none is named, Laplacians are compared")
+            raise ValueError("`--laplacian` needs `--kernel`: without a kernel, both Laplacians are compared")
         return choice.optional() or "auto"
     name = choice.kernel.lower().replace("_", "-")
     given = (choice.lengthscale, choice.power, choice.smoothness, choice.laplacian)
     if name in _TRAINED and choice.lengthscale is None:
         if given != (None,) * 4:
             raise ValueError(
-                "`--lengthscale` is needed: through time a kernel is taken as it is given, or chosen where only "
-                "`--kernel` is given"
+                "`--lengthscale` is needed: through time, either all "
+                "hyperparameters of a kernel are given, or only "
+                "`--kernel` and they are fitted"
             )
         return name.replace("-", "_")
     return choice.made(name)

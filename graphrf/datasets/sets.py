@@ -202,7 +202,7 @@ def load(name: str) -> Dataset:
     Raises
     ------
     ValueError
-        If there is no such data set, or a file does not have its checksum.
+        If the data set does not exist, or the checksum of a file is wrong.
     ConnectionError
         If a file is neither here nor to be fetched; the message says where to put it. A download is given up
         after 30 seconds without a byte, or when bytes of the file come after 10 minutes.

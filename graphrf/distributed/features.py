@@ -68,9 +68,9 @@ class DistributedFeatures:
         N, the number of nodes of the graph.
     n_blocks : int
     nnz, n_steps, nbytes : int
-        As of `graphrf.Features`, over all blocks.
+        See `graphrf.Features`; over all blocks.
     n_walks, seed, laplacian, dtype, description, max_length, shape
-        As of `graphrf.Features`.
+        See `graphrf.Features`.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class DistributedFeatures:
         return self._held.gathered(blocks.facts)
 
     def __repr__(self) -> str:
-        how = f"powers up to {self.max_length}" if self.frame.of_powers else f"{self.n_walks} walks a node"
+        how = f"powers up to {self.max_length}" if self.frame.of_powers else f"{self.n_walks} walks per node"
         return f"DistributedFeatures({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.n_blocks} blocks)"
 
     def _repr_html_(self) -> str:
@@ -221,7 +221,7 @@ class DistributedFeatures:
         Parameters
         ----------
         kernel : Kernel
-            Of the features' Laplacian.
+            A kernel with the Laplacian of the features.
         memory_limit : int, optional
             Bytes that it may take here. Default: what this machine has available.
 
@@ -235,7 +235,7 @@ class DistributedFeatures:
         Warns
         -----
         HeavyTailWarning, TruncationWarning
-            As `graphrf.Features.matrix`, but that what `CutPowers` drop is not looked at.
+            See `graphrf.Features.matrix`; entries dropped by `CutPowers` are not considered.
         """
         f = bounds.checked_modulation(self.frame, kernel)
         wide = self.nnz >= 2**31
@@ -259,7 +259,7 @@ class DistributedFeatures:
         Parameters
         ----------
         kernel : Kernel
-            Of the features' Laplacian.
+            A kernel with the Laplacian of the features.
         v : array_like, shape (n,) or (n, p)
 
         Returns
@@ -274,7 +274,7 @@ class DistributedFeatures:
         Warns
         -----
         HeavyTailWarning, TruncationWarning
-            As `matrix`.
+            See `matrix`.
 
         Notes
         -----
@@ -344,7 +344,7 @@ def load_features(
     client : dask.distributed.Client, optional
         Default: the current one.
     shared_folder : path, optional
-        As of `sample_features`, for what all blocks share.
+        See `sample_features`; for what all blocks share.
     progress : bool
         Show a progress bar on standard error.
 

@@ -54,7 +54,7 @@ def local_pagerank(
     client : dask.distributed.Client, optional
         Default: the current one.
     k, p_halt, epsilon, delta, failure, max_residual, seed
-        As in `graphrf.pagerank.local_pagerank`.
+        See `graphrf.pagerank.local_pagerank`.
     shared_folder : path, optional
         Seen by all workers: the walk arrays are mapped from there, once in the memory of a machine. Default: the
         folder of temporary files if all workers see it, as on one machine; else they are sent to each worker.
@@ -72,7 +72,7 @@ def local_pagerank(
         As `graphrf.pagerank.local_pagerank`, before anything is sent; if no client is at hand; if `shared_folder`
         is not seen by all workers.
     RuntimeError
-        If there are no workers.
+        If the cluster has no workers.
 
     Warns
     -----

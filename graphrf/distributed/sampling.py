@@ -54,7 +54,7 @@ def sample_features(
     graph : Graph
         Undirected; in memory or opened from disk (`graphrf.open_graph`).
     sampler : Sampler, optional
-        As in `graphrf.sample_features`.
+        See `graphrf.sample_features`.
     client : dask.distributed.Client, optional
         Default: the current one.
     nodes : array_like of int positions or str names, optional
@@ -62,7 +62,7 @@ def sample_features(
     seed : int in [0, 2^63), optional
         None draws one, or takes that of the features in `path`.
     dtype : {"float32", "float64"}
-        Of matrices and products.
+        Type of matrices and products.
     path : path of a folder, optional
         Seen by all workers. Every block is written there as soon as it is drawn. A call with the same arguments
         goes on where another one ended: what is there is not walked again, and its blocks keep their size.
@@ -92,7 +92,7 @@ def sample_features(
         As `graphrf.sample_features`; if no client is at hand; if `path` holds other features, or it or
         `shared_folder` is not seen by all workers.
     RuntimeError
-        If there are no workers.
+        If the cluster has no workers.
     MemoryError
         If `memory_limit` would be exceeded.
 

@@ -87,7 +87,7 @@ def attention_weights(
     key : Tensor, shape (..., S, d)
     frequencies : Tensor, shape (m, d)
     attn_mask, is_causal, scale : optional
-        As in `PerformerAttention.forward`.
+        See `PerformerAttention.forward`.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def attention_weights(
     Raises
     ------
     TypeError, ValueError
-        As `PerformerAttention.forward`.
+        See `PerformerAttention.forward`.
 
     Notes
     -----
@@ -155,7 +155,7 @@ class PerformerAttention(nn.Module):
         under `torch.utils.checkpoint` counts as a pass and may redraw within one step: there leave this at None
         and call `redraw` between steps.
     seed : int, optional
-        Of the sequence of draws; None draws one. Give one where several processes train copies.
+        Seed of the sequence of draws; None draws one. Set it if several processes train copies.
 
     Attributes
     ----------

@@ -81,7 +81,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Returns
         -------
         ndarray, shape (n, D), or torch.Tensor, shape (..., D)
-            Of the kind and dtype of `X`; tensors stay on their device and carry gradients.
+            Same type and dtype as `X`; tensors stay on their device and carry gradients.
 
         Raises
         ------

@@ -162,7 +162,7 @@ class LaplaceFeatures(FeatureMap):
     n_frequencies : int
         m, the number of columns; even with `antithetic`, whose negatives are counted.
     directions, norms : str, NormCoupling or None
-        As for `FourierFeatures`.
+        See `FourierFeatures`.
     antithetic : bool
         Add -w for each w, which has the least variance that a second frequency can bring.
     lengthscale : float or array_like, shape (d,)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from graphrf._base import checks
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
 
-# Numbers of a block of kernel values, and rows of a block of features: 32 MB, and 16 KB a feature.
+# Numbers of a block of kernel values, and rows of a block of features: 32 MB, and 16 KB per feature.
 _KERNEL_NUMBERS = 4_000_000
 _FEATURE_ROWS = 2_048
 
@@ -245,7 +245,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         return phi.astype(np.float64) if sparse.issparse(phi) else np.asarray(phi, dtype=np.float64)
 
     def _indicators(self, codes: np.ndarray) -> sparse.csr_array:
-        """[y_i = c] as a sparse matrix of shape (n, C), one entry a row."""
+        """[y_i = c] as a sparse matrix of shape (n, C), one entry per row."""
         pointers = np.arange(codes.size + 1)
         return sparse.csr_array((np.ones(codes.size), codes, pointers), shape=(codes.size, self.classes_.size))
 

@@ -184,7 +184,7 @@ def points(name: str, value: Any) -> np.ndarray:
         raise checks.type_error(name, f"must hold numbers, got {checks.describe(value)}")
     array = array.astype(np.float64, copy=False)
     if array.ndim != 2 or array.shape[1] == 0:
-        raise checks.value_error(name, f"must have shape (n, d), one point a row, got {checks.describe(value)}")
+        raise checks.value_error(name, f"must have shape (n, d), one point per row, got {checks.describe(value)}")
     return checks.finite(name, array)
 
 

@@ -49,7 +49,7 @@ def linear_attention(
     log_query : Tensor, shape (..., L, m)
         Logarithms of the features of the queries, float32 or float64. A constant added to a row changes nothing.
     log_key : Tensor, shape (..., S, m)
-        The same of the keys; a row of -inf takes a key out.
+        Logarithms of the features of the keys; a row of -inf removes a key.
     value : Tensor, shape (..., S, d_v)
     is_causal : bool
         Position i sees the keys 0 to i, as in `torch.nn.functional.scaled_dot_product_attention`.

@@ -168,7 +168,7 @@ class QuadratureFeatures(FeatureMap):
         Returns
         -------
         ndarray, shape (n, D), or torch.Tensor, shape (..., D)
-            Of the kind and dtype of `X`. All cosines first.
+            Same type and dtype as `X`. All cosines come first.
 
         Raises
         ------

@@ -72,7 +72,7 @@ class FeatureFactor:
     record : Record
         Of these rows.
     n_threads : int, optional
-        Default: the cores at hand.
+        Number of threads. Default: the cores that the process may use.
     """
 
     def __init__(self, frame: Frame, nodes: np.ndarray, record: Record, *, n_threads: int | None = None) -> None:

@@ -260,7 +260,7 @@ class Features:
         return self.frame.max_length
 
     def __repr__(self) -> str:
-        how = f"{self.n_walks} walks a node, {self.n_steps} steps"
+        how = f"{self.n_walks} walks per node, {self.n_steps} steps"
         if self.frame.of_powers:
             how = f"powers up to {self.max_length}, {self.n_steps} multiply-adds"
         return (
@@ -290,7 +290,7 @@ class Features:
         kernel : Kernel
             Any kernel of the features' Laplacian.
         n_threads : int, optional
-            Default: the cores at hand. The result does not depend on it.
+            Number of threads. Default: the cores that the process may use. The result does not depend on it.
 
         Returns
         -------
@@ -346,9 +346,9 @@ class Features:
         Parameters
         ----------
         kernel : Kernel
-            As for `matrix`.
+            See `matrix`.
         seed : int in [0, 2^63)
-            Of the random vectors. The same seed gives the same estimate.
+            Seed of the random vectors. The same seed gives the same estimate.
         apply : callable, optional
             apply(kernel, v, tol=...) = K v for v of shape (N, p). Default: `graphrf.apply_kernel` on the graph
             that the features were drawn on, which they hold as long as they stay in the process. Features from a
@@ -362,7 +362,7 @@ class Features:
         Raises
         ------
         TypeError, ValueError
-            As `matrix`; if the features do not hold their graph and `apply` is not given.
+            See `matrix`; also if the features do not contain their graph and `apply` is not given.
 
         Notes
         -----
@@ -405,7 +405,7 @@ class Features:
         Parameters
         ----------
         kernel : Kernel
-            As for `matrix`, whose errors and warnings it shares.
+            See `matrix`, which raises the same errors and warnings.
         device : str or torch.device, optional
             Default: where the features are.
 
@@ -508,7 +508,7 @@ class Features:
         graph : Graph
             The edited graph, with the same nodes in the same order: edges added or removed, weights changed.
         n_threads : int, optional
-            Default: the cores at hand. The result does not depend on it.
+            Number of threads. Default: the cores that the process may use. The result does not depend on it.
 
         Returns
         -------

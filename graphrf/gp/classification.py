@@ -68,65 +68,65 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     graph : Graph
         Undirected, N nodes. Shared, never copied.
     kernel : Kernel or {"diffusion", "matern", "regularized_laplacian"}
-        A name stands for the kernel with its default smoothness; its lengthscale is found by training. A `Kernel`
-        is the first guess (and the kernel itself with `optimize=False`).
+        A name means the kernel with its default smoothness; its lengthscale is trained. A `Kernel` is the starting
+        point of training (with `optimize=False`, it is used unchanged).
     method : {"auto", "series", "precision", "features"}
         "series": the exact K, by sparse products. "precision": the same, by solves with a sparse Cholesky factor
-        of K^-1, for `Matern` with nu, and `RegularizedLaplacian` with power, an integer up to 4; training takes
-        the series. "features": Phi Phi^T of one set of sampled rows throughout, for labelled and queried nodes
-        alike. "auto": as in `GraphGPRegressor`, and "features" too where there is no factor and the prior
-        variances of all N nodes, 40 N nnz(W) multiply-adds with the series, are more than 5e10.
+        of K^-1, for `Matern` with nu, and `RegularizedLaplacian` with power, an integer up to 4; training uses
+        the series. "features": Phi Phi^T of a single set of sampled rows, for labelled and queried nodes alike.
+        "auto": as in `GraphGPRegressor`, and also "features" if there is no factor and the prior variances of all
+        N nodes, 40 N nnz(W) multiply-adds with the series, cost more than 5e10.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
-        For "features". Default: compressed powers of 64 to 512 entries, as training affords, lengthened and
-        widened while the likelihood gains by it.
+        For "features". Default: compressed powers of 64 to 512 entries, as many as training can afford, with more
+        steps and entries as long as the likelihood increases.
     normalize : bool
         Whether K is scaled to variance 1 at every node, K_ij / sqrt(K_ii K_jj), so that `output_scale` is the
-        variance of every latent function everywhere. Unlike the mean variance of `GraphGPRegressor`, this evens
-        out what kernels of the normalized Laplacian owe to the degrees.
+        variance of every latent function everywhere. Unlike the normalisation of `GraphGPRegressor`, this removes
+        the dependence of variances on degrees under the normalized Laplacian.
     output_scale : float, optional
-        sigma^2, to fix it; None trains it.
+        Fixed sigma^2; None trains it.
     optimize : bool or sequence of str
-        Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
+        Which hyperparameters of the kernel are trained: all but smoothness (`nu`, `power`), none, or those
         named.
     predictive : {"mode", "integrated"}
-        Probabilities are the softmax of the posterior mode, or its mean over the latent posterior; Notes say which
-        is better when.
+        Probabilities are the softmax at the posterior mode, or its mean over the latent posterior; see Notes.
     max_train : int
-        Distinct labelled nodes, drawn at random, that training sees: some 5 C m^3 operations a step.
+        Maximum number m of distinct labelled nodes used in training, drawn at random: some 5 C m^3 operations per
+        step.
     seed : int in [0, 2^63), optional
-        Of features, of the training subset and of the integral's points; None draws one, kept in `seed_`.
+        Seed of features, training subset and integration points; None draws one, which `seed_` records.
     n_threads : int, optional
-        Default: the cores at hand.
+        Number of threads. Default: the cores that the process may use.
 
     Attributes
     ----------
     classes_ : ndarray, shape (C,)
         The labels that occur, sorted.
     class_bias_ : ndarray, shape (C,)
-        b, of sum 0.
+        The means b, with sum 0.
     kernel_ : Kernel
         With trained hyperparameters.
     output_scale_ : float
     log_marginal_likelihood_ : float
-        Laplace's, of the labels that training saw.
+        Laplace's approximation, of the labels used in training.
     method_ : str
-        What was used.
+        The method that was used.
     sampler_ : the sampler of the posterior, or None
     converged_ : bool
         Whether training and the search for the mode reached their tolerances.
     residual_ : float
-        Of the mode: relative size of the gradient of the log posterior in f.
+        Relative norm of the gradient of the log posterior in f at the mode.
     seed_ : int
     n_observations_, n_observed_nodes_ : int
 
-    Notes
-    -----
-    Repeated labels at a node are repeated observations and may disagree. Isolated nodes and components without
-    labels have the classes' shares as probabilities by the mode, and what is nearer to equal ones integrated.
+    Notes ----- Repeated labels at a node are repeated observations and may disagree. Isolated nodes and components
+    without labels have the class frequencies as probabilities at the mode, and probabilities closer to uniform if
+    integrated.
 
-    Laplace's approximation underestimates the means of latent functions of large variance, and their integral is
-    too cautious: on citation graphs the mode is better calibrated. Where labels are noisy, so that the output
-    scale is small, the integral is the better one. `examples/node_classification.py` compares both, and rivals.
+    Laplace's approximation underestimates the means of latent functions with large variance, and integrated
+    probabilities are too cautious: on citation graphs, the mode is better calibrated. If labels are noisy, and the
+    output scale therefore small, integrated probabilities are better. `examples/node_classification.py` compares
+    both with other methods.
 
     Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and 5.5.1.
 

@@ -189,7 +189,7 @@ def condition(
     if tell and cut > _CUT:
         warn(
             f"the series of the root of {kernel!r} had to be cut, which moves the prior covariance by up to "
-            f"{cut:.2g} of itself and the noise: means and standard deviations may be off by such a share; raise "
+            f"{cut:.2g} of itself and the noise: means and standard deviations may be off by as much; raise "
             "`noise`, or take a kernel whose root is smooth, such as Matern or Diffusion",
         )
     return posterior, error

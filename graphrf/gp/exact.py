@@ -59,9 +59,9 @@ class ExactGraphGP:
         Variances.
     mean_ : float, or ndarray of shape (p,) for several outputs
     mean_variance_ : float
-        k_bar, or 1 with `normalize=False`.
+        The mean variance k_bar, or 1 with `normalize=False`.
     log_marginal_likelihood_ : float
-        Of all observations, summed over outputs.
+        Log marginal likelihood of all observations, summed over outputs.
 
     Notes
     -----

@@ -76,11 +76,11 @@ class MaternSeriesKernel(BaseGeometricKernel):
     graph : Graph
         Undirected, N nodes.
     laplacian : "combinatorial" or "normalized"
-        As `normalize_laplacian=False` (their default) and True of their `Graph`.
+        Corresponds to `normalize_laplacian=False` (their default) and True of their `Graph`.
     normalize : bool
         Whether K is divided by its mean variance; if not, it is N g(L), as theirs.
     seed : int in [0, 2^63), optional
-        Of the estimate of g_bar on graphs above 1,000 nodes; None draws one, kept in `seed`.
+        Seed of the estimate of g_bar on graphs above 1,000 nodes; None draws one, which `seed` records.
 
     Notes
     -----

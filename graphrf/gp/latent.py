@@ -178,8 +178,8 @@ def fit_latent(
     warn_of_likelihoods_ends(trained)
     if trained.best.point.size and distinct.size < _FEW and not integrate:
         warn(
-            f"{distinct.size} observed nodes do not determine the hyperparameters, of which the most probable "
-            "ones are taken: intervals may be too narrow; average over them (hyperparameters='integrate'), or fix "
+            f"{distinct.size} observed nodes do not determine the hyperparameters, and only the most probable "
+            "ones are used: intervals may be too narrow; average over them (hyperparameters='integrate'), or fix "
             "what is known (optimize=False, output_scale, parameters of the likelihood)",
         )
     best = trained.best

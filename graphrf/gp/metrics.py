@@ -301,7 +301,7 @@ def crps(y: Any, draws: Any) -> float:
     ----------
     y : array_like, shape (n,)
     draws : array_like, shape (s, n), s > 1
-        Of new observations: `gp.sample(nodes, s, observations=True)`. Counts are as welcome as real numbers.
+        Draws of new observations: `gp.sample(nodes, s, observations=True)`, real numbers or counts.
 
     Notes
     -----
@@ -333,7 +333,7 @@ def pit(y: Any, draws: Any, *, seed: int | None = None) -> np.ndarray:
     ----------
     y : array_like, shape (n,)
     draws : array_like, shape (s, n)
-        Of new observations.
+        Draws of new observations.
     seed : int, optional
 
     Returns

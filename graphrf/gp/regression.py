@@ -78,22 +78,22 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         Undirected, N nodes. Shared, never copied.
     kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian", "bym2", "car", "icar", "leroux"}
         "auto" compares `Diffusion` and `Matern` with nu = 0.5, 1 and 2, each with the normalized and the
-        combinatorial Laplacian, by their evidence, and keeps the best (see `candidates_`). Another name stands for
-        the kernel with its default smoothness; its lengthscale is found by training. A `Kernel` is trained from
-        its own smoothness (and is the kernel itself with `optimize=False`). The last four are areal kernels; all
-        but "leroux" require the method "precision", which "auto" then takes.
+        combinatorial Laplacian, by their evidence, and keeps the best (see `candidates_`). Another name means
+        the kernel with its default smoothness; its lengthscale is trained. A `Kernel` keeps its smoothness while
+        its other hyperparameters are trained (with `optimize=False`, all are kept). The last four are areal
+        kernels; all but "leroux" require the method "precision", which "auto" then uses.
     method : {"auto", "series", "precision", "features"}
         "series": the exact K, by sparse products. "precision": the exact posterior by the sparse inverse of K, for
         areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4
-        (kernel="auto": nu = 1 and 2), on graphs with small separators, such as roads and meshes; with it
-        hyperparameters maximise the exact likelihood of all observations (of the largest graphs: of a part), and
-        all deviations are exact and cheap. "features": Phi Phi^T of one set of features throughout, of what
-        `sampler` samples, whose diagonal is larger than K's by the features' variance, a nugget
-        that `fit` takes into account when it trains. "auto": the rule under Notes.
+        (kernel="auto": nu = 1 and 2), on graphs with small separators, such as roads and meshes; its
+        hyperparameters maximise the exact likelihood of all observations (on the largest graphs: of a part), and
+        all standard deviations are exact and cheap. "features": Phi Phi^T of a single set of features from
+        `sampler`, whose diagonal exceeds that of K by the variance of the features, a nugget that training takes
+        into account. "auto": see Notes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
-        For "features". Default: compressed powers of 64 to 512 entries, as training affords, lengthened until they
-        hold the trained kernel's series but for a thousandth of sum |f_k| (K is off by at most 0.2 %), up to 128
-        steps, as long as the likelihood gains by it. Rows with fewer entries than that are exact.
+        For "features". Default: compressed powers of 64 to 512 entries, as many as training can afford, with as
+        many steps as the trained kernel needs to lose at most a thousandth of sum |f_k| (an error of K of at most
+        0.2 %), up to 128, as long as the likelihood increases. Rows with fewer entries are exact.
     draw : callable, optional
         Draws the rows of the observed nodes for the posterior: called as `graphrf.sample_features` (the default)
         with graph, sampler, `nodes`, `seed`, `n_threads` and `dtype`, it returns something whose
@@ -104,132 +104,133 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         Whether K is divided by its mean variance over all nodes, so that `output_scale` is a variance of f.
     mean : {"constant", "zero"} or array_like, shape (N,) or (N, b)
         The mean function. An array or data frame holds covariates x of every node (coordinates, elevation): the
-        mean is c + x b. Covariates of observed nodes alone go into `fit`.
+        mean is c + x b. Covariates known only at observed nodes are passed to `fit`.
         c and b are generalised least-squares estimates for each output, profiled out in training; their
         uncertainty is part of standard deviations, covariances and draws.
     output_scale : float, optional
-        The variance of f, to fix it; None trains it.
+        Fixed variance of f; None trains it.
     noise : float or array_like, shape (n,), optional
-        The noise variance, to fix it: one for all, or one for each observation. None trains one for all.
+        Fixed noise variance: one for all observations, or one for each. None trains a common one.
     likelihood : str or Likelihood
-        The law of an observation given f. "gaussian": f and normal noise. "poisson", "negative_binomial": counts
-        with mean exp(f) times an exposure. "binomial", "bernoulli": successes, or yes and no, with log odds f.
-        "student_t": f and noise with outliers. "gamma": positive values with mean exp(f) times an exposure.
-        Classes such as `gp.NegativeBinomial` take parameters to fix them. All but "gaussian" have a normal
-        approximation of the posterior; see Notes.
+        The distribution of an observation given f. "gaussian": f plus normal noise. "poisson",
+        "negative_binomial": counts with mean exp(f) times an exposure. "binomial", "bernoulli": successes, or
+        binary outcomes, with log odds f. "student_t": f plus noise with outliers. "gamma": positive values with
+        mean exp(f) times an exposure. Classes such as `gp.NegativeBinomial` accept fixed parameters. All but
+        "gaussian" use a normal approximation of the posterior; see Notes.
     optimize : bool or sequence of str
-        Which of the kernel's hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those
-        named. True with `kernel="auto"`.
+        Which hyperparameters of the kernel are trained: all but smoothness (`nu`, `power`), none, or those
+        named. Must be True with `kernel="auto"`.
     prior : "weak", None, mapping or HyperparameterPrior
         Log-normal priors of lengthscale, output scale and noise, and of the odds of shares; see
         `HyperparameterPrior` for the weak ones. A mapping changes some of them: `{"noise": (0.01, 3.0)}`. None
-        trains by maximum likelihood alone, which with few observations often ends without noise, and with
+        trains by maximum likelihood alone, which with few observations often finds no noise and
         intervals that are far too narrow.
     hyperparameters : {"auto", "map", "integrate"}
-        "map": predictions take those of the largest posterior density. "integrate": predictions are averaged over
-        about eight points of the posterior of kernel and hyperparameters, as integrated nested Laplace
-        approximation does it, and one of noise alone (see `HyperparameterPrior`) where y does not rule it out. The
-        weight of a kernel is the mean of its posterior probability and of what that would be if p(y) were the
-        product of p(y_i | all others). "auto": "integrate" for up to 250 observed nodes, else "map", with noise
-        alone beside it where its probability is above 0.1. By sampled rows the average keeps to the best kernel,
-        whose rows they are.
+        "map": predictions use those with the highest posterior density. "integrate": predictions are averaged over
+        about eight points of the posterior of kernel and hyperparameters, as in integrated nested Laplace
+        approximation, and a model of pure noise (see `HyperparameterPrior`) unless y rules it out. The weight of
+        a kernel is the mean of its posterior probability and of what that would be if p(y) were the product of
+        p(y_i | all others). "auto": "integrate" for up to 250 observed nodes, else "map", averaged with pure
+        noise if its probability is above 0.1. With sampled rows, the average is over the best kernel only.
     max_train : int
-        Distinct observed nodes that training sees: all m up to so many, at m^3 operations a step; beyond, blocks
-        of 250 near nodes and one of distant ones, taken as independent (a composite likelihood).
+        Maximum number m of distinct observed nodes that are trained on jointly, at m^3 operations per step;
+        beyond, blocks of 250 nearby nodes and one of distant ones are treated as independent (a composite
+        likelihood).
     solver : {"auto", "cholesky", "cg"}
         For the posterior. "auto": Cholesky up to 7,000 distinct observed nodes m (with the series, while
-        40 nnz(W) m is below 5e10), preconditioned conjugate gradients above: where nodes are observed evenly all
-        over the graph, with a preconditioner that is a function of the Laplacian, else with 200 columns of K.
+        40 nnz(W) m is below 5e10), preconditioned conjugate gradients above: with a function of the Laplacian
+        as preconditioner if nodes are observed evenly all over the graph, else with 200 columns of K.
     tol : float
         Relative residual at which conjugate gradients stop.
     max_iterations : int
-        Of conjugate gradients; fewer than needed give a `SolverWarning`.
+        Maximum number of conjugate-gradient iterations; a `SolverWarning` is given if they do not suffice.
     deviations : {"auto", "exact", "sampled"}
-        "exact" to the solver's tolerance: with conjugate gradients a solve for every queried node. "sampled":
-        from 64 posterior draws at all nodes at once, made when first asked for; unbiased variances, deviations
-        with a standard error of 9 % each. "auto": exact for up to 64 nodes, and for more with Cholesky (by the
-        series while 40 nnz(W) multiply-adds for each are below 5e10), else sampled.
+        Standard deviations. "exact", to the solver's tolerance: with conjugate gradients, a solve for every
+        queried node. "sampled": from 64 posterior draws at all nodes, made at the first request; variances are
+        unbiased, and standard deviations have a relative standard error of 9 % each. "auto": exact for up to 64
+        nodes, and for more with Cholesky (by the series while 40 nnz(W) multiply-adds for each are below 5e10),
+        else sampled.
     seed : int in [0, 2^63), optional
-        Of the features, the training subset and all else that is drawn; None draws one, kept in `seed_`.
+        Seed of features, training subset and draws; None draws one, which `seed_` records.
     n_threads : int, optional
-        Default: the cores at hand.
+        Number of threads. Default: the cores that the process may use.
     progress : bool
-        Show on standard error what goes on: evaluations of the likelihood in training, iterations of conjugate
-        gradients, predicted nodes.
+        Show progress on standard error: evaluations of the likelihood in training, iterations of conjugate
+        gradients, and predicted nodes.
     sample_features : callable, optional
-        The former name of `draw`, deprecated: a `FutureWarning` says so.
+        Former name of `draw`, deprecated; it gives a `FutureWarning`.
 
     Attributes
     ----------
     kernel_ : Kernel
-        The best one, with trained hyperparameters.
+        The best kernel, with trained hyperparameters.
     candidates_ : list of CandidateKernel
         The kernels compared, best first: (kernel, log_evidence, probability).
     n_points_ : int
-        How many sets of hyperparameters predictions are averaged over; 1 for those of the attributes here.
+        Number of hyperparameter sets over which predictions are averaged; 1 without averaging.
     output_scale_, noise_ : float
-        Variances; `noise_` is the given array if there was one, and there is none with another likelihood.
+        Variances; `noise_` is the given array if there was one, and is absent with another likelihood.
     likelihood_ : Likelihood
-        With trained parameters; not there with the Gaussian one.
+        The likelihood with trained parameters; absent for the Gaussian one.
     mean_ : float, or ndarray of shape (p,) for several outputs
         The constant c.
     trend_ : ndarray, shape (b,), or (b, p) for several outputs
         Coefficients of the covariates; b = 0 without any.
     coefficients_ : Coefficients
-        (mean, std, names) of c and b, in the covariates' units, as a paper's table has them, which `print` shows:
+        (mean, std, names) of c and b, in the units of the covariates, which `print` shows as a table:
         mean and std of shape (1 + b,), or (1 + b, p) for several outputs. Empty with mean="zero".
     log_marginal_likelihood_ : float
-        Of the observations that training saw, without the prior, summed over outputs: of all of them up to
-        `max_train` nodes; beyond, of blocks that count as independent, or with method="precision" of all, or of
-        those in a part of a very large graph.
+        Log marginal likelihood of the observations used in training, without the prior, summed over outputs: all
+        of them up to `max_train` nodes; beyond, blocks that are treated as independent, or with
+        method="precision" all, or those in a part of a very large graph.
     method_, solver_ : str
-        What was used.
+        The method and the solver that were used.
     converged_ : bool
-        Whether the gradient of the likelihood is level at the hyperparameters found, to a tenth of a nat, and the
-        solve reached its tolerance.
+        Whether the likelihood is stationary at the fitted hyperparameters, to a tenth of a nat, and the solve
+        reached its tolerance.
     residual_ : float
         Relative residual of the solve.
     mean_variance_ : float
-        k_bar, or 1 with `normalize=False`.
+        The mean variance k_bar, or 1 with `normalize=False`.
     sampler_ : the sampler of the posterior, or None
     truncation_error_ : float
         Bound on the error of the prior covariance, in operator norm and units of the output scale, that the
         samples' largest length causes; of the series below 1e-9, unless its kernel's root is singular
         (`InverseCosine`: about 1e-3) or needs more than 20,000 Chebyshev terms.
-        What `CutPowers` drop is not in it.
+        It does not include what `CutPowers` drop.
     seed_ : int
     n_observations_, n_observed_nodes_ : int
 
     Notes
     -----
-    `method="auto"` takes the sparse precision where the kernel that training chose has one, predictions are not
-    averaged over others, and its factor costs less than products. Else it takes the series if the exact products
-    of a fit stay below 5e10 multiply-adds: 40 nnz(W) for every node that training sees (of the part of the graph
-    around its blocks) and, for the posterior, 40 m or 5,000 times nnz(W). Beyond, features are taken where their
-    solver's steps cost a quarter of that at most.
+    `method="auto"` uses the sparse precision if the kernel that training selects has one, predictions are not
+    averaged over others, and its factor costs less than products. Otherwise it uses the series if the exact
+    products of a fit stay below 5e10 multiply-adds: 40 nnz(W) for every node in training (of the part of the graph
+    around its blocks) and, for the posterior, 40 m or 5,000 times nnz(W). Beyond, it uses features if the steps of
+    their solver cost at most a quarter of that.
 
-    With features only the rows of observed nodes are sampled: few observations on huge graphs are their case.
-    Means and draws use exact rows at the queried nodes, which takes two fifths off their error
-    (`benchmarks/gp_rows.py`). Standard deviations are those of the error that the means have under the exact
-    prior, whatever rows they were computed with: the error of the sampled rows is in them. Where the series is
-    affordable it is exact, and to be preferred. `benchmarks/gp.py` measures both.
+    With features, only the rows of observed nodes are sampled; this suits few observations on huge graphs.
+    Means and draws use exact rows at the queried nodes, which reduces their error by two fifths
+    (`benchmarks/gp_rows.py`). Standard deviations are those of the error of the means under the exact prior,
+    so they include the error of the sampled rows. Prefer the series, which is exact, whenever it is affordable.
+    `benchmarks/gp.py` measures both.
 
-    The normalized Laplacian's smoothest function is the root of the degrees, the combinatorial one's is constant.
-    Where weights or degrees vary, as on roads, that makes a difference, so that `kernel="auto"` compares both.
-    `benchmarks/calibration.py` measures how well the intervals of all defaults hold.
+    The smoothest function of the normalized Laplacian is the square root of the degrees; that of the combinatorial
+    Laplacian is constant. This matters if weights or degrees vary, as on roads, so `kernel="auto"` compares both.
+    `benchmarks/calibration.py` measures the coverage of the intervals of all defaults.
 
-    With another likelihood than the Gaussian, the posterior of f is taken as the normal law of the least
-    Kullback-Leibler divergence to it, found by rounds of Newton's method that begin with Laplace's approximation.
-    Hyperparameters maximise Laplace's evidence times the prior, with exact gradients: of blocks of up to
-    `max_train` observed nodes, or with a sparse precision and more of them than that of all. Kernels are compared
-    by that maximum on up to 300 nodes. The constant and the trend have normal priors with a deviation of 3 about
-    the observations' (in units of f, and of the covariates' spread), so that all zeros, or classes that the graph
-    separates, still have a posterior. `hyperparameters="integrate"` averages over about eight points of kernels
-    and hyperparameters, with a normal law each; "auto" does so below 30 observed nodes. `solver` and `deviations`
-    are as ever. Where the approximation is good and where it is not: "Likelihoods" in the documentation.
+    With a likelihood other than the Gaussian, the posterior of f is approximated by the normal distribution of the
+    smallest Kullback-Leibler divergence to it, found by rounds of Newton's method that begin with Laplace's
+    approximation. Hyperparameters maximise Laplace's evidence times the prior, with exact gradients: of blocks of up to `max_train` observed nodes, or with a sparse precision and more of them
+    than that of all. Kernels are compared by that maximum on up to 300 nodes. The constant and the trend have
+    normal priors with a standard deviation of 3 about those of the observations (in units of f, and of the spread
+    of the covariates), so that all zeros, or classes that the graph separates, still have a posterior.
+    `hyperparameters="integrate"` averages over about eight points of kernels and hyperparameters, with a normal
+    distribution at each; "auto" does so below 30 observed nodes. `solver` and `deviations` are as above.
+    "Likelihoods" in the documentation says where the approximation is accurate and where it is not.
 
-    Observations at one node are joined: c of them act as one with noise s / c. Isolated nodes and other components
-    are legal: without observations they keep the prior.
+    Repeated observations at a node are combined: c of them act as one with noise s / c. Isolated nodes and
+    components without observations are allowed; they keep the prior.
 
     Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Ch. 2, 3 and 5; Rue and Held
     2005, "Gaussian Markov Random Fields", Ch. 2 (precisions); Reid et al. 2024, "Variance-Reducing Couplings for
@@ -359,7 +360,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         exposure : float or array_like, shape (n,), optional
             Positive factors of the mean, for likelihoods of rates: person-years, areas, hours.
         trials : int or array_like, shape (n,), optional
-            Of the binomial likelihood, whose y are the successes.
+            Numbers of trials for the binomial likelihood, where y are the successes.
 
         Returns
         -------
@@ -624,7 +625,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         std : ndarray, shape of `mean`
             All outputs have the same, unless predictions are averaged over hyperparameters.
         cov : ndarray, shape (q, q)
-            The same for all outputs; where predictions are averaged, the mean over outputs.
+            The same for all outputs; if predictions are averaged, the mean over outputs.
         quantiles : ndarray, shape (q, levels)
 
         Notes
@@ -837,7 +838,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         Parameters
         ----------
         nodes, y, exposure, trials
-            As in `fit`.
+            See `fit`.
         x
             Covariates, as in `predict`.
 

@@ -130,7 +130,7 @@ class Saved:
         Raises
         ------
         FileNotFoundError, ValueError
-            If there is no such file, it is not whole, or `graph` is another one.
+            If the file does not exist or is incomplete, or if `graph` is a different graph.
 
         Notes
         -----

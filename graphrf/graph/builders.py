@@ -81,7 +81,7 @@ def from_edges(
 
     Notes
     -----
-    Cost: O(E) time and about 100 bytes an edge; 10 million edges between positions take a few seconds.
+    Cost: O(E) time and about 100 bytes per edge; 10 million edges between positions take a few seconds.
     Names are looked up one by one, about a microsecond each.
 
     Examples

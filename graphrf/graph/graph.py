@@ -59,7 +59,7 @@ class Graph:
 
     Notes
     -----
-    Cost: O(nnz) time; memory 12 bytes an entry (16 beyond 2^31 entries). `copy.deepcopy` returns the
+    Cost: O(nnz) time; memory 12 bytes per entry (16 beyond 2^31 entries). `copy.deepcopy` returns the
     graph itself, so estimators that hold it can be cloned for nothing.
 
     Examples

@@ -38,20 +38,20 @@ def load_graph(
 ) -> Graph:
     r"""A `Graph` from a file or from another library's graph.
 
-    What each source is read as:
+    Each source is read as follows:
 
     - a path that ends in `.gml` or `.graphml`: the networkx graph of that file; in `.csv`, `.tsv`, `.txt`,
-      `.edges`, `.edgelist` or `.cites`: a list of edges, one a line (rules below); in `.mtx`: a MatrixMarket
+      `.edges`, `.edgelist` or `.cites`: a list of edges, one per line (rules below); in `.mtx`: a MatrixMarket
       matrix, or without its banner a list of edges; in `.npz`: a matrix from `scipy.sparse.save_npz`; in
       `.stl`, `.ply`, `.off` or `.obj`: the face graph of the mesh. Each may also end in `.gz`;
-    - a data frame (pandas, polars): a list of edges, one a row, as in the csv file of the table; integers are
+    - a data frame (pandas, polars): a list of edges, one per row, as in a csv file of the table; integers are
       names of nodes, such as the identifiers of OpenStreetMap, and not positions;
     - a GeoDataFrame or GeoSeries without columns such as source and target: lines join their ends, which are
       named by their coordinates (`weight="length"` takes their lengths); polygons that share a border are joined;
     - a networkx graph, such as OSMnx's road graphs: its nodes, their names, and its edges; likewise graphs of
       igraph, rustworkx, networkit and DGL;
-    - a scipy.sparse or NumPy matrix, or a tensor of torch, sparse or not: the adjacency matrix; likewise what
-      PyGSP, libpysal and scikit-network hold as one, with the names that they have;
+    - a scipy.sparse or NumPy matrix, or a torch tensor, dense or sparse: the adjacency matrix; likewise for the
+      matrices of PyGSP, libpysal and scikit-network, with their names;
     - a PyG `Data`: its `edge_index`; `weight` names an attribute such as `"edge_weight"`;
     - a trimesh.Trimesh: its face graph, as from `from_mesh`;
     - a `Graph`: itself.
@@ -61,17 +61,17 @@ def load_graph(
     source : as above
     weight : str, int or False, optional
         The edge attribute, or the column of an edge list (by name, or by position from 0), that holds the
-        weights. Nothing is a weight until it is named: without it the graph is unweighted, every joined
-        pair having weight 1 however often it is listed; False says that this is meant, without a warning.
-        Only the entries of a matrix are always weights.
+        weights. Weights are used only if they are named: by default the graph is unweighted, and every
+        joined pair has weight 1 however often it is listed; False does the same without a warning. Only the
+        entries of a matrix are always weights.
     weight_is : "similarity" or "distance", optional
         Distances d become weights mean(d) / d (Borovitskiy et al. 2021), the mean over the edges kept; a
-        distance of zero is refused, and so are distances that no `weight` names. Default: similarity, with a
-        warning where the name of the weights says that they are lengths, times or costs.
+        distance of zero is refused, and so is "distance" without `weight`. Default: similarity, with a warning if
+        the name of the weights suggests lengths, times or costs.
     directed : bool, optional
-        True keeps the directions, False drops them. By default networkx's directed graphs, and GML and
+        True keeps the directions, False ignores them. By default networkx's directed graphs, and GML and
         GraphML files that are directed, keep them, unless they are road graphs of OSMnx: a `MultiDiGraph`, or
-        a graph with the attribute `crs`. Lists of edges drop them; matrices and PyG's `edge_index` must be
+        a graph with the attribute `crs`. Lists of edges ignore them; matrices and PyG's `edge_index` must be
         symmetric.
     columns : pair of str or int
         The columns of an edge list that hold the two ends of an edge, by name or by position. Default: the first
@@ -83,9 +83,9 @@ def load_graph(
         numbers, or if another column of numbers has a title such as weight or length; a first line that may be
         titles or an edge is refused.
     memory_limit : int, optional
-        Bytes that the reading of a file may take. Default: what the machine has available; then a matrix in a
-        file must have at most 10^6 rows, or 100 for each of its entries, because one that has more is taken for
-        damaged. A row takes up to 48 bytes.
+        Maximum number of bytes for reading a file. Default: the available memory; a matrix in a file must then
+        have at most 10^6 rows, or 100 per entry, because one with more is considered damaged. A row takes up to 48
+        bytes.
 
     Returns
     -------
@@ -96,14 +96,14 @@ def load_graph(
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     MemoryError
-        If the reading of a file would exceed `memory_limit`, before it is parsed; a file with `.gz` is
-        decompressed only so far.
+        If reading a file would exceed `memory_limit`; raised before it is parsed. A `.gz` file is decompressed
+        only up to the limit.
     TypeError, ValueError
-        If the source is of no kind above; if a file is no plain file, empty, truncated, ragged or of unknown
-        format (with its name and line); if a weight is missing, not a number, NaN, infinite or negative (with
-        its edge).
+        If the source is of none of these kinds; if a file is not a plain file, or is empty, truncated, ragged or
+        of unknown format (with its name and line); if a weight is missing, not a number, NaN, infinite or negative
+        (with its edge).
     ImportError
         If an STL, PLY or OFF file is read without trimesh.
 

@@ -69,7 +69,7 @@ def open_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Graph:
     take two fifths where all else is in memory, and 15 MB. For these the sums of scrambled entries above and below
     the diagonal are compared, with a secret of each call: one pass, which misses a difference with probability
     2^-64. Names are read into memory. Walks on weights that differ within a row read all weights first, and keep
-    8 bytes an entry in memory.
+    8 bytes per entry in memory.
 
     Examples
     --------
@@ -136,9 +136,9 @@ def write_graph(
     The entries (two for an undirected edge, one for a loop or directed edge) are counted by row, written to
     temporary files in blocks of rows, and each block is sorted and merged.
 
-    Memory: 16 bytes a node (24 where `n_nodes` is not given), and the larger of 160 bytes an edge of a chunk and
+    Memory: 16 bytes per node (24 where `n_nodes` is not given), and the larger of 160 bytes an edge of a chunk and
     200 MB for a block of 2^21 entries (100 bytes an entry of a row that has more). Disk: the result of 12 bytes an
-    entry and 12 a node (16 and 16 from 2^31 entries on), and until it is complete 8 bytes an entry (16 with
+    entry and 12 a node (16 and 16 from 2^31 entries on), and until it is complete 8 bytes per entry (16 with
     weights) beside it, as well as the graph that is written over: 10^9 undirected edges on 10^8 nodes take 1.6 GB
     of memory beside chunk or block, and 25.2 GB of disk in the end, but 41.2 GB (57.2 GB with weights) shortly
     before, with an older graph of this size 66.4 GB (82.4 GB). Time: O(E), but for the sort of every block.

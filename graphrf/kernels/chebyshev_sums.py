@@ -93,7 +93,8 @@ class ChebyshevSum:
     coefficients : ndarray, shape (degree + 1,)
         c_k.
     n_threads : int, optional
-        Default the cores at hand. The bits do not depend on it, nor on the columns beside a column.
+        Number of threads. Default: the cores that the process may use. The bits do not depend on it, nor on the
+        columns beside a column.
 
     Notes
     -----

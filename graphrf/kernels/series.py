@@ -56,7 +56,7 @@ def apply_kernel(
     max_degree : int
         The most sparse products to spend on a vector.
     n_threads : int, optional
-        Default the cores at hand. The bits do not depend on it.
+        Number of threads. Default: the cores that the process may use. The bits do not depend on it.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def kernel_block(
     Parameters
     ----------
     graph, kernel, tol, max_degree, n_threads
-        As for `apply_kernel`; the tolerance bounds the error of every entry.
+        See `apply_kernel`; the tolerance bounds the error of every entry.
     rows, cols : nodes, by position or string name; default all
         Repeats are allowed.
 
@@ -197,11 +197,11 @@ def mean_variance(
     Parameters
     ----------
     graph, kernel
-        As for `apply_kernel`.
+        See `apply_kernel`.
     n_probes : int
         m, at least 2. Used by the estimator only, as is `seed`.
     seed : int, optional
-        Of the probes; the same seed gives the same bits. None draws one.
+        Seed of the probes; the same seed gives the same bits. None draws one.
     tol : float
         Tolerance of the Chebyshev series, as in `apply_kernel`.
 

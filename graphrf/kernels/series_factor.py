@@ -28,7 +28,7 @@ class SeriesFactor(FactorBase):
     nodes : nodes, by position or string name; default all
         The rows of the factor, in this order; repeats allowed.
     n_threads : int, optional
-        Default the cores at hand. The bits do not depend on it.
+        Number of threads. Default: the cores that the process may use. The bits do not depend on it.
 
     Notes
     -----

@@ -29,7 +29,7 @@ class SpectralFilter:
     max_degree : int
         The most sparse products to spend on a vector.
     n_threads : int, optional
-        Default the cores at hand. The bits do not depend on it.
+        Number of threads. Default: the cores that the process may use. The bits do not depend on it.
 
     Raises
     ------

@@ -114,18 +114,18 @@ def learn_coupling(
     Notes
     -----
     Which solver? "linear". In the true relative error of the Gram matrix from two walks, exact and with the
-    variance of directions that both equations leave out (`benchmarks/coupling_solvers.py`: five graphs, p_halt .1,
-    .3 and .5, orders 8 and 30), all solvers reach the same value to five digits in all 120 settings with the
-    2-regularised Laplacian, diffusion (lengthscales 1 and 2) and Matern kernels. It is also the least that a
-    search on the true error finds, and what plain reversal, sigma(q) = n + 1 - q, reaches: .1 to 1.5 % below that
-    of independent lengths at p_halt .1, .8 to 10 % at .3, 3 to 13 % at .5. Only for modulations with large
-    negative terms did the solvers differ, by up to .7 % of the error and in either direction. Where a node has
+    variance of directions that both equations leave out (`benchmarks/coupling_solvers.py`: five graphs, p_halt
+    0.1, 0.3 and 0.5, orders 8 and 30), all solvers reach the same value to five digits in all 120 settings with
+    the 2-regularised Laplacian, diffusion (lengthscales 1 and 2) and Matern kernels. It is also the least that a
+    search on the true error finds, and what plain reversal, sigma(q) = n + 1 - q, reaches: 0.1 to 1.5 % below that
+    of independent lengths at p_halt 0.1, 0.8 to 10 % at 0.3, 3 to 13 % at 0.5. Only for modulations with large
+    negative terms did the solvers differ, by up to 0.7 % of the error and in either direction. Where a node has
     many walks, `Stratified` lengths need no learning and do as well as couplings of many walkers
     (`benchmarks/multiway.py`).
 
     Cost: O(N^3) for the spectrum up to 1,000 nodes, beyond that 480 sparse products (60 on graphs of more than
     half a million nodes) and memory for four vectors of N floats; with `pairs`, 2 K sparse products with as many
-    columns. Then O(order^3) for "linear"; for "quadratic" O(order^2 R) a step and some `order` steps a start,
+    columns. Then O(order^3) for "linear"; for "quadratic" O(order^2 R) per step and some `order` steps per start,
     where R, about 10 for all pairs, is the rank of Eq. 55 as a quadratic form; order! R for "exhaustive".
 
     Source: the paper (Reid et al. 2024), Sec. 4.1, App. C.3 and C.3.1, and App. E for PageRank.

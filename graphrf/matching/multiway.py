@@ -10,11 +10,11 @@ no coupling falls below `order` times sum_p w_p (m mean_q h_q(lambda_p))^4, the 
 At order m the cyclic shifts of `Stratified` lengths reach this bound: whatever q is, each tile is drawn once. What
 they leave is the variance within the tiles, and finer tiles see it.
 
-What it is worth (`benchmarks/multiway.py`; m = 4, 8 and 16, p_halt .1 and .3, couplings learned for each graph):
+What it is worth (`benchmarks/multiway.py`; m = 4, 8 and 16, p_halt 0.1 and 0.3, couplings learned for each graph):
 plain `Stratified` lengths leave 2 to 32 % of the excess cost of independent ones, and these couplings 35 to 75 %
 less than that. But what then remains of a Gram matrix's error is due to directions, stratified or not, so that it
-hardly falls: to .98 to 1.02 of plain stratification's on four graphs, .995 on average. Stratified lengths need no
-learning; prefer them.
+hardly falls: to 0.98 to 1.02 of plain stratification's on four graphs, 0.995 on average. Stratified lengths need
+no learning; prefer them.
 
 Sinkhorn plans of the same cost were compared there and are not offered. The plan of all m walkers, a tensor of
 order^m entries, reaches the optimum at order 10, at most about 1 part in ten thousand of the cost below the

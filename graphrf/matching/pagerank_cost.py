@@ -25,7 +25,7 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
     .. math:: C_{ab} = \langle P_a, P_b \rangle_F, \qquad
               P_a = \sum_k P(\text{length} = k \mid \text{tile } a)\, P^k, \qquad P = D^{-1} A.
 
-    The scores from end points of two walks a node, coupled by sigma, have the exact summed variance
+    The scores from end points of two walks per node, coupled by sigma, have the exact summed variance
 
     .. math:: \sum_i \mathrm{Var}(\hat\rho_i) = \frac{1}{2 N^2}
               \Big( \mathbf{1}^T F \mathbf{1} + \frac1n \sum_q C_{q \sigma(q)} - 2 \lVert F \rVert_F^2 \Big),
@@ -59,7 +59,7 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
 
     Notes
     -----
-    With K steps in the table (349 for p_halt .1) and R sources: R K nnz multiply-adds for the powers,
+    With K steps in the table (349 for p_halt 0.1) and R sources: R K nnz multiply-adds for the powers,
     R N (K + order) to collect the tiles, since a length belongs to one tile or lies on a border, and
     R N order^2 for the products. Memory: some 128 MiB, or (order + 3) N floats if that is more.
 

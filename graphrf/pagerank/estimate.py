@@ -36,7 +36,7 @@ COUPLINGS = ("iid", "antithetic", "sigma", "stratified", "pooled")
 
 # More batches would not make the standard errors noticeably better: 15 degrees of freedom.
 _MOST_BATCHES = 16
-# Walks a source after which an error that was asked for is given up; the first four batches must stay below.
+# Walks per source after which an error that was asked for is given up; the first four batches must stay below.
 _MAX_WALKS = 1_000_000
 # Exact steps beyond this are not what walks are for.
 _MOST_EXACT = 10_000
@@ -67,9 +67,9 @@ def pagerank(
               \delta = \sum_{i\ \text{dangling}} \rho_i, \qquad P = D^{-1} A.
 
     Walks start from the personalisation vector v and end before every step with probability p; rho is the law
-    of their end points. For one global vector of a graph that fits into memory `power_iteration` is the
-    better choice: exact, and faster than any number of walks worth having. Walks serve for rough answers
-    with an honest error at a chosen cost, and for the paper's experiment.
+    of their end points. For one global vector of a graph that fits into memory, prefer `power_iteration`: it is
+    exact, and faster than any useful number of walks. Walks give approximate answers with standard errors at a
+    chosen cost, and reproduce the paper's experiment.
 
     Parameters
     ----------
@@ -83,16 +83,16 @@ def pagerank(
         in proportion to v (n_walks each if v is uniform there). The error falls as 1/sqrt(M), pooled
         faster. At most 250,000 with `tol`.
     estimator : {"visits", "endpoints"}
-        "visits" counts p_halt / M for every visit of a walk; "endpoints", the paper's, 1 / M for every end: from
-        the same walks it has mostly 4 to 7 times the variance at p_halt .15, 3 to 4 times at .3; 3 times at .15
-        on a tree, 12 times on a star.
+        "visits" counts p_halt / M for every visit of a walk; "endpoints", as in the paper, 1 / M for every end:
+        with the same walks it mostly has 4 to 7 times the variance at p_halt 0.15, 3 to 4 times at 0.3; 3 times at
+        0.15 on a tree, 12 times on a star.
     coupling : {"pooled", "iid", "antithetic", "sigma", "stratified"} or Coupling
-        "pooled": the walkers on one node are one population which stops and parts evenly in whole numbers;
-        mostly .25 to .65 of the error of independent walks at 16 walks a node, .2 to .4 at 64, less still where
-        edges lead to few hubs, and no less on dense graphs, whose degrees exceed the walkers on a node; for
+        "pooled": the walkers at a node are one population, which stops and splits evenly in whole numbers;
+        mostly 0.25 to 0.65 of the error of independent walks at 16 walks per node, 0.2 to 0.4 at 64, less still
+        where edges lead to few hubs, and no less on dense graphs, whose degrees exceed the walkers on a node; for
         visits only. The others couple the lengths of the walks from one node (`IID`,
-        `Antithetic`, `SigmaCoupled`, `Stratified`); "sigma" takes the permutation shipped for the nearest p_halt,
-        learned for end points (Eq. 82) or, for visits, for Gram matrices, which vary less; a Coupling brings its
+        `Antithetic`, `SigmaCoupled`, `Stratified`); "sigma" uses the permutation shipped for the nearest p_halt,
+        learned for end points (Eq. 82) or, for visits, for Gram matrices, which vary less; a Coupling has its
         own.
     personalization : mapping of nodes to values, or array_like of shape (N,), or several of them, optional
         The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names, integers too
@@ -100,25 +100,26 @@ def pagerank(
         Default: uniform. Several vectors are a sequence of mappings, or an array or sparse matrix of shape (n, N);
         the results have a row for each. For single nodes of a large graph see `local_pagerank`.
     tol : float > 0, optional
-        The L1 error to reach: batches are run, the first of `n_walks` walks each, until the error that they
-        state (`l1_error`) is at most `tol`, for each vector. Gives up with a warning after a million walks for
-        every node that v gives weight to. See `refine` for results on the way.
+        Target L1 error: batches are run, the first of `n_walks` walks each, until their estimated error
+        (`l1_error`) is at most `tol`, for each vector. Stops with a warning after a million walks for every node
+        with weight in v. See `refine` for intermediate results.
     exact_steps : int, optional
-        So many first steps are taken by all walks at once, as in power iteration, and walks begin where the mass
-        stands then, `n_walks` for every node there: every such step takes p_halt off the walks' error, for a
-        product with a sparse matrix. Default: none; with `tol`, as many as leave a mass of sqrt(tol).
+        Number of initial steps that are computed exactly, as in power iteration; walks then start from the mass at
+        that point, `n_walks` for every node there. Each such step reduces the error of the walks by a factor of 1
+        - p_halt, for one product with a sparse matrix. Default: none; with `tol`, as many as leave a mass of
+        sqrt(tol).
     n_batches : int, optional
-        Independent batches that the walks are split into; two or more give `stderr`. Default: one for each
+        Number of independent batches of walks; two or more give `stderr`. Default: one for each
         group of coupled walks, at most 16 (stratified: for each 4 walks); **one if pooled, hence no
-        `stderr`**, because smaller pools are worse: at 16 walks a node, 4 pools have 1.4 to 1.8 times the error
+        `stderr`**, because smaller pools are worse: at 16 walks per node, 4 pools have 1.4 to 1.8 times the error
         of a single one.
     engine : {"numba", "torch"}, optional
-        What runs the walks, with the same bits: compiled loops on the CPU, or, for pools only, operations of torch
-        on `device`, which need the extra `gp`. Default: "numba" on the CPU, "torch" on any other device.
+        Compiled loops on the CPU or, for pools only, torch on `device`, which needs the extra `gp`; the result is
+        bit for bit the same. Default: "numba" on the CPU, "torch" on any other device.
     device : str or torch.device
-        Where torch runs the pools, such as "cuda"; it must know float64. The graph is copied there once; pools run
-        one after the other, and of each only the counts of its visits, 8 N bytes, are read back. The rest, exact
-        steps included, is done on the CPU.
+        Device on which torch runs the pools, such as "cuda"; it must support float64. The graph is copied there
+        once; pools run one after the other, and of each only the counts of its visits, 8 N bytes, are read back.
+        The rest, exact steps included, is done on the CPU.
     seed : int in [0, 2^63), optional
         None draws one, which the result records. Same seed, same bits, on any number of threads and any device.
     n_threads : int, optional
@@ -127,7 +128,7 @@ def pagerank(
         Show a progress bar on standard error.
     keep_walks : bool
         Keep what `PageRankResult.updated` needs to follow an edit of the graph: the counts of each batch, 8 N
-        bytes, and which nodes' walks met each node, 4 bytes a step. Not for pooled walkers, several vectors,
+        bytes, and which nodes' walks met each node, 4 bytes per step. Not for pooled walkers, several vectors,
         `tol` and `exact_steps`, whose walks an edit anywhere changes.
 
     Returns
@@ -147,13 +148,13 @@ def pagerank(
         For arguments that are out of range or do not go together; if every walk was lost before its end
         ("endpoints" with few walks and many nodes without edges).
     ImportError
-        If torch is asked for and missing.
+        If torch is needed and not installed.
 
     Notes
     -----
-    Bias: none without dangling nodes, for every estimator and coupling. With them walks are lost instead of
+    Bias: none without dangling nodes, for every estimator and coupling. With them, walks are lost instead of
     jumping to v, and the estimate is divided by its sum: the same vector, with much less noise than jumps would
-    bring, at a relative bias of order 1/M, well below the standard error's 1/sqrt(M).
+    cause, at a relative bias of order 1/M, well below the standard error's 1/sqrt(M).
 
     `stderr` covers the noise of the walks on this graph, with n_batches - 1 degrees of freedom; nothing else is
     random. Where a node is rarely visited it is itself rough: a node that no walk reached scores about 0 with
@@ -224,8 +225,8 @@ def pagerank(
     result = _result(graph, p_halt, estimates, several is not None, seed, estimator, coupling, exact_steps)
     if tol is not None and (reached := float(np.max([estimate.l1_error for estimate in estimates]))) > tol:
         warn(
-            f"{_MAX_WALKS} walks a source reached an L1 error of {reached:.2g}, not tol={tol:g}; "
-            "power_iteration reaches any",
+            f"{_MAX_WALKS} walks per source reached an L1 error of {reached:.2g}, not tol={tol:g}; "
+            "use power_iteration, which reaches any tolerance",
         )
     return result
 
@@ -264,7 +265,7 @@ def refine(
     Raises
     ------
     TypeError, ValueError, ImportError
-        As `pagerank`, when the first result is asked for.
+        See `pagerank`; raised when the first result is requested.
 
     Notes
     -----
@@ -383,7 +384,7 @@ def _checked_exact_steps(exact_steps: int | None, tol: float | None, p_halt: flo
 
 
 def _fixed(walks: Walks, groups: int, measures: Iterable[tuple[np.ndarray, float, int]]) -> Estimate:
-    """The estimate from `groups` groups of walks a source, in batches with the given measures."""
+    """The estimate from `groups` groups of walks per source, in batches with the given measures."""
     mean = BatchMean(walks.problem.graph.n_nodes)
     n_steps = n_batches = 0
     for measure, weight, steps in measures:

@@ -152,10 +152,10 @@ def local_pagerank(
     .. math:: \rho_s = p e_s + (1 - p) (P^T \rho_s + \delta_s e_s), \qquad
               \delta_s = \sum_{i\ \text{dangling}} \rho_{s,i}, \qquad P = D^{-1} A,
 
-    for every seed s: the law of the node where a walk from s halts. First mass is pushed from the seed along
-    edges, exactly, then walks from the residual mass estimate what is missing. Neither looks at the rest of the
-    graph, so the cost does not grow with it. For a few seeds on a small graph, or for a personalisation with
-    many nodes, use `power_iteration`.
+    for every seed s: the distribution of the node where a walk from s halts. First, mass is pushed exactly from
+    the seed along edges; then walks from the residual mass estimate what is missing. Neither visits the rest of
+    the graph, so the cost does not grow with its size. For a few seeds on a small graph, or for a personalisation
+    with many nodes, use `power_iteration`.
 
     Parameters
     ----------
@@ -163,8 +163,8 @@ def local_pagerank(
         Directed or not, weighted or not; self-loops are followed. From a node without edges the chain jumps
         to the seed, as in networkx with all personalisation on the seed.
     seeds : position or name, or array_like of n_seeds of them
-        The seed nodes: integers are positions, unlike keys of `personalization`, and where they could be names as
-        well they are refused: `graph.index([...])` takes names, `graph.positions([...])` positions. May repeat.
+        The seed nodes: integers are positions, unlike keys of `personalization`, and are refused if they could
+        also be names: `graph.index([...])` converts names, `graph.positions([...])` positions. Nodes may repeat.
         Not to be confused with `seed`.
     k : int, optional
         Return the `k` best nodes of each seed. Default: every node touched, N at most.
@@ -184,8 +184,8 @@ def local_pagerank(
         more residual than `max_residual` for each of its edges (a node without edges counts as one). 1e-4 is
         usual for features of graph neural networks.
     seed : int in [0, 2^63), optional
-        Of the random bits. None draws one, which the result records. Same seed, same bits, on any number of
-        threads and whichever other seed nodes are asked for.
+        Random seed. None draws one, which the result records. The same seed gives the same bits on any number of
+        threads and for any other seed nodes.
     n_threads : int, optional
         Default: the cores that the process may use. Seed nodes are shared out among them.
     progress : bool

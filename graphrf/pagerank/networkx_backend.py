@@ -112,7 +112,7 @@ def convert_from_nx(
     edge_attrs : mapping of one attribute to its default, optional
         Where the weights are read from; parallel edges are added. Default: every edge counts 1.
     node_attrs, preserve_edge_attrs, preserve_node_attrs, preserve_graph_attrs, name, graph_name
-        As networkx passes them; attributes are not kept.
+        As passed by networkx; attributes are not kept.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def pagerank(
     G : BackendGraph
         What `convert_from_nx` makes; networkx calls it.
     alpha, personalization, max_iter, nstart, weight, dangling
-        As in networkx.
+        See networkx.
     tol : float
         Iteration stops when the L1 norm of the change is below `tol`. networkx stops at N `tol`, which on a
         large graph is no condition at all; after `max_iter` iterations what it would accept is accepted.
@@ -257,7 +257,7 @@ def pagerank(
 
     Notes
     -----
-    Cost: O(nnz) an iteration, beside the conversion of the graph, which networkx keeps with the graph.
+    Cost: O(nnz) per iteration, beside the conversion of the graph, which networkx keeps with the graph.
 
     Examples
     --------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-# Chosen on grids, stars, random, scale-free, small-world and clustered graphs, p_halt .02 to .5, from one node and
-# from all: iterations fall to .5 of the plain ones at p_halt .15 and tol 1e-12, and never rose by more than two.
+# Chosen on grids, stars, random, scale-free, small-world and clustered graphs, p_halt 0.02 to 0.5, from one node
+# and from all: iterations fall to 0.5 of the plain ones at p_halt 0.15 and tol 1e-12, and never rose by more than
+# two.
 _FIRST = 4  # iterations before the first estimate: those before it shed what decays at once
 _WINDOW = 6  # iterations over which the decrease is observed
 _FIRST_SHARE = 0.6  # the first estimate is at most so much of the largest radius: it can rise, not fall

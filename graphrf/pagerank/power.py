@@ -51,9 +51,9 @@ def power_iteration(
     .. math:: \rho \leftarrow p v + (1 - p) (P^T \rho + \delta u), \qquad
               \delta = \sum_{i\ \text{dangling}} \rho_i.
 
-    One product with a sparse matrix an iteration. For one global vector of a graph that fits into memory this
-    is the better choice: exact, and faster than any number of walks worth having. Walks (`pagerank`) serve for
-    rough answers at a chosen cost.
+    One product with a sparse matrix per iteration. For one global vector of a graph that fits into memory, prefer
+    this to walks: it is exact, and faster than any useful number of walks. Walks (`pagerank`) give approximate
+    answers at a chosen cost.
 
     Parameters
     ----------
@@ -67,20 +67,20 @@ def power_iteration(
         Default: uniform. **Several** vectors are an array or a scipy sparse matrix of shape (n, N), or a sequence
         of n mappings.
     dangling : mapping of nodes to values, or array_like of shape (N,), optional
-        The vector u, up to a factor: where the chain jumps to from a node without edges. Default: v. As in
+        The vector u, up to a factor: the distribution of jumps from nodes without edges. Default: v, as in
         networkx.
     start : as `personalization`, optional
-        First guess of the scores, one for all or one for each v; it changes the number of iterations, not the
+        Initial scores, one vector for all or one for each v; it changes the number of iterations, not the
         result. Default: v.
     tol : float
         Bound on the L1 error of each vector of scores. The map contracts L1 distances by 1 - p, so the error
         after an iteration is at most (1 - p) / p times the change; iteration stops when that is at most `tol`,
-        whatever N. (networkx stops at a change of N times its `tol`: on a graph of 2 million nodes that is
-        no condition at all.) Rounding adds 9e-16 / p to the bound: below p = 9e-4 the default is out of reach, and
+        whatever N. (networkx stops at a change of N times its `tol`: on a graph of 2 million nodes, that is
+        always satisfied.) Rounding adds 9e-16 / p to the bound: below p = 9e-4 the default is out of reach, and
         iteration ends with the warning once its changes are rounding alone.
     max_iter : int, optional
-        Default: as many as the contraction may need, log(tol p / 2) / log(1 - p), twice that on undirected
-        graphs, which in fact take fewer; 100,000 at most.
+        Default: as many as the contraction may need, log(tol p / 2) / log(1 - p), and twice that on undirected
+        graphs, which need fewer in practice; at most 100,000.
     n_threads : int, optional
         Default: the cores that the process may use. The result is the same bit for bit.
 
@@ -104,10 +104,10 @@ def power_iteration(
     -----
     On undirected graphs, where P has real eigenvalues, iterations step beyond the image of the last vector
     (second-order Richardson, Golub and Varga 1961), by as much as the decrease so far suggests: about half as
-    many iterations at p_halt .15 and tol 1e-12, a fifth at .02 on meshes. The last step is always a plain one, so
-    the change and its bound are those of the map above.
+    many iterations at p_halt 0.15 and tol 1e-12, a fifth at 0.02 on meshes. The last step is always a plain one,
+    so the change and its bound are those of the map above.
 
-    Cost: O(nnz) an iteration and vector; at the defaults at most 186 iterations on directed graphs, rarely
+    Cost: O(nnz) per iteration and vector; at the defaults at most 186 iterations on directed graphs, rarely
     more than 70 on undirected ones. Undirected graphs need no copy of the matrix; of directed ones the
     transposed is made, in about the time of five iterations. Beside that and the result, memory is 3 vectors,
     or 24 for several, which go through the matrix 8 at a time; each is as it would be alone, bit for bit.
@@ -139,7 +139,7 @@ def power_iteration(
     if not result.converged:
         warn(
             f"power iteration reached an error below {result.error_bound:.2g} after {result.iterations} "
-            f"iterations, not tol={tol:g}; raise `max_iter`, or `tol` where it is below 9e-16 / p_halt, which is "
+            f"iterations, not tol={tol:g}; raise `max_iter`, or `tol` if it is below 9e-16 / p_halt, the limit of "
             "rounding",
         )
     return result

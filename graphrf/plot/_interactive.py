@@ -56,9 +56,9 @@ def interactive_map(
     observed : array_like of float, shape (N,), optional
         NaN where not observed: a third button.
     names : sequence, optional
-        Of the nodes. Default: those of the graph, else positions.
+        Names of the nodes. Default: those of the graph, or positions.
     label : str
-        Of the signal, with the unit if there is one.
+        Name of the signal, with its unit.
     limits : (low, high), optional
         Values at the ends of the colour bar. Default: the finite range.
     geographic : bool
@@ -136,17 +136,17 @@ def interactive_mesh(
     vertices : array_like, shape (V, 3)
     faces : array_like of int, shape (F, 3)
     values : array_like of float, shape (F,) or (V,)
-        Of the faces, or of the vertices, between which colours are interpolated. NaN is drawn pale grey.
+        Values of the faces, or of the vertices, which are interpolated. NaN is drawn in pale grey.
     deviation, observed : array_like of float, of the same shape, optional
-        As of `interactive_map`.
+        See `interactive_map`.
     names : sequence, optional
-        Of the faces or vertices. Default: positions.
+        Names of the faces or vertices. Default: positions.
     label, limits, title, path
-        As of `interactive_map`.
+        See `interactive_map`.
     view : (elevation, azimuth) in degrees
         From where it is seen at first.
     up, on
-        As of `plot_mesh`.
+        See `plot_mesh`.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def interactive_mesh(
     Raises
     ------
     ImportError, ValueError
-        As of `interactive_map`.
+        See `interactive_map`.
 
     Examples
     --------

@@ -39,7 +39,7 @@ def plot_graph_signal(
     ax : matplotlib.axes.Axes, optional
         Default: those of a new figure.
     label : str
-        Of the colour bar, with the unit.
+        Label of the colour bar, with the unit.
     cmap : str
     limits : (low, high), optional
         Values at the ends of the colour bar, which is pointed where values lie beyond. Default: the finite range.

@@ -37,12 +37,12 @@ def plot_mesh(
     vertices : array_like, shape (V, 3)
     faces : array_like of int, shape (F, 3)
     values : array_like of float, shape (F,) or (V,)
-        Of the faces, or of the vertices: a face then has the mean of its three. NaN is drawn pale grey (not
+        Values of the faces, or of the vertices, averaged over each face. NaN is drawn in pale grey (not
         observed).
     ax : matplotlib.axes.Axes, optional
         Plain axes: the projection is made here. Default: those of a new figure.
     label : str
-        Of the colour bar, with the unit if there is one.
+        Label of the colour bar, with the unit.
     cmap : str
     limits : (low, high), optional
         Values at the ends of the colour bar. Default: the finite range.

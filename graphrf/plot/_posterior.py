@@ -43,14 +43,14 @@ def plot_mesh_posterior(
     up: str = "z",
     on: str | None = None,
 ) -> Figure | SubFigure:
-    """The mean of a signal on a mesh and its standard deviation, after truth and observations.
+    """Plot truth, observations, posterior mean and standard deviation of a signal on a mesh.
 
     Parameters
     ----------
     vertices : array_like, shape (V, 3)
     faces : array_like of int, shape (F, 3)
     mean, deviation : array_like of float, shape (F,) or (V,)
-        Of the faces or of the vertices.
+        Values of the faces or of the vertices.
     truth : array_like of float, of the same shape, optional
     observed : array_like of float, of the same shape, optional
         NaN where not observed.
@@ -59,21 +59,21 @@ def plot_mesh_posterior(
     ax : sequence of matplotlib.axes.Axes, optional
         In place of `figure`: axes for the panels, as many as there are.
     label : str
-        Of the signal, with the unit if there is one.
+        Name of the signal, with its unit.
     deviation_label : str, optional
-        Of the standard deviation. Default: made of `label`.
+        Label of the standard deviation. Default: derived from `label`.
     titles : sequence of str, optional
-        Of the panels. Default: "truth", "observed", "posterior mean" and "standard deviation", where drawn.
+        Titles of the panels. Default: "truth", "observed", "posterior mean" and "standard deviation", if drawn.
     limits : (low, high), optional
         Values at the ends of the colour bars of the signal.
     view, up, on
-        As of `plot_mesh`.
+        See `plot_mesh`.
 
     Returns
     -------
     Figure or SubFigure
-        The panels stand in one row, four of them in two. Truth, observations and mean share their colours. Without
-        `limits` colours end at the 2nd and the 98th percentile where few values lie far beyond.
+        Up to three panels are in one row, four in two rows. Truth, observations and mean share their colours.
+        Without `limits`, colours end at the 2nd and the 98th percentile if a few values are far outside.
 
     Raises
     ------
@@ -123,14 +123,14 @@ def plot_map_posterior(
     observed : array_like of float, shape (N,), optional
         NaN where not observed.
     figure, ax, label, deviation_label, titles, limits
-        As of `plot_mesh_posterior`.
+        See `plot_mesh_posterior`.
     geographic : bool
         Whether coordinates are degrees.
 
     Returns
     -------
     Figure or SubFigure
-        As of `plot_mesh_posterior`.
+        See `plot_mesh_posterior`.
 
     Examples
     --------

@@ -51,7 +51,7 @@ def style(width: float | None = None) -> AbstractContextManager[None]:
     Raises
     ------
     ValueError
-        For a width that is not between 1 and 30.
+        If the width is not between 1 and 30.
 
     Examples
     --------

@@ -39,14 +39,14 @@ def plot_series(
     times : array_like, shape (T,)
         Hours or dates (datetime64), increasing.
     mean, deviation : array_like of float, shape (T,)
-        As of `predict(..., return_std="observation")` for a band that holds readings. Without `deviation` no band.
+        Use `predict(..., return_std="observation")` for bands that contain readings; no `deviation`, no band.
     observed : array_like of float, shape (T,), optional
         Readings as dots, NaN in gaps, which are shaded grey; so is what comes after the last reading.
     truth : array_like of float, shape (T,), optional
         What was held back in gaps, as open dots there.
     ax : matplotlib.axes.Axes, optional
     label : str
-        Of the vertical axis, with the unit.
+        Label of the vertical axis, with the unit.
 
     Returns
     -------
@@ -145,13 +145,13 @@ def animate_map(
     path : path
         Ends in .gif or .mp4. The file appears whole or not at all, and replaces what was there.
     coordinates, edges, label, cmap, marked, geographic
-        As of `plot_graph_signal`.
+        See `plot_graph_signal`.
     values : array_like of float, shape (T, N)
         Finite: predictions at each time. One frame for each row.
     titles : sequence of str, shape (T,), optional
-        Of the frames, such as their times.
+        Titles of the frames, such as their times.
     limits : (low, high), optional
-        The same colours in all frames. Default: the range of all values.
+        Range of colours for all frames. Default: the range of all values.
     frames_per_second : int
     size : (width, height)
         Inches, of 100 pixels each.

@@ -18,7 +18,7 @@ _COUNTS = np.dtype(np.uint16)
 
 
 def record_bytes(n_rows: int, n_entries: int, n_visits: int, count_bytes: int = 2) -> int:
-    """Memory of a record: 4 bytes a visit (6 a value of powers), 6 or 10 an entry, 20 or 24 a row."""
+    """Memory of a record: 4 bytes per visit (6 a value of powers), 6 or 10 an entry, 20 or 24 a row."""
     index = 4 if n_entries < 2**31 else 8
     return (2 + count_bytes) * n_visits + (2 + index) * n_entries + (8 + index) * (n_rows + 1) + 8 * n_rows
 

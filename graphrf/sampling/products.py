@@ -85,7 +85,7 @@ class ProductFeatures:
     laplacian : str
         Whose walk matrix was used: "normalized" or "combinatorial".
     seed : int or None
-        As above.
+        See above.
 
     Notes
     -----
@@ -284,7 +284,7 @@ class ProductFeatures:
         Raises
         ------
         TypeError, ValueError
-            As `matrices`; for unknown nodes; if `other` is not such a product.
+            See `matrices`; also for unknown nodes, and if `other` is not a product of features.
         MemoryError
             If the dense result does not fit; nothing of it is made by then.
 
@@ -375,7 +375,7 @@ def sample_product(
         of `sample_features`. The same seed gives the same bits on any number of threads and for any choice of
         other nodes.
     n_threads, dtype, progress
-        As for `sample_features`.
+        See `sample_features`.
     memory_limit : int, optional
         Bytes that all factors and the blocks under way may take. Default: the memory that is available now.
 

@@ -49,7 +49,7 @@ def sample_features(
     memory_limit: int | None = None,
     progress: bool = False,
 ) -> Features:
-    r"""Sample rows of F = sum_k f_k W^k, step by step: features for any kernel of the sampler's Laplacian.
+    r"""Sample rows of F = sum_k f_k W^k: graph random features for any kernel with the sampler's Laplacian.
 
     Random walks record their visits, powers of the walk matrix their values:
 
@@ -64,39 +64,39 @@ def sample_features(
     graph : Graph
         Undirected.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
-        Default: `CompressedPowers(budget=32)`, which takes about the operations of `RandomWalks(32)`, with 0.25 of
-        their error (geometric mean over nine graphs and six kernels; the worst of these cases 1.11 times it) and
-        1.13 times the non-zeros (`benchmarks/default_sampler.py`).
+        Default: `CompressedPowers(budget=32)`, which takes about as many operations as `RandomWalks(32)`, has 0.25
+        times its error (geometric mean over nine graphs and six kernels; 1.11 times in the worst case) and 1.13
+        times the non-zeros (`benchmarks/default_sampler.py`).
     kernel : Kernel, optional
-        With `error`: the kernel that the features are to serve first.
+        With `error`: the kernel for which the sampler is chosen.
     error : float in (0, 1], optional
-        In place of `sampler`: the relative error |Phi Phi^T - K|_F / |K|_F over `nodes` that `kernel` may have.
-        Of exact, cut and compressed powers and random walks, at any size, that one is taken which is predicted to
-        reach it with the fewest non-zeros (see Notes); the error of what was drawn is measured
-        (`Features.relative_error`), and where it is larger than asked for a larger sampler is drawn.
-        `Features.sampler` and `Features.choice` say what was taken, and the predicted and measured error.
+        Instead of `sampler`: the target relative error |Phi Phi^T - K|_F / |K|_F of `kernel` over `nodes`. Among
+        exact, cut and compressed powers and random walks of any size, the sampler that is predicted to reach it
+        with the fewest non-zeros is used (see Notes); the error of the sample is measured
+        (`Features.relative_error`), and a larger sample is drawn if it exceeds the target. `Features.sampler` and
+        `Features.choice` give the sampler, and the predicted and measured error.
     nodes : array_like of int positions or str names, optional
         The nodes to sample, in the order of the rows. Default: all.
     seed : int in [0, 2^63), optional
         None draws one, which the result records, or takes that of the features in `path`. A given seed gives the
         same bits on any number of threads and for any choice of other nodes.
     engine : {"numba", "torch"}, optional
-        What samples: compiled loops on the CPU, or operations of torch on `device`, which need the extra `gp` and
-        give the same (see Notes). Default: "numba" on the CPU, "torch" on any other device.
+        Compiled loops on the CPU, or torch on `device`, which needs the extra `gp` and gives the same result
+        (see Notes). Default: "numba" on the CPU, "torch" on any other device.
     device : str or torch.device
-        Where torch samples, such as "cuda"; it must know float64. The features stay there (`Features.device`).
+        Device for torch, such as "cuda"; it must support float64. The features stay there (`Features.device`).
     n_threads : int, optional
-        Of the compiled loops. Default: the cores that the process may use. Torch has threads of its own.
+        Threads of the compiled loops. Default: the cores that the process may use. Torch has its own threads.
     dtype : {"float32", "float64"}
-        Of the matrices that will be made from the features.
+        Type of the matrices made from the features.
     path : path of a folder, optional
-        Every block of rows is written there as soon as it is drawn, whole or not at all. A call with the same
-        arguments goes on where another one ended, however it did: what is there is not drawn again. The result is
-        that without `path`, bit for bit. `load_features` opens the folder without the graph;
-        `graphrf.distributed.sample_features` and `load_features` take it too.
+        Every block of rows is written there atomically as soon as it is drawn. A call with the same arguments
+        continues where an earlier one ended, even if that was killed; existing blocks are not drawn again. The
+        result is bit for bit the same as without `path`. `load_features` opens the folder without the graph;
+        `graphrf.distributed.sample_features` and `load_features` accept it too.
     memory_limit : int, optional
-        Bytes that the result and the blocks under way may take, beside the graph and what the sampler makes of
-        it: see Notes. Default: what the machine, or the device, has available now.
+        Maximum number of bytes for the result and the current blocks, in addition to the graph and the arrays
+        that the sampler derives from it (see Notes). Default: the memory available on the machine or device.
     progress : bool
         Show a progress bar on standard error.
 
@@ -107,40 +107,39 @@ def sample_features(
     Raises
     ------
     TypeError, ValueError
-        For arguments that are out of range, unknown nodes, a directed graph, a device that torch has not, samplers
-        that are not graphrf's with the engine "torch"; if `path` holds other features, other files or a damaged
-        block, which is named, or is given with a device that is not the CPU; if `error` comes without `kernel`, or
-        with `sampler` or `path`; if no rows of at most 4,096 non-zeros on average reach `error`.
+        For arguments that are out of range, unknown nodes, a directed graph, an unavailable device, or samplers
+        that are not part of graphrf with the engine "torch"; if `path` contains other features, other files or a
+        damaged block, which is named, or is given with a device other than the CPU; if `error` is given without
+        `kernel`, or with `sampler` or `path`; if no rows of at most 4,096 non-zeros on average reach `error`.
     OSError
-        If `path` cannot be written, or the disk is full: blocks that are there stay, and the next call goes on.
+        If `path` cannot be written, or the disk is full: finished blocks are kept, and the next call continues.
     ImportError
-        If torch is asked for and missing.
+        If torch is needed and not installed.
     MemoryError
-        If `memory_limit` would be exceeded: the message says what is needed and what to lower. Nothing is
-        allocated by then but what the sampler reads of the graph, and a block of rows.
+        If `memory_limit` would be exceeded: the message says how much is needed and what to reduce. It is raised
+        before anything but the sampler's arrays and one block of rows is allocated.
 
-    Notes
-    -----
-    Time: of walks O(n m (mean length + 1)); of powers see the samplers. Memory: 4 bytes for each distinct (source,
-    node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 bytes a source.
+    Notes ----- Time: O(n m (mean length + 1)) for walks; for powers see the samplers. Memory: 4 bytes for each
+    distinct (source, node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 bytes per
+    source.
 
-    Counts of walks are the same bits with both engines. Values of powers are so on the CPU; elsewhere they agree
-    to rounding, by which a choice between nodes may fall otherwise in rare cases.
+    Counts of walks are bit for bit the same with both engines. Values of powers are the same on the CPU; elsewhere
+    they agree up to rounding, which in rare cases changes a random choice between nodes.
 
-    What samplers make of the graph is there before room for the result is looked for: random walks 8 bytes an
-    entry of the adjacency where weights differ, and a copy of it (16) where nodes are isolated, or by the
-    combinatorial Laplacian; powers about 30, and 60 while it is made. What does not fit then is refused, too.
+    The arrays that samplers derive from the graph are allocated first: for random walks 8 bytes per entry of the
+    adjacency if weights differ, and a copy of it (16) if nodes are isolated or the Laplacian is combinatorial; for
+    powers about 30, and 60 temporarily. A `MemoryError` is raised if these do not fit, too.
 
-    *An error that is asked for.* Pilot rows, at most 256, are drawn with some dozens of samplers and compared with
-    the same rows of F: from the variance of these rows, and its products with F, follows the error of the Gram
-    matrix of all nodes (`graphrf.sampling.by_error`). That takes some seconds, and memory for some 100 million
-    numbers at most. Exact and cut powers are left out where all rows would take more than 2e10 multiply-adds.
-    Products of factors (`sample_product`), which are no `Features`, are not tried.
+    *A target error.* At most 256 pilot rows are drawn with some dozens of samplers and compared with the same rows
+    of F: the variance of these rows, and its products with F, give the error of the Gram matrix of all nodes
+    (`graphrf.sampling.by_error`). This takes some seconds, and memory for at most some 100 million numbers. Exact
+    and cut powers are omitted if all rows would take more than 2e10 multiply-adds. Products of factors
+    (`sample_product`), which are not `Features`, are not considered.
 
-    A folder takes the bytes of the record on the disk; a block about 128 MiB, or 32 bytes for each node of the
-    graph where that is more; of small features less. Of a process that is killed the block under way is lost, no
-    more. Memory: of the record and of two blocks. Processes that sample into one folder at once share the work,
-    but for blocks that they draw at the same time.
+    A folder takes as many bytes on disk as the record in memory; a block takes about 128 MiB, or 32 bytes per node
+    of the graph if that is more, and less for small features. If a process is killed, only its current block is
+    lost. Memory: the record and two blocks. Processes that sample into the same folder at once share the work,
+    except for blocks that they draw at the same time.
 
     Examples
     --------
@@ -150,7 +149,7 @@ def sample_features(
     >>> features.matrix(grf.Diffusion(lengthscale=1.0)).shape
     (34, 34)
 
-    With an error in place of a sampler:
+    With a target error instead of a sampler:
 
     >>> kernel = grf.Diffusion(lengthscale=3.0)
     >>> features = grf.sample_features(graph, kernel=kernel, error=0.1, seed=0)

@@ -89,8 +89,8 @@ class GRFDiffusion(BaseTransform):
     An isolated node gets a loop: W_ii = 1 there. `edge_index[0]` is the source and column j, `edge_index[1]` the
     target and row i; edges are sorted by source, then target.
 
-    Cost: of the default at most 8 k sum_r (sum_{l >= r} alpha_l / sum_l alpha_l)^(1/2) multiply-adds a node;
-    memory of the result, 20 bytes an edge, twice over, and of the powers of 16,384 nodes for each thread.
+    Cost: of the default at most 8 k sum_r (sum_{l >= r} alpha_l / sum_l alpha_l)^(1/2) multiply-adds per node;
+    memory of the result, 20 bytes per edge, twice over, and of the powers of 16,384 nodes for each thread.
 
     Source: Klicpera, Weißenberger and Günnemann, "Diffusion improves graph learning", NeurIPS 2019, Eqs. 1 to 4;
     the estimate is that of graph random features (Reid et al. 2024, Eq. 50) with alpha in place of f.
@@ -158,7 +158,7 @@ class PersonalizedPageRank(BaseTransform):
         What becomes of the cut rows. "row": weights of the edges into every node sum to 1. "sym", for undirected
         graphs: D^1/2 Pi D^-1/2, then as for `GRFDiffusion`. "none": the scores.
     weight, attr_name
-        As for `GRFDiffusion`.
+        See `GRFDiffusion`.
 
     Raises
     ------
@@ -171,7 +171,7 @@ class PersonalizedPageRank(BaseTransform):
     Of directed edges walks follow the direction, and what they find comes into the node that they started from: a
     paper gathers from what it cites. From a node without edges a walk jumps back to its start.
 
-    Cost: at most 1 / (p max_residual) edges read a node; memory of the result, 20 bytes an edge, twice over.
+    Cost: at most 1 / (p max_residual) edges read per node; memory of the result, 20 bytes per edge, twice over.
 
     Source: Bojchevski et al., "Scaling graph neural networks with approximate PageRank", KDD 2020, Sec. 3;
     pushing: Andersen, Chung and Lang, FOCS 2006.

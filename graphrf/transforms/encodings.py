@@ -37,7 +37,7 @@ class AddRandomFeatures(BaseTransform):
     ----------
     kernel : Kernel
     dim : int
-        Numbers a node, at least 1.
+        Numbers per node, at least 1.
     sampler : Sampler, optional
         Default: F is exact, by its Chebyshev series (`graphrf.apply_root`, relative tolerance 1e-6). A sampler
         puts sampled features Phi in place of F; the diagonal of the kernel is then too large by their variance.
@@ -46,7 +46,7 @@ class AddRandomFeatures(BaseTransform):
     attr_name : str or None
         Where the result, (N, dim) in float32, goes; None appends it to `x`.
     seed : int in [0, 2^63), optional
-        Of R, and of the samples.
+        Seed of R and of the samples.
 
     Raises
     ------
@@ -141,11 +141,11 @@ class AddReturnProbabilities(BaseTransform):
     0 for isolated nodes, as in PyTorch Geometric. Steps follow weighted edges in proportion to their weights,
     which `AddRandomWalkPE` does not. Estimates are not cut at 1, which would make them biased.
 
-    Measured on cora at walk_length 16, as root mean square error over all k and nodes: .0015 with budget 64, .0003
-    with 256; .0028 and .0006 with as many walks of half the length that meet in the same way; .011 and .003 with
-    walks of the whole length whose returns are counted, in 1.3 to 1.6 times the steps.
+    Measured on cora at walk_length 16, as root mean square error over all k and nodes: 0.0015 with budget 64,
+    0.0003 with 256; 0.0028 and 0.0006 with as many walks of half the length that meet in the same way; 0.011 and
+    0.003 with walks of the whole length whose returns are counted, in 1.3 to 1.6 times the steps.
 
-    Cost: at most walk_length (2 budget + 1) edges read a node, and one pass over what they reached.
+    Cost: at most walk_length (2 budget + 1) edges read per node, and one pass over what they reached.
 
     Source: Dwivedi et al., "Graph neural networks with learnable structural and positional representations", ICLR
     2022, Sec. 3.2 (the encoding); the estimate is our own.

@@ -96,8 +96,8 @@ def _warn_of_mismatch(kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, surv
         )
     if left > _MUCH:
         warn(
-            f"the sampler ends after {n - 1} steps, where {left:.2g} of the series of {kernel!r} is left: rows of "
-            "the diffusion lack that much; pass a `sampler` with a larger max_length, or a shorter kernel",
+            f"the sampler ends after {n - 1} steps, where {left:.2g} of the series of {kernel!r} remains: rows of "
+            "the diffusion sum to that much less; pass a `sampler` with a larger max_length, or a shorter kernel",
             TruncationWarning,
         )
     heavy, plain = termination_variance(alpha, survival)

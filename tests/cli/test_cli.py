@@ -75,8 +75,8 @@ def test_demo_numbers_are_sane(demo_run):
     record = json.loads((demo_run[0] / "results.json").read_text())
     assert record["settings"]["n_walks"] == 8
     assert record["versions"]["graphrf"] == graphrf.__version__
-    kernel, interpolation, pagerank = record["parts"]
-    assert [part["kind"] for part in record["parts"]] == ["kernel", "interpolation", "pagerank"]
+    interpolation, pagerank, kernel = record["parts"]
+    assert [part["kind"] for part in record["parts"]] == ["interpolation", "pagerank", "kernel"]
 
     errors = {(row["lengths"], row["directions"]): row["error"] for row in kernel["rows"]}
     assert errors["stratified", "stratified"] < 0.85 * errors["independent", "independent"] < 0.5

@@ -148,12 +148,12 @@ def test_gram_of_a_small_graph_is_exact_unless_a_sampler_is_named(place):
     graph, kernel = grf.load_graph("roads.csv"), grf.Diffusion(3.0)
     options = "gram roads.csv --kernel diffusion --lengthscale 3 --seed 1"
     result = CliRunner().invoke(app, [*options.split(), "--json"])
-    assert "the seed plays no part" in result.stderr
+    assert "the seed is not used" in result.stderr
     found = json.loads(result.stdout)
     assert found["exact"] is True
     assert np.allclose(found["result"]["K"], kernel.dense(graph), atol=1e-9)
 
-    with pytest.warns(grf.FeatureErrorWarning, match="the matrix is off by about"):
+    with pytest.warns(grf.FeatureErrorWarning, match="the error of the matrix is about"):
         found = json.loads(run(f"{options} --json --sampler walks --walks 2"))
     assert found["exact"] is False
     features = grf.sample_features(graph, grf.RandomWalks(2), seed=1)
@@ -290,7 +290,7 @@ def test_probabilities_that_say_nothing_of_a_node_are_remarked_on(place):
     (place / "two.csv").write_text("node,class\na,x\nb,y\n")
     little = CliRunner().invoke(app, ["classify", "triangle.csv", "two.csv", "--seed", "0"])
     assert little.exit_code == 0
-    assert "the graph and these labels tell hardly more" in little.stderr
+    assert "the graph adds hardly any information" in little.stderr
     much = CliRunner().invoke(app, ["classify", "roads.csv", "classes.csv", "--seed", "1"])
     assert "hardly" not in much.stderr
 
@@ -459,7 +459,7 @@ def test_the_alpha_of_networkx_is_answered_with_the_p_halt_that_it_is(place):
     result = CliRunner().invoke(app, ["pagerank", "karate", "--alpha", "0.85"])
     assert result.exit_code == 2
     assert result.stderr == (
-        "graphrf: `--alpha` is no option of graphrf pagerank; networkx's alpha is 1 minus `--p-halt`: pass "
+        "graphrf: `--alpha` is not an option of graphrf pagerank; networkx's alpha is 1 minus `--p-halt`: pass "
         "--p-halt 0.15\n"
     )
     assert "--alpha" not in CliRunner().invoke(app, ["pagerank", "--help"]).output.replace("1 - alpha", "")

@@ -165,8 +165,8 @@ def test_training_is_warmed_and_what_it_warns_of_is_told_without_options(monkeyp
     assert all(note in text for note in part.notes)
     assert "`" not in text
     # Noise of 0.2 where 0.1 was added: deviations of 0.1 leave out sqrt(0.2^2 - 0.1^2).
-    assert "Training found noise of standard deviation 0.2, more than the 0.1 that was added" in text
-    assert "With it the expected error is 0.2," in text
+    assert "The noise fitted by the first has standard deviation 0.2, more than the 0.1 that was added" in text
+    assert "If it is included, the expected error is 0.2," in text
 
 
 def test_pagerank_is_exact_up_to_the_stated_error(ranks):
@@ -252,7 +252,9 @@ def test_traffic_that_is_not_at_hand_is_left_out(monkeypatch):
         return load("karate" if name == "san-jose" else name)
 
     monkeypatch.setattr(datasets, "load", without)
-    with pytest.warns(UserWarning, match="through time is left out, because its data is not here: metr-la is not"):
+    with pytest.warns(
+        UserWarning, match="through time is left out, because its data is not available: metr-la is not"
+    ):
         run.run(Settings(traffic=True))
 
 
@@ -313,7 +315,22 @@ def test_columns_of_the_table_line_up(kernel):
 def test_best_row_is_the_one_with_the_least_error(kernel, ranks):
     for part in (kernel, ranks):
         content = _demo_words.section(part)
-        assert part.rows[content.best].error == min(row.error for row in part.rows)
+        assert part.rows[content.best[0]].error == min(row.error for row in part.rows)
+
+
+def test_a_row_with_intervals_that_are_too_narrow_is_not_pointed_out():
+    part = run.interpolate_mesh(demo_data.twisted_torus(12, 6), SETTINGS)
+    first, default, *others = part.rows
+    rows = (
+        first,
+        dataclasses.replace(default, coverage=0.94),
+        *(dataclasses.replace(row, rmse=0, coverage=0.8) for row in others),
+    )
+    content = _demo_words.section(dataclasses.replace(part, rows=rows))
+    assert content.best == (1,)
+    assert "'Gaussian process, diffusion kernel' (80.0 %) and" in content.findings[1]
+    narrow = dataclasses.replace(part, rows=tuple(dataclasses.replace(row, coverage=0.8) for row in part.rows))
+    assert _demo_words.section(narrow).best == ()
 
 
 def test_numbers_survive_json_and_what_is_not_finite_becomes_null(kernel, tmp_path):
@@ -366,5 +383,5 @@ def test_a_difference_within_the_noise_is_not_called_one():
     def row(error):
         return GramRow("iid", "independent", 16, error=error, stderr=0.01, steps=1.0, nonzeros=1.0, seconds=1.0)
 
-    assert "no difference beyond the noise" in _compared(row(0.50), row(0.51))
+    assert "makes no significant difference" in _compared(row(0.50), row(0.51))
     assert "divides the error by 1.25" in _compared(row(0.50), row(0.40))

@@ -54,7 +54,7 @@ def test_messages_call_standard_input_by_its_name(place):
     empty = run("classify roads.csv - --seed 0", "node,class\na,left\nc,\n")
     assert "graphrf: standard input, line 3: the label is empty" in empty.stderr
     alone = run("classify roads.csv - --seed 0", "node,class\na,left\nc,left\n")
-    assert "graphrf: OBSERVATIONS must have labels of two classes or more, got 'left' alone" in alone.stderr
+    assert "graphrf: OBSERVATIONS must have labels of at least two classes, got only 'left'" in alone.stderr
     twice = run("classify - - --seed 0", EDGES)
     assert "`-`, standard input, can stand for one file only" in twice.stderr
     assert run("pagerank - --top 1", EDGES).exit_code == 0  # it is there again for the next command

@@ -141,7 +141,7 @@ def test_training_on_rows_that_were_chosen_knowingly_does_not_warn():
     graph = _graph("hubs")
     y = np.random.default_rng(0).standard_normal(graph.n_nodes)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that the graph says nothing of y
+        warnings.simplefilter("ignore", UserWarning)  # the graph explains y no better
         warnings.simplefilter("error", FeatureErrorWarning)
         regressor = grf.GraphGPRegressor(
             graph, kernel=grf.Diffusion(8.0), method="features", seed=0, optimize=False

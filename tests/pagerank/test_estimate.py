@@ -330,7 +330,7 @@ def test_fewer_walks_serve_a_looser_error(karate: grf.Graph) -> None:
 
 def test_an_error_out_of_reach_is_said(monkeypatch: pytest.MonkeyPatch, karate: grf.Graph) -> None:
     monkeypatch.setattr("graphrf.pagerank.estimate._MAX_WALKS", 1000)
-    with pytest.warns(UserWarning, match="1000 walks a source reached an L1 error of .*, not tol=1e-09") as caught:
+    with pytest.warns(UserWarning, match="1000 walks per source reached an L1 error .*, not tol=1e-09") as caught:
         result = graphrf.pagerank(karate, tol=1e-9, exact_steps=0, seed=0)
     assert caught[0].filename == __file__
     assert result.walks <= 34_000

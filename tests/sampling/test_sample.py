@@ -349,4 +349,4 @@ def test_progress_goes_to_standard_error(weighted_graph, capsys):
 
 def test_repr_tells_the_sizes(weighted_graph):
     features = grf.sample_features(weighted_graph, grf.RandomWalks(4, grf.Truncated(2)), seed=0)
-    assert repr(features).startswith("Features(8 nodes of 8, 4 walks a node, 64 steps, ")
+    assert repr(features).startswith("Features(8 nodes of 8, 4 walks per node, 64 steps, ")

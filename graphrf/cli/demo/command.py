@@ -1,4 +1,4 @@
-"""`graphrf demo`: a tour of what the library does, as a report."""
+"""`graphrf demo`: a report that shows what the library does."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ EXAMPLES = (
 
 
 def demo(
-    dataset: Annotated[str, typer.Option(help="Graph for the kernel and PageRank.")] = "karate",
-    mesh: Annotated[str, typer.Option(help="Mesh that carries the signal.")] = "twisted-torus",
+    dataset: Annotated[str, typer.Option(help="Graph for PageRank and the kernel.")] = "karate",
+    mesh: Annotated[str, typer.Option(help="Mesh on which a signal is predicted.")] = "twisted-torus",
     traffic: Annotated[
-        bool, typer.Option("--traffic", help="Also predict speeds in San Jose, and through time in Los Angeles.")
+        bool, typer.Option("--traffic", help="Also predict speeds in San Jose and, through time, in Los Angeles.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder for the report, the figures and results.json.")] = Path("out"),
-    walks: Annotated[int, typer.Option(help="Random walks from every node.")] = 16,
-    repeats: Annotated[int, typer.Option(help="Repetitions that errors are averaged over.")] = 20,
-    p_halt: Annotated[float, typer.Option(help="Chance that a walk ends before each step.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    walks: Annotated[int, typer.Option(help="Random walks per node.")] = 16,
+    repeats: Annotated[int, typer.Option(help="Repetitions over which errors are averaged.")] = 20,
+    p_halt: Annotated[float, typer.Option(help="Probability that a walk ends before each step.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     figures: Annotated[bool, typer.Option(help="Draw figures (needs matplotlib).")] = True,
 ) -> None:
-    """Estimate a graph kernel, a signal on a mesh and PageRank by random walks, beside the exact answers."""
+    """Write a report: predictions on a mesh, PageRank and graph random features, compared with exact answers."""
     started = time.perf_counter()
     if out.exists() and not out.is_dir():
         raise NotADirectoryError(f"`--out` must be a folder, got {out}, which is a file")
@@ -42,7 +42,7 @@ def demo(
     from graphrf.cli.demo.run import run
 
     settings = Settings(dataset, mesh, traffic, walks, repeats, seed, p_halt)
-    # Now, and not after minutes whose results would be lost.
+    # Checked now, since results would be lost if this failed after minutes of computation.
     require_writable(out, "--out")
     parts = []
     for part in run(settings, progress=True):

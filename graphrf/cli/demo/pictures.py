@@ -1,4 +1,4 @@
-"""The figures of the demo's parts, with captions and words for those who do not see them."""
+"""The figures of the demo's parts, with captions and alternative text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphrf.plot._times import plot_series
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, the name of its file, a caption, and what it shows in words."""
+    """A figure, the name of its file, its caption and its alternative text."""
 
     file: str
     caption: str
@@ -52,8 +52,8 @@ def _errors(part: GramPart) -> Picture:
     return Picture(
         file="error_against_walks.png",
         caption=(
-            f"Error of the kernel against the number of walks (for compressed powers: of entries), means of "
-            f"{part.repeats} repetitions; bars are two standard errors each way. A lower line needs fewer walks."
+            f"Error of the kernel against the number of walks (for compressed powers: of entries); means over "
+            f"{part.repeats} repetitions, with error bars of two standard errors."
         ),
         alt=(
             f"Lines of error against walks on logarithmic axes, from {rows[0].n_walks} to {rows[-1].n_walks} "
@@ -67,7 +67,7 @@ def _front(part: GramPart) -> Picture:
     figure = _figure(6.6, 4.8)
     costs = {label: [[row.steps, row.error, row.stderr] for row in rows] for label, rows in part.curves.items()}
     plot_front(
-        costs, ax=figure.add_subplot(), xlabel="steps of walks, or multiply-adds of powers, from each node",
+        costs, ax=figure.add_subplot(), xlabel="steps of walks, or multiply-adds of powers, per node",
         ylabel="relative error of the Gram matrix",
     )  # fmt: skip
     ends = "; ".join(
@@ -76,10 +76,10 @@ def _front(part: GramPart) -> Picture:
     return Picture(
         file="error_against_cost.png",
         caption=(
-            "The same errors against what they cost. Grey: the least error of all for no more than each cost; a "
-            "method away from it is beaten by another."
+            "The same errors against their cost. Grey: the Pareto front, the lowest error of any method at each "
+            "cost."
         ),
-        alt=f"Lines of error against operations on logarithmic axes, over their common front. {ends} operations.",
+        alt=f"Lines of error against operations on logarithmic axes, with their Pareto front. {ends} operations.",
         figure=figure,
     )
 
@@ -90,7 +90,7 @@ def _permutation(part: GramPart) -> Picture:
     return Picture(
         file="permutation.png",
         caption=(
-            "The coupling of sigma-coupled walks, learned by optimal transport: when the first walk of a pair is "
+            "The coupling of sigma-coupled walks, learned by optimal transport: if the first walk of a pair is "
             "short, the second is long."
         ),
         alt=(
@@ -111,8 +111,8 @@ def _mesh(part: InterpolationPart) -> Picture:
     return Picture(
         file="mesh.png",
         caption=(
-            f"The {part.signal} of {part.source.name!r}: observed on {part.n_observed:,} faces (grey: not "
-            "observed), predicted on all of them by a Gaussian process, and how unsure it is."
+            f"The {part.signal} of {part.source.name!r}, observed on {part.n_observed:,} faces (grey: not "
+            "observed) and predicted on all faces by a Gaussian process, with its standard deviation."
         ),
         alt=(
             f"Four views of the mesh {part.source.name}: the signal; the faces observed; the signal predicted on "
@@ -136,8 +136,8 @@ def _map(part: InterpolationPart) -> Picture:
     return Picture(
         file="traffic.png",
         caption=(
-            f"The {part.signal} at {part.n_observed} sensors of {part.source.name!r}, predicted at every node, "
-            "and the standard deviation of the prediction."
+            f"The {part.signal} at {part.n_observed} sensors of {part.source.name!r}, its prediction at every "
+            "node, and the standard deviation of the prediction."
         ),
         alt=(
             f"Three maps of the roads of {part.source.name}: the sensors' values; the predicted {part.signal}, "
@@ -151,21 +151,23 @@ def _map(part: InterpolationPart) -> Picture:
 def _series(part: TimePart) -> Picture:
     figure = _figure(8.0, 5.2)
     last = slice(max(0, part.n_times - 300), None)
-    for ax, node, title in zip(figure.subplots(2, 1), part.example, ("with", "without"), strict=True):
+    for ax, node, title in zip(
+        figure.subplots(2, 1), part.example, ("observed sensor", "hidden sensor"), strict=True
+    ):
         plot_series(
             part.times[last], part.mean[last, node], part.deviation[last, node], truth=part.truth[last, node],
             observed=part.observed[last, node], ax=ax, label="speed (mph)",
         )  # fmt: skip
-        ax.set_title(f"a place {title} a sensor", loc="right", x=0.98)
+        ax.set_title(title, loc="right", x=0.98)
         if node != part.example[0] and (legend := ax.get_legend()) is not None:
             legend.remove()
     return Picture(
         file="traffic_through_time.png",
-        caption="Speeds at a sensor, with the forecast of three hours, and at a place whose readings were hidden.",
+        caption="Speeds at a sensor, with a forecast for three hours, and at a sensor that was hidden.",
         alt=(
-            "Two series of speeds with bands for 95 %: narrow where there are readings, wide in the forecast and "
-            f"at the hidden place. There the typical error is {part.rows[1].rmse:.3g} mph, and the band holds "
-            f"{part.rows[1].coverage:.3f} of the readings."
+            "Two series of speeds with 95 % bands, which are narrow where there are readings and wide in the "
+            f"forecast and at the hidden sensor. For hidden ones the RMSE is {part.rows[1].rmse:.3g} mph and the "
+            f"bands contain {100 * (part.rows[1].coverage or 0):.1f} % of the readings."
         ),
         figure=figure,
     )
@@ -180,8 +182,7 @@ def _pagerank(part: PageRankPart) -> Picture:
     return Picture(
         file="pagerank.png",
         caption=(
-            f"PageRank of every node from single runs of {part.n_walks} walks a node; the nearer to the line, the "
-            "better."
+            f"PageRank of every node from runs with {part.n_walks} walks per node, against the exact scores."
         ),
         alt=(
             "Estimated against exact scores on logarithmic axes, scattered around the line of equality. L1 errors "

@@ -1,6 +1,6 @@
-"""What `graphrf demo` found, for people and machines: tables as text, a page with figures, and JSON.
+"""The results of `graphrf demo`: tables as text, an HTML page with figures, and JSON.
 
-The page holds no script and asks for nothing from elsewhere; its figures lie beside it.
+The page contains no scripts and loads nothing from the network; its figures are in the same folder.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ def as_text(part: Part) -> str:
 def write(
     parts: Sequence[Part], settings: Settings, folder: Path, *, seconds: float, with_figures: bool = True
 ) -> list[Path]:
-    """Write the page, the numbers and the figures into `folder`; every file appears whole.
+    """Write the page, the numbers and the figures into `folder`, each file atomically.
 
     Parameters
     ----------
-    parts : what `graphrf.cli.demo.run.run` gave
-    settings : what it was given
-    folder : made if need be
-    seconds : how long all of it took
-    with_figures : needs matplotlib
+    parts : the parts from `graphrf.cli.demo.run.run`
+    settings : the settings of that run
+    folder : created if necessary
+    seconds : total duration
+    with_figures : whether to draw figures, which needs matplotlib
 
     Returns
     -------
@@ -94,7 +94,7 @@ def write(
 
 
 def command(settings: Settings) -> str:
-    """The command line that gives these results again."""
+    """The command line that reproduces these results."""
     words = ["graphrf", "demo", "--dataset", settings.dataset, "--mesh", settings.mesh]
     words += ["--traffic"] if settings.traffic else []
     words += ["--walks", str(settings.n_walks), "--repeats", str(settings.repeats)]
@@ -117,7 +117,7 @@ def _table(content: Section) -> list[str]:
         return "  ".join(aligned).rstrip()
 
     rule = "  ".join("-" * width for width in widths)
-    rows = [line(row) + ("  best" if number == content.best else "") for number, row in enumerate(content.rows)]
+    rows = [line(row) + ("  best" if number in content.best else "") for number, row in enumerate(content.rows)]
     return [line(content.columns), rule, *rows]
 
 
@@ -138,7 +138,7 @@ def _record(parts: Sequence[Part], settings: Settings, seconds: float) -> dict[s
         "seconds": seconds,
         "versions": versions,
         "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
-        # Fields that are not shown by repr are what the figures need, and too long for here.
+        # Fields that repr hides are arrays for the figures, too long for this file.
         "parts": [
             {"kind": _KINDS[type(part)], **{f.name: _plain(getattr(part, f.name)) for f in fields(part) if f.repr}}
             for part in parts
@@ -166,23 +166,23 @@ _STYLE = """
 body { font: 1.05rem/1.55 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem 1.1rem 3rem; }
 h1 { font-size: 1.7rem; line-height: 1.25; }
 h2 { font-size: 1.3rem; line-height: 1.3; margin-top: 2.6rem; }
-.findings { border-left: 4px solid #0072b2; padding: .1rem 0 .1rem 1rem; margin: 1.2rem 0; list-style: none; }
+.findings { border-left: 4px solid #0072b2; padding: 0.1rem 0 0.1rem 1rem; margin: 1.2rem 0; list-style: none; }
 .table { overflow-x: auto; }
-caption { text-align: left; color: #444; font-size: .85rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .95rem; }
-th, td { padding: .28rem 1.1rem .28rem .3rem; text-align: right; white-space: nowrap; font-weight: 400; }
+caption { text-align: left; color: #444; font-size: 0.85rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.95rem; }
+th, td { padding: 0.28rem 1.1rem 0.28rem 0.3rem; text-align: right; white-space: nowrap; font-weight: 400; }
 .word { text-align: left; }
 thead th { border-bottom: 2px solid #1b1b1b; vertical-align: bottom; font-weight: 600; }
 tbody tr { border-bottom: 1px solid #ddd; }
 .best { background: #e8f1f8; }
 .best th, .best td { font-weight: 600; }
-.reading, figcaption { color: #444; font-size: .95rem; }
-.reading dt { float: left; clear: left; margin: 0 .6rem 0 0; }
-.reading dd { margin-bottom: .2rem; }
+.reading, figcaption { color: #444; font-size: 0.95rem; }
+.reading dt { float: left; clear: left; margin: 0 0.6rem 0 0; }
+.reading dd { margin-bottom: 0.2rem; }
 figure { margin: 1.8rem 0; }
 img { max-width: 100%; height: auto; }
-code { background: #f1f1f1; padding: .1rem .3rem; overflow-wrap: anywhere; }
-dt { font-weight: 600; margin-top: .5rem; }
+code { background: #f1f1f1; padding: 0.1rem 0.3rem; overflow-wrap: anywhere; }
+dt { font-weight: 600; margin-top: 0.5rem; }
 dd { margin-left: 0; }
 """
 
@@ -207,23 +207,24 @@ def _page(parts: Sequence[Part], figures: Sequence[Sequence[Picture]], record: d
 </head>
 <body>
 <main>
-<h1>What random walks tell about a graph</h1>
-<p>graphrf estimates graph kernels with coupled random walks, predicts signals on graphs with honest
-uncertainty, and estimates PageRank. This page shows each of these beside the exact answer.</p>
+<h1>Predictions on graphs, with uncertainty</h1>
+<p>graphrf predicts values at all nodes of a graph, a mesh or a road network from values at some of them, with
+standard deviations; it computes PageRank, and graph random features for graphs too large for exact methods. This
+page compares each with the truth or with an exact computation.</p>
 {body}
 <section>
-<h2>How this was made</h2>
+<h2>How to reproduce this page</h2>
 <p><code>{_text(record["command"])}</code></p>
 <dl>
 <dt>Seed</dt>
-<dd>{record["settings"]["seed"]}. The same command gives the same numbers, times apart.</dd>
+<dd>{record["settings"]["seed"]}. The same command gives the same numbers, except for times.</dd>
 <dt>Time</dt>
-<dd>{record["seconds"]:.0f} seconds in all, on {machine["cores"]} cores ({_text(machine["system"])}). The seconds
-in the tables leave compilation out.</dd>
+<dd>{record["seconds"]:.0f} seconds in total, on {machine["cores"]} cores ({_text(machine["system"])}). Times in
+the tables exclude compilation.</dd>
 <dt>Versions</dt>
 <dd>{_text(versions)}</dd>
 <dt>Numbers</dt>
-<dd>All of them are in <a href="results.json">results.json</a>.</dd>
+<dd>All numbers are in <a href="results.json">results.json</a>.</dd>
 </dl>
 <h2>Data</h2>
 <dl>
@@ -242,7 +243,7 @@ def _html_section(content: Section, figures: Sequence[Picture]) -> str:
         f'<th scope="col"{_align(column, content)}>{_text(name)}</th>'
         for column, name in enumerate(content.columns)
     )
-    rows = "\n".join(_html_row(row, number == content.best, content) for number, row in enumerate(content.rows))
+    rows = "\n".join(_html_row(row, number in content.best, content) for number, row in enumerate(content.rows))
     findings = "".join(f"<li>{_text(finding)}</li>" for finding in content.findings)
     reading = "".join(f"<dt>{_text(term)}</dt><dd>{_text(meaning)}</dd>" for term, meaning in content.reading)
     images = "\n".join(_html_figure(picture) for picture in figures)
@@ -250,9 +251,10 @@ def _html_section(content: Section, figures: Sequence[Picture]) -> str:
 <h2>{title}</h2>
 <p>{_text(content.question)}</p>
 <ul class="findings">{findings}</ul>
+{images}
 <div class="table" role="region" aria-label="Table: {title}" tabindex="0">
 <table>
-<caption>The best row is in bold.</caption>
+<caption>{_text(content.caption)}</caption>
 <thead><tr>{head}</tr></thead>
 <tbody>
 {rows}
@@ -260,7 +262,6 @@ def _html_section(content: Section, figures: Sequence[Picture]) -> str:
 </table>
 </div>
 <dl class="reading">{reading}</dl>
-{images}
 </section>"""
 
 

@@ -1,7 +1,7 @@
-"""The main job, end to end: what `graphrf demo` computes. Nothing is printed or written here.
+"""What `graphrf demo` computes, end to end. Nothing is printed or written here.
 
-Parts, each a record of what was estimated and how well: a graph kernel, a signal on a mesh, speeds on roads and
-through time, and PageRank. `graphrf.cli.demo.report` turns the records into text, JSON and a page with figures.
+Each part is a record of what was estimated and how accurately: a signal on a mesh, speeds on roads and through
+time, PageRank, and a graph kernel. `graphrf.cli.demo.report` turns them into text, JSON and a page with figures.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _TRAFFIC_OBSERVED = 250
 
 
 def run(settings: Settings, *, progress: bool = False) -> Iterator[Part]:
-    """The parts of the demo, each as soon as it is done. Data is loaded before anything is computed.
+    """The parts of the demo, each as soon as it is computed. All data is loaded before anything is computed.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def run(settings: Settings, *, progress: bool = False) -> Iterator[Part]:
     Raises
     ------
     ValueError, ConnectionError, ImportError
-        For unknown data sets, data that is not at hand, and data without what a part needs.
+        For unknown data sets, unavailable data, and data that lacks what a part needs.
     """
     graph = graph_data(settings.dataset)
     mesh = mesh_data(settings.mesh)
@@ -87,7 +87,7 @@ def _week_of_speeds() -> Dataset | None:
     try:
         return datasets.load("metr-la")
     except ConnectionError as error:
-        warn(f"traffic through time is left out, because its data is not here: {error}")
+        warn(f"traffic through time is left out, because its data is not available: {error}")
         return None
 
 
@@ -99,13 +99,13 @@ def _parts(
     week: Dataset | None,
     progress: bool,
 ) -> Iterator[Part]:
-    yield estimate_kernel(graph, settings, progress=progress)
     yield interpolate_mesh(mesh, settings, progress=progress)
     if traffic is not None:
         yield interpolate_traffic(traffic, settings, progress=progress)
     if week is not None:
         yield predict_through_time(week, settings)
     yield estimate_pagerank(graph, settings, progress=progress)
+    yield estimate_kernel(graph, settings, progress=progress)
 
 
 # -- the kernel --------------------------------------------------------------------------------------------

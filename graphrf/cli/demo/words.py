@@ -1,4 +1,4 @@
-"""The parts of the demo in words and cells: what is estimated, how to read the numbers, what came out."""
+"""The parts of the demo as text and table cells: what is estimated, how to read the numbers, what was found."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from graphrf.cli.demo.parts import (
 )
 
 _TOO_SHORT = (
-    "Walks that end with probability {:g} before every step are too short for this kernel: all but the truncated "
-    "ones have a huge variance. A smaller --p-halt makes them longer."
+    "Walks that end with probability {:g} before each step are too short for this kernel: all estimates except "
+    "the truncated ones have a very large variance. A smaller --p-halt makes the walks longer."
 )
-# Intervals for 95 % that hold less are called too narrow.
-_HONEST = 0.93
+# 95 % intervals with a lower coverage than this are called too narrow.
+_CALIBRATED = 0.93
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part, ready to be laid out.
+    """One part, ready for layout.
 
     Attributes
     ----------
     title, question : str
         What is estimated, from what.
     reading : pairs of a term and its meaning
-        What the columns hold and what a good number looks like.
+        What each column contains and which values are good.
     columns : headers
     rows : cells, as many as there are columns
-    n_words : columns of words, the first ones; the others hold numbers
-    best : the row to point out, by position
-    findings : sentences, the result in short
+    n_words : number of leading columns that contain words; the others contain numbers
+    best : positions of the rows to point out, one for each question that the table answers
+    findings : sentences that summarise the result
+    caption : what rows in bold are
     """
 
     title: str
@@ -48,12 +49,13 @@ class Section:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     n_words: int
-    best: int
+    best: tuple[int, ...]
     findings: tuple[str, ...]
+    caption: str = "The lowest error is in bold."
 
 
 def section(part: Part) -> Section:
-    """The words and cells of a part."""
+    """The text and table cells of a part."""
     if isinstance(part, GramPart):
         return _kernel(part)
     if isinstance(part, InterpolationPart):
@@ -64,10 +66,10 @@ def section(part: Part) -> Section:
 
 
 def _compared(baseline: GramRow, sigma: GramRow) -> str:
-    """What sigma coupling does to the error, if it is more than twice the standard error of the difference."""
+    """The effect of sigma coupling on the error, if it exceeds twice the standard error of the difference."""
     noise = 2 * math.hypot(baseline.stderr, sigma.stderr)
     if abs(baseline.error - sigma.error) <= noise:
-        return "Sigma coupling of the lengths alone makes no difference beyond the noise here."
+        return "Here, sigma coupling of the lengths alone makes no significant difference."
     return f"Sigma coupling of the lengths alone divides the error by {baseline.error / sigma.error:.2f}."
 
 
@@ -78,47 +80,48 @@ def _kernel(part: GramPart) -> Section:
     whole = part.compared_rows == source.n_nodes
     compared = "all pairs" if whole else f"{part.compared_rows} random rows of the matrix"
     question = (
-        f"How alike are two nodes of a graph? The kernel {part.kernel} says so for every pair of the "
-        f"{source.n_nodes:,} nodes of {source.name!r} ({source.n_edges:,} edges). Here it is estimated from "
-        f"{part.n_walks} random walks from each node, and compared with the exact kernel ({compared}; computed "
-        f"in {_seconds(part.exact_seconds)})."
+        f"How similar are two nodes of a graph? The kernel {part.kernel} answers this for every pair of the "
+        f"{source.n_nodes:,} nodes of {source.name!r} ({source.n_edges:,} edges). Graph random features, which "
+        "are meant for graphs too large for exact methods, estimate it here on a graph small enough for a check: "
+        f"{part.n_walks} random walks per node, compared with the exact kernel ({compared}; computed in "
+        f"{_seconds(part.exact_seconds)})."
     )
     error = (
-        "How far the estimated matrix is from the exact one, relative to its size: 0.1 is 10 % off. Lower at "
-        "equal walks is better; four times as many independent walks halve it."
+        "Distance between the estimated and the exact matrix, relative to the norm of the exact one: 0.1 means "
+        "10 %. Lower at the same number of walks is better; four times as many independent walks halve it."
     )
     lengths = (
-        f"'independent' walks each end with probability {part.p_halt:g} before every step; 'antithetic', "
-        "'sigma-coupled' (the paper) and 'stratified' make the lengths of one node's walks differ; 'truncated' "
-        "walks all have the same length. 'compressed powers', the default sampler, has no walks: it follows whole "
-        "distributions, of as many entries as there are walks in the other rows."
+        f"'independent' walks each end with probability {part.p_halt:g} before each step; 'antithetic', "
+        "'sigma-coupled' (as in the paper) and 'stratified' couple the lengths of walks from the same node so "
+        "that they differ; 'truncated' walks all have the same length. 'compressed powers', the default sampler, "
+        "uses no walks: it propagates whole distributions with as many entries as the other rows have walks."
     )
-    directions = "'stratified' sends the walks of a node that stand together to different neighbours."
+    directions = "'stratified' sends walks that are at the same node to different neighbours."
     cost = (
-        "For each node: the cost in time and in memory; of powers the edges read, in place of steps. Seconds are "
-        "for all nodes."
+        "Cost per node in time (for compressed powers, edges read instead of steps) and in memory. Seconds are "
+        "for all nodes together."
     )
-    who = f"With the same {part.n_walks} walks a node, {best.lengths} lengths and {best.directions} directions"
+    who = f"With the same {part.n_walks} walks per node, {best.lengths} lengths and {best.directions} directions"
     if best.lengths == COMPRESSED:
-        who = f"With {part.n_walks} entries in place of as many walks, compressed powers"
+        who = f"With {part.n_walks} entries instead of {part.n_walks} walks, compressed powers"
     finding = (
-        f"{who} have {baseline.error / best.error:.1f} times less error than independent walks, with "
-        f"{best.steps:.0f} steps a node instead of {baseline.steps:.0f}."
+        f"{who} reduce the error of independent walks by a factor of {baseline.error / best.error:.1f}, with "
+        f"{best.steps:.0f} steps per node instead of {baseline.steps:.0f}."
     )
     coupled = _compared(baseline, sigma)
     if part.p_halt < 0.3:
-        coupled += " Couplings of lengths matter more where walks end early (--p-halt 0.3)."
+        coupled += " Coupling of lengths matters more when walks end early (--p-halt 0.3)."
     return Section(
-        title=f"A graph kernel from random walks: {source.name}",
+        title=f"Graph random features: {source.name}",
         question=question,
         reading=(("error", error), ("lengths", lengths), ("directions", directions), ("steps, non-zeros", cost)),
-        columns=("lengths", "directions", "error (± std. error)", "better by", "steps", "non-zeros", "seconds"),
+        columns=("lengths", "directions", "error (± std. error)", "improvement", "steps", "non-zeros", "seconds"),
         rows=tuple(
             (
                 row.lengths,
                 row.directions,
                 _error(row),
-                f"{baseline.error / row.error:.2f} x",
+                f"{baseline.error / row.error:.2f} ×",
                 f"{row.steps:.0f}",
                 f"{row.nonzeros:.1f}",
                 f"{row.seconds:.4f}",
@@ -126,41 +129,44 @@ def _kernel(part: GramPart) -> Section:
             for row in part.rows
         ),
         n_words=2,
-        best=part.rows.index(best),
+        best=(part.rows.index(best),),
         findings=(finding, coupled, *([_TOO_SHORT.format(part.p_halt)] if part.too_short else [])),
     )
 
 
 def _interpolation(part: InterpolationPart) -> Section:
     unit = f" ({part.unit})" if part.unit else ""
-    noisy = f", with noise of deviation {part.noise:g} added" if part.noise else ""
-    best = min(part.rows, key=lambda row: row.rmse)
+    noisy = f" with added noise of standard deviation {part.noise:g}" if part.noise else ""
+    calibrated = [row for row in part.rows[1:] if row.coverage >= _CALIBRATED]
     constant, default, diffusion, sampled = part.rows
     question = (
-        f"What is the {part.signal} where nobody looked? {part.n_observed:,} of the {part.source.n_nodes:,} "
-        f"nodes of {part.source.name!r} are observed{noisy}; a Gaussian process on the graph predicts "
-        f"{part.n_predicted:,} others, and says how sure it is."
+        f"What is the {part.signal} where it was not observed? {part.n_observed:,} of the "
+        f"{part.source.n_nodes:,} nodes of {part.source.name!r} are observed{noisy}; a Gaussian process on the "
+        f"graph predicts the value at {part.n_predicted:,} others, with uncertainty."
     )
     coverage = (
-        "How often the truth lies within the stated 95 % interval: 0.95 is honest, less is overconfident, more "
-        "is overcautious."
+        "Fraction of true values within the 95 % intervals: 0.95 is calibrated, less is overconfident, more is "
+        "conservative."
     )
-    deviation = "The error that the method itself expects: near the RMSE is honest, small is useful."
+    deviation = (
+        "Root mean square of the predicted standard deviations: the error that the method expects. It is close to "
+        "the RMSE when the method is calibrated."
+    )
     finding = (
-        f"By default kernels are compared by their evidence; here the best is the {part.kernel}. It predicts "
-        f"{constant.rmse / default.rmse:.1f} times better than the mean of the observations, the diffusion kernel "
-        f"with the normalized Laplacian {constant.rmse / diffusion.rmse:.1f} times, and sampled rows of that "
-        f"({part.sampler}), which are for graphs beyond exact methods, {constant.rmse / sampled.rmse:.1f} times."
+        f"By default, kernels are compared by their evidence; here the best is the {part.kernel}. It has "
+        f"{_share(default, constant)} of the error of the mean of the observations; the diffusion kernel with the "
+        f"normalized Laplacian has {_share(diffusion, constant)}, and sampled rows of that kernel "
+        f"({part.sampler}), which are meant for graphs too large for exact methods, {_share(sampled, constant)}."
     )
     return Section(
-        title=f"A signal with uncertainty: {part.source.name}",
+        title=f"Prediction with uncertainty: {part.source.name}",
         question=question,
         reading=(
-            ("RMSE", "The typical error of a prediction; lower is better."),
+            ("RMSE", "Root mean square error of the predictions; lower is better."),
             ("coverage", coverage),
-            ("deviation", deviation),
+            ("expected", deviation),
         ),
-        columns=("method", f"RMSE{unit}", "95 % coverage", f"deviation{unit}", "seconds"),
+        columns=("method", f"RMSE{unit}", "95 % coverage", f"expected{unit}", "seconds"),
         rows=tuple(
             (
                 row.method,
@@ -172,62 +178,65 @@ def _interpolation(part: InterpolationPart) -> Section:
             for row in part.rows
         ),
         n_words=1,
-        best=part.rows.index(best),
+        best=(part.rows.index(min(calibrated, key=lambda row: row.rmse)),) if calibrated else (),
+        caption=f"In bold: the lowest error among processes with at least {100 * _CALIBRATED:.0f} % coverage.",
         findings=(
             finding,
-            *(sentence for row in part.rows[1:] for sentence in _narrow(part, row)),
+            *_narrow(part),
             *part.notes,
         ),
     )
 
 
-def _narrow(part: InterpolationPart, row: InterpolationRow) -> list[str]:
-    """Why a row's intervals are too narrow."""
-    if row.coverage >= _HONEST:
+def _share(row: InterpolationRow, constant: InterpolationRow) -> str:
+    return f"{100 * row.rmse / constant.rmse:.0f} %"
+
+
+def _narrow(part: InterpolationPart) -> list[str]:
+    """Which intervals are too narrow, and why those of the first of them are."""
+    narrow = [row for row in part.rows[1:] if row.coverage < _CALIBRATED]
+    if not narrow:
         return []
-    held = (
-        f"The intervals of '{row.method}' are too narrow: they hold {row.coverage:.3f} of the true values, not "
-        "0.95."
-    )
+    row = narrow[0]
+    rows = " and ".join(f"'{row.method}' ({100 * row.coverage:.1f} %)" for row in narrow)
+    held = f"The intervals of {rows} are too narrow; they should contain 95 % of the true values."
     if not part.noise:
-        return [
-            (
-                f"{held} With {part.n_predicted} values the standard error is "
-                f"{math.sqrt(0.95 * 0.05 / part.n_predicted):.3f}, more where they go together; measured values "
-                "also have larger errors, now and then, than normal noise has."
-            )
-        ]
-    if row.fitted_noise is None or row.fitted_noise <= part.noise:
-        return [f"{held} The signal is less smooth in some places than the one kernel that serves all of them."]
-    taken = row.fitted_noise**2 - part.noise**2
-    return [
-        (
-            f"{held} Training found noise of standard deviation {row.fitted_noise:.3g}, more than the "
-            f"{part.noise:g} that was added: what varies from node to node faster than the kernel can follow is "
-            "noise to it, and the deviations, those of the function without noise, leave it out. With it the "
-            f"expected error is {math.hypot(row.deviation, math.sqrt(taken)):.3g}, beside an RMSE of "
-            f"{row.rmse:.3g}."
+        why = (
+            f"With {part.n_predicted} values, the standard error of the coverage is at least "
+            f"{100 * math.sqrt(0.95 * 0.05 / part.n_predicted):.1f} %, and more if errors are correlated; "
+            "measurements also have outliers that Gaussian noise does not describe."
         )
-    ]
+    elif row.fitted_noise is None or row.fitted_noise <= part.noise:
+        why = "The signal is rougher in some places than a kernel with a single lengthscale allows."
+    else:
+        expected = math.hypot(row.deviation, math.sqrt(row.fitted_noise**2 - part.noise**2))
+        why = (
+            f"The noise fitted by the first has standard deviation {row.fitted_noise:.3g}, more than the "
+            f"{part.noise:g} that was added: variation between nodes that is too fast for the kernel is fitted "
+            "as noise, which the standard deviation of the noise-free function excludes. If it is included, the "
+            f"expected error is {expected:.3g}, compared with an RMSE of {row.rmse:.3g}."
+        )
+    return [f"{held} {why}"]
 
 
 def _through_time(part: TimePart) -> Section:
     usual, process, _, ahead = part.rows
     finding = (
-        f"At hidden sensors the process has an error of {process.rmse:.3g} mph, the mean of the time of day one "
-        f"of {usual.rmse:.3g}; three hours ahead at the others it is {ahead.rmse:.3g}. The graph kernel that was "
-        f"chosen is the {part.kernel}. Training and predictions took {_seconds(part.seconds)}."
+        f"At hidden sensors, the Gaussian process has an RMSE of {process.rmse:.3g} mph, and the mean for the "
+        f"time of day one of {usual.rmse:.3g} mph; forecasts for the next three hours at the others have an "
+        f"RMSE of {ahead.rmse:.3g} mph. The graph kernel selected is the {part.kernel}. Training and prediction "
+        f"took {_seconds(part.seconds)}."
     )
     return Section(
         title=f"Traffic through time: {part.source.name}",
         question=(
-            f"How fast was the traffic where no sensor stands, and how fast will it be? {part.n_hidden} of the "
-            f"{part.source.n_nodes} sensors of {part.source.name!r} are hidden for all of {part.n_times} times, "
-            "and the last three hours at all of them; a Gaussian process on graph and time predicts both."
+            f"How fast was the traffic where there is no sensor, and how fast will it be? {part.n_hidden} of the "
+            f"{part.source.n_nodes} sensors of {part.source.name!r} are hidden at all {part.n_times} times, and "
+            "the last three hours are hidden at every sensor; a Gaussian process on graph and time predicts both."
         ),
         reading=(
-            ("RMSE", "The typical error of a prediction in miles an hour; lower is better."),
-            ("coverage", "How often the reading lies within the stated 95 % interval: 0.95 is honest."),
+            ("RMSE", "Root mean square error of the predictions in miles per hour; lower is better."),
+            ("coverage", "Fraction of readings within the 95 % intervals: 0.95 is calibrated."),
         ),
         columns=("method", "where", "RMSE (mph)", "95 % coverage"),
         rows=tuple(
@@ -235,7 +244,10 @@ def _through_time(part: TimePart) -> Section:
             for row in part.rows
         ),
         n_words=2,
-        best=part.rows.index(min(part.rows, key=lambda row: row.rmse)),
+        best=tuple(
+            part.rows.index(min((row for row in part.rows if row.where == where), key=lambda row: row.rmse))
+            for where in dict.fromkeys(row.where for row in part.rows)
+        ),
         findings=(finding,),
     )
 
@@ -244,47 +256,50 @@ def _pagerank(part: PageRankPart) -> Section:
     baseline = part.rows[0]
     best = min(part.rows, key=lambda row: row.error)
     question = (
-        f"Which nodes of {part.source.name!r} matter? PageRank: the chance that a walk which begins anywhere, "
-        f"follows random edges, and ends with probability {part.p_halt:g} before every step, ends at a node. "
-        f"Estimated from {part.n_walks} walks from each node, and compared with the exact scores."
+        f"Which nodes of {part.source.name!r} are important? The PageRank of a node is the probability that a "
+        "walk which starts at a random node, follows random edges and ends with probability "
+        f"{part.p_halt:g} before each step ends there. It is estimated from {part.n_walks} walks per node and "
+        "compared with the exact scores."
     )
     error = (
-        "The sum over all nodes of |estimated - exact|. Scores sum to 1, so 0.05 means that 2.5 % of the score "
-        "sits on wrong nodes."
+        "Sum over all nodes of |estimated - exact|. Scores sum to 1, so 0.05 means that 2.5 % of the total score "
+        "is at the wrong nodes."
     )
-    estimator = "'endpoints' counts where walks end (the paper), 'visits' every node that they pass."
+    estimator = (
+        "'endpoints' counts only where walks end (as in the paper), 'visits' counts every node that they visit."
+    )
     coupling = (
-        "How the lengths of one node's walks depend on each other; 'pooled' moves all walkers that stand on a "
-        "node together."
+        "How the lengths of walks from the same node depend on each other; 'pooled' moves all walkers at a node "
+        "together."
     )
     exact = (
-        f"Power iteration took {_seconds(part.exact_seconds)} ({part.exact_iterations} products with the graph's "
-        "matrix): for one vector of a graph that fits into memory, use that."
+        f"Power iteration took {_seconds(part.exact_seconds)} ({part.exact_iterations} products with the "
+        "transition matrix). Use it if one vector of scores is wanted and the graph fits into memory."
     )
     comparison = (
-        f"From {part.n_walks} walks a node, {best.estimator} of {best.coupling} walks have "
-        f"{baseline.error / best.error:.1f} times less error than end points of independent walks."
+        f"With {part.n_walks} walks per node, {best.estimator} of {best.coupling} walks reduce the error of end "
+        f"points of independent walks by a factor of {baseline.error / best.error:.1f}."
     )
     leaders = ", ".join(f"{name} ({score:.4f})" for name, score in part.top[:3])
     return Section(
         title=f"PageRank from random walks: {part.source.name}",
         question=question,
-        reading=(("L1 error", error), ("estimator", estimator), ("coupling", coupling), ("the exact way", exact)),
-        columns=("estimator", "coupling", "L1 error (± std. error)", "better by", "steps", "seconds"),
+        reading=(("L1 error", error), ("estimator", estimator), ("coupling", coupling), ("exact", exact)),
+        columns=("estimator", "coupling", "L1 error (± std. error)", "improvement", "steps", "seconds"),
         rows=tuple(
             (
                 row.estimator,
                 row.coupling,
                 _error(row),
-                f"{baseline.error / row.error:.2f} x",
+                f"{baseline.error / row.error:.2f} ×",
                 f"{row.steps:.0f}",
                 f"{row.seconds:.4f}",
             )
             for row in part.rows
         ),
         n_words=2,
-        best=part.rows.index(best),
-        findings=(comparison, f"The highest exact scores: nodes {leaders}."),
+        best=(part.rows.index(best),),
+        findings=(comparison, f"The nodes with the highest exact scores are {leaders}."),
     )
 
 

@@ -39,16 +39,23 @@ class KernelChoice:
     ] = None
     lengthscale: Annotated[
         float | None,
-        typer.Option(help="Roughly the number of steps over which nodes are correlated.", rich_help_panel=PANEL),
+        typer.Option(help="Approximate number of steps over which nodes are correlated.", rich_help_panel=PANEL),
     ] = None
-    power: Annotated[float | None, typer.Option(help="Of regularized-laplacian.", rich_help_panel=PANEL)] = None
-    smoothness: Annotated[float | None, typer.Option(help="Of matern (nu).", rich_help_panel=PANEL)] = None
-    alpha: Annotated[float | None, typer.Option(help="Of p-step, at least 2.", rich_help_panel=PANEL)] = None
-    steps: Annotated[int | None, typer.Option(help="Of p-step.", rich_help_panel=PANEL)] = None
+    power: Annotated[
+        float | None, typer.Option(help="Exponent of regularized-laplacian.", rich_help_panel=PANEL)
+    ] = None
+    smoothness: Annotated[float | None, typer.Option(help="Smoothness nu of matern.", rich_help_panel=PANEL)] = (
+        None
+    )
+    alpha: Annotated[float | None, typer.Option(help="Constant of p-step, at least 2.", rich_help_panel=PANEL)] = (
+        None
+    )
+    steps: Annotated[int | None, typer.Option(help="Number of steps of p-step.", rich_help_panel=PANEL)] = None
     laplacian: Annotated[
         str | None,
         typer.Option(
-            metavar="normalized|combinatorial", help="Default: normalized.", rich_help_panel=PANEL
+            metavar="normalized|combinatorial", help="Laplacian of the kernel. "
+            "Default: normalized.", rich_help_panel=PANEL
         ),
     ] = None  # fmt: skip
 

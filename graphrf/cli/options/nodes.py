@@ -65,7 +65,7 @@ class NodeNames:
         if self._known is None:
             self._known = {str(node): position for position, node in enumerate(self._nodes or ())}
             if len(self._known) < self._n_nodes:
-                raise ValueError("GRAPH has nodes whose names are the same as text; give them other names")
+                raise ValueError("GRAPH has different nodes whose names are the same as text; rename them")
         return self._known
 
     def position(self, text: str, place: str) -> int:
@@ -74,8 +74,8 @@ class NodeNames:
             if self.is_node(text):
                 return int(text)
             raise ValueError(
-                f"{place}: the nodes of this graph have no names, so that a position in [0, {self._n_nodes - 1}] "
-                f"was wanted, got {text[:60]!r}"
+                f"{place}: the nodes of this graph have no names, so a position in [0, {self._n_nodes - 1}] "
+                f"is needed, got {text[:60]!r}"
             )
         if text not in self._by_text:
             some = ", ".join(list(self._by_text)[:3])

@@ -21,7 +21,7 @@ ObservationsFile = Annotated[
     str,
     typer.Argument(
         metavar="OBSERVATIONS", show_default=False,
-        help="A csv file, or - for standard input: a column of nodes, one of targets, a line per observation.",
+        help="A csv file, or - for standard input: a column of nodes and one of values, a line per observation.",
     ),
 ]  # fmt: skip
 
@@ -69,7 +69,7 @@ class ObservedColumns:
 
         path = Path(input_file(file))
         if not path.is_file():
-            raise FileNotFoundError(f"OBSERVATIONS must be a file, got {file!r}, which is none")
+            raise FileNotFoundError(f"OBSERVATIONS must be a file, got {file!r}, which does not exist")
         table = read_table(path, names.is_node)
         node, target = self._columns(table)
         cells = zip(table.column(node), table.lines, strict=True)
@@ -81,7 +81,7 @@ class ObservedColumns:
     def _columns(self, table: TextTable) -> tuple[int, int]:
         """The columns of nodes and of targets: as given, by their titles, or the two that there are."""
         if table.width < 2:
-            raise ValueError(f"{table.path}: one column; a column of nodes and one of targets were wanted")
+            raise ValueError(f"{table.path}: only one column; a column of nodes and one of values are needed")
         node = table.first_of(NODE_TITLES)
         target = table.first_of(TARGET_TITLES)
         if self.node_column is not None:
@@ -101,5 +101,7 @@ class ObservedColumns:
         assert node is not None
         assert target is not None
         if node == target:
-            raise ValueError(f"`--node-column` and `--target-column` must be two columns of {table.path}, got one")
+            raise ValueError(
+                f"`--node-column` and `--target-column` must be different columns of {table.path}, got the same"
+            )
         return node, target

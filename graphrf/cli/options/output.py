@@ -29,7 +29,7 @@ OutputPath = Annotated[
     str | None,
     typer.Option(
         "-o", "--output", metavar="FILE", rich_help_panel="Output", show_default=False,
-        help="A .csv, .npz or .json file, replaced if it is there; - is csv on standard output.",
+        help="A .csv, .npz or .json file, overwritten if it exists; - for csv on standard output.",
     ),
 ]  # fmt: skip
 
@@ -66,7 +66,7 @@ def check_output(output: str | None, inputs: Sequence[str] = (), endings: Sequen
         raise ValueError(f"`-o` must end in {' or '.join(endings)}, got {output!r}")
     for place in inputs:
         if path.exists() and os.path.exists(place) and os.path.samefile(path, place):
-            raise ValueError(f"`-o` must be another file than the input {place!r}")
+            raise ValueError(f"`-o` must be different from the input file {place!r}")
     require_writable(path.parent, "-o")
 
 

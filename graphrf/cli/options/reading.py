@@ -34,49 +34,61 @@ class Reading:
     directed: Annotated[
         bool | None,
         typer.Option(
-            "--directed/--undirected", help="Keep or drop directions of edges.", rich_help_panel=PANEL,
+            "--directed/--undirected", help="Keep or ignore the directions of edges.", rich_help_panel=PANEL,
             show_default=False,
         ),
     ] = None  # fmt: skip
     weight: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="Column or attribute with the weights; else unweighted.", rich_help_panel=PANEL
+            metavar="COLUMN",
+            help="Column or attribute with the weights of edges. Default: unweighted.",
+            rich_help_panel=PANEL,
         ),
     ] = None
     unweighted: Annotated[
         bool | None,
         typer.Option(
-            "--unweighted", help="Leave weights aside, without a warning.", rich_help_panel=PANEL,
+            "--unweighted", help="Ignore weights, without a warning.", rich_help_panel=PANEL,
             show_default=False,
         ),
     ] = None  # fmt: skip
     weight_is: Annotated[
         str | None,
-        typer.Option(metavar="similarity|distance", help="What the weights are.", rich_help_panel=PANEL),
+        typer.Option(
+            metavar="similarity|distance", help="Whether a large weight means near or far.", rich_help_panel=PANEL
+        ),
     ] = None
     columns: Annotated[
         str | None,
         typer.Option(
             metavar="A,B",
-            help="Columns of the two ends of an edge, by title or position from 0.",
+            help="Columns of the two ends of each edge, by title or position from 0.",
             rich_help_panel=PANEL,
         ),
     ] = None
     header: Annotated[
         bool | None,
         typer.Option(
-            "--header/--no-header", help="Whether the first line has titles. Default: detected.",
+            "--header/--no-header", help="Whether the first line contains titles. Default: detected.",
             rich_help_panel=PANEL, show_default=False,
         ),
     ] = None  # fmt: skip
     mesh_on: Annotated[
         str | None,
-        typer.Option(metavar="faces|vertices", help="Nodes of a mesh. Default: faces.", rich_help_panel=PANEL),
+        typer.Option(
+            metavar="faces|vertices",
+            help="Which elements of a mesh are nodes. Default: faces.",
+            rich_help_panel=PANEL,
+        ),
     ] = None
     mesh_weights: Annotated[
         str | None,
-        typer.Option(metavar="unit|inverse_length|cotangent", help="Weights of a mesh.", rich_help_panel=PANEL),
+        typer.Option(
+            metavar="unit|inverse_length|cotangent",
+            help="Edge weights of a mesh. Default: unit.",
+            rich_help_panel=PANEL,
+        ),
     ] = None
 
 
@@ -115,7 +127,7 @@ def load(source: str, reading: Reading, talking: Talking) -> Loaded:
         loaded = Loaded(graph, f"{kind} {source}")
         talking.remark(f"{graph!r} from the {loaded.source}{also}")
         return loaded
-    refuse_unused(given, (), f"{source!r}, which is no file")
+    refuse_unused(given, (), f"{source!r}, which is not a file")
     graph = _of_dataset(source)
     talking.remark(f"{graph!r} of the data set {source}")
     return Loaded(graph, f"data set {source}")
@@ -135,9 +147,9 @@ def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph
     if text_files.suffix(path) in meshes.MESH_SUFFIXES:
         refuse_unused(given, ("--mesh-on", "--mesh-weights"), f"the mesh {path}")
         return from_mesh(path, on=reading.mesh_on or "faces", weights=reading.mesh_weights or "unit"), "mesh"
-    refuse_unused(given, set(given) - {"--mesh-on", "--mesh-weights"}, f"{path}, which is no mesh")
+    refuse_unused(given, set(given) - {"--mesh-on", "--mesh-weights"}, f"{path}, which is not a mesh")
     if reading.unweighted and reading.weight is not None:
-        raise ValueError("`--weight` and `--unweighted` exclude each other: choose")
+        raise ValueError("`--weight` and `--unweighted` exclude each other: use only one of them")
     unweighted = False if reading.unweighted else None
     graph = load_graph(
         path,

@@ -37,10 +37,7 @@ def refuse_unused(given: Mapping[str, Any], used: Collection[str], chosen: str) 
     if unused:
         names = ", ".join(f"`{option}`" for option in unused)
         takes = ", ".join(f"`{option}`" for option in given if option in used)
-        raise ValueError(
-            f"{names} {'has' if len(unused) == 1 else 'have'} no use with {chosen}"
-            + (f", which takes {takes}" if takes else "")
-        )
+        raise ValueError(f"{names} cannot be used with {chosen}" + (f", which takes {takes}" if takes else ""))
 
 
 def refuse_without(given: Mapping[str, Any], needed: str) -> None:

@@ -21,7 +21,7 @@ class Talking:
         bool, typer.Option("--json", help="Print one JSON object: result and metadata.", rich_help_panel="Output")
     ] = False
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress bars and no remarks.", rich_help_panel=PANEL)
+        bool, typer.Option("--quiet", "-q", help="Print no progress bars and no remarks.", rich_help_panel=PANEL)
     ] = False
 
     @property
@@ -41,7 +41,7 @@ class Seeding:
 
     seed: Annotated[
         int | None,
-        typer.Option(help="Random seed. Default: random, and reported.", rich_help_panel=PANEL),
+        typer.Option(help="Random seed. Default: random and reported.", rich_help_panel=PANEL),
     ] = None
 
     def settled(self, talking: Talking) -> int:
@@ -50,7 +50,7 @@ class Seeding:
 
         seed = checks.seed(self.seed)
         if self.seed is None:
-            talking.remark(f"seed {seed}, drawn; `--seed {seed}` gives this result again")
+            talking.remark(f"random seed {seed}; `--seed {seed}` reproduces this result")
         return seed
 
 
@@ -61,7 +61,7 @@ class Threads:
     threads: Annotated[
         int | None,
         typer.Option(
-            help="Threads of the compiled loops. Default: all cores. Results do not depend on it.",
+            help="Number of threads. Default: all cores. Results do not depend on it.",
             rich_help_panel=PANEL,
         ),
     ] = None

@@ -38,29 +38,31 @@ class Sampling:
         str | None,
         typer.Option(
             metavar="NAME", rich_help_panel=PANEL,
-            help="compressed (powers, unbiased; the default), walks, cut (powers, biased) or exact (powers).",
+            help="compressed (unbiased powers; the default), walks, cut (biased powers) or exact (powers).",
         ),
     ] = None  # fmt: skip
     budget: Annotated[
         int | None,
-        typer.Option(help="Entries of each power; 32 for compressed, needed for cut.", rich_help_panel=PANEL),
+        typer.Option(
+            help="Entries per row of each power; required for cut. Default: 32 for compressed.",
+            rich_help_panel=PANEL,
+        ),
     ] = None
     max_length: Annotated[
         int | None,
         typer.Option(
-            help="Highest power, or length of truncated walks. Default of exact, cut and truncated: what the "
-            "series of the `--kernel` needs.",
+            help="Highest power, or length of truncated walks. Default for exact, "
+            "cut and truncated: enough for the "
+            "series of `--kernel`.",
             rich_help_panel=PANEL,
         ),
     ] = None  # fmt: skip
-    walks: Annotated[
-        int | None, typer.Option(help="Walks from every node. Default: 32.", rich_help_panel=PANEL)
-    ] = None
+    walks: Annotated[int | None, typer.Option(help="Walks per node. Default: 32.", rich_help_panel=PANEL)] = None
     lengths: Annotated[
         str | None,
         typer.Option(
-            metavar="LAW", help="Of walks: stratified (the default), iid, antithetic, sigma, truncated, auto (for "
-            "the `--kernel`), or a file of `graphrf couple`. Of compressed: auto.", rich_help_panel=PANEL,
+            metavar="LAW", help="Lengths of walks: stratified (the default), iid, antithetic, sigma, truncated, "
+            "auto (for `--kernel`), or a file from `graphrf couple`. For compressed: auto.", rich_help_panel=PANEL,
         ),
     ] = None  # fmt: skip
     p_halt: Annotated[
@@ -70,13 +72,14 @@ class Sampling:
     directions: Annotated[
         str | None,
         typer.Option(
-            metavar="stratified|independent", help="Of walks. Default: stratified.", rich_help_panel=PANEL
+            metavar="stratified|independent", help="Directions of walks. "
+            "Default: stratified.", rich_help_panel=PANEL
         ),
     ] = None  # fmt: skip
     error: Annotated[
         float | None,
         typer.Option(
-            help="In place of a sampler: the relative error that the `--kernel` may have; the sampler is chosen.",
+            help="Instead of a sampler: target relative error for `--kernel`, for which a sampler is chosen.",
             rich_help_panel=PANEL,
         ),
     ] = None  # fmt: skip
@@ -91,7 +94,7 @@ class Sampling:
             return {"sampler": self._made(graph, kernel, laplacian)}
         refuse_unused(given_options(self), ("--error",), "`--error`")
         if kernel is None:
-            raise ValueError("`--kernel` is needed with `--error`, which is that of one kernel")
+            raise ValueError("`--kernel` is needed with `--error`, which refers to one kernel")
         return {"kernel": kernel, "error": self.error}
 
     def _made(self, graph: Graph, kernel: Kernel | None, laplacian: str) -> Sampler:
@@ -164,7 +167,7 @@ class Sampling:
         if self.lengths != "auto":
             raise ValueError(f"`--lengths` must be auto with `--sampler {self._name}`, got {self.lengths!r}")
         if kernel is None:
-            raise ValueError("`--kernel` is needed with `--lengths auto`, which suits the lengths to it")
+            raise ValueError("`--kernel` is needed with `--lengths auto`, which fits the lengths to it")
         return AutoLengths(kernel)
 
     def _highest(self, graph: Graph, kernel: Kernel | None) -> int:
@@ -173,5 +176,5 @@ class Sampling:
             return self.max_length
         if kernel is None:
             what = "`--lengths truncated`" if self._name == "walks" else f"`--sampler {self._name}`"
-            raise ValueError(f"`--max-length` is needed with {what}, or a `--kernel` from which it follows")
+            raise ValueError(f"`--max-length` is needed with {what}, or `--kernel`, which determines it")
         return kernel.truncation_length(_TAIL, kernel.check_graph(graph))

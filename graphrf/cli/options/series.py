@@ -78,7 +78,7 @@ def read_series(file: str, time: str | None, observed: ObservedColumns, names: N
 
     path = Path(input_file(file))
     if not path.is_file():
-        raise FileNotFoundError(f"OBSERVATIONS must be a file, got {file!r}, which is none")
+        raise FileNotFoundError(f"OBSERVATIONS must be a file, got {file!r}, which does not exist")
     table = _titled(read_table(path))
     number = table.first_of(TIME_TITLES) or 0 if time is None else table.number_of(time, "--time")
     times = [_stamp(cell, f"{path}, line {line}") for cell, line in _cells(table, number)]
@@ -93,7 +93,7 @@ def read_series(file: str, time: str | None, observed: ObservedColumns, names: N
             )
         targets = [column for column in range(table.width) if column != number]
         if not targets:
-            raise ValueError(f"{path}: one column; one of times and one for each node were wanted")
+            raise ValueError(f"{path}: only one column; one of times and one for each node are needed")
         titles = table.titles or []
         found = [names.position(titles[column], f"{path}, the title of column {column}") for column in targets]
         columns = [_readings(table, column) for column in targets]
@@ -129,10 +129,10 @@ def _titled(table: TextTable) -> TextTable:
     if table.titles is not None:
         return table
     if len(table.rows) == 1:
-        raise ValueError(f"{table.path} has one line; titles and readings were wanted")
+        raise ValueError(f"{table.path} has only one line; titles and readings are needed")
     first = table.rows[0]
     if all(number_in(cell) is not None or cell.lower() in _GAPS or _date(cell) for cell in first):
-        raise ValueError(f"{table.path} has no titles: a first line with the names of columns was wanted")
+        raise ValueError(f"{table.path} has no titles: the first line must contain the names of the columns")
     return dataclasses.replace(table, titles=first, rows=table.rows[1:], lines=table.lines[1:])
 
 
@@ -143,11 +143,11 @@ def _target(table: TextTable, node: int, time: int, given: str | None) -> int:
         target = rest[0]
     if target is None:
         raise ValueError(
-            f"`--target-column` is needed: which column of {table.path} has the targets, of "
+            f"`--target-column` is needed: which column of {table.path} contains the values, of "
             f"{', '.join(table.titles or [])}"
         )
     if len({node, time, target}) < 3:
-        raise ValueError(f"times, nodes and targets must be three columns of {table.path}")
+        raise ValueError(f"times, nodes and values must be three different columns of {table.path}")
     return target
 
 
@@ -190,5 +190,6 @@ def _require_one_kind(times: list[Stamp], path: Path, lines: list[int]) -> None:
         first = kinds.index(not kinds[0])
         words = ("a date", "a number (hours)")
         raise ValueError(
-            f"{path}, line {lines[first]}: the time is {words[kinds[first]]}, those above are not; write all alike"
+            f"{path}, line {lines[first]}: the time is {words[kinds[first]]}, those above "
+            "are not; write all times in the same form"
         )

@@ -57,7 +57,7 @@ class TextTable:
                 came = "an empty cell" if not cell else repr(cell[:60])
                 raise ValueError(
                     f"{self.path}, line {line}: the target must be a finite number, got {came}; leave the line "
-                    "out where nothing was observed"
+                    "out if nothing was observed"
                 )
             values.append(value)
         return values
@@ -82,7 +82,7 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
         if line.strip() and not line.lstrip().startswith("#")
     ]
     if not kept:
-        raise ValueError(f"{path} has only blank lines and comments; a line for each node was wanted")
+        raise ValueError(f"{path} has only blank lines and comments; a line for each node is needed")
     mark = next((mark for mark in "\t,;" if mark in kept[0][1]), None)
     rows: list[list[str]] = []
     for number, line in kept:
@@ -103,7 +103,7 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
     if (is_node is not None and _has_node(rows, is_node)) or not _has_titles(rows, is_node):
         return TextTable(path, None, rows, lines)
     if len(rows) == 1:
-        raise ValueError(f"{path} has titles but no other line; a line for each node was wanted")
+        raise ValueError(f"{path} has titles but no other line; a line for each node is needed")
     return TextTable(path, rows[0], rows[1:], lines[1:])
 
 

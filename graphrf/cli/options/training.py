@@ -12,10 +12,12 @@ Method = Annotated[
     typer.Option(
         metavar="auto|series|precision|features", rich_help_panel=PANEL,
         help="Exact products with the kernel, a factor of its sparse inverse (matern, regularized_laplacian), or "
-        "sampled features; auto takes what is exact where affordable.",
+        "sampled features; auto uses an exact method if it is affordable.",
     ),
 ]  # fmt: skip
 Optimize = Annotated[
     bool,
-    typer.Option("--optimize/--no-optimize", help="Train the lengthscale, or keep it.", rich_help_panel=PANEL),
+    typer.Option(
+        "--optimize/--no-optimize", help="Train the lengthscale, or keep the given one.", rich_help_panel=PANEL
+    ),
 ]

@@ -161,7 +161,7 @@ def learn_copula(
     lengthscale : float or array_like of shape (d,)
     n_steps : int
     learning_rate : float
-        Of Adam.
+        Settings of the optimiser Adam.
     n_samples : int
         Blocks drawn at each step; more make the gradient less noisy.
     seed : int, optional

@@ -134,7 +134,7 @@ def simplex_plus(norms: np.ndarray, rows: np.ndarray, *, n_passes: int = 10) -> 
 
     Notes
     -----
-    Cost: O(d^2) a pass. Where one norm exceeds the sum of the others, the sum cannot vanish, and the vectors end
+    Cost: O(d^2) per pass. Where one norm exceeds the sum of the others, the sum cannot vanish, and the vectors end
     antiparallel. An update whose resultant is 0 is left out.
 
     Source: Reid et al. 2023, "Simplex random features", Eqs 16 and 17, where the factor on the right is the norm.

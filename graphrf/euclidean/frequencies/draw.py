@@ -38,7 +38,7 @@ class Frequencies(Protocol):
 
     @property
     def matrix(self) -> np.ndarray:
-        """W, one frequency a row, shape (m, d), float64."""
+        """W, one frequency per row, shape (m, d), float64."""
         ...
 
     def project(self, x: Any, out: np.ndarray | None = None) -> Any:
@@ -82,10 +82,11 @@ def draw_frequencies(
     dimension : int
         d.
     kernel : str or StationaryKernel
-        Of `stationary_kernel`.
+        A kernel or its name, as for `stationary_kernel`.
     directions : str
     norms : str, NormCoupling or None
-        Of `norm_coupling`. None for "halton" and "sobol", which have norms of their own, and for nothing else.
+        A coupling of `norm_coupling`. None for "halton" and "sobol", which have norms of their own, and for
+        nothing else.
     antithetic : bool
         Draw n / 2 frequencies and add their negatives, as the second half of the rows. For positive features: in
         Fourier features -w repeats w.
@@ -105,8 +106,8 @@ def draw_frequencies(
     Notes
     -----
     All but the two HD forms have exactly the marginal law of the kernel, so features are unbiased. HD products are
-    not Haar, so they bias the kernel: with orthogonal-hd at distance 1.5 along an axis it is .81 of the exact one
-    at d = 4, .957 at 8, .991 at 16; positive features at |x + y| = 3 are off by factors of .5 to 2.2 at d = 4
+    not Haar, so they bias the kernel: with orthogonal-hd at distance 1.5 along an axis it is 0.81 of the exact one
+    at d = 4, 0.957 at 8, 0.991 at 16; positive features at |x + y| = 3 are off by factors of 0.5 to 2.2 at d = 4
     (`examples/fast_simplex.py`). Below d = 16 take rotations. HD products pad x to a power of two d' with zeros
     and have blocks of d' frequencies with norms of dimension d'.
 

@@ -104,7 +104,7 @@ def gauss_legendre(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     Notes
     -----
     The normal density is not integrated exactly: the weights v_i p(w_i) sum to 1.078 for 5 nodes and to 1.0002
-    for 20. The map has a scale of its own: for a normal density of deviation 1/.7 the sums are .949 and .9997.
+    for 20. The map has a scale of its own: for a normal density of deviation 1/.7 the sums are 0.949 and 0.9997.
 
     Cost: O(n_nodes^2) time.
 
@@ -267,7 +267,7 @@ def step(
     Parameters
     ----------
     n_nodes, rule, kernel
-        As for `spectral_rule`.
+        See `spectral_rule`.
 
     Returns
     -------

@@ -55,7 +55,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
     batch_shape : torch.Size
         Each member of the batch has its own lengthscale and its own independent frequencies.
     active_dims, lengthscale_prior, lengthscale_constraint : optional
-        As for GPyTorch's kernels; `dimension` counts the active ones.
+        As for kernels of GPyTorch; `dimension` counts the active dimensions.
 
     Attributes
     ----------

@@ -49,7 +49,7 @@ def exact_moments(
     Parameters
     ----------
     kernel, x, y, noise, lengthscale, output_scale
-        As in `decoupled_draws`; y has shape (n,).
+        See `decoupled_draws`; y has shape (n,).
     x_new : array_like, shape (q, d)
 
     Returns
@@ -102,7 +102,7 @@ def decoupled_moments(
     Parameters
     ----------
     features, kernel, x, y, noise, lengthscale, output_scale
-        As in `decoupled_draws`; y has shape (n,).
+        See `decoupled_draws`; y has shape (n,).
     x_new : array_like, shape (q, d)
 
     Returns
@@ -113,7 +113,7 @@ def decoupled_moments(
     Raises
     ------
     TypeError, ValueError
-        As `decoupled_draws`.
+        See `decoupled_draws`.
 
     Notes
     -----
@@ -152,7 +152,7 @@ def weight_space_moments(
     Parameters
     ----------
     features, x, y, noise, output_scale
-        As in `weight_space_draws`.
+        See `weight_space_draws`.
     x_new : array_like, shape (q, d)
 
     Returns
@@ -163,7 +163,7 @@ def weight_space_moments(
     Raises
     ------
     TypeError, ValueError
-        As `weight_space_draws`.
+        See `weight_space_draws`.
 
     Notes
     -----

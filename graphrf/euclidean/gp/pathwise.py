@@ -195,7 +195,7 @@ def weight_space_draws(
     Parameters
     ----------
     features, x, y, noise, n_samples, output_scale, seed
-        As in `decoupled_draws`; y has shape (n,). `noise=0` needs Phi of rank n.
+        See `decoupled_draws`; y has shape (n,). `noise=0` needs Phi of rank n.
 
     Returns
     -------

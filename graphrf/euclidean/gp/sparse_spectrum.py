@@ -51,9 +51,9 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
         Ascents; the best is kept. The first begins at the best of a grid, the others at random multiples of its
         lengthscales, and with frequencies drawn anew where they are trained.
     max_iterations : int
-        Of L-BFGS, for each ascent; trained frequencies have so many again after an ascent without them.
+        Maximum number of L-BFGS iterations per ascent; training frequencies takes a second ascent.
     seed : int in [0, 2^63), optional
-        Of frequencies and starts; None draws one, kept in `seed_`.
+        Seed of frequencies and starting points; None draws one, which `seed_` records.
 
     Attributes
     ----------

@@ -46,11 +46,11 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     directions, norms : optional
         How the means begin, as for `FourierFeatures`. The prior takes frequencies as independent.
     lengthscale, output_scale, noise, mean : optional
-        As for `SparseSpectrumGPRegressor`. The kernel is Gaussian.
+        See `SparseSpectrumGPRegressor`. The kernel is Gaussian.
     n_starts : int
         Ascents, each with frequencies and anchors of its own; the best is kept.
     max_iterations : int
-        Of L-BFGS, for each ascent: first of the likelihood with frequencies as drawn, then of the bound.
+        Maximum number of L-BFGS iterations per ascent: of the likelihood with fixed frequencies, then the bound.
     seed : int in [0, 2^63), optional
         None draws one, kept in `seed_`.
 

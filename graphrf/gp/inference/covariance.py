@@ -21,7 +21,7 @@ from graphrf.kernels.series_factor import SeriesFactor
 from graphrf.sampling.sample import sample_features
 
 # What a moment of the recurrence for diagonals takes over a step of that for columns: 0.6 to 0.85 were
-# measured on graphs of 3 to 15 neighbours a node.
+# measured on graphs of 3 to 15 neighbours per node.
 _MOMENT = 0.75
 
 

@@ -351,7 +351,7 @@ def _report(solution: Solution, what: str) -> None:
     else:
         warn(
             f"the solution for {what} has a relative residual of {solution.residual:.2g}: the noise is so small "
-            "that rounding hides it beside the kernel, and standard deviations near observed nodes are as "
-            "uncertain; fix a larger `noise`",
+            "beside the kernel that it is lost to rounding, and standard deviations near observed nodes are just "
+            "as inaccurate; fix a larger `noise`",
             SolverWarning,
         )

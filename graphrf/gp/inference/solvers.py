@@ -56,7 +56,7 @@ class IterativeSolver(Protocol):
 
 
 class CholeskySolver:
-    """A = K + diag(noise) = L L^T, made once: m^3 / 6 multiply-adds, m^2 numbers; a solve costs m^2 a column.
+    """A = K + diag(noise) = L L^T, made once: m^3 / 6 multiply-adds, m^2 numbers; a solve costs m^2 per column.
 
     `matrix`, K, is overwritten; its diagonal is kept as `prior`. A solve whose residual is above `tol` is refined
     once; one that stays above it, as where the noise is lost beside K in rounding, counts as not converged.

@@ -41,7 +41,7 @@ class MetricGraph:
     length : array_like of float, shape (E,)
         Positive, in any unit.
     nodes : iterable of distinct names, optional
-        As in `graphrf.from_edges`.
+        See `graphrf.from_edges`.
 
     Attributes
     ----------

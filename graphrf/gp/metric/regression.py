@@ -62,11 +62,11 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     lengthscale_, output_scale_, noise_ : float
-        Those of the largest posterior density.
+        The hyperparameters with the highest posterior density.
     mean_ : float, or ndarray of shape (p,) for several outputs
         c.
     log_marginal_likelihood_ : float
-        Of all observations, without the prior, summed over outputs.
+        Log marginal likelihood of all observations, without the prior, summed over outputs.
     converged_ : bool
         Whether the gradient of the search is level at the hyperparameters found.
     n_points_ : int
@@ -234,7 +234,7 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         mean : ndarray, shape (q,) or (q, p)
         std : ndarray, shape of `mean`
         cov : ndarray, shape (q, q)
-            The same for all outputs; where predictions are averaged, the mean over outputs.
+            The same for all outputs; if predictions are averaged, the mean over outputs.
         """
         if return_std and return_cov:
             raise checks.value_error(
@@ -312,6 +312,6 @@ def _settled(fixed: Hyperparameters, observations: Observations) -> Hyperparamet
     noise = 0.1 * output_scale if fixed.noise is None else fixed.noise
     warn(
         "`y` does not vary about its mean, so no hyperparameters can be learned: output_scale "
-        f"{output_scale:g} and noise {noise:g} are taken; set `output_scale` and `noise` to what is known",
+        f"{output_scale:g} and noise {noise:g} are used; set `output_scale` and `noise` to what is known",
     )
     return fixed._replace(output_scale=output_scale, noise=noise)

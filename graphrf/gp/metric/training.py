@@ -135,15 +135,15 @@ def _hyperparameters(search: PrecisionSearch, point: np.ndarray) -> Hyperparamet
 
 
 def _warn_of_ends(ends: dict[str, str]) -> None:
-    """Warn of hyperparameters at the ends of the search, where the data do not tell them."""
+    """Warn of hyperparameters at the ends of the search, where the data do not determine them."""
     order = "are places and y in the same order?"
     said = {
-        "largest lengthscale": "so that the data do not tell it: y has a trend, or is smoother than the field",
-        "smallest lengthscale": f"so that y at one place says nothing of y nearby: {order}",
-        "largest noise": f"so that nothing but noise was found: {order}",
-        "smallest noise": "so that intervals at observed places are as narrow as if there were no noise: if there "
-        "is some, pass its variance as `noise`, or a `prior` of it",
+        "largest lengthscale": "so the data do not determine it: y has a trend, or is smoother than the field",
+        "smallest lengthscale": f"so y at a place carries no information on y nearby: {order}",
+        "largest noise": f"so only noise was found: {order}",
+        "smallest noise": "so intervals at observed places are as narrow as without noise: if there is any, pass "
+        "its variance as `noise`, or a `prior` for it",
     }
     for name, end in ends.items():
         if f"{end} {name}" in said:
-            warn(f"training ended with the {end} {name} that it looks at, {said[f'{end} {name}']}")
+            warn(f"training ended with the {end} {name} searched, {said[f'{end} {name}']}")

@@ -273,7 +273,7 @@ def check_converged(solution: Solution, tol: float) -> None:
     if not solution.converged:
         warn(
             f"conjugate gradients stopped at a residual of {solution.residual:.1g}, above {tol:g}: predictions "
-            "and intervals are not those of the model; a larger noise makes the equations better conditioned",
+            "and intervals are inaccurate; a larger noise makes the equations better conditioned",
             SolverWarning,
         )
 

@@ -44,17 +44,17 @@ _VALUES_EACH = 5  # values for each hyperparameter, below which a fit warns
 
 
 class GraphTimeGPRegressor(SavedTime, BaseEstimator):
-    r"""A Gaussian process on graph and time: fills gaps, predicts at other nodes, forecasts.
+    r"""A Gaussian process on graph and time, which fills gaps, predicts at other nodes, and forecasts.
 
     .. math:: y(u, t) = c + f(u, t) + \varepsilon, \quad
               \mathrm{cov}(f(u, t), f(v, t')) = \sum_p (a_p C_{uv} + b_p \delta_{uv})\, k_p(t - t'), \quad
               \varepsilon \sim N(0, s).
 
-    C is a graph kernel with mean variance 1. Each part p of the time axis (a level, a daily profile, slow and
-    quick processes) has a variance a_p that neighbours share, and b_p of every node's own, which the graph does
-    not explain. All times and lengthscales are hours. Where the covariance of sensors is learned (`learned_`),
-    what they have of their own may be correlated too: delta is then :math:`B \propto C (C + \kappa I)^{-1}`, by
-    which only sensors that nearly coincide share it.
+    C is a graph kernel with mean variance 1. Each temporal component p (a level, a daily profile, slow and fast
+    processes) has a variance a_p that is shared along the graph, and a variance b_p per node that the graph does
+    not explain. All times and lengthscales are in hours. If the covariance of sensors is learned (`learned_`),
+    the variation per node may be correlated too: delta is then :math:`B \propto C (C + \kappa I)^{-1}`, so that
+    only sensors that nearly coincide share it.
 
     Parameters
     ----------
@@ -62,26 +62,26 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Undirected, N nodes.
     kernel : "auto", "diffusion", "matern", "regularized_laplacian" or Kernel
         "auto" compares diffusion and Matern kernels of six lengthscales by the likelihood, and from 100 times on
-        mixes C with the sensors' empirical covariance, by the share under which each half of the times is most
-        likely given the covariance of the other half. A name compares the lengthscales of one kernel, a Kernel is
-        taken as it is.
+        mixes C with the sensors' empirical covariance, in the proportion under which each half of the times is
+        most likely given the covariance of the other half. A name compares lengthscales of one kernel; a Kernel is
+        used unchanged.
     time_kernel : "auto", TimeKernel, Part, or sequence of them
         "auto": a constant, a daily profile if the times span two days, a weekly one if they span three weeks, and
-        four Matern processes whose first lengthscales are multiples of the median step. Others are where the
-        training begins; a `Part` also gives the variances.
+        four Matern processes whose initial lengthscales are multiples of the median step. Given kernels are
+        starting points for training; a `Part` also gives the variances.
     noise : float, optional
-        The noise variance that training begins with, or the noise itself with `optimize=False`.
+        Initial noise variance for training, or the noise variance itself with `optimize=False`.
     optimize : bool
-        Whether hyperparameters are trained. False takes a Kernel, Parts and a noise as they are.
+        Whether hyperparameters are trained. With False, the given Kernel, Parts and noise are used unchanged.
     max_train : int
-        About how many values training looks at: runs of twelve consecutive times, evenly spread.
+        Approximate number of values used in training: runs of twelve consecutive times, evenly spread.
     n_draws : int
-        Draws that make the deviations where there are gaps; their relative error is sqrt(1 / (2 n_draws)).
+        Number of draws for standard deviations if there are gaps; their relative error is sqrt(1 / (2 n_draws)).
     tol : float
-        Of conjugate gradients: the residual relative to the right-hand side.
+        Relative residual of conjugate gradients.
     seed : int, optional
     n_threads : int, optional
-        Default the cores at hand.
+        Number of threads. Default: the cores that the process may use.
 
     Attributes
     ----------
@@ -94,12 +94,12 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         The share of the empirical covariance in C among sensors. Nodes without a sensor inherit it through the
         graph kernel's prediction of them from the sensors (Le and Zidek 1992).
     log_marginal_likelihood_ : float
-        Of the times of training; NaN with `optimize=False`. With gaps, of completed grids; with a learned
-        covariance of sensors, of each half of the times under the covariance of the other half.
+        Log marginal likelihood of the training times; NaN with `optimize=False`. With gaps, that of completed
+        grids; with a learned covariance of sensors, that of each half of the times given the other half.
     converged_ : bool
-        Whether search and conjugate gradients ended before their limits.
+        Whether training and conjugate gradients converged within their limits.
     residual_ : float
-        Relative, of the solve; 0 where it is direct.
+        Relative residual of the solve; 0 for direct solves.
     times_ : ndarray, shape (T,)
         All times that were given: hours, or datetime64 in UTC.
     sensors_ : ndarray of int
@@ -110,14 +110,14 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     Notes
     -----
     If at each time all sensors were observed, or none, eigenvectors of C make independent state-space models with
-    d states: fits cost O(n^3 + n T d^2) for n sensors and T times, and deviations are exact. With other gaps
-    conjugate gradients find the missing values, O(n^2 T + n T d) a step, and deviations come from draws with a
-    solve each. On a week of traffic at 207 sensors every five minutes, about 15 steps do where 30 or 70 % of the
-    values are missing at random, and where sensors fail for days. Hyperparameters are then those of Monte Carlo
-    expectation maximisation, up to 15 rounds, and 8 to 12 more, a fixed number that `converged_` does not judge,
-    that learn the covariance of sensors. Memory n T d numbers. Irregular times cost another transition matrix for
-    each distinct step. The constant c is taken as known. Intervals at nodes without a sensor rest on the graph
-    kernel: see how they hold on sensors that are left out.
+    d states: fits cost O(n^3 + n T d^2) for n sensors and T times, and standard deviations are exact. With other
+    gaps, conjugate gradients find the missing values in O(n^2 T + n T d) per step, and standard deviations come
+    from draws with a solve each. For a week of traffic at 207 sensors every five minutes, about 15 steps suffice,
+    whether 30 or 70 % of the values are missing at random or sensors fail for days. Hyperparameters then come from
+    Monte Carlo expectation maximisation, with up to 15 rounds and 8 to 12 more for the covariance of sensors, a
+    fixed number that `converged_` does not judge. Memory: n T d numbers. Irregular times cost a transition matrix
+    for each distinct step. The constant c is treated as known. Intervals at nodes without a sensor depend on the
+    graph kernel: check their coverage at sensors that are left out.
 
     Sources: Hartikainen and Särkkä 2010; Särkkä, Solin and Hartikainen 2013, "Spatiotemporal learning via
     infinite-dimensional Bayesian filtering and smoothing"; Le and Zidek 1992, "Interpolation with uncertain
@@ -183,7 +183,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         y : array_like, optional
             The values in long form, `fit(nodes, times, y)`.
         nodes : nodes by position or name, shape (n,)
-            Of the columns; default all, where there are as many.
+            Nodes of the columns. Default: all nodes, if there are as many columns.
 
         Raises
         ------
@@ -370,9 +370,9 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             Such as was given to `fit`, with NaN in gaps, for any nodes and increasing times. Its values stay and
             are not looked at: what is known is what was given to `fit` and `update`.
         times, nodes
-            As in `fit`.
+            See `fit`.
         return_std : bool or "observation"
-            As in `predict`. Deviations are 0 where Y has a value.
+            See `predict`. Standard deviations are 0 where Y has a value.
 
         Returns
         -------

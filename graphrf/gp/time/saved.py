@@ -92,7 +92,7 @@ class SavedTime:
         Raises
         ------
         FileNotFoundError, ValueError
-            If there is no such file, it is not whole, or `graph` is another one.
+            If the file does not exist or is incomplete, or if `graph` is a different graph.
         """
         path = checks.path("path", path)
         if graph is not None:

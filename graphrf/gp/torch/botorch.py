@@ -121,7 +121,7 @@ class GraphGPModel(FantasizeMixin, Model):
             True adds the regressor's noise variance (the mean, where it has one for each observation); a tensor,
             broadcastable to (..., q, outputs), is added itself.
         posterior_transform : optional
-            As in BoTorch.
+            See BoTorch.
 
         Returns
         -------

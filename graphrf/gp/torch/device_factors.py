@@ -53,10 +53,10 @@ class TorchFeatureFactor(TorchFactor):
 
     Notes
     -----
-    Memory on the device besides the record (4 bytes a visit, 6 an entry): 16 bytes a row, 8 a node, and for each
-    entry two numbers of `dtype` and, with the transpose, two indices of 4 bytes, or 8 from 2^31 entries on. In
-    float32, 10^6 nodes with 290 visits and 200 entries each take 2.4 GB of record and 3.2 GB besides. Passes over
-    the visits take up to 1 GB for a while; a gradient three times 2^27 numbers.
+    Memory on the device besides the record (4 bytes per visit, 6 an entry): 16 bytes per row, 8 a node, and for
+    each entry two numbers of `dtype` and, with the transpose, two indices of 4 bytes, or 8 from 2^31 entries on.
+    In float32, 10^6 nodes with 290 visits and 200 entries each take 2.4 GB of record and 3.2 GB besides. Passes
+    over the visits take up to 1 GB for a while; a gradient three times 2^27 numbers.
     """
 
     def __init__(self, features: Features, device: torch.device, dtype: torch.dtype) -> None:

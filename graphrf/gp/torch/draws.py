@@ -99,7 +99,7 @@ def pathwise_draws(
     Parameters
     ----------
     kernel : GRFKernel, or a ScaleKernel of one
-        Of a trained model; hyperparameters are taken as they are, without gradients.
+        Kernel of a trained model; its hyperparameters are fixed, without gradients.
     x : Tensor, shape (m,) or (m, 1)
         Observed nodes; repeats are repeated observations.
     residual : Tensor, shape (m,)
@@ -111,7 +111,7 @@ def pathwise_draws(
     tol : float
         Largest |b - A x| / |b| of a draw's solve.
     max_iterations : int
-        Of conjugate gradients, in each of at most five rounds.
+        Maximum number of conjugate-gradient iterations, in each of at most five rounds.
     seed : int, optional
         The same seed gives the same draws on one kind of device.
 

@@ -76,7 +76,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
     batch_shape : torch.Size
         Each member of the batch has hyperparameters of its own; they share the source.
     lengthscale_prior, lengthscale_constraint : optional
-        As for GPyTorch's kernels.
+        As for kernels of GPyTorch.
 
     Raises
     ------

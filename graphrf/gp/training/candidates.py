@@ -196,14 +196,14 @@ class SeriesCandidates(Generic[Result]):
         limited = "lengthscale" in self._training.names and longest < self._training.largest_lengthscale
         if limited and lengthscale > 0.98 * longest:
             warn(
-                f"the lengthscale stopped at {lengthscale:.3g}, the longest that training can serve with {most} "
-                "Chebyshev terms of the series: the data ask for more; fix the lengthscale (optimize=False), "
-                "bring the weights closer together, or take the normalized Laplacian",
+                f"the lengthscale stopped at {lengthscale:.3g}, the longest that training supports with {most} "
+                "Chebyshev terms of the series, but the data favour a longer one; fix the lengthscale "
+                "(optimize=False), bring the weights closer together, or use the normalized Laplacian",
             )
         elif (lost := gram.lost(kernel)) > MUCH_LOST:
             warn(
-                f"training cut the series of {kernel!r} after {most} Chebyshev terms: the covariance that it saw "
-                f"is off by up to {lost:.1g} of the kernel's norm, and so may be what was trained, and the log "
+                f"training cut the series of {kernel!r} after {most} Chebyshev terms: its covariance is off by "
+                f"up to {lost:.1g} of the kernel's norm, which may affect the hyperparameters and the log "
                 "marginal likelihood; shorten the lengthscale, bring the weights closer together, or lower "
                 "`max_train`",
             )
@@ -265,7 +265,8 @@ class SampledCandidates(Generic[Result]):
         if at_end:
             warn(
                 f"the lengthscale stopped at {kernel.hyperparameters['lengthscale']:.3g}, the longest that "
-                f"{best.sampler!r} can serve: the data ask for more; pass a longer `sampler` or method='series'",
+                f"{best.sampler!r} supports, but the data favour a longer one; pass a longer `sampler` or "
+                "method='series'",
             )
         if not given:  # steps that the kernel does not need; the others stay as they are
             needed = steps_needed(kernel, self._training.scale)

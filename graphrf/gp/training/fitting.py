@@ -85,7 +85,7 @@ class Targets(NamedTuple):
         noise = 0.1 * output_scale if self.noise is None else self.noise
         warn(
             "`y` does not vary about its mean, so no hyperparameters can be learned: output_scale "
-            f"{output_scale:g} and noise {noise:g} are taken; set `output_scale` and `noise` to what is known",
+            f"{output_scale:g} and noise {noise:g} are used; set `output_scale` and `noise` to what is known",
         )
         return self._replace(output_scale=output_scale, noise=noise)
 
@@ -100,7 +100,7 @@ class CandidateKernel(NamedTuple):
     log_evidence : float
         The logarithm of its likelihood's mean over the grid under the prior, up to a constant that all share.
     probability : float
-        Of this kernel among those compared, all being equally likely before.
+        Posterior probability among the kernels compared, all equally probable a priori.
     """
 
     kernel: Kernel
@@ -325,21 +325,21 @@ def _with_the_posteriors_normaliser(
 
 
 def warn_of_ends(trained: LikelihoodResult, largest: float) -> None:
-    """Warn of hyperparameters at the ends of the search, where the data do not tell them.
+    """Warn of hyperparameters at the ends of the search, where the data do not determine them.
 
     A lengthscale below the largest of all that is at its end is the longest that series or rows can serve: that
     was said, or longer rows gained nothing.
     """
     order = "are nodes and y in the same order?"
     said = {
-        "largest lengthscale": "so that the data do not tell it: y is smoother than the kernel, or has a trend. "
-        "Predictions may be good all the same, but the lengthscale says nothing: compare a smoother kernel "
+        "largest lengthscale": "so the data do not determine it: y is smoother than the kernel, or has a trend. "
+        "Predictions may still be good, but the lengthscale is meaningless: compare a smoother kernel "
         "(kernel='diffusion'), or fix the lengthscale (optimize=False)",
-        "smallest lengthscale": f"so that y at one node says nothing of y at its neighbours: {order}",
-        "smallest output_scale": f"so that nothing but the mean and noise was found: {order}",
-        "largest noise": f"so that nothing but noise was found: {order}",
-        "smallest noise": "so that intervals at observed nodes are as narrow as if there were no noise: if there "
-        "is some, pass its variance as `noise`, or a `prior` of it",
+        "smallest lengthscale": f"so y at a node carries no information on y at its neighbours: {order}",
+        "smallest output_scale": f"so only a mean and noise were found: {order}",
+        "largest noise": f"so only noise was found: {order}",
+        "smallest noise": "so intervals at observed nodes are as narrow as without noise: if there is noise, pass "
+        "its variance as `noise`, or a `prior` for it",
     }
     lengthscale = trained.kernel.hyperparameters.get("lengthscale", 0.0)
     for name, end in trained.ends.items():
@@ -347,7 +347,7 @@ def warn_of_ends(trained: LikelihoodResult, largest: float) -> None:
         if what in said and (what != "largest lengthscale" or lengthscale > 0.98 * largest):
             value = {"lengthscale": lengthscale, "noise": trained.noise}.get(name)
             at = "" if value is None else f" at {value:.3g}"
-            warn(f"training ended with the {name}{at}, the {end} that it looks at, {said[what]}")
+            warn(f"training ended with the {name}{at}, the {end} value searched, {said[what]}")
 
 
 def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> None:
@@ -357,9 +357,9 @@ def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> N
     trains = targets.output_scale is None and targets.noise is None
     if trains and n >= _FEW and factor < 0:
         warn(
-            f"the graph says nothing of y that independent values would not (Bayes factor {math.exp(factor):.2g} "
-            f"from {n} observations): are nodes and y in the same order? If they are, predictions say little more "
-            "than the mean",
+            f"the graph explains y no better than independent values would (Bayes factor {math.exp(factor):.2g} "
+            f"from {n} observations): are nodes and y in the same order? If they are, predictions are hardly "
+            "better than the mean",
         )
 
 

@@ -220,7 +220,7 @@ def _size(rough: bool) -> tuple[int, ...]:
 
 
 def warn_of_likelihoods_ends(trained: LaplaceTrained) -> None:
-    """Warn of hyperparameters at the ends of the search, where the data do not tell them."""
+    """Warn of hyperparameters at the ends of the search, where the data do not determine them."""
     search, best = trained.search, trained.best
     names = [*search.parameters.names] + (["output_scale"] if search.output_scale is None else [])
     names += search.likelihood.unknown
@@ -230,6 +230,6 @@ def warn_of_likelihoods_ends(trained: LaplaceTrained) -> None:
             known = best.kernel.hyperparameters.get(name, math.exp(value))
             shown = f" at {known:.3g}" if name not in ("output_scale", "lengthscale") else ""
             warn(
-                f"training ended with the {name}{shown}, the {end} that it looks at: the observations do not tell "
-                "it; fix it to what is known, or pass a `prior`"
+                f"training ended with the {name}{shown}, the {end} value searched: the observations do not "
+                "determine it; fix it if it is known, or pass a `prior`"
             )

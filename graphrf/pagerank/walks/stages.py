@@ -37,7 +37,7 @@ class Estimate:
 def refinements(walks: Walks, n_walks: int, tol: float, max_walks: int) -> Iterator[Estimate]:
     """Ever better estimates: each states an error below those before it. Ends before `max_walks` a source.
 
-    Batches of `n_walks` walks a source are run in stages. A stage has 4 to 16 batches of equal size, and the
+    Batches of `n_walks` walks per source are run in stages. A stage has 4 to 16 batches of equal size, and the
     scores and errors are those of one stage: batches of different size would need weights that depend on how fast
     a pool's error falls with its size. The next stage has larger batches, sized to reach `tol` with 4 of them if
     the error falls as the square root of the walks (as their number, for pools), at most 64 times as large;

@@ -3,7 +3,7 @@ r"""Scores from visits: p_halt for each visit of a walk, its start included.
 .. math:: \hat x_i = p v_i + \frac{p}{M} \#\{\text{steps of the } M \text{ walks that lead to } i\}.
 
 Every visit halts with probability p, so this is the conditional expectation of the end points given the paths:
-mostly 4 to 7 times less variance at p = .15 from the same walks. The visits of all starts are known, so they
+mostly 4 to 7 times less variance at p = 0.15 from the same walks. The visits of all starts are known, so they
 carry no noise, however the walks are dealt to the sources.
 
 The sum is right only in expectation. It obeys sum(x) + (1 - p) / p sum(x over dangling nodes) = 1 (every walk

@@ -119,7 +119,7 @@ def _advance(  # type: ignore[no-untyped-def]
 ):
     """Walk the first `used` lanes to their ends.
 
-    Unweighted graphs use one word a step, so four steps a call of the generator; weighted ones two words.
+    Unweighted graphs use one word per step, so four steps a call of the generator; weighted ones two words.
     Where the trail has room, steps are written there from `filled` on.
     Counters: (source, walk, block of steps, DIRECTION).
     """

@@ -71,7 +71,7 @@ class Desk(NamedTuple):
 
 
 def new_desk(n_sources: int, n_walks: int, longest: int, weighted: bool) -> Desk:
-    """A desk for the walks of so many sources, none longer than `longest`; 100 bytes a walk."""
+    """A desk for the walks of so many sources, none longer than `longest`; 100 bytes per walk."""
     n = n_sources * n_walks
     return Desk(
         lengths=np.empty(n, np.int64),
@@ -170,7 +170,7 @@ def walk_independent(  # type: ignore[no-untyped-def]
     """Walks with independent directions of the lengths on the desk; returns how many words of `visits` they fill.
 
     Walkers are put in the order of falling length, so that those that still walk are the first ones. Unweighted
-    graphs use one word a step, so four steps a call of the generator; weighted ones two words.
+    graphs use one word per step, so four steps a call of the generator; weighted ones two words.
     Counters: (source, walk, block of steps, DIRECTION).
     """
     lengths, by_length, words = desk.lengths, desk.by_length, desk.words

@@ -260,9 +260,9 @@ def nearest_shipped(p_halt: float, objective: str = "gram") -> float | None:
 
 
 def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
-    r"""The coupling of two walks that is shipped for the nearest of p_halt = .05, .10, ..., .90.
+    r"""The coupling of two walks that is shipped for the nearest of p_halt = 0.05, 0.10, ..., 0.90.
 
-    Learned as in the paper, on an Erdos-Renyi graph of 100 nodes with edge probability .1, and averaged over all
+    Learned as in the paper, on an Erdos-Renyi graph of 100 nodes with edge probability 0.1, and averaged over all
     its nodes: for "gram" Eq. 56 with order 30 and the 2-regularised Laplacian kernel of lengthscale 1, for
     "pagerank" Eq. 82 with order 10. `examples/learn_permutations.py` makes them.
 
@@ -272,8 +272,8 @@ def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
         In [0.025, 0.925].
     objective : {"gram", "pagerank"}
         What varies least: Gram matrices of features, or PageRank scores from end points. For PageRank from visits
-        take "gram": at p_halt .1 to .7 its variance is within .05 % of the least that a permutation reaches, and
-        that of "pagerank" is up to 5 % above it (`docs/pagerank_couplings.md`).
+        take "gram": at p_halt 0.1 to 0.7 its variance is within 0.05 % of the least that a permutation reaches,
+        and that of "pagerank" is up to 5 % above it (`docs/pagerank_couplings.md`).
 
     Returns
     -------

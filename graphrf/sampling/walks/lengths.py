@@ -287,7 +287,7 @@ class SigmaCoupled(_Halting):
     Parameters
     ----------
     p_halt : float in (0, 1), or Survival, or Coupling
-        A float takes the permutation that is shipped for the Gram matrix at the nearest of .05, .10, ..., .90
+        A float takes the permutation that is shipped for the Gram matrix at the nearest of 0.05, 0.10, ..., 0.90
         (`graphrf.matching.shipped_coupling`); the nearest one is used because marginals are exact with any
         permutation. A Coupling alone brings its own p_halt.
     coupling : Coupling, optional

@@ -48,7 +48,7 @@ def _length_of(x, survival):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: ignore[no-untyped-def]
-    """Fill `lengths` (one entry a walk) for the walks of `source`.
+    """Fill `lengths` (one entry per walk) for the walks of `source`.
 
     A walk reaches step k when its uniform x is below survival[k]. `permutations` is what
     `LengthLaw.permutations(n_walks)` gives. Counters: (source, walk, block, LENGTH).

@@ -91,7 +91,7 @@ class DeviceWalks:
     def _directions(self, sources: Tensor, walks: Tensor, alive: list[int]) -> Iterator[Tensor]:
         """64 bits for each walk that goes on, step by step; the higher ones alone are random without weights.
 
-        Unweighted graphs use one word a step, so four steps a call of the generator; weighted ones two words.
+        Unweighted graphs use one word per step, so four steps a call of the generator; weighted ones two words.
         Counters: (source, walk, block of steps, DIRECTION).
         """
         per_call = 2 if self._walk.cumulative.numel() else 4

@@ -95,7 +95,7 @@ def test_training_says_where_its_tables_of_the_series_end(recwarn):
     labels = nodes >= 20
     matern = grf.Matern(1.5, laplacian="combinatorial")
     heavy = grf.from_edges(np.arange(39), np.arange(1, 40), weight=10.0 ** (np.arange(39) % 6))
-    with pytest.warns(UserWarning, match="the lengthscale stopped at .* longest that training can serve"):
+    with pytest.warns(UserWarning, match="the lengthscale stopped at .* longest that training supports"):
         grf.GraphGPClassifier(heavy, kernel=matern, method="series", seed=0).fit(nodes, labels)
     long = grf.Matern(1.5, 1000.0)
     with pytest.warns(UserWarning, match="training cut the series of Matern.* after 1000 Chebyshev terms"):

@@ -222,9 +222,10 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     With a likelihood other than the Gaussian, the posterior of f is approximated by the normal distribution of
     the smallest Kullback-Leibler divergence to it, found by rounds of Newton's method that begin with Laplace's
     approximation. Hyperparameters maximise Laplace's evidence times the prior, with exact gradients: of blocks
-    of up to `max_train` observed nodes, or with a sparse precision and more of them than that of all. Kernels are compared by that maximum on up to 300 nodes. The constant and the trend have
-    normal priors with a standard deviation of 3 about those of the observations (in units of f, and of the spread
-    of the covariates), so that all zeros, or classes that the graph separates, still have a posterior.
+    of up to `max_train` observed nodes, or with a sparse precision and more of them than that of all. Kernels
+    are compared by that maximum on up to 300 nodes. The constant and the trend have normal priors with a
+    standard deviation of 3 about those of the observations (in units of f, and of the spread of the
+    covariates), so that all zeros, or classes that the graph separates, still have a posterior.
     `hyperparameters="integrate"` averages over about eight points of kernels and hyperparameters, with a normal
     distribution at each; "auto" does so below 30 observed nodes. `solver` and `deviations` are as above.
     "Likelihoods" in the documentation says where the approximation is accurate and where it is not.

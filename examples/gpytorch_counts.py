@@ -3,7 +3,7 @@
 `GRFKernel` is a kernel as any other of GPyTorch's, so that it goes into an ApproximateGP with any of its
 likelihoods, or one of your own: here Poisson counts whose log rate is the latent function. Its rows are sampled
 features; the inducing points are nodes, which stay where they are. Beside it is
-`GraphGPRegressor(likelihood="poisson")`, which uses Laplace's approximation.
+`GraphGPRegressor(likelihood="poisson")`, which takes Newton steps.
 
 The counts are drawn on a grid of 900 nodes, where the true rates are known. Printed are, for nodes that were not
 observed, the root mean square error of the log rate, the mean log predictive density of new counts, and seconds.
@@ -77,7 +77,7 @@ def by_gpytorch(
     return law.mean.numpy(), law.stddev.numpy()
 
 
-def by_laplace(
+def by_newton(
     graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, test: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same by the regressor."""
@@ -109,7 +109,7 @@ def main() -> None:
     inducing = np.sort(rng.choice(graph.n_nodes, options.inducing, replace=False))
     ways = {
         "GPyTorch, variational": lambda: by_gpytorch(graph, nodes, counts[nodes], inducing, test, options.steps),
-        "GraphGPRegressor, Laplace": lambda: by_laplace(graph, nodes, counts[nodes], test),
+        "GraphGPRegressor, Newton": lambda: by_newton(graph, nodes, counts[nodes], test),
     }
     print(f"{'':28}{'error of log rate':>18}{'log score':>12}{'seconds':>10}")
     for name, way in ways.items():

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphrf.gp.metric.graph import MetricGraph as MetricGraph
     from graphrf.gp.metric.regression import MetricGraphGPRegressor as MetricGraphGPRegressor
     from graphrf.gp.prior import HyperparameterPrior as HyperparameterPrior
+    from graphrf.gp.prior import PenalisedMixing as PenalisedMixing
     from graphrf.gp.regression import Coefficients as Coefficients
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
     from graphrf.gp.time.regression import GraphTimeGPRegressor as GraphTimeGPRegressor
@@ -51,7 +52,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "torch.operator": "FactorOperator",
         "time.regression": "GraphTimeGPRegressor",
         "training.fitting": "CandidateKernel",
-        "prior": "HyperparameterPrior",
+        "prior": "HyperparameterPrior PenalisedMixing",
     },
     former={"DeviceDraws": "PathwiseDraws", "GraphModel": "GraphGPModel", "device_draws": "pathwise_draws"},
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +16,13 @@ from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.gp.conditioning import Conditions
 from graphrf.gp.inference.covariance import Covariance
-from graphrf.gp.inference.local.dense import LatentMode, find_latent_mode, with_mean
-from graphrf.gp.inference.local.precision import precision_evidence
+from graphrf.gp.inference.local.dense import LatentMode, nearest_dense, with_mean
+from graphrf.gp.inference.local.precision import nearest_sparse
 from graphrf.gp.inference.local.responses import Responses
 from graphrf.gp.inference.mean_function import MeanFunction, observed_with
 from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
-from graphrf.gp.inference.posterior import SolverWarning
+from graphrf.gp.inference.posterior import N_DRAWS, SolverWarning
 from graphrf.gp.likelihoods import Likelihood, normal_average
 from graphrf.gp.method_choice import (
     affordable_training,
@@ -38,7 +40,12 @@ from graphrf.gp.settings import (
 )
 from graphrf.gp.training.fitting import normaliser
 from graphrf.gp.training.grid import GridCell
-from graphrf.gp.training.laplace_training import LaplaceTrained, LaplaceTraining, warn_of_likelihoods_ends
+from graphrf.gp.training.laplace_training import (
+    SCOUTED,
+    LaplaceTrained,
+    LaplaceTraining,
+    warn_of_likelihoods_ends,
+)
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
 from graphrf.kernels.precision.areal import precision_of
 from graphrf.kernels.precision.contract import KernelPrecision
@@ -51,6 +58,8 @@ _FEW = 30
 # Predictive densities are integrated over so many deviations of f on either side, by so many points; then over so
 # many steps on either side of the largest integrand, by as many points, and so on: levels in all. Rows at once.
 _REACH, _POINTS, _ZOOM, _LEVELS, _ROWS = 40.0, 129, 8.0, 6, 2_000
+# Posterior draws that are held at once for variances at observed nodes.
+_DRAWN = 16
 # Halvings of the interval that holds a mixture's quantile.
 _BISECTIONS = 60
 
@@ -329,7 +338,11 @@ def _trained(
     gp: Any, training: LaplaceTraining, kernels: Any, precision: KernelPrecision | None, integrate: bool
 ) -> tuple[LaplaceTrained, KernelPrecision | None]:
     """What training finds, and the sparse precision of the posterior if it is to have one."""
-    part = None
+    part, searched = None, gp._asked_method() == "auto" and not integrate
+    if searched and len(kernels) == 1:
+        sparse = cheaper_precision(gp.graph, kernels[0][0], training.responses.nodes.size)
+        if sparse is not None and affords_exact_likelihood(sparse):  # a rough start is enough
+            precision, training = sparse, replace(training, n_train=min(training.n_train, SCOUTED), exact=True)
     if precision is not None and not affords_exact_likelihood(precision):
         part = training.on_part()
     if part is not None:
@@ -337,7 +350,7 @@ def _trained(
         trained = part.exactly(trained, precision_of(part.graph, trained.best.kernel))
     else:
         trained = training.run(kernels)
-        if gp._asked_method() == "auto" and not integrate:
+        if searched and precision is None:
             precision = cheaper_precision(gp.graph, trained.best.kernel, training.responses.nodes.size)
         if precision is not None and training.responses.nodes.size > training.n_train:
             trained = training.exactly(trained, precision)
@@ -351,18 +364,17 @@ def _trained(
 def _mode(
     gp: Any, given: Conditions, responses: Responses, likelihood: Likelihood, precision: KernelPrecision | None
 ) -> LatentMode:
-    """The posterior mode of the latent function at the observed nodes."""
+    """The normal law nearest to the posterior of the latent function at the observed nodes."""
     spread = given.mean_precision**-0.5
     if precision is not None:
-        return precision_evidence(
-            precision, responses, likelihood, amplitude=given.amplitude, spread=spread
-        ).mode  # fmt: skip
+        return nearest_sparse(precision, responses, likelihood, amplitude=given.amplitude, spread=spread)
     size = responses.nodes.size
     solver = choose_solver(gp.graph, given.method, size) if gp.solver == "auto" else gp.solver
     covariance = Covariance.of(
         gp.graph, given.kernel, given.amplitude, sampler=given.sampler, seed=given.seed, n_threads=gp.n_threads,
         draw=None if solver == "cholesky" else drawing(gp), tell=False,
     )  # fmt: skip
+    basis = spread * responses.basis
     with linear_algebra(size, gp.n_threads):
         rows = covariance.rows(responses.nodes)
         if solver == "cholesky":
@@ -370,8 +382,16 @@ def _mode(
                 24.0 * size**2, f"the covariance matrix of {size} observed nodes", "pass solver='cg', or fewer"
             )
             matrix = rows.dense()
-            return find_latent_mode(
-                with_mean(0.5 * (matrix + matrix.T), responses.basis, spread), responses, likelihood
-            )
-        basis = spread * responses.basis
-        return find_latent_mode(lambda x: rows.gram(x) + basis @ (basis.T @ x), responses, likelihood)
+            matrix = with_mean(0.5 * (matrix + matrix.T), responses.basis, spread)
+            return nearest_dense(matrix, responses, likelihood)
+
+        def product(x: np.ndarray) -> np.ndarray:
+            return np.asarray(rows.gram(x) + basis @ (basis.T @ x))
+
+        def draws() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            rng = np.random.default_rng([given.seed, 3])
+            for _ in range(N_DRAWS // _DRAWN):
+                shared, own = (rng.standard_normal((n, _DRAWN)) for n in (rows.shape[1], basis.shape[1]))
+                yield rows.apply(shared) + basis @ own, rng.standard_normal((size, _DRAWN))
+
+        return nearest_dense(product, responses, likelihood, draws)

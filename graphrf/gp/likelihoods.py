@@ -19,8 +19,9 @@ from scipy.special import expit, gammaln, log_expit
 
 from graphrf._base import checks
 
-# Nodes of Gauss and Hermite's rule, for means over a normal law.
-_POINTS = 40
+# Points and weights of Gauss and Hermite's rule, for means over a normal law.
+_POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 # Largest count: beyond, float64 does not tell neighbouring ones apart.
 _LARGEST_COUNT = 2.0**53
 # Steps of differences, in units in which a function varies by about its own size.
@@ -29,6 +30,7 @@ _STEP = 2e-3
 _LITTLE = 0.5
 
 Pair = tuple[np.ndarray, np.ndarray]
+Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Likelihood:
@@ -104,7 +106,7 @@ class Likelihood:
     # -- what has a default ------------------------------------------------------------------------
 
     def information(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """What the posterior takes for minus the second derivative at the mode: that, where it is positive.
+        """What the normal law of f begins with for minus the second derivative: that at the mode.
 
         Where log p is not concave, Fisher's information is better: the mean of minus the second derivative over y.
         """
@@ -150,6 +152,18 @@ class Likelihood:
         """The third derivative of log p(y | f) in f."""
         return differences(lambda x: self.derivatives(y, f + x)[1], _STEP * self.step)
 
+    def averages(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Triple:
+        """The means of log p(y | f), shape (n,), and of its first two derivatives for normal f, by Gauss and
+        Hermite's rule.
+        """
+        total = np.zeros((3, *np.shape(mean)))
+        deviation = np.sqrt(variance)
+        for point, weight in zip(_POINTS, _WEIGHTS, strict=True):
+            f = mean + deviation * point
+            total += weight * np.stack([self.log_density(y, f), *self.derivatives(y, f)])
+        value, first, second = total
+        return value, first, second
+
     def moments(self, mean: np.ndarray, variance: np.ndarray) -> Pair:
         """The mean and the variance of `mean(f)` for normal f, by Gauss and Hermite's rule."""
         value = normal_average(self.mean, mean, variance)
@@ -165,10 +179,9 @@ def differences(function: Any, step: float) -> Any:
 
 def normal_average(function: Any, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """The mean of a function of f over N(mean, variance), elementwise; f gets an axis of points at the end."""
-    points, weights = np.polynomial.hermite_e.hermegauss(_POINTS)
-    f = np.asarray(mean)[..., None] + np.sqrt(np.asarray(variance))[..., None] * points
+    f = np.asarray(mean)[..., None] + np.sqrt(np.asarray(variance))[..., None] * _POINTS
     with np.errstate(over="ignore"):
-        return np.asarray(function(f) @ (weights / weights.sum()))
+        return np.asarray(function(f) @ _WEIGHTS)
 
 
 def _fields(likelihood: Likelihood) -> tuple[Any, ...]:
@@ -213,6 +226,11 @@ class Poisson(_LogLink):
     def derivatives(self, y: np.ndarray, f: np.ndarray) -> Pair:
         rate = np.exp(f)
         return y - rate, -rate
+
+    def averages(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Triple:
+        # the mean of exp(f) is exp(mean + variance / 2)
+        moved = mean + 0.5 * variance
+        return self.log_density(y, moved) - 0.5 * y * variance, *self.derivatives(y, moved)
 
     def variance(self, f: np.ndarray) -> np.ndarray:
         return self.mean(f)
@@ -299,6 +317,11 @@ class Gamma(_LogLink):
         scaled = k * y * np.exp(-f)
         return scaled - k, -scaled
 
+    def averages(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Triple:
+        # the mean of exp(-f) is exp(variance / 2 - mean)
+        moved = mean - 0.5 * variance
+        return self.log_density(y, moved) - 0.5 * _known(self.shape) * variance, *self.derivatives(y, moved)
+
     def variance(self, f: np.ndarray) -> np.ndarray:
         return np.square(self.mean(f)) / _known(self.shape)
 
@@ -373,10 +396,10 @@ class StudentT(Likelihood):
 
     Notes
     -----
-    The law is not log-concave: the posterior may have several maxima, of which one is found. Its curvature there
-    is replaced by Fisher's information, which does not depend on f, because with the curvature itself intervals
-    are much too narrow. Training uses the curvature itself where it is positive; where f varies as much between
-    neighbours as the noise, the trained scale is too large.
+    The law is not log-concave: the posterior may have several maxima, of which one is found. The normal law of f
+    begins with Fisher's information, which does not depend on f, in place of the curvature there. Training uses
+    the curvature itself where it is positive; where f varies as much between neighbours as the noise, the trained
+    scale is too large.
 
     Source: Hartmann and Vanhatalo 2019, "Laplace approximation and natural gradient for Gaussian process
     regression with heteroscedastic Student-t model".

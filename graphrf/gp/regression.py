@@ -116,7 +116,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         "negative_binomial": counts with mean exp(f) times an exposure. "binomial", "bernoulli": successes, or
         binary outcomes, with log odds f. "student_t": f plus noise with outliers. "gamma": positive values with
         mean exp(f) times an exposure. Classes such as `gp.NegativeBinomial` accept fixed parameters. All but
-        "gaussian" use Laplace's approximation of the posterior; see Notes.
+        "gaussian" use a normal approximation of the posterior; see Notes.
     optimize : bool or sequence of str
         Which hyperparameters of the kernel are trained: all but smoothness (`nu`, `power`), none, or those
         named. Must be True with `kernel="auto"`.
@@ -219,13 +219,15 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     Laplacian is constant. This matters if weights or degrees vary, as on roads, so `kernel="auto"` compares both.
     `benchmarks/calibration.py` measures the coverage of the intervals of all defaults.
 
-    With a likelihood other than the Gaussian, hyperparameters maximise Laplace's evidence times the prior, with
-    exact gradients: of blocks of up to `max_train` observed nodes, or with a sparse precision and more of them
-    than that of all. Kernels are compared by that maximum on up to 300 nodes. The constant and the trend have
-    normal priors with a standard deviation of 3 about those of the observations (in units of f, and of the spread
-    of the covariates), so that all zeros, or classes that the graph separates, still have a posterior.
-    `hyperparameters="integrate"` averages over about eight points of kernels and hyperparameters, with Laplace's
-    approximation at each; "auto" does so below 30 observed nodes. `solver` and `deviations` are as above.
+    With a likelihood other than the Gaussian, the posterior of f is approximated by the normal distribution of
+    the smallest Kullback-Leibler divergence to it, found by rounds of Newton's method that begin with Laplace's
+    approximation. Hyperparameters maximise Laplace's evidence times the prior, with exact gradients: of blocks
+    of up to `max_train` observed nodes, or with a sparse precision and more of them than that of all. Kernels
+    are compared by that maximum on up to 300 nodes. The constant and the trend have normal priors with a
+    standard deviation of 3 about those of the observations (in units of f, and of the spread of the
+    covariates), so that all zeros, or classes that the graph separates, still have a posterior.
+    `hyperparameters="integrate"` averages over about eight points of kernels and hyperparameters, with a normal
+    distribution at each; "auto" does so below 30 observed nodes. `solver` and `deviations` are as above.
     "Likelihoods" in the documentation says where the approximation is accurate and where it is not.
 
     Repeated observations at a node are combined: c of them act as one with noise s / c. Isolated nodes and

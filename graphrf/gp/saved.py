@@ -18,7 +18,7 @@ from graphrf.gp.conditioning import Conditions
 from graphrf.gp.inference.mean_function import Covariates, MeanFunction, column_names
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.likelihoods import LIKELIHOODS, Likelihood
-from graphrf.gp.prior import HyperparameterPrior
+from graphrf.gp.prior import HyperparameterPrior, PenalisedMixing
 from graphrf.gp.settings import checked_hyperprior, checked_settings
 from graphrf.gp.training.fitting import CandidateKernel
 from graphrf.gp.training.grid import GridCell
@@ -46,7 +46,7 @@ _CLASSES: dict[str, type[Any]] = {
         *(ICAR, CAR, Leroux, BYM2),
         *(IID, Antithetic, SigmaCoupled, Stratified, Truncated, Survival, AutoLengths, Coupling),
         *(RandomWalks, CompressedPowers, CutPowers, ExactPowers),
-        *(Decimal, Fraction, HyperparameterPrior),
+        *(Decimal, Fraction, HyperparameterPrior, PenalisedMixing),
         *LIKELIHOODS.values(),
     )
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from sklearn.base import clone
 
 import graphrf as grf
@@ -228,3 +229,53 @@ def test_a_share_at_its_end_is_told_as_a_share(karate):
     gp = grf.GraphGPRegressor(karate, kernel="car", likelihood="poisson", seed=0, prior=None)
     with pytest.warns(UserWarning, match=r"dependence at 0\.001, the smallest"):
         gp.fit(np.arange(34), y)
+
+
+def test_the_penalised_prior_of_the_mixing_share_is_exponential_in_the_distance(karate):
+    prior = grf.gp.PenalisedMixing.of(karate, below=0.4, probability=0.7)
+
+    def distance(phi):  # sqrt(2 KL) of N(0, K) from N(0, I)
+        k = grf.BYM2(phi).dense(karate)
+        return np.sqrt(np.trace(k) - len(k) - np.linalg.slogdet(k)[1])
+
+    rate = -np.log(0.3) / distance(0.4)
+    x = np.array([-4.0, 0.3, 2.5])
+    value, slope = prior.log_density(x)
+    phi, h = 1 / (1 + np.exp(-x)), 1e-5
+    by_share = np.array([(distance(p + h) - distance(p - h)) / (2 * h) for p in phi])
+    wanted = rate * np.exp(-rate * np.array([distance(p) for p in phi])) * by_share * phi * (1 - phi)
+    np.testing.assert_allclose(np.exp(value), wanted, rtol=1e-6)
+    ends = [prior.log_density(x + s)[0] for s in (h, -h)]
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * h), atol=1e-7)
+
+    def mass(low, high):
+        return quad(lambda t: float(np.exp(prior.log_density(t)[0])), low, high, limit=200)[0]
+
+    assert mass(-30, np.log(0.4 / 0.6)) == pytest.approx(0.7, abs=1e-6)
+    assert mass(-30, 4) == pytest.approx(1 - np.exp(-rate * distance(1 / (1 + np.exp(-4)))), abs=1e-6)
+
+
+def test_the_penalised_prior_draws_shares_down_and_is_saved(karate, tmp_path):
+    y = grf.BYM2(0.7).dense_root(karate) @ np.random.default_rng(1).standard_normal(34)
+    settings = {"hyperparameters": "map", "noise": 0.1, "output_scale": 1.0, "normalize": False, "seed": 0}
+    shares = []
+    for below in (0.9, 0.01):
+        mixing = grf.gp.PenalisedMixing.of(karate, below=below, probability=0.9)
+        gp = grf.GraphGPRegressor(karate, kernel="bym2", prior={"mixing": mixing}, **settings)
+        shares.append(gp.fit(np.arange(34), y).kernel_.mixing)
+    assert shares[1] < shares[0]
+    gp.save(tmp_path / "gp.npz")
+    assert grf.GraphGPRegressor.load(tmp_path / "gp.npz").prior.mixing == mixing
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"spectrum": [1.0, -1.0]}, "0 or more"),
+        ({"spectrum": [1.0, 1.0]}, "without edges"),
+        ({"spectrum": [0.0, 2.0], "below": 1.0}, "below"),
+    ],
+)
+def test_penalised_priors_that_cannot_be_are_told(settings, said):
+    with pytest.raises(ValueError, match=said):
+        grf.gp.PenalisedMixing(**settings)

@@ -29,7 +29,7 @@ from graphrf.kernels.named import Matern
 from graphrf.kernels.precision.contract import KernelPrecision
 
 # Nodes on which kernels are compared, and on which a search begins.
-_SCOUTED = 3 * SCOUT
+SCOUTED = 3 * SCOUT
 # Nats by which a kernel must be ahead of the one of middle smoothness.
 _UNTOLD = 2.0
 # Kernels whose largest posterior density is so many nats below are not averaged over.
@@ -100,10 +100,10 @@ class LaplaceTraining:
         nodes = self.responses.nodes
         rough = self.exact and nodes.size > self.n_train
         blocks = scouts = training_blocks(
-            self.graph, nodes, _SCOUTED if rough else self.n_train, rng, *_size(rough)
+            self.graph, nodes, SCOUTED if rough else self.n_train, rng, *_size(rough)
         )
-        if nodes.size > _SCOUTED and not rough:
-            scouts = training_blocks(self.graph, nodes, _SCOUTED, rng, SCOUT)
+        if nodes.size > SCOUTED and not rough:
+            scouts = training_blocks(self.graph, nodes, SCOUTED, rng, SCOUT)
         tables = SeriesTables(self.graph, self.share, self.n_threads)
         sets = [
             TrainingSet(

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.optimize import minimize
+from scipy.stats import norm
 
 import graphrf as grf
-from graphrf.gp.inference.local.dense import dense_evidence, find_latent_mode, with_mean
-from graphrf.gp.inference.local.precision import precision_evidence
+from graphrf.gp.inference.local.dense import dense_evidence, find_latent_mode, nearest_dense, with_mean
+from graphrf.gp.inference.local.precision import nearest_sparse, precision_evidence
 from graphrf.gp.inference.local.responses import Responses
 from graphrf.gp.likelihoods import Bernoulli, Binomial, Gamma, Likelihood, NegativeBinomial, Poisson, StudentT
 from graphrf.kernels.precision.precision import SparsePrecision
@@ -207,6 +208,113 @@ def test_with_normal_noise_it_is_the_exact_evidence():
     rest = responses.y - responses.offset
     value = -0.5 * (rest @ np.linalg.solve(covariance, rest) + np.linalg.slogdet(2 * np.pi * covariance)[1])
     np.testing.assert_allclose(problem.evidence().value, value, rtol=1e-10)
+
+
+@pytest.mark.parametrize("likelihood", KNOWN, ids=named)
+def test_averages_over_normal_laws_are_integrals(likelihood):
+    y = likelihood.checked(np.array([1.0, 1.0]), np.full(2, 3.0) if type(likelihood) is Binomial else None)
+    mean, variance = np.array([-0.7, 1.2]), np.array([0.5, 2.0])
+    if isinstance(likelihood, StudentT):  # whose posterior deviations are at most 1.3 scales
+        variance = np.array([0.05, 0.15])
+    found = likelihood.averages(y, mean, variance)
+    for one in range(2):
+        at, own = norm(mean[one], variance[one] ** 0.5), y[..., one : one + 1]
+
+        def averaged(function, law=at, y=own):
+            return quad(
+                lambda f: float(np.squeeze(function(y, np.array([f])))) * law.pdf(f), *law.interval(1 - 1e-15)
+            )[0]
+
+        wanted = [averaged(likelihood.log_density)]
+        wanted += [averaged(lambda y, f, k=k: likelihood.derivatives(y, f)[k]) for k in (0, 1)]
+        np.testing.assert_allclose(
+            [values[one] for values in found], wanted, rtol=5e-3 if isinstance(likelihood, StudentT) else 1e-6
+        )
+
+
+def fixed_point(inverse, responses, likelihood, latent, information):
+    """Mean and variances of the normal law nearest to the posterior, by plain dense algebra."""
+    for _ in range(25):
+        variances = np.diagonal(np.linalg.inv(inverse + np.diag(information)))
+        for _ in range(5):
+            _, first, second = likelihood.averages(
+                responses.y, latent[responses.place] + responses.offset, variances[responses.place]
+            )
+            first, second = (np.bincount(responses.place, x, latent.size) for x in (first, second))
+            latent = latent + 0.7 * np.linalg.solve(inverse - np.diag(second), first - inverse @ latent)
+        information = np.maximum(0.5 * information - 0.5 * second, 0.0)
+    return latent, variances
+
+
+@pytest.mark.parametrize("likelihood", KNOWN, ids=named)
+def test_the_nearest_normal_law_is_that_of_dense_algebra(likelihood):
+    problem = Problem(likelihood)
+    responses = problem.responses
+    matrix = with_mean(problem.matrix(), responses.basis, SPREAD)
+    inverse = np.linalg.inv(matrix)
+    mode = find_latent_mode(matrix, responses, likelihood)
+    mean, variances = fixed_point(inverse, responses, likelihood, mode.latent, mode.information)
+    found = nearest_dense(matrix, responses, likelihood)
+    assert found.converged
+    # conditioning on the observations that stand for the posterior gives this law
+    seen = found.observations(responses)
+    own = np.linalg.inv(inverse + np.diag(seen.counts))
+    np.testing.assert_allclose(own @ (seen.counts * seen.means[:, 0]), found.latent, atol=1e-7)
+    std = np.sqrt(variances)
+    near = 0.05 if isinstance(likelihood, StudentT) else 0.01  # rounds converge slowly at outliers
+    assert (np.abs(found.latent - mean) < near * std).all()
+    np.testing.assert_allclose(np.sqrt(np.diagonal(own)), std, rtol=near)
+    before = np.sqrt(np.mean(np.square((mode.latent - mean) / std)))
+    assert before > 10 * np.sqrt(np.mean(np.square((found.latent - mean) / std)))  # the negative control
+    sparse = nearest_sparse(
+        SparsePrecision(problem.graph, KERNEL), responses, likelihood, amplitude=problem.amplitude, spread=SPREAD
+    )
+    np.testing.assert_allclose(sparse.latent, found.latent, atol=2e-5)
+    np.testing.assert_allclose(sparse.information, found.information, rtol=1e-3, atol=1e-4)
+
+    def draws():  # 20,000 of them: standard errors of variances of 1 %
+        rng = np.random.default_rng(0)
+        size = root.shape[0]
+        return [(root @ rng.standard_normal((size, 5000)), rng.standard_normal((size, 5000))) for _ in range(4)]
+
+    root = np.linalg.cholesky(matrix)
+    by_products = nearest_dense(lambda x: matrix @ x, responses, likelihood, draws)
+    assert (np.abs(by_products.latent - mean) < 0.05 * std).all()
+
+
+@pytest.mark.parametrize("likelihood", [x for x in KNOWN if not isinstance(x, StudentT)], ids=named)
+def test_the_nearest_normal_law_is_nearer_to_quadrature(likelihood):
+    """One node, prior N(0, 2), one small observation: the mean of f is nearer to the truth than its mode."""
+    y = np.array([1.0 if isinstance(likelihood, Binomial | Gamma) else 0.0])
+    y = likelihood.checked(y, np.array([1.0]) if type(likelihood) is Binomial else None)
+    responses = Responses(np.array([0]), np.array([0]), y, np.array([0.3]), np.zeros((1, 0)))
+
+    def density(f):
+        return float(np.exp(likelihood.log_density(y, np.array([f + 0.3]))[0] - 0.25 * f * f))
+
+    mass = quad(density, -12, 12)[0]
+    mean = quad(lambda f: f * density(f), -12, 12)[0] / mass
+    mode = find_latent_mode(np.array([[2.0]]), responses, likelihood)
+    found = nearest_dense(np.array([[2.0]]), responses, likelihood)
+    assert abs(mode.latent[0] - mean) > 0.05
+    assert abs(found.latent[0] - mean) < 0.3 * abs(mode.latent[0] - mean)
+
+
+def test_large_variances_keep_laplaces_approximation():
+    """Averages of exp(f) would be of another order than at the mode."""
+    responses = Responses(np.array([0]), np.array([0]), np.array([0.0]), np.array([0.0]), np.zeros((1, 0)))
+    matrix = np.array([[1e4]])
+    mode, found = find_latent_mode(matrix, responses, Poisson()), nearest_dense(matrix, responses, Poisson())
+    assert found.converged
+    assert (found.latent, found.information) == (mode.latent, mode.information)
+
+
+def test_means_under_normal_noise_need_no_correction():
+    problem = Problem(Normal(0.2))
+    matrix = with_mean(problem.matrix(), problem.responses.basis, SPREAD)
+    mode = find_latent_mode(matrix, problem.responses, Normal(0.2))
+    found = nearest_dense(matrix, problem.responses, Normal(0.2))
+    np.testing.assert_allclose(found.latent, mode.latent, atol=1e-9)
 
 
 def test_huge_counts_do_not_overflow():

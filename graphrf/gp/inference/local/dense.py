@@ -1,12 +1,13 @@
 r"""Laplace's approximation for likelihoods that factor over nodes, by dense matrices or products with K.
 
 The latent values at m observed nodes are N(0, K); the constant and the trend, with normal priors, are part of K.
-The posterior is taken as normal around its mode, with the curvature W of the log-likelihood there: the law of f
+Laplace's approximation is normal around its mode, with the curvature W of the log-likelihood there: the law of f
 given observations z = f + g / W of noise variances 1 / W, where g is the log-likelihood's gradient. So everything
-that holds for normal noise holds for it.
+that holds for normal noise holds for it. Hyperparameters are trained by its evidence; predictions take the nearest
+normal law (see `averaged`), for which it is the start.
 
-Where log p is not concave the evidence takes the positive part of W, and the posterior what the likelihood calls
-its information, as the mean of minus the second derivative over y for Student's t.
+Where log p is not concave the evidence takes the positive part of W, and that start what the likelihood calls its
+information, as the mean of minus the second derivative over y for Student's t.
 
 Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.4 and 5.5.1; the derivatives
 in a likelihood's parameters are ours.
@@ -14,12 +15,13 @@ in a likelihood's parameters are ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from graphrf.gp.inference.local.averaged import AveragedResponses
 from graphrf.gp.inference.local.newton import State, climb
 from graphrf.gp.inference.local.responses import Local, Responses
 from graphrf.gp.inference.observations import Observations
@@ -27,16 +29,23 @@ from graphrf.gp.inference.solvers import ConjugateGradients
 from graphrf.gp.likelihoods import Likelihood
 
 Product = Callable[[np.ndarray], np.ndarray]
+Draws = Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]]
 
 # Wanted size of the gradient, with a factor and by conjugate gradients, and how closely these solve.
 _TOLERANCE, _ITERATIVE_TOLERANCE = 1e-10, 1e-7
 _LEAST_STEP = 1e-6
 _CLOSENESSES = (1e-6, 1e-12, 1e-3)
 _MAX_CONJUGATE = 2_000
+# Rounds of means and variances at most, and the change of W in units of posterior precisions that ends them. Where
+# the variance at an observed node is larger than the last, averages of exp(f) are of another order than at the
+# mode, rounds may not converge, and Laplace's approximation stays.
+_ROUNDS, _SETTLED, _LARGEST_VARIANCE = 8, 0.02, 25.0
+# Residual that is enough for variances by draws.
+_DRAWS_TOLERANCE = 1e-4
 
 
 class LatentMode(NamedTuple):
-    """The posterior mode of the latent function at the observed nodes.
+    """The posterior mode of the latent function at the observed nodes, or the mean of the nearest normal law.
 
     Attributes
     ----------
@@ -63,7 +72,7 @@ class LatentMode(NamedTuple):
     residual: float
 
     def observations(self, responses: Responses) -> Observations:
-        """Those of normal noise, of variance 1 / counts, whose posterior Laplace's approximation is."""
+        """Those of normal noise, of variance 1 / counts, whose posterior is the normal law."""
         targets = self.latent + self.local.slope / self.information
         return Observations(
             responses.nodes, self.information, targets[:, None], 0.0, responses.basis, responses.place.size
@@ -95,11 +104,16 @@ def with_mean(matrix: np.ndarray, basis: np.ndarray, spread: float) -> np.ndarra
 
 
 def find_latent_mode(
-    prior: np.ndarray | Product, responses: Responses, likelihood: Likelihood, start: np.ndarray | None = None
+    prior: np.ndarray | Product,
+    responses: Responses,
+    likelihood: Likelihood,
+    start: np.ndarray | None = None,
+    unit: float | None = None,
 ) -> LatentMode:
     """The posterior mode by Newton's method, with K as a matrix or by its products with columns.
 
-    `start` are weights K^-1 f of a mode nearby. A matrix is factored in every step, m^3 / 6 multiply-adds;
+    `start` are weights K^-1 f of a mode nearby, `unit` what the gradient is measured in, if not the first one. A
+    matrix is factored in every step, m^3 / 6 multiply-adds;
     products serve conjugate gradients, and nothing is factored.
     """
     system: _Local
@@ -112,7 +126,7 @@ def find_latent_mode(
     nothing = np.zeros(responses.nodes.size)
     near = None if start is None else (start, system.product(start))
     closenesses = (0.0, 0.0, 0.0) if dense else _CLOSENESSES
-    end = climb(system, (nothing, nothing), near, tol=tol, closenesses=closenesses)
+    end = climb(system, (nothing, nothing), near, tol=tol, closenesses=closenesses, unit=unit)
     # rounding may stop the search where the gradient is a little larger than asked for
     converged = end.residual <= max(1e3 * tol, 1e-7)
     information = responses.information(likelihood, end.image)
@@ -123,6 +137,70 @@ def find_latent_mode(
         converged = float(np.sqrt(np.maximum(information, 0.0) @ np.square(moved))) <= _LEAST_STEP
     return LatentMode(
         end.image, end.state.curved, information, end.state.value, end.weights, converged, end.residual
+    )
+
+
+def nearest_normal(
+    responses: Responses,
+    mode: LatentMode,
+    variances: Callable[[np.ndarray], np.ndarray],
+    find: Callable[[Responses, np.ndarray], LatentMode],
+) -> LatentMode:
+    """The mean and W of the normal law nearest to the posterior, as `averaged` has it, from Laplace's.
+
+    `variances` are those at the observed nodes for given W, `find` finds the mode of responses from a start.
+    """
+    for _ in range(_ROUNDS):
+        before, spread = mode.information, variances(mode.information)
+        if float(spread.max()) > _LARGEST_VARIANCE:
+            break
+        mode = find(AveragedResponses.over(responses, spread), mode.start)
+        change = np.abs(mode.information - before) * spread
+        if float(change.max()) <= _SETTLED:
+            break
+        if float(change.max()) > 1:  # W overshoots, and would go to and fro
+            mode = mode._replace(information=np.sqrt(before * mode.information))
+    return mode
+
+
+def nearest_dense(
+    prior: np.ndarray | Product, responses: Responses, likelihood: Likelihood, draws: Draws | None = None
+) -> LatentMode:
+    """The normal law nearest to the posterior.
+
+    With K as a matrix variances are exact, m^3 multiply-adds in each round. With products they are those of
+    posterior draws, and `draws` must give the same blocks of draws from N(0, K) and N(0, I), each of shape (m, s),
+    whenever it is called.
+    """
+
+    def variances(information: np.ndarray) -> np.ndarray:
+        root = np.sqrt(information)
+        if isinstance(prior, np.ndarray):
+            factor = _factor(prior, root)
+            reached = solve_triangular(factor, root[:, None] * prior, lower=True, check_finite=False)
+            return np.maximum(np.diagonal(prior) - np.square(reached).sum(axis=0), 0.0)
+        assert draws is not None
+        product = prior
+        system = ConjugateGradients(
+            lambda x: x + root[:, None] * product(root[:, None] * x), lambda r: r.copy(),
+            tol=_DRAWS_TOLERANCE, max_iterations=_MAX_CONJUGATE,
+        )  # fmt: skip
+        squares, count = np.zeros(root.size), 0
+        for f, noise in draws():
+            # a draw less its mean given noisy observations of it is a draw of the posterior about its mean
+            solved = system.solve(root[:, None] * f + noise).value
+            squares += np.square(f - product(root[:, None] * solved)).sum(axis=1)
+            count += f.shape[1]
+        return squares / count
+
+    mode = find_latent_mode(prior, responses, likelihood)
+    # the first gradient of averaged densities may be huge
+    nothing = np.zeros(responses.nodes.size)
+    slope = responses.local(likelihood, nothing).slope
+    steep = np.asarray(prior @ slope if isinstance(prior, np.ndarray) else prior(slope))
+    unit = max(float(np.sqrt(max(float(slope @ steep), 0.0))), np.finfo(np.float64).tiny)
+    return nearest_normal(
+        responses, mode, variances, lambda own, start: find_latent_mode(prior, own, likelihood, start, unit)
     )
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphrf.gp.inference.local.dense import LatentMode
-from graphrf.gp.inference.local.newton import State, climb
+from graphrf.gp.inference.local.dense import LatentMode, nearest_normal
+from graphrf.gp.inference.local.newton import Climb, State, climb
 from graphrf.gp.inference.local.responses import Responses
 from graphrf.gp.likelihoods import Likelihood
 from graphrf.kernels.precision.cholesky import SparseCholesky
@@ -102,6 +102,17 @@ class _System:
         own = self._amplitude * self.factor.inverse_diagonal[nodes]
         return np.asarray(own + np.einsum("ib,bc,ic->i", left, np.linalg.inv(self.schur), left))
 
+    def climb(self, start: np.ndarray | None) -> tuple[Climb, LatentMode]:
+        """Where Newton's method ends that begins at 0, or at an image where that is better."""
+        nothing = np.zeros(self._n + self._responses.basis.shape[1])
+        near = None if start is None else (self.weights(start), start)
+        end = climb(self, (nothing, nothing), near, tol=_TOLERANCE, unit=math.sqrt(self._responses.nodes.size))
+        latent = self.eta(end.image)
+        information = self._responses.information(self._likelihood, latent)
+        return end, LatentMode(
+            latent, end.state.curved, information, end.state.value, end.image, end.residual <= _NEAR, end.residual
+        )
+
     def curve(self, curvature: np.ndarray) -> None:
         """The factors of P."""
         responses, amplitude = self._responses, self._amplitude
@@ -115,6 +126,22 @@ class _System:
         left = responses.basis - g[responses.nodes]
         schur = left.T @ (curvature[:, None] * left) + g.T @ (self._precision.matrix @ g) / amplitude
         self.schur = schur + self._mean_precision * np.eye(schur.shape[0])
+
+
+def nearest_sparse(
+    precision: Precision, responses: Responses, likelihood: Likelihood, *, amplitude: float, spread: float
+) -> LatentMode:
+    """The normal law nearest to the posterior; a selected inversion in each round beside Newton's steps."""
+    system = _System(precision, amplitude, responses, likelihood, spread)
+
+    def variances(information: np.ndarray) -> np.ndarray:
+        system.curve(information)
+        return system.variances()
+
+    def find(own: Responses, start: np.ndarray | None) -> LatentMode:
+        return _System(precision, amplitude, own, likelihood, spread).climb(start)[1]
+
+    return nearest_normal(responses, system.climb(None)[1], variances, find)
 
 
 def precision_evidence(
@@ -155,14 +182,8 @@ def precision_evidence(
     """
     system = _System(precision, amplitude, responses, likelihood, spread)
     n, b = precision.n_nodes, responses.basis.shape[1]
-    nothing = np.zeros(n + b)
-    near = None if start is None else (system.weights(start), start)
-    unit = math.sqrt(responses.nodes.size)
-    end = climb(system, (nothing, nothing), near, tol=_TOLERANCE, unit=unit)
-    local = end.state.curved
-    latent = system.eta(end.image)
-    information = responses.information(likelihood, latent)
-    mode = LatentMode(latent, local, information, end.state.value, end.image, end.residual <= _NEAR, end.residual)
+    end, mode = system.climb(start)
+    local = mode.local
     log_determinant = system.factor.log_determinant - precision.log_determinant()
     log_determinant += float(np.linalg.slogdet(system.schur)[1]) + 2 * b * math.log(spread)
     value = mode.value - 0.5 * log_determinant

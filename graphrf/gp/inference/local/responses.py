@@ -88,11 +88,11 @@ class Responses:
             value = float(likelihood.log_density(self.y, f).sum())
             first, second = likelihood.derivatives(self.y, f)
             curvature = self._sum(-second)
-        return Local(value if math.isfinite(value) else -math.inf, self._sum(first), _positive(curvature))
+        return Local(value if math.isfinite(value) else -math.inf, self._sum(first), positive(curvature))
 
     def information(self, likelihood: Likelihood, latent: np.ndarray) -> np.ndarray:
         """What the posterior takes for W, shape (m,), positive."""
-        return _positive(self._sum(likelihood.information(self.y, latent[self.place] + self.offset)))
+        return positive(self._sum(likelihood.information(self.y, latent[self.place] + self.offset)))
 
     def thirds(self, likelihood: Likelihood, latent: np.ndarray) -> np.ndarray:
         """The derivatives of the curvature in f, shape (m,): 0 where it has been made positive."""
@@ -102,7 +102,7 @@ class Responses:
     def hessian(self, likelihood: Likelihood, latent: np.ndarray) -> np.ndarray:
         """Minus the second derivatives of log p, negative ones too, shape (m,)."""
         curvature = self._sum(-likelihood.derivatives(self.y, latent[self.place] + self.offset)[1])
-        return np.where(curvature < 0, curvature, _positive(curvature))
+        return np.where(curvature < 0, curvature, positive(curvature))
 
     def parameter_slopes(self, likelihood: Likelihood, latent: np.ndarray, name: str) -> ParameterSlopes:
         """Derivatives in the logarithm of a parameter of the likelihood."""
@@ -128,7 +128,7 @@ class Responses:
         )
 
 
-def _positive(curvature: np.ndarray) -> np.ndarray:
-    """W, at least a vanishing share of its largest."""
+def positive(curvature: np.ndarray) -> np.ndarray:
+    """W of minus second derivatives, at least a vanishing share of its largest."""
     floor = max(_FLATTEST * float(curvature.max(initial=0.0)), 1e-100)
     return np.maximum(curvature, floor)

@@ -56,7 +56,7 @@ def test_without_a_folder_for_the_cache_loops_run_and_one_warning_says_so(loaded
     """numba raises RuntimeError where the decorator stands, so that nothing could be imported."""
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
     first, second = loaded(), loaded()
-    with pytest.warns(UserWarning, match="set NUMBA_CACHE_DIR to a folder that can be written, by you alone"):
+    with pytest.warns(UserWarning, match="set NUMBA_CACHE_DIR to a folder to which only you can write"):
         assert first(1) == 2
     assert (second(1), second.stats.cache_path) == (2, None)
     assert not list(tmp_path.rglob("*.nb?"))

@@ -119,8 +119,10 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     seed_ : int
     n_observations_, n_observed_nodes_ : int
 
-    Notes ----- Repeated labels at a node are repeated observations and may disagree. Isolated nodes and components
-    without labels have the class frequencies as probabilities at the mode, and probabilities closer to uniform if
+    Notes
+    -----
+    Repeated labels at a node are repeated observations and may disagree. Isolated nodes and components without
+    labels have the class frequencies as probabilities at the mode, and probabilities closer to uniform if
     integrated.
 
     Laplace's approximation underestimates the means of latent functions with large variance, and integrated

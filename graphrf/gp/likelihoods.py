@@ -19,7 +19,7 @@ from scipy.special import expit, gammaln, log_expit
 
 from graphrf._base import checks
 
-# Points and weights of Gauss and Hermite's rule, for means over a normal law.
+# Points and weights of Gauss-Hermite quadrature, for means over a normal distribution.
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 # Largest count: beyond, float64 does not tell neighbouring ones apart.
@@ -106,9 +106,10 @@ class Likelihood:
     # -- what has a default ------------------------------------------------------------------------
 
     def information(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """What the normal law of f begins with for minus the second derivative: that at the mode.
+        """Minus the second derivative at the mode, or a substitute: the normal approximation starts from it.
 
-        Where log p is not concave, Fisher's information is better: the mean of minus the second derivative over y.
+        Where log p is not concave, Fisher's information, the mean of minus the second derivative over y, is a
+        better start.
         """
         return -self.derivatives(y, f)[1]
 
@@ -153,8 +154,9 @@ class Likelihood:
         return differences(lambda x: self.derivatives(y, f + x)[1], _STEP * self.step)
 
     def averages(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Triple:
-        """The means of log p(y | f), shape (n,), and of its first two derivatives for normal f, by Gauss and
-        Hermite's rule.
+        """The means of log p(y | f) and of its first two derivatives over normal f, shape (n,) each.
+
+        By Gauss-Hermite quadrature with 40 points; override it where there is a closed form.
         """
         total = np.zeros((3, *np.shape(mean)))
         deviation = np.sqrt(variance)
@@ -165,7 +167,7 @@ class Likelihood:
         return value, first, second
 
     def moments(self, mean: np.ndarray, variance: np.ndarray) -> Pair:
-        """The mean and the variance of `mean(f)` for normal f, by Gauss and Hermite's rule."""
+        """The mean and the variance of `mean(f)` for normal f, by Gauss-Hermite quadrature."""
         value = normal_average(self.mean, mean, variance)
         square = normal_average(lambda f: np.square(self.mean(f) - value[..., None]), mean, variance)
         return value, square
@@ -396,10 +398,10 @@ class StudentT(Likelihood):
 
     Notes
     -----
-    The law is not log-concave: the posterior may have several maxima, of which one is found. The normal law of f
-    begins with Fisher's information, which does not depend on f, in place of the curvature there. Training uses
-    the curvature itself where it is positive; where f varies as much between neighbours as the noise, the trained
-    scale is too large.
+    The density is not log-concave: the posterior may have several maxima, of which one is found. The normal
+    approximation starts from Fisher's information, which does not depend on f, instead of the curvature at the
+    mode. Training uses the curvature itself where it is positive; where f varies as much between neighbours as the
+    noise, the trained scale is too large.
 
     Source: Hartmann and Vanhatalo 2019, "Laplace approximation and natural gradient for Gaussian process
     regression with heteroscedastic Student-t model".

@@ -119,9 +119,10 @@ def sample_features(
         If `memory_limit` would be exceeded: the message says how much is needed and what to reduce. It is raised
         before anything but the sampler's arrays and one block of rows is allocated.
 
-    Notes ----- Time: O(n m (mean length + 1)) for walks; for powers see the samplers. Memory: 4 bytes for each
-    distinct (source, node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 bytes per
-    source.
+    Notes
+    -----
+    Time: O(n m (mean length + 1)) for walks; for powers see the samplers. Memory: 4 bytes for each distinct
+    (source, node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 bytes per source.
 
     Counts of walks are bit for bit the same with both engines. Values of powers are the same on the CPU; elsewhere
     they agree up to rounding, which in rare cases changes a random choice between nodes.

@@ -15,7 +15,7 @@ from graphrf.graph.loaders import load_graph
 
 EDGE_WEIGHT = "edge_weight"
 # What PyTorch Geometric itself numbers the edges by, in `to_homogeneous` and its loaders; it goes with the edges.
-_OF_OLD_EDGES = {"edge_index", "edge_type", "e_id"}
+_NUMBERS_OF_EDGES = ("edge_type", "e_id")
 # Both directions of an edge may differ by the rounding of float32.
 _ROUNDING = 1e-6
 
@@ -77,15 +77,16 @@ def with_edges(data: Data, operator: sp.csr_array, weight: str | None, attr_name
         data[f"{attr_name}_index"], data[f"{attr_name}_weight"] = edge_index, values
         return data
     weight = EDGE_WEIGHT if weight is None else weight
-    stale = sorted(set(data.edge_attrs()) - {*_OF_OLD_EDGES, weight})
+    stale = sorted(set(data.edge_attrs()) - {"edge_index", *_NUMBERS_OF_EDGES, weight})
     if stale:
         raise checks.value_error(
             "data",
             f"must have no attributes of the edges that are to be replaced, got {', '.join(stale)}; delete "
             "them, or keep the edges: attr_name='diffusion'",
         )
-    for name in _OF_OLD_EDGES & set(data.keys()):
-        del data[name]
+    for name in _NUMBERS_OF_EDGES:
+        if name in data:
+            del data[name]
     data.edge_index, data[weight] = edge_index, values
     return data
 

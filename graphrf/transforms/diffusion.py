@@ -102,7 +102,7 @@ class GRFDiffusion(BaseTransform):
     >>> from graphrf.transforms import GRFDiffusion
     >>> data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=4)
     >>> GRFDiffusion(grf.Diffusion(2.0), k=2, normalization="row", seed=0)(data)
-    Data(num_nodes=4, edge_index=[2, 7], edge_weight=[7])
+    Data(edge_index=[2, 7], num_nodes=4, edge_weight=[7])
     """
 
     kernel: Kernel
@@ -183,7 +183,7 @@ class PersonalizedPageRank(BaseTransform):
     >>> from graphrf.transforms import PersonalizedPageRank
     >>> data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=4)
     >>> PersonalizedPageRank(k=2)(data)
-    Data(num_nodes=4, edge_index=[2, 7], edge_weight=[7])
+    Data(edge_index=[2, 7], num_nodes=4, edge_weight=[7])
     """
 
     k: int = 32

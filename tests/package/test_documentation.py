@@ -60,6 +60,13 @@ def test_a_name_that_is_not_shown_is_found(monkeypatch):
     assert "forgotten" in public() - set(shown()) - ELSEWHERE
 
 
+def test_headings_of_docstrings_are_lines_of_their_own():
+    joined = re.compile(r"^ *[A-Z][a-z]+ -{4,} ", re.MULTILINE)
+    assert joined.search("    Notes ----- Time")
+    for path in sorted((ROOT / "graphrf").rglob("*.py")):
+        assert not joined.search(path.read_text(encoding="utf-8")), path
+
+
 @pytest.mark.parametrize(
     "page", sorted(str(path.relative_to(ROOT)) for path in [*DOCS.rglob("*.md"), ROOT / "README.md"])
 )

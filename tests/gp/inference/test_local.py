@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 import graphrf as grf
+from graphrf.gp.inference.local import dense
 from graphrf.gp.inference.local.dense import dense_evidence, find_latent_mode, nearest_dense, with_mean
 from graphrf.gp.inference.local.precision import nearest_sparse, precision_evidence
 from graphrf.gp.inference.local.responses import Responses
@@ -326,3 +327,13 @@ def test_huge_counts_do_not_overflow():
     assert result.mode.converged
     assert np.isfinite(result.value)
     assert np.isfinite(result.slope).all()
+
+
+def test_rounds_that_do_not_settle_say_so(monkeypatch):
+    monkeypatch.setattr(dense, "_SETTLED", -1.0)
+    with pytest.warns(UserWarning, match="had not settled after 8 rounds"):
+        nearest_dense(
+            np.array([[2.0]]),
+            Responses(np.array([0]), np.array([0]), np.array([3.0]), np.zeros(1), np.zeros((1, 0))),
+            Poisson(),
+        )

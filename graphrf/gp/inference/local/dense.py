@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from graphrf._base.warn import warn
 from graphrf.gp.inference.local.averaged import AveragedResponses
 from graphrf.gp.inference.local.newton import State, climb
 from graphrf.gp.inference.local.responses import Local, Responses
@@ -160,6 +161,12 @@ def nearest_normal(
             break
         if float(change.max()) > 1:  # W overshoots, and would go to and fro
             mode = mode._replace(information=np.sqrt(before * mode.information))
+    else:
+        warn(
+            f"the normal approximation of the posterior had not settled after {_ROUNDS} rounds: a precision at an "
+            f"observed node still changed by {float(change.max()):.0%}, and intervals there are as uncertain; is "
+            "there an observation far from all others?"
+        )
     return mode
 
 

@@ -307,6 +307,19 @@ def test_intervals_over_draws_of_the_prior(grid, name):
     assert 0.92 < np.mean(held) < 0.98
 
 
+def test_precisions_that_would_go_to_and_fro_settle(grid):
+    """The posterior of one outlier has two humps; rounds that took whole steps alternated and warned."""
+    whole = SMOOTH.dense(grid)
+    root = np.linalg.cholesky(whole / np.trace(whole) * grid.n_nodes)
+    rng = np.random.default_rng([1, 174])
+    signal = rng.normal(0.5, 0.3) + root @ rng.standard_normal(grid.n_nodes)
+    nodes, y, _ = observed("student_t", signal, n=100, seed=174)
+    likelihood = LIKELIHOODS["student_t"](**TRUE["student_t"])
+    grf.GraphGPRegressor(
+        grid, kernel=SMOOTH, optimize=False, output_scale=1.0, likelihood=likelihood, method="series", seed=0
+    ).fit(nodes, y)
+
+
 @pytest.mark.more
 @pytest.mark.parametrize("name", EVERY)
 def test_long_markov_chains_agree(grid, signal, name):

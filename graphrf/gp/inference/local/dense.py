@@ -41,6 +41,7 @@ _MAX_CONJUGATE = 2_000
 # the variance at an observed node is larger than the last, averages of exp(f) are of another order than at the
 # mode, rounds may not converge, and Laplace's approximation stays.
 _ROUNDS, _SETTLED, _LARGEST_VARIANCE = 8, 0.02, 25.0
+_LEAST_SHARE = 0.3  # of a step that turns back
 # Residual that is enough for variances by draws.
 _DRAWS_TOLERANCE = 1e-4
 
@@ -151,6 +152,7 @@ def nearest_normal(
 
     `variances` are those at the observed nodes for given W, `find` finds the mode of responses from a start.
     """
+    last = np.zeros(mode.information.size)
     for _ in range(_ROUNDS):
         before, spread = mode.information, variances(mode.information)
         if float(spread.max()) > _LARGEST_VARIANCE:
@@ -159,8 +161,12 @@ def nearest_normal(
         change = np.abs(mode.information - before) * spread
         if float(change.max()) <= _SETTLED:
             break
-        if float(change.max()) > 1:  # W overshoots, and would go to and fro
-            mode = mode._replace(information=np.sqrt(before * mode.information))
+        # where W overshoots it would go to and fro: a secant step where it turned back, before that a shorter one
+        step = mode.information - before
+        shorter = np.sqrt(before * mode.information) if float(change.max()) > 1 else mode.information
+        share = np.abs(last) / np.maximum(np.abs(last) + np.abs(step), np.finfo(np.float64).tiny)
+        moved = np.where(step * last < 0, before + np.maximum(share, _LEAST_SHARE) * step, shorter)
+        mode, last = mode._replace(information=moved), moved - before
     else:
         warn(
             f"the normal approximation of the posterior had not settled after {_ROUNDS} rounds: a precision at an "

@@ -203,8 +203,8 @@ def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ign
 
 @njit(nogil=True)
 def _deal(  # type: ignore[no-untyped-def]
-    slots, places, nodes, mass, queue, next_queue, first, last, used, following, indptr, indices, cumulative, p_halt,
-    limit,
+    slots, places, nodes, mass, queue, next_queue, first, last, used, following, indptr, indices, cumulative,
+    p_halt, limit,
 ):  # fmt: skip
     """Push the nodes first .. last - 1 of a queue; returns the table's rows, and the length of the next queue.
 

@@ -2,6 +2,7 @@
 
     python benchmarks/transforms.py                    # a million nodes, four million edges
     python benchmarks/transforms.py --nodes 100000
+    python benchmarks/transforms.py --only PageRank
 
 A random graph with 4 edges per node. Each transform runs once, after a small graph has compiled its loops; seconds
 are those of the clock and of the processors. PyTorch Geometric's own `GDC` needs dense matrices here, and its
@@ -41,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--rival", action="store_true", help="also AddRandomWalkPE(16), up to some 10,000 nodes")
+    parser.add_argument("--only", default="", help="transforms whose names contain this")
     options = parser.parse_args()
     print(header("scipy", "torch", "torch_geometric"))
     transforms = dict(TRANSFORMS)
@@ -50,6 +52,8 @@ def main() -> None:
     print(f"{options.nodes} nodes, {large.num_edges // 2} edges")
     print(f"{'transform':42} {'seconds':>8} {'CPU, s':>8} {'peak, GiB':>10}")
     for name, transform in transforms.items():
+        if options.only not in name:
+            continue
         transform(small.clone())
         wall, cpu = time.perf_counter(), time.process_time()
         transform(large.clone())

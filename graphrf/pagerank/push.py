@@ -18,7 +18,8 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
-from graphrf.pagerank.touched import FEWEST_ROWS, append, begin, clear, grown, new_table, place_of
+from graphrf._base.prefetch import prefetch
+from graphrf.pagerank.touched import FEWEST_ROWS, append, begin, clear, grown, new_table, place_of, unvisited
 from graphrf.sampling.walks.philox import Use, philox, unit
 from graphrf.sampling.walks.transitions import neighbour
 
@@ -39,6 +40,8 @@ _LANES = 128
 _LOWERING = 0.5
 _STEP_COST = 2.0
 _PATIENCE = 50.0
+# Queued nodes that are requested from memory together, and their edges: no more once there are so many.
+_AHEAD, _EDGES_AHEAD = 32, 512
 # Probabilities below this, whose logarithm would be lost, are taken for this.
 _LEAST_FAILURE = 1e-300
 
@@ -169,7 +172,6 @@ def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ign
     A push turns p_halt of a node's residual into reserve and deals the rest to its neighbours, from a dangling
     node to the seed. Returns the table, its rows, the pushes and the edges that they went along.
     """
-    weighted = cumulative.size > 0
     pushes = 0
     edges = 0
     side = 0
@@ -181,53 +183,96 @@ def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ign
             table.queues[0, n] = row
             n += 1
     while n > 0:
+        done = 0
         following = 0
-        for i in range(n):
-            row = table.queues[side, i]
-            node = table.nodes[row]
-            low = np.int64(indptr[node])
-            high = np.int64(indptr[node + 1])
-            if used + high - low > table.nodes.size:
-                table = grown(table, used, used + high - low)
-            slots, mass = table.slots, table.mass
-            queue = table.queues[1 - side]
-            residual = mass[row, 0]
-            mass[row, 0] = 0.0
-            mass[row, 1] += p_halt * residual
-            mass[row, 3] = 0.0
-            residual *= 1 - p_halt
-            pushes += 1
-            edges += max(1, high - low)
-            if low == high:
-                mass[0, 0] += residual
-                if mass[0, 3] == 0.0 and mass[0, 0] > limit * mass[0, 2]:
-                    mass[0, 3] = 1.0
-                    queue[following] = 0
-                    following += 1
-                continue
-            share = residual / (high - low)
-            before = 0.0
-            for e in range(low, high):
-                if weighted:
-                    share = residual * (cumulative[e] - before)
-                    before = cumulative[e]
-                v = uint64(indices[e])
-                place = place_of(slots, v)
-                word = slots[place]
-                if word == _U0:
-                    to = used
-                    used = append(table, used, place, v, indptr)
-                else:
-                    to = np.int64(word & _MASK) - 1
-                held = mass[to, 0] + share
-                mass[to, 0] = held
-                if held > limit * mass[to, 2] and mass[to, 3] == 0.0:
-                    mass[to, 3] = 1.0
-                    queue[following] = to
-                    following += 1
+        while done < n:
+            ahead, room = _look_ahead(table.queues[side], table.nodes, done, n, indptr, indices, cumulative)
+            if used + room > table.nodes.size:
+                table = grown(table, used, used + room)
+            used, following = _deal(
+                table.slots, table.places, table.nodes, table.mass, table.queues[side], table.queues[1 - side],
+                done, ahead, used, following, indptr, indices, cumulative, p_halt, limit,
+            )  # fmt: skip
+            edges += room
+            done = ahead
+        pushes += n
         side = 1 - side
         n = following
     return table, used, pushes, edges
+
+
+@njit(nogil=True)
+def _deal(  # type: ignore[no-untyped-def]
+    slots, places, nodes, mass, queue, next_queue, first, last, used, following, indptr, indices, cumulative,
+    p_halt, limit,
+):  # fmt: skip
+    """Push the nodes first .. last - 1 of a queue; returns the table's rows, and the length of the next queue.
+
+    Arrays, not the table: numba would count references to each of them at every edge.
+    """
+    weighted = cumulative.size > 0
+    for i in range(first, last):
+        row = queue[i]
+        node = nodes[row]
+        low = np.int64(indptr[node])
+        high = np.int64(indptr[node + 1])
+        residual = mass[row, 0]
+        mass[row, 0] = 0.0
+        mass[row, 1] += p_halt * residual
+        mass[row, 3] = 0.0
+        residual *= 1 - p_halt
+        if low == high:
+            mass[0, 0] += residual
+            if mass[0, 3] == 0.0 and mass[0, 0] > limit * mass[0, 2]:
+                mass[0, 3] = 1.0
+                next_queue[following] = 0
+                following += 1
+            continue
+        share = residual / (high - low)
+        before = 0.0
+        for e in range(low, high):
+            if weighted:
+                share = residual * (cumulative[e] - before)
+                before = cumulative[e]
+            v = uint64(indices[e])
+            place = place_of(slots, v)
+            word = slots[place]
+            if word == _U0:
+                to = used
+                used = append(slots, places, nodes, mass, used, place, v, indptr)
+            else:
+                to = np.int64(word & _MASK) - 1
+            held = mass[to, 0] + share
+            mass[to, 0] = held
+            if held > limit * mass[to, 2] and mass[to, 3] == 0.0:
+                mass[to, 3] = 1.0
+                next_queue[following] = to
+                following += 1
+    return used, following
+
+
+@njit(nogil=True)
+def _look_ahead(queue, nodes, first, last, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
+    """Request what pushing some nodes of a queue from `first` on will read; returns their end, and their edges.
+
+    Nodes without edges count as one edge.
+    """
+    edges = 0
+    end = first
+    while end < last and end - first < _AHEAD and edges < _EDGES_AHEAD:
+        node = nodes[queue[end]]
+        low = np.int64(indptr[node])
+        edges += max(1, np.int64(indptr[node + 1]) - low)
+        prefetch(indices, low)
+        if cumulative.size > 0:
+            prefetch(cumulative, low)
+        end += 1
+    for i in range(first, end):
+        node = nodes[queue[i]]
+        low = np.int64(indptr[node])
+        for e in range(low, min(np.int64(indptr[node + 1]), low + _EDGES_AHEAD)):
+            prefetch(indptr, indices[e])
+    return end, edges
 
 
 @njit(nogil=True)
@@ -261,6 +306,7 @@ def _walk(table, used, indptr, indices, cumulative, p_halt, density, key):  # ty
     n_starts = 0
     walks = 0
     for row in range(used):
+        unvisited(table, row)
         expected = table.mass[row, 0] * (1 - p_halt) * density
         if expected > 0:
             w0, w1, _, _ = philox(uint64(table.nodes[row]), _ROUNDING, _U0, _USE, key)
@@ -361,7 +407,8 @@ def _count(table, used, position, alive, n, batch, indptr):  # type: ignore[no-u
         word = table.slots[place]
         if word == _U0:
             row = used
-            used = append(table, used, place, v, indptr)
+            used = append(table.slots, table.places, table.nodes, table.mass, used, place, v, indptr)
+            unvisited(table, row)
         else:
             row = np.int64(word & _MASK) - 1
         if table.visits[row, 1] != batch:
@@ -386,11 +433,14 @@ def _close(visits, row):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def _score(table, row, scale, p_halt):  # type: ignore[no-untyped-def]
     """Reserve, the part of the residual that halts at once, and the walks' visits."""
-    return table.mass[row, 1] + p_halt * table.mass[row, 0] + scale * table.visits[row, 2]
+    score = table.mass[row, 1] + p_halt * table.mass[row, 0]
+    return score + scale * table.visits[row, 2] if scale > 0 else score
 
 
 @njit(nogil=True)
 def _error(table, row, scale):  # type: ignore[no-untyped-def]
+    if scale == 0:  # no walks
+        return 0.0
     total = table.visits[row, 2]
     variance = (N_BATCHES * table.visits[row, 3] - total * total) / (N_BATCHES - 1)
     return scale * np.sqrt(max(variance, 0.0))

@@ -81,27 +81,31 @@ def place_of(slots, node):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def append(table, used, place, node, indptr):  # type: ignore[no-untyped-def]
-    """A new row for `node`; returns the number of rows."""
-    table.slots[place] = (node << _U32) | uint64(used + 1)
-    table.places[used] = place
-    table.nodes[used] = node
-    table.mass[used, 0] = 0.0
-    table.mass[used, 1] = 0.0
-    table.mass[used, 2] = max(1, indptr[node + uint64(1)] - indptr[node])
-    table.mass[used, 3] = 0.0
-    table.visits[used, 0] = 0.0
-    table.visits[used, 1] = 0.0
-    table.visits[used, 2] = 0.0
-    table.visits[used, 3] = 0.0
+def append(slots, places, nodes, mass, used, place, node, indptr):  # type: ignore[no-untyped-def]
+    """A new row for `node`, whose visits are not set; returns the number of rows."""
+    slots[place] = (node << _U32) | uint64(used + 1)
+    places[used] = place
+    nodes[used] = node
+    mass[used, 0] = 0.0
+    mass[used, 1] = 0.0
+    mass[used, 2] = max(1, indptr[node + uint64(1)] - indptr[node])
+    mass[used, 3] = 0.0
     return used + 1
+
+
+@njit(nogil=True)
+def unvisited(table, row):  # type: ignore[no-untyped-def]
+    """Set the visits of a row to none."""
+    for column in range(4):
+        table.visits[row, column] = 0.0
 
 
 @njit(nogil=True)
 def begin(table, seed, indptr):  # type: ignore[no-untyped-def]
     """All mass as residual on the seed; the table must be empty."""
     node = uint64(seed)
-    used = append(table, 0, place_of(table.slots, node), node, indptr)
+    place = place_of(table.slots, node)
+    used = append(table.slots, table.places, table.nodes, table.mass, 0, place, node, indptr)
     table.mass[0, 0] = 1.0
     return table, used
 

@@ -8,11 +8,11 @@ titles are broken here):
     San Jose: MetricGraph(1016 nodes, 1173 edges, total length 470613), 250 of 325 sensors seen, 10
         splits; miles per hour
                                             rmse    nlpd  in 95 %  seconds
-    along the edges                       12.216   3.951    0.913     1.03
-    along the edges, free ends            12.197   3.950    0.913     0.83
-    nodes, Matern nu=1, combinatorial     12.930   4.018    0.925    19.67
-    nodes, Matern nu=1, normalized        12.970   4.019    0.925    14.92
-    nodes, all defaults                   12.215   3.946    0.903    18.73
+    along the edges                       12.201   3.950    0.913     0.45
+    along the edges, free ends            12.185   3.949    0.913     0.43
+    nodes, Matern nu=1, combinatorial     12.920   4.017    0.925     4.36
+    nodes, Matern nu=1, normalized        12.950   4.014    0.927     3.48
+    nodes, all defaults                   12.216   3.945    0.905     4.50
 
     California: MetricGraph(21048 nodes, 21693 edges, total length 21693), 3,000 places seen, draws of
         lengthscale 2 and variance 1, noise of deviation 0.3

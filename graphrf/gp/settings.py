@@ -82,7 +82,9 @@ def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
 def automatic_kernels(graph: Graph, laplacian: str | None = None) -> list[Kernel]:
     """What kernel="auto" compares: one very smooth kernel and four of finite smoothness, for each Laplacian.
 
-    Where all degrees are equal both Laplacians make the same kernels, so that one is enough.
+    nu = 3 fills the gap between nu = 2 and diffusion: without it, coordinates of meshes go to diffusion, and its
+    intervals are too narrow for them. Where all degrees are equal both Laplacians make the same kernels, so one is
+    enough.
     """
     laplacians: tuple[str, ...] = ("normalized", "combinatorial") if laplacian is None else (laplacian,)
     degrees = graph.walk_degrees

@@ -210,15 +210,19 @@ def test_twenty_observations_have_intervals_that_hold():
     assert ours.mean() > theirs.mean() + 0.05  # the control: what the defaults were
 
 
+@pytest.mark.more
 def test_f_is_held_where_it_was_observed_if_it_hardly_varies():
-    """Draws that are nearly constant, whose observations are noise; a rough kernel explains these, too."""
+    """Draws that are nearly constant, whose observations are noise; a rough kernel explains these, too.
+
+    Over 24 draws 0.94 and, without noise alone, 0.79; their difference has a standard error of about 0.045.
+    """
     graph = grf.load_graph(nx.barabasi_albert_graph(100, 4, seed=1))
     kernel = grf.Diffusion(3.0, laplacian="combinatorial")
-    ours = np.array([_coverages(graph, kernel, 20, seed) for seed in range(8)])
+    ours = np.array([_coverages(graph, kernel, 20, seed) for seed in range(24)])
     without = {"prior": {"noise": (0.1, 5.0), "output_scale": (1.0, 3.0), "noise_alone": 0.0}}
-    theirs = np.array([_coverages(graph, kernel, 20, seed, **without) for seed in range(8)])
+    theirs = np.array([_coverages(graph, kernel, 20, seed, **without) for seed in range(24)])
     assert ours.mean(axis=0).min() > 0.87
-    assert theirs[:, 1].mean() < ours[:, 1].mean() - 0.05  # the control
+    assert theirs[:, 1].mean() < ours[:, 1].mean() - 0.1  # the control
 
 
 def test_noise_alone_stands_beside_one_set_of_hyperparameters_where_it_is_probable():

@@ -64,9 +64,13 @@ def choose_solver(graph: Graph, method: str, n_observed: int) -> str:
 
 
 def choose_deviations(graph: Graph, method: str, n_nodes: int) -> str:
-    """ "exact" or "sampled", where the covariance is factored: the series makes a column for every node."""
+    """ "exact" or "sampled", where the covariance is factored.
+
+    The series makes a column for every node; so does the error of predictors by sampled rows, whose rows at the
+    nodes asked for are those of the series.
+    """
     columns = _SERIES_DEGREE * graph.adjacency.nnz * n_nodes
-    return "sampled" if method == "series" and columns > SERIES_BUDGET else "exact"
+    return "sampled" if method != "precision" and columns > SERIES_BUDGET else "exact"
 
 
 def affordable_training(graph: Graph, method: str, max_train: int, share: float = 1.0) -> int:

@@ -396,7 +396,10 @@ def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(monke
     assert choose_method(graph, int(0.9 * even), 1_000) == "series"  # within the budget
     assert choose_deviations(graph, "series", 2_000) == "exact"
     assert choose_deviations(graph, "series", 4_000) == "sampled"
-    assert choose_deviations(graph, "features", 4_000) == "exact"
+    # deviations of predictors by sampled rows take the columns of the series, too
+    assert choose_deviations(graph, "features", 2_000) == "exact"
+    assert choose_deviations(graph, "features", 4_000) == "sampled"
+    assert choose_deviations(graph, "precision", 4_000) == "exact"
     monkeypatch.setattr("graphrf.gp.method_choice.SERIES_BUDGET", 1e9)
     assert choose_method(graph, int(0.9 * even), 1_000) == "features"
     assert choose_method(graph, int(1.1 * even), 1_000) == "series"

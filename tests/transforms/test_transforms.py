@@ -540,12 +540,48 @@ def test_return_probabilities_follow_weights(weighted_graph):
     np.testing.assert_allclose(found, dense_returns(weighted_graph, 9), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "sampler",
-    [grf.CompressedPowers(4, max_length=4), grf.RandomWalks(4, grf.Truncated(4))],
-    ids=["powers", "walks"],
-)
-def test_return_probabilities_are_unbiased_and_one_record_used_twice_is_not(karate, sampler):
+def met(records: list[grf.Features], graph: Graph) -> np.ndarray:
+    """What `return_probabilities` gives, one record after the other and value by value."""
+    n, length = graph.n_nodes, records[0].max_length
+    powers = []
+    for features in records:
+        record = features.record
+        entries = np.repeat(record.indices, record.visits_per_entry)
+        rows = np.repeat(np.repeat(np.arange(n), np.diff(record.indptr)), record.visits_per_entry)
+        dense = np.zeros((n, n, length + 1), np.float32)
+        dense[rows, entries, record.steps] = record.counts
+        powers.append(dense)
+    products = np.zeros((n, 2 * length + 1))
+    degrees = graph.walk_degrees
+    for i in range(n):
+        for v in range(n):
+            for a in range(length + 1):
+                value = powers[0][i, v, a] * (degrees[i] / degrees[v])
+                for b in range(max(a - 1, 0), min(a + 2, length + 1)):
+                    products[i, a + b] += (1.0 if a == b else 0.5) * value * powers[1][i, v, b]
+    return products[:, 1:].astype(np.float32)
+
+
+@pytest.mark.parametrize("budget", [2, 7, 100])
+def test_return_probabilities_have_the_bits_of_records_that_meet(karate, club, budget):
+    for graph in (karate, club):
+        sampler = grf.CompressedPowers(budget, max_length=3)
+        records = [grf.sample_features(graph, sampler, seed=seed) for seed in (5, 6)]
+        found = returns.return_probabilities(graph, 6, sampler, (5, 6))
+        np.testing.assert_array_equal(found, met(records, graph))
+
+
+def test_return_probabilities_that_do_not_fit_are_refused(karate, monkeypatch):
+    sampler = grf.CompressedPowers(4, max_length=4)
+    returns.return_probabilities(karate, 8, sampler, (0, 1))  # the walk matrix is there
+    monkeypatch.setattr("graphrf._base.memory.available_memory", lambda: 1_000)
+    monkeypatch.setattr("graphrf._base.memory._SMALL", 0)
+    with pytest.raises(MemoryError, match=r"return probabilities of 34 nodes .*lower walk_length or budget"):
+        returns.return_probabilities(karate, 8, sampler, (0, 1))
+
+
+def test_return_probabilities_are_unbiased_and_one_record_used_twice_is_not(karate):
+    sampler = grf.CompressedPowers(4, max_length=4)
     truth = dense_returns(karate, 8).mean(axis=0)[1:]  # the first is 0
 
     def draw(index: int, n: int, twice: bool = False) -> np.ndarray:
@@ -563,23 +599,17 @@ def test_return_probabilities_are_unbiased_and_one_record_used_twice_is_not(kara
 def test_halves_that_meet_err_less_than_visits_of_the_own_node():
     graph = Graph(nx.to_scipy_sparse_array(nx.barabasi_albert_graph(300, 3, seed=1)))
     length, exact = 8, dense_returns(graph, 8)
-    errors: dict[str, list[float]] = {"own": [], "walks": [], "powers": []}
+    errors: dict[str, list[float]] = {"own": [], "powers": []}
     for seed in range(10):
         own = grf.sample_features(graph, grf.RandomWalks(32, grf.Truncated(length)), seed=seed)
         visits = [own.matrix_from_modulation(np.eye(length + 1)[k]).diagonal() for k in range(1, length + 1)]
         estimates = {
             "own": np.stack(visits, axis=1),
-            # As many steps: two records of half the length.
-            "walks": returns.return_probabilities(
-                graph, length, grf.RandomWalks(32, grf.Truncated(length // 2)), (seed, 100 + seed)
-            ),
             "powers": returns.return_probabilities(
                 graph, length, grf.CompressedPowers(32, max_length=length // 2), (seed, 100 + seed)
             ),
         }
         for name, estimate in estimates.items():
             errors[name].append(float(np.sqrt(np.mean((estimate - exact) ** 2))))
-    own, walks, powers = (np.array(errors[name]) for name in ("own", "walks", "powers"))
-    for halves in (walks, powers):
-        ratio = halves / own
-        assert ratio.mean() + 2 * ratio.std(ddof=1) / len(ratio) ** 0.5 < 0.5
+    ratio = np.array(errors["powers"]) / np.array(errors["own"])
+    assert ratio.mean() + 2 * ratio.std(ddof=1) / len(ratio) ** 0.5 < 0.5

@@ -11,6 +11,7 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
+from graphrf._base.prefetch import prefetch
 from graphrf.sampling.buffers import grown
 from graphrf.sampling.powers.compression import compress, product, product_within
 from graphrf.sampling.powers.node_sets import drain, insert
@@ -25,7 +26,7 @@ _UP = 1.0 + 2.0**-23
 
 
 @njit(nogil=True)
-def _powers(  # type: ignore[no-untyped-def]
+def powers_of(  # type: ignore[no-untyped-def]
     matrix, start, source, budgets, picks, key, scratch, ends, nodes, values
 ):
     """The powers x_k of e_start, compressed to budgets[k] entries after every product.
@@ -48,7 +49,11 @@ def _powers(  # type: ignore[no-untyped-def]
         edges = 0
         for i in range(uint64(first), uint64(last)):
             node = uint64(nodes[i])
-            edges += np.int64(indptr[node + _U1]) - np.int64(indptr[node])
+            edge = np.int64(indptr[node])
+            edges += np.int64(indptr[node + _U1]) - edge
+            # Rows are scattered over memory, and all of them are read soon.
+            prefetch(indices, edge)
+            prefetch(cumulative, np.int64(indptr[node + _U1]) - 1)
         whole = picks == 0 or edges <= 2 * picks * budget
         reads = edges if whole else min(edges, 2 * picks * budget + 1)
         most = last + min(reads, dense.size) + 1
@@ -159,7 +164,7 @@ def power_block(  # type: ignore[no-untyped-def]
     n_entries = 0
     n_values = 0
     for row in range(n_rows):
-        nodes, values, work[row] = _powers(
+        nodes, values, work[row] = powers_of(
             matrix, rank[sources[row]], uint64(sources[row]), budgets, picks, key, scratch, ends, nodes, values
         )
         own = level[sources[row]]

@@ -15,6 +15,7 @@ from graphrf.graph.graph import Graph
 from graphrf.sampling.block import Block
 from graphrf.sampling.contract import PreparedSampler, Sampler
 from graphrf.sampling.powers.loops import exact_size, power_block
+from graphrf.sampling.powers.meetings import meeting_block
 from graphrf.sampling.walks.transitions import row_cumsum
 
 # What compression takes for the size of an entry of W^k is that entry times (d_v / d_i)^LEVEL. With 0 the variance
@@ -195,3 +196,20 @@ class PreparedPowers(PreparedSampler):
             work,
             dropped if dropped.size else None,
         )
+
+    def meetings(self, other: PreparedPowers, sources: np.ndarray, degrees: np.ndarray) -> np.ndarray:
+        r"""Products of these powers with those of another seed, shape (n, 2 max_length + 1), float64.
+
+        .. math:: \sum_v (P^a)_{iv} (P^b)_{iv} \frac{d_i}{d_v}, \qquad |a - b| \le 1,
+
+        at [i, a + b], the mean of both ways about; `meeting_block` has the details. All nodes of a row are kept.
+        """
+        products = np.zeros((sources.size, 2 * self._budgets.size - 1))
+        keys = np.array([self._key, other._key])
+        meeting_block(self._matrix, self._scratch(), sources, self._budgets, self._picks, keys, degrees, products)
+        return products
+
+    def meeting_bytes(self, n_rows: int) -> int:
+        """Memory that `meetings` takes for so many rows, about."""
+        scratch = sum(array.nbytes for array in self._scratch())
+        return int(scratch + 16 * n_rows * self._budgets.size + 100 * self.visits_per_row)

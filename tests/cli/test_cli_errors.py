@@ -268,7 +268,7 @@ def test_a_full_disk_is_exit_code_1(place, monkeypatch):
 
 
 def test_control_characters_reach_no_terminal_by_messages(place):
-    Path("titled.csv").write_text("blog,\x1b]0;x\x07\na,y\nb,n\nz,y\n")
+    Path("titled.csv").write_text("blog,\x1b]0;x\x07\na,y\nb,n\nc,y\n")
     Path("bad.csv").write_text("a,1\nb,\x1b]0;x\x07\n")
     for command in ("classify roads.csv titled.csv", "fit roads.csv bad.csv -o m.npz"):
         said = CliRunner().invoke(app, command.split()).stderr

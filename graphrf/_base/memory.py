@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 _MEMINFO, _MAPPED = Path("/proc/meminfo"), Path("/proc/self/statm")
+# What to do where a file is too large; the command line, which has no such arguments, says something else.
+MORE_MEMORY = (
+    "pass a larger `memory_limit` if the file is to be trusted, or give the graph as a scipy.sparse matrix"
+)
 # What needs less is not looked for.
 _SMALL = 2**24
 # Control groups, in which containers and batch jobs run: where their folders are, which group this process is in;

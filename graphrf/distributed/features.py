@@ -22,10 +22,12 @@ from graphrf.distributed.factor import DistributedFactor
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import Blocks, MadeBlocks
 from graphrf.features import bounds
+from graphrf.features.error import warn_of_diagonal
 from graphrf.features.factor import checked_columns
 from graphrf.features.features import Features
 from graphrf.features.folder import BlockNodes, FeatureFolder
 from graphrf.features.frame import FeatureKernel, Frame
+from graphrf.features.rows import squared_norms
 
 
 class WorkerMemory(NamedTuple):
@@ -234,8 +236,9 @@ class DistributedFeatures:
 
         Warns
         -----
-        HeavyTailWarning, TruncationWarning
-            See `graphrf.Features.matrix`; entries dropped by `CutPowers` are not considered.
+        HeavyTailWarning, TruncationWarning, FeatureErrorWarning
+            See `graphrf.Features.matrix`; entries dropped by `CutPowers` are not considered, and of the error only
+            a diagonal that no kernel has.
         """
         f = bounds.checked_modulation(self.frame, kernel)
         wide = self.nnz >= 2**31
@@ -246,7 +249,9 @@ class DistributedFeatures:
                 sp.csr_array((part.data, part.indices.astype(np.int64), part.indptr.astype(np.int64)), part.shape)
                 for part in parts
             ]
-        return sp.csr_array(sp.vstack(parts, format="csr"))
+        phi = sp.csr_array(sp.vstack(parts, format="csr"))
+        warn_of_diagonal(self.nodes, squared_norms(phi), kernel, self.frame.scale)
+        return phi
 
     def gather(self, *, memory_limit: int | None = None) -> Features:
         """The features, here: those of `graphrf.sample_features`, bit for bit; MemoryError if they do not fit."""

@@ -13,6 +13,8 @@ from graphrf._base.warn import warn
 
 # Above this share of |K|_F features are warned about.
 MUCH = 0.25
+# And above this multiple of K_ii, or of what bounds it, at the node whose diagonal is largest.
+_MUCH_AT_NODE = 2.0
 # Columns of a block of random vectors: with as many nodes as four blocks have columns, the error is computed
 # without chance.
 _BLOCK = 8
@@ -28,7 +30,7 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 
 class FeatureErrorWarning(UserWarning):
-    """The Gram matrix of features is estimated to be off by more than a quarter of the kernel's norm."""
+    """The Gram matrix of features is off by a quarter of the kernel's norm, or its diagonal by a factor of two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +59,12 @@ class Origin:
 
 
 class Rows(NamedTuple):
-    """Rows whose Gram matrix is judged: their nodes, and G x for their Gram matrix G."""
+    """Rows whose Gram matrix is judged: their nodes, G x for their Gram matrix G, and its diagonal, if known."""
 
     nodes: np.ndarray
     n_nodes: int
     gram: Product
+    diagonal: Callable[[], np.ndarray] | None
 
 
 def measured(rows: Rows, kernel: Any, apply: Callable[..., np.ndarray], *, seed: int) -> float:
@@ -75,11 +78,30 @@ class Watch:
 
     def __init__(self) -> None:
         self._seen: set[tuple[str, bytes]] = set()
+        self._warned: set[tuple[str, bytes]] = set()
 
-    def check(self, rows: Rows, kernel: Any, f: np.ndarray, origin: Origin | None, call_work: float) -> None:
-        """Warn if the error is above a quarter; `call_work` is about how many multiply-adds the call takes."""
+    def check_diagonal(
+        self, nodes: np.ndarray, diagonal: Callable[[], np.ndarray], kernel: Any, f: np.ndarray, scale: float
+    ) -> bool:
+        """Warn if the diagonal is larger at a node than any entry of K can be; whether it is."""
         key = repr(kernel), f.tobytes()
-        if origin is None or key in self._seen:
+        if key not in self._warned and warn_of_diagonal(nodes, diagonal(), kernel, scale):
+            self._warned.add(key)
+        return key in self._warned
+
+    def check(
+        self, rows: Rows, kernel: Any, f: np.ndarray, scale: float, origin: Origin | None, call_work: float
+    ) -> None:
+        """Warn if the error is above a quarter, or the diagonal much too large at the node where it is largest.
+
+        `call_work` is about how many multiply-adds the call takes.
+        """
+        key = repr(kernel), f.tobytes()
+        if key in self._seen:
+            return
+        if rows.diagonal is not None and self.check_diagonal(rows.nodes, rows.diagonal, kernel, f, scale):
+            return
+        if origin is None:
             return
         size = np.cumsum(np.abs(f[::-1]))[::-1]
         degree = int(np.count_nonzero(size > _TAIL * size[0])) + 1
@@ -87,17 +109,51 @@ class Watch:
         if room < _PLAIN:
             return
         self._seen.add(key)
+        exact = _restricted(rows, lambda v: origin.apply(kernel, v, tol=_QUICK_TOLERANCE))
         try:
-            error = _quick_error(rows, kernel, origin, room)
+            error = _quick_error(rows, exact, room)
+            place, largest = (0, 0.0) if rows.diagonal is None else _largest(rows.diagonal())
+            own = float(exact(np.eye(1, rows.nodes.size, place).T)[place, 0]) if largest else 0.0
         except (ValueError, MemoryError):  # the exact series is too long, or its products too large, to tell
             return
         if error > MUCH:
             warn(_words(kernel, error), FeatureErrorWarning)
+        elif largest > _MUCH_AT_NODE * own:
+            warn(
+                _diagonal_words(kernel, rows.nodes[place], largest, f"that of K is {own:.3g}"), FeatureErrorWarning
+            )
 
 
-def _quick_error(rows: Rows, kernel: Any, origin: Origin, room: float) -> float:
+def warn_of_diagonal(nodes: np.ndarray, diagonal: np.ndarray, kernel: Any, scale: float) -> bool:
+    """Warn if the diagonal exceeds twice (sum |f_k|)^2, the most that an entry of K can be; whether it does."""
+    bound = kernel.modulation_tail(-1, scale=scale) ** 2
+    place, largest = _largest(diagonal)
+    wrong = largest > _MUCH_AT_NODE * bound
+    if wrong:
+        words = _diagonal_words(kernel, nodes[place], largest, f"no entry of K is above {bound:.3g}")
+        warn(words, FeatureErrorWarning)
+    return wrong
+
+
+def _largest(diagonal: np.ndarray) -> tuple[int, float]:
+    """The place of the largest entry, and the entry; 0 where there is none."""
+    if diagonal.size == 0:
+        return 0, 0.0
+    place = int(np.argmax(diagonal))
+    return place, float(diagonal[place])
+
+
+def _diagonal_words(kernel: Any, node: int, found: float, truth: str) -> str:
+    return (
+        f"the Gram matrix of these features has {found:.3g} on the diagonal at node {node}, where {truth} for "
+        f"{kernel!r}: the variance of this row is added to the prior variance, since the rows are too short, or "
+        "the walks too few, for what the node reaches; take a larger `budget` or `n_walks`, or the kernel without "
+        "an error (graphrf.apply_kernel, graphrf.kernel_block, or method='series' of GraphGPRegressor)"
+    )
+
+
+def _quick_error(rows: Rows, exact: Product, room: float) -> float:
     """The error from as many exact products as there is room for."""
-    exact = _restricted(rows, lambda v: origin.apply(kernel, v, tol=_QUICK_TOLERANCE))
     rng, n = np.random.default_rng(0), rows.nodes.size
     if room >= 4 * _QUICK_BLOCK:
         return _sketched(rows.gram, exact, n, _QUICK_BLOCK, rng)

@@ -201,7 +201,7 @@ class FeatureFactor:
 
     def diagonal(self, f: np.ndarray) -> np.ndarray:
         """Row sums of squares of F."""
-        return np.asarray(self.matrix(f).power(2).sum(axis=1)).ravel()
+        return squared_norms(self.matrix(f))
 
     def gram_apply(self, f: np.ndarray, x: np.ndarray, weight: float = 1.0) -> np.ndarray:
         """weight F F^T x, by two products, each with the root of the weight."""

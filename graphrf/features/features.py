@@ -22,7 +22,7 @@ from graphrf.features.folder import read_folder
 from graphrf.features.frame import FeatureKernel, Frame
 from graphrf.features.matrix import feature_matrix
 from graphrf.features.record import Record
-from graphrf.features.rows import dense_product, row_numbers
+from graphrf.features.rows import dense_product, row_numbers, squared_norms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -313,8 +313,9 @@ class Features:
             When the series ends so early that `truncation_error(kernel)` exceeds 2 % of the kernel's bound
             (sum_k |f_k|)^2; for rows that are cut, whose bound is loose, 10 %.
         FeatureErrorWarning
-            Once for each kernel, when the error of Phi Phi^T is estimated to exceed a quarter of K's norm: see
-            Notes, and `relative_error`, which measures it.
+            Once for each kernel, when the error of Phi Phi^T is estimated to exceed a quarter of K's norm (see
+            Notes, and `relative_error`, which measures it), or its diagonal is more than twice K's at the node
+            where it is largest, as at hubs with far more neighbours than a row has entries.
 
         Notes
         -----
@@ -323,13 +324,15 @@ class Features:
         The error is estimated by exact products with two or twelve vectors, when a kernel is first asked for. That
         takes at most some 30 ms, or about as long as the call itself. It is left out where more would be needed
         (long kernels, graphs of some 100,000 edges or more), for features that come from a file or from another
-        process, which do not hold their graph, and where graphrf itself asks for the matrix. Of features that were
-        sampled for an error the kernel they were sampled for is not warned about.
+        process, which do not hold their graph, and where graphrf itself asks for the matrix. A diagonal above
+        twice (sum_k |f_k|)^2, the most that an entry of K can be, is always told, and by Gaussian processes on
+        features too: one pass over the non-zeros.
         """
         f = self.checked_modulation(kernel)
         phi = self.matrix_from_modulation(f, n_threads=n_threads)
         if called_from_outside():
-            self._watch.check(self._rows(phi), kernel, f, self.origin, 2.0 * self.record.steps.size)
+            work = 2.0 * self.record.steps.size
+            self._watch.check(self._rows(phi), kernel, f, self.frame.scale, self.origin, work)
         return phi
 
     def relative_error(
@@ -417,11 +420,18 @@ class Features:
         """
         place = torch_device(self.device if device is None else device, "Features.torch")
         f = self.checked_modulation(kernel)
-        from graphrf.features.tensor import tensor_from_host, tensor_on_device
+        from graphrf.features.tensor import row_squares, tensor_from_host, tensor_on_device
 
         if self.on_device:
-            return tensor_on_device(self.frame, self._own_device_rows, f, place)
-        return tensor_from_host(self.frame, self.nodes, self.record, f, place)
+            phi = tensor_on_device(self.frame, self._own_device_rows, f, place)
+        else:
+            phi = tensor_from_host(self.frame, self.nodes, self.record, f, place)
+
+        def diagonal() -> np.ndarray:
+            return np.asarray(row_squares(phi.values(), phi.crow_indices()).cpu().numpy())
+
+        self._watch.check_diagonal(self.nodes, diagonal, kernel, f, self.frame.scale)
+        return phi
 
     def gram(
         self,
@@ -484,7 +494,11 @@ class Features:
         )
         left = left_set.matrix_from_modulation(f)
         if other is None and called_from_outside():
-            self._watch_gram(kernel, f, left if left_set is self else None, shape)
+            if rows is not None:
+                self._watch.check_diagonal(
+                    left_set.nodes, lambda: squared_norms(left), kernel, f, self.frame.scale
+                )
+            self._watch_gram(kernel, f, left if rows is None else None, shape)
         if right_set is left_set:
             return dense_product(left, left)
         right = right_set.matrix_from_modulation(f if other is None else other.checked_modulation(kernel))
@@ -625,7 +639,7 @@ class Features:
     def _rows(self, phi: sp.csr_array) -> error.Rows:
         """The rows of a feature matrix, by products with their Gram matrix."""
         turned = phi.T
-        return error.Rows(self.nodes, self.n_nodes, lambda x: phi @ (turned @ x))
+        return error.Rows(self.nodes, self.n_nodes, lambda x: phi @ (turned @ x), lambda: squared_norms(phi))
 
     def _watch_gram(
         self, kernel: FeatureKernel, f: np.ndarray, phi: sp.csr_array | None, shape: tuple[int, int]
@@ -636,7 +650,7 @@ class Features:
         if phi is None and self.origin is not None and 2.0 * visits <= max(work, error.FREE):
             phi = self.matrix_from_modulation(f)
         if phi is not None:
-            self._watch.check(self._rows(phi), kernel, f, self.origin, work)
+            self._watch.check(self._rows(phi), kernel, f, self.frame.scale, self.origin, work)
 
     @property
     def _cut(self) -> CutRows | None:

@@ -22,6 +22,9 @@ ARRAYS = (
     *("survival", "degrees", "work", "dropped"),
 )
 _OPTIONAL = ("degrees", "work", "dropped")
+# Values of features, before the modulation multiplies them, whose squares float32 holds. What was sampled stays
+# far below: a walk gets from i to v with a probability of at most d_v / d_i, and to step k with S(k).
+_LARGEST_VALUE = 1e18
 _SETTINGS = ("n_nodes", "n_walks", "laplacian", "scale", "complete", "seed", "dtype", "description")
 
 
@@ -70,6 +73,7 @@ def named_arrays(frame: Frame, nodes: np.ndarray, record: Record) -> dict[str, n
 def fits(frame: Frame, nodes: np.ndarray, record: Record) -> bool:
     """Whether settings and arrays are those of features: of the right types, and such that no loop strays.
 
+    ValueError where only the sizes of numbers are wrong: degrees, counts and survival whose values would overflow.
     One pass over the arrays, with about a million entries' worth of memory beside them.
     """
     return _are_settings(frame) and _are_shaped(frame, nodes, record) and _are_values(frame, nodes, record)
@@ -141,6 +145,8 @@ def _are_values(frame: Frame, nodes: np.ndarray, record: Record) -> bool:
         and (record.dropped is None or _above(record.dropped, 0.0))
     ):
         return False
+    root, walkers = frame.degree_roots(), frame.walkers
+    widest = float(root.max() / root.min()) if root.size else 1.0
     for first, last in row_blocks(indptr):
         entries, visits = (slice(int(ends[first]), int(ends[last])) for ends in (indptr, visit_ptr))
         columns, sizes = record.indices[entries], record.visits_per_entry[entries]
@@ -166,6 +172,18 @@ def _are_values(frame: Frame, nodes: np.ndarray, record: Record) -> bool:
             found[walked == 0].sum(dtype=np.int64)
         ) != frame.n_walks * (last - first):
             return False
+        bound = widest * float(found.max(initial=0)) / walkers[walked.max(initial=0)]
+        if bound > _LARGEST_VALUE:  # seldom, and then more is to be looked at
+            values = found / walkers[walked]
+            if root.size:
+                ratio = np.repeat(root[nodes[first:last]], np.diff(borders)) / root[columns]
+                values *= np.repeat(ratio, sizes)
+            bound = float(values.max())
+        if bound > _LARGEST_VALUE:
+            raise ValueError(
+                f"its degrees, counts and survival must give values of at most {_LARGEST_VALUE:g}, whose squares "
+                f"float32 holds, got {bound:.3g}"
+            )
     return True
 
 

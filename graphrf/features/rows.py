@@ -94,6 +94,10 @@ def product(left: Any, right: Any) -> np.ndarray:
 
 
 def squared_norms(rows: Any) -> np.ndarray:
-    """The diagonal of rows rows^T, for a sparse or dense matrix."""
-    squares = rows.multiply(rows) if sp.issparse(rows) else np.square(rows)
-    return np.asarray(squares.sum(axis=1)).ravel()
+    """The diagonal of rows rows^T, for a sparse matrix (by rows) or a dense one."""
+    if not sp.issparse(rows):
+        return np.asarray(np.square(rows).sum(axis=1))
+    result = np.empty(rows.shape[0], rows.dtype)
+    for first, last in row_blocks(rows.indptr):
+        result[first:last] = rows[first:last].power(2).sum(axis=1)
+    return result

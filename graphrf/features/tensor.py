@@ -68,6 +68,13 @@ def tensor_from_host(
     return csr_tensor(pointer, index, torch.from_numpy(matrix.data).to(device), matrix.shape)
 
 
+def row_squares(values: Tensor, pointer: Tensor) -> Tensor:
+    """Row sums of squares of a CSR matrix, shape (n,)."""
+    squares = values.square()
+    row = torch.repeat_interleave(pointer.diff(), output_size=squares.numel())
+    return squares.new_zeros(pointer.numel() - 1).index_add_(0, row, squares)
+
+
 def csr_tensor(pointer: Tensor, index: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """A torch CSR matrix of arrays that are known to be right."""
     return torch.sparse_csr_tensor(pointer, index, values, size=shape, check_invariants=False)

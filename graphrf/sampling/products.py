@@ -15,7 +15,7 @@ from graphrf._base.memory import available_memory, require_memory
 from graphrf._base.warn import called_from_outside
 from graphrf.features import error
 from graphrf.features.features import Features
-from graphrf.features.rows import dense_product, row_numbers
+from graphrf.features.rows import dense_product, row_numbers, squared_norms
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.sampling.contract import Sampler
@@ -210,9 +210,10 @@ class ProductFeatures:
         without it. Raises and warns as `matrices`, and warns of a large error of B B^T as `Features.matrix` does.
         """
         matrices = self._matrices(kernel)
+        product = _multiplied(matrices)
         if called_from_outside():
-            self._watch_error(kernel, matrices)
-        return _multiplied(matrices)
+            self._watch_error(kernel, matrices, self.nodes, product)
+        return product
 
     def relative_error(
         self, kernel: Kernel, *, seed: int = 0, apply: Callable[..., np.ndarray] | None = None
@@ -302,9 +303,9 @@ class ProductFeatures:
             "ask for fewer `rows` and `cols`, or multiply by B and its transpose in turn (apply, apply_t)",
         )
         matrices = self._matrices(kernel)
-        if other is None and called_from_outside():
-            self._watch_error(kernel, matrices)
         left = _multiplied(matrices, left_rows)
+        if other is None and called_from_outside():
+            self._watch_error(kernel, matrices, self.nodes[left_rows], left)
         if other is None and np.array_equal(left_rows, right_rows):
             return _dense_product(left, left)
         if other is not None:
@@ -325,14 +326,20 @@ class ProductFeatures:
             inner = reduce(lambda product, factor: factor.T @ product, matrices, x)
             return np.asarray(reduce(lambda product, factor: factor @ product, reversed(matrices), inner))
 
-        return error.Rows(self.nodes, self.n_nodes, gram)
+        return error.Rows(self.nodes, self.n_nodes, gram, None)
 
-    def _watch_error(self, kernel: Kernel, matrices: tuple[sp.csr_array, ...]) -> None:
-        """Warn of a large error of B B^T; multiplying out takes more than the factors have non-zeros."""
-        origin = self.factors[0].origin
-        if origin is not None:
-            f = kernel.modulation(self.n_factors * self.factors[0].max_length + 1, self.factors[0].frame.scale)
-            self._watch.check(self._rows(matrices), kernel, f, origin, float(self.nnz))
+    def _watch_error(
+        self, kernel: Kernel, matrices: tuple[sp.csr_array, ...], nodes: np.ndarray, product: sp.csr_array
+    ) -> None:
+        """Warn of a large error of B B^T, and of the diagonal at the nodes whose rows of B were multiplied out.
+
+        Multiplying out takes more than the factors have non-zeros.
+        """
+        first = self.factors[0]
+        f = kernel.modulation(self.n_factors * first.max_length + 1, first.frame.scale)
+        if self._watch.check_diagonal(nodes, lambda: squared_norms(product), kernel, f, first.frame.scale):
+            return
+        self._watch.check(self._rows(matrices), kernel, f, first.frame.scale, first.origin, float(self.nnz))
 
     def _checked_other(self, other: Any) -> ProductFeatures:
         if not isinstance(other, ProductFeatures):

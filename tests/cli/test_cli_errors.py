@@ -267,6 +267,15 @@ def test_a_full_disk_is_exit_code_1(place, monkeypatch):
     assert "No space left" in result.stderr
 
 
+def test_control_characters_reach_no_terminal_by_messages(place):
+    Path("titled.csv").write_text("blog,\x1b]0;x\x07\na,y\nb,n\nc,y\n")
+    Path("bad.csv").write_text("a,1\nb,\x1b]0;x\x07\n")
+    for command in ("classify roads.csv titled.csv", "fit roads.csv bad.csv -o m.npz"):
+        said = CliRunner().invoke(app, command.split()).stderr
+        assert "\x1b" not in said
+        assert r"\x1b]0;x\x07" in said
+
+
 def test_huge_tables_and_forged_archives_are_refused_before_they_are_read(place):
     """Files with holes: of 3 GiB, and an archive whose table of contents claims to have 3.9 GB."""
     with open("huge.csv", "wb") as file:
@@ -279,6 +288,7 @@ def test_huge_tables_and_forged_archives_are_refused_before_they_are_read(place)
     Path("cut.npz").write_bytes(Path("cut.npz").read_bytes().replace(b"PK\1\2", b"PK\1\3"))
     for command, message in (
         ("fit roads.csv huge.csv -o m.npz", "huge.csv has 1,099,511,627,776 bytes, whose reading takes"),
+        ("fit roads.csv huge.csv -o m.npz", "GiB are left; read it on a machine with more memory\n"),
         ("pagerank roads.csv --method local --seeds huge.csv", "huge.csv has 1,099,511,627,776 bytes"),
         ("gram bomb.npz --kernel diffusion", "bomb.npz"),
         ("gram cut.npz --kernel diffusion", "cut.npz is not a readable scipy.sparse npz file"),

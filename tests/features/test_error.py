@@ -149,6 +149,61 @@ def test_training_on_rows_that_were_chosen_knowingly_does_not_warn():
         regressor.fit(np.arange(0, graph.n_nodes, 2), y[::2]).predict()
 
 
+def _star(leaves):
+    return grf.from_edges(np.zeros(leaves, int), np.arange(1, leaves + 1))
+
+
+def _told(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(w.message) for w in caught if w.category is FeatureErrorWarning]
+
+
+def test_a_hub_with_a_huge_variance_is_always_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("graphrf.features.error.FREE", 0.0)  # nothing is left for products with K
+    graph, kernel = _star(3000), grf.Diffusion(2.0)
+    own = grf.kernel_block(graph, kernel, [0], [0])[0, 0]
+    features = grf.sample_features(graph, seed=0)
+    assert features.matrix_from_modulation(kernel.modulation(49)).power(2).sum(axis=1)[0] > 20 * own
+    assert not _told(lambda: features.gram(kernel, rows=[5]))
+    (text,) = _told(lambda: features.gram(kernel, rows=[0]))
+    assert "on the diagonal at node 0, where no entry of K is above 1" in text
+    assert not _told(lambda: features.matrix(kernel))  # once for a kernel
+    features.save(tmp_path / "features.npz")
+    for source in (grf.load_features(tmp_path / "features.npz"), copy.deepcopy(features), features.take([7, 0])):
+        assert len(_told(lambda source=source: source.matrix(kernel))) == 1
+    assert len(_told(lambda: grf.sample_product(graph, grf.RandomWalks(8), seed=0).gram(kernel, rows=[0]))) == 1
+
+
+def test_a_hub_is_told_to_torch():
+    pytest.importorskip("torch")
+    gpytorch_kernel = pytest.importorskip("graphrf.gp.torch.kernel").GRFKernel
+    kernel = grf.Diffusion(2.0)
+    features = grf.sample_features(_star(3000), grf.RandomWalks(8), seed=0)
+    assert len(_told(lambda: features.torch(kernel))) == 1
+    assert len(_told(lambda: gpytorch_kernel(features, kernel))) == 1
+
+
+def test_a_hub_that_was_observed_is_told_by_a_gaussian_process():
+    graph, nodes = _star(3000), np.arange(0, 3000, 60)
+    sampler = grf.CompressedPowers(16)
+    options = {"optimize": False, "kernel": grf.Diffusion(2.0), "sampler": sampler, "seed": 0}
+    regressor = grf.GraphGPRegressor(graph, method="features", noise=0.1, output_scale=1.0, **options)
+    y = np.random.default_rng(0).standard_normal(nodes.size)
+    assert len(_told(lambda: regressor.fit(nodes, y))) == 1
+    assert not _told(lambda: regressor.fit(nodes[1:], y[1:]))
+    classifier = grf.GraphGPClassifier(graph, method="features", **options)
+    assert len(_told(lambda: classifier.fit(nodes, y > 0))) == 1
+
+
+def test_a_diagonal_that_is_possible_but_twice_too_large_is_told():
+    """|K| is so much larger than one node's error that the norm does not show it."""
+    kernel = grf.Diffusion(1.0)
+    (text,) = _told(lambda: grf.sample_features(_star(1000), seed=0).matrix(kernel))
+    assert "on the diagonal at node 0, where that of K is 0.68" in text
+
+
 def test_a_bias_of_a_fiftieth_is_warned_about():
     features = grf.sample_features(_graph("karate"), seed=0)
     for kernel in (grf.RegularizedLaplacian(5.0, 1), grf.Matern(0.5, 5.0)):

@@ -464,6 +464,36 @@ def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features
         grf.load_features(path)
 
 
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+def test_a_file_whose_values_overflow_is_refused(tmp_path, laplacian):
+    graph = grf.from_edges([0, 1, 2], [1, 2, 3])
+    for sampler in (grf.RandomWalks(4, laplacian=laplacian), grf.ExactPowers(3, laplacian=laplacian)):
+        path = tmp_path / "features.npz"
+        grf.sample_features(graph, sampler, seed=0).save(path)
+        with np.load(path) as archive:
+            arrays = dict(archive)
+        if laplacian == "combinatorial":  # degrees play no part
+            if arrays["counts"].dtype == np.float32:
+                np.savez(path, **{**arrays, "counts": np.full_like(arrays["counts"], 1e30)})
+                with pytest.raises(ValueError, match=r"features.npz'.* at most 1e\+18.* got 1e\+30"):
+                    grf.load_features(path)
+            continue
+        for degree in (5e-324, 1e-310, 1e308):
+            arrays["degrees"][1] = degree
+            np.savez(path, **arrays)
+            with pytest.raises(ValueError, match=r"written by Features.save, got .*features.npz'.*degrees"):
+                grf.load_features(path)
+
+
+def test_a_graph_of_extreme_weights_is_read_as_it_was_written(tmp_path):
+    graph = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 0], weight=[1e-290, 1.0, 1e200, 1e-100])
+    for sampler in (grf.RandomWalks(64), grf.ExactPowers(8), grf.CompressedPowers(2), grf.CutPowers(2, 8)):
+        features = grf.sample_features(graph, sampler, seed=0, dtype="float64")
+        features.save(tmp_path / "features.npz")
+        again = grf.load_features(tmp_path / "features.npz")
+        assert np.isfinite(again.matrix_from_modulation(np.ones(3)).data).all()
+
+
 def test_a_failed_save_leaves_the_old_file(tmp_path, features, monkeypatch):
     path = tmp_path / "features.npz"
     features.save(path)

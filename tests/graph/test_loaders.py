@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import struct
 import tracemalloc
 import types
 import zipfile
@@ -738,6 +739,22 @@ def test_files_beyond_the_limit_are_refused_unread(tmp_path):
             load_graph(tmp_path / name)
     with pytest.raises(MemoryError, match="but `memory_limit` is 1 GiB; pass a larger"):
         from_mesh(tmp_path / "s.stl", memory_limit=2**30)
+
+
+def test_a_forged_table_of_contents_is_refused_before_the_archive_is_read(tmp_path):
+    path = tmp_path / "bomb.npz"
+    with path.open("wb") as file:  # with a hole
+        file.write(b"PK\3\4" + bytes(26))
+        file.seek(500_000_100)
+        file.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, 500_000_000, 100, 0))
+    tracemalloc.start()
+    with pytest.raises(
+        ValueError, match=r"bomb\.npz is not a readable scipy.sparse npz file: its table of contents"
+    ):
+        load_graph(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000_000
 
 
 def test_a_gzip_bomb_is_refused_in_the_memory_allowed(tmp_path):

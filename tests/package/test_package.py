@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -222,3 +223,25 @@ def test_the_sum_of_extras_holds_all_but_geometric_examples_and_tools():
     (summed,) = extras["all"]
     named = set(re.fullmatch(r"graphrf\[(.*)\]", summed)[1].split(","))
     assert named == set(extras) - {"all", "areal", "geometric", "test", "docs", "browser"}
+
+
+def _run_file(name):
+    return runpy.run_path(str(ROOT / "checks" / name))
+
+
+@CHECKOUT
+def test_the_release_check_knows_every_extra_and_every_part():
+    extras = _pyproject()["project"]["optional-dependencies"]
+    check = _run_file("package.py")
+    named, brought = check["NAMED"], check["BROUGHT"]
+    assert set(brought) == set(extras) - check["OTHER_EXTRAS"]
+    assert {*named, *check["CORE_PARTS"]} == set(_run_file("package_parts.py")["PARTS"])
+    assert set().union(*brought.values()) == set(named)
+    assert check["FREED"].keys() <= set(brought)
+    for part, extra in named.items():
+        assert part in brought[extra], part
+    for extra, parts in brought.items():
+        for requirement in extras[extra]:
+            if found := re.fullmatch(r"graphrf\[(.*)\]", requirement):
+                for other in found[1].split(","):
+                    assert brought[other] <= parts, (extra, other)

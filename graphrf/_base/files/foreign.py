@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from graphrf._base.memory import available_memory, limit_words
+from graphrf._base.memory import MORE_MEMORY, available_memory, limit_words
 
 _PIECE = 2**16
 # Names that no file can have are names of no file.
@@ -113,8 +113,7 @@ def require(path: Path, size: int, needed: float, memory_limit: int | None, *, a
         more = "at least " if at_least else ""
         raise MemoryError(
             f"{path} has {more}{size:,} bytes, whose reading takes about {more}{needed / 2**30:.3g} GiB, but "
-            f"{limit_words(memory_limit, limit)}; pass a larger `memory_limit` if the file is to be trusted, or "
-            "give the graph as a scipy.sparse matrix"
+            f"{limit_words(memory_limit, limit)}; {MORE_MEMORY}"
         )
 
 

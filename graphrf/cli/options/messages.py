@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import typer
 
+from graphrf._base.memory import MORE_MEMORY
 from graphrf.cli.options.standard_input import forget, named
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -64,6 +65,10 @@ _REMARK = re.compile(rf"(?: \(|; |(?<=\?) )(?:{'|'.join(map(re.escape, _ONLY_PYT
 _BARE = re.compile(r"(?<![`\w.-])(n_walks|p_halt|max_length|memory_limit|n_threads|weight_is|n_samples)(?![\w=`])")
 
 
+# By which names of nodes could rule a terminal.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
 @contextmanager
 def plain_messages(places: Mapping[str, str] | None = None) -> Iterator[None]:
     """Warnings and what the library says of bad input, one line each on standard error; Ctrl-C leaves quietly.
@@ -72,7 +77,9 @@ def plain_messages(places: Mapping[str, str] | None = None) -> Iterator[None]:
     and the exit code 1.
     """
     format_before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *_, **__: f"graphrf: warning: {_in_options(str(message), places)}\n"
+    warnings.formatwarning = lambda message, *_, **__: visible(
+        f"graphrf: warning: {_in_options(str(message), places)}\n"
+    )
     try:
         yield
     except BrokenPipeError:
@@ -81,7 +88,7 @@ def plain_messages(places: Mapping[str, str] | None = None) -> Iterator[None]:
         # Without the "[Errno 2] " that Python puts before a message of the library's own.
         own = error.strerror if isinstance(error, OSError) and error.filename is None else None
         text = " ".join((own or str(error)).split()) or type(error).__name__
-        typer.echo(f"graphrf: {_in_options(text, places)}", err=True)
+        typer.echo(visible(f"graphrf: {_in_options(text, places)}"), err=True)
         spent = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
         raise typer.Exit(FAILED if spent else USAGE) from None
     except KeyboardInterrupt:
@@ -90,6 +97,11 @@ def plain_messages(places: Mapping[str, str] | None = None) -> Iterator[None]:
     finally:
         warnings.formatwarning = format_before
         forget()
+
+
+def visible(text: str) -> str:
+    """The text with control characters written out."""
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def _in_options(text: str, places: Mapping[str, str] | None) -> str:
@@ -104,6 +116,7 @@ def _in_options(text: str, places: Mapping[str, str] | None) -> str:
             return f"{names[name]} {word}"
         return names[name] if truth == "True" else _SWITCHED_OFF.get(name, found[0])
 
+    text = text.replace(MORE_MEMORY, "read it on a machine with more memory")
     text = _CALL.sub(lambda found: _CALLS[found[2]], _REMARK.sub("", named(text)))
     text = _QUOTED.sub(lambda found: f"`{names.get(found[1], found[1])}`", _SETTING.sub(setting, text))
     return _BARE.sub(lambda found: names[found[1]], text)

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graphrf._base.version import __version__
+from graphrf.cli.options.messages import visible
 from graphrf.cli.options.running import Talking
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 # Titles may repeat, as those of the columns of a kernel matrix.
 Columns = Sequence[tuple[str, "Sequence[Any] | np.ndarray"]]
 ENDINGS = (".csv", ".npz", ".json")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 OutputPath = Annotated[
     str | None,
     typer.Option(
@@ -86,11 +85,6 @@ def deliver(result: Result, output: str | None, talking: Talking) -> None:
 def echo(text: str) -> None:
     """Print on standard output, all at once and flushed, so that a closed pipe shows here and not at the end."""
     typer.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
-
-
-def visible(text: str) -> str:
-    """The text with control characters, by which names of nodes could rule a terminal, written out."""
-    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def _write(result: Result, path: Path) -> None:

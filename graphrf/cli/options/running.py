@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from graphrf.cli.options.messages import visible
 from graphrf.cli.options.standard_input import named
 
 PANEL = "Running"
@@ -32,7 +33,7 @@ class Talking:
     def remark(self, text: str) -> None:
         """Say something on standard error."""
         if not self.quiet:
-            typer.echo(f"graphrf: {named(text)}", err=True)
+            typer.echo(visible(f"graphrf: {named(text)}"), err=True)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphrf._base.cached import cached_property
 from graphrf.features.bounds import tail_error
+from graphrf.features.error import warn_of_diagonal
 from graphrf.gp.inference.root_series import root_series
 from graphrf.gp.inference.rows import RootRows
 from graphrf.graph.graph import Graph
@@ -136,6 +137,7 @@ class Covariance:
         self._exact = self if exact is None else exact
         self.error = error
         self.lacks: tuple[np.ndarray, np.ndarray] | None = None
+        self._sampled_kernel: tuple[Kernel, float] | None = None
 
     @classmethod
     def of(
@@ -167,7 +169,10 @@ class Covariance:
         length = sampler.survival.max_length
         f, error = kernel.modulation(length + 1, scale), tail_error(kernel, length, scale)
         sampled = SampledSource(graph, sampler, seed, n_threads, draw)
-        return cls(sampled, f, amplitude, error=error, normalize=normalize, exact=exact)
+        drawn = cls(sampled, f, amplitude, error=error, normalize=normalize, exact=exact)
+        if tell:
+            drawn._sampled_kernel = kernel, scale
+        return drawn
 
     def cut(self, noise: float) -> float:
         """What the cut of the exact root's series changes, relative to K + noise, where that is most."""
@@ -195,10 +200,13 @@ class Covariance:
         return block
 
     def rows(self, nodes: np.ndarray) -> RootRows:
-        """The rows of some nodes."""
-        return RootRows(
-            self._source(nodes), self._f, self.amplitude, normalize=self._normalize, height=self._source.height
-        )
+        """The rows of some nodes; of sampled ones, with a warning where a variance is larger than any can be."""
+        factor = self._source(nodes)
+        if self._sampled_kernel is not None:
+            diagonal = factor.diagonal(self._f)
+            if warn_of_diagonal(nodes, diagonal, *self._sampled_kernel):
+                self._sampled_kernel = None  # once is enough
+        return RootRows(factor, self._f, self.amplitude, normalize=self._normalize, height=self._source.height)
 
     def exact_rows(self, nodes: np.ndarray) -> RootRows:
         """The exact rows of some nodes."""

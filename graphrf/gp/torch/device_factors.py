@@ -19,7 +19,7 @@ from graphrf.features.device_passes import (
 )
 from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord, row_index
 from graphrf.features.features import Features
-from graphrf.features.tensor import csr_tensor
+from graphrf.features.tensor import csr_tensor, row_squares
 from graphrf.gp.torch.factor import TorchFactor
 from graphrf.kernels.chebyshev_sums import ChebyshevSum
 from graphrf.kernels.series_factor import SeriesFactor
@@ -95,9 +95,7 @@ class TorchFeatureFactor(TorchFactor):
 
     def diagonal(self, f: Tensor) -> Tensor:
         """Row sums of squares of F."""
-        squares = self._matrix(f).values().square()
-        row = torch.repeat_interleave(self._record.indptr.diff(), output_size=squares.numel())
-        return squares.new_zeros(self.shape[0]).index_add_(0, row, squares)
+        return row_squares(self._matrix(f).values(), self._record.indptr)
 
     def take(self, rows: Tensor | np.ndarray) -> TorchFeatureFactor:
         """The factor of some of the rows, gathered on the device."""

@@ -90,6 +90,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
     -----
     TruncationWarning, HeavyTailWarning
         When features do not suit the kernel: at the start, and once more when training outgrows them.
+    FeatureErrorWarning
+        At the start, when the variance of a node is more than twice what any can be: see `Features.matrix`.
 
     Notes
     -----

@@ -15,6 +15,7 @@ from graphrf._base.warn import warn
 from graphrf.features import bounds
 from graphrf.features.bounds import TruncationWarning
 from graphrf.features.device_record import device_row_numbers
+from graphrf.features.error import warn_of_diagonal
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.features import Features
 from graphrf.features.frame import Frame
@@ -138,9 +139,15 @@ class TorchFeatureSource(_TorchSampledSource):
     """
 
     def __init__(self, features: Features, kernel: Kernel) -> None:
-        features.checked_modulation(kernel)
+        f = features.checked_modulation(kernel)
         super().__init__(features.frame)
         self._features = features
+        if features.on_device:
+            there = torch.from_numpy(f).to(features.device)
+            diagonal = self._on_device().diagonal(there).cpu().numpy()
+        else:
+            diagonal = features.factor().diagonal(f)
+        warn_of_diagonal(features.nodes, diagonal, kernel, self.scale)
 
     def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         """The rows of some nodes, all among those that the features hold.
@@ -176,8 +183,11 @@ class TorchFeatureSource(_TorchSampledSource):
         features = self._features
         if not features.on_device:
             return step_squares(features.frame, features.nodes, features.record)
-        whole = TorchFeatureFactor(features, torch.device(features.device), torch.float64)
-        return np.asarray(whole.mean_squares().cpu().numpy())
+        return np.asarray(self._on_device().mean_squares().cpu().numpy())
+
+    def _on_device(self) -> TorchFeatureFactor:
+        """All rows of features that lie on a device."""
+        return TorchFeatureFactor(self._features, torch.device(self._features.device), torch.float64)
 
 
 class TorchRemoteSource(_TorchSampledSource):
@@ -193,8 +203,9 @@ class TorchRemoteSource(_TorchSampledSource):
     """
 
     def __init__(self, features: RemoteFeatures, kernel: Kernel) -> None:
-        bounds.checked_modulation(features.frame, kernel)
+        f = bounds.checked_modulation(features.frame, kernel)
         super().__init__(features.frame)
+        warn_of_diagonal(features.nodes, features.factor().diagonal(f), kernel, self.scale)
         self._features = features
 
     def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:

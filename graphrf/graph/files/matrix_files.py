@@ -14,7 +14,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from graphrf._base.files.foreign import first_bytes, foreign, read_bytes, short
-from graphrf._base.files.npz import read_arrays
+from graphrf._base.files.npz import array_names, read_arrays
 from graphrf._base.memory import available_memory, limit_words
 
 _BANNER = b"%%matrixmarket"
@@ -260,6 +260,9 @@ def _dense(numbers: np.ndarray, rows: int, columns: int, symmetry: str) -> np.nd
 
 def read_npz(path: Path, memory_limit: int | None = None) -> Any:
     """The matrix of a file written by `scipy.sparse.save_npz`."""
+    if path.suffix.lower() == ".npz" and first_bytes(path, 2) == b"PK":
+        with path.open("rb") as file, foreign(path, "scipy.sparse npz file"):
+            array_names(file)  # a false table of contents is told before the rest is read
     content = read_bytes(path, _NPZ, memory_limit)
     limit = available_memory() if memory_limit is None else memory_limit
     with foreign(path, "scipy.sparse npz file"):

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 Columns = Sequence[tuple[str, "Sequence[Any] | np.ndarray"]]
 ENDINGS = (".csv", ".npz", ".json")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LONG_NUMBER = re.compile(r"\d+\.\d{4,}(?:e[-+]\d+)?")
 OutputPath = Annotated[
     str | None,
     typer.Option(
         "-o", "--output", metavar="FILE", rich_help_panel="Output", show_default=False,
-        help="A .csv, .npz or .json file, overwritten if it exists; - for csv on standard output.",
+        help="A .csv, .npz or .json file, overwritten if it exists (missing folders are created); - for csv on "
+        "standard output.",
     ),
 ]  # fmt: skip
 
@@ -91,6 +93,16 @@ def echo(text: str) -> None:
 def visible(text: str) -> str:
     """The text with control characters, by which names of nodes could rule a terminal, written out."""
     return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def brief(value: float) -> str:
+    """A number for people: four significant digits, and all of those before the point."""
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def shortened(text: str) -> str:
+    """The text, such as the `repr` of a kernel, with its decimal numbers as `brief` shows them."""
+    return _LONG_NUMBER.sub(lambda found: brief(float(found[0])), text)
 
 
 def _write(result: Result, path: Path) -> None:

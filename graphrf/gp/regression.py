@@ -842,7 +842,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         Notes
         -----
         The mean of p(y | f) over the posterior of f at the node, by a trapezoidal rule that is refined at the
-        largest values; with normal noise, the density of the normal law with the mean and variance of
+        largest values; with normal noise, the density of the normal distribution with the mean and variance of
         `predict(return_std="observation")`.
         """
         self._check_fitted()

@@ -29,7 +29,7 @@ titles are broken here):
     places as nodes, Matern nu=1           0.664   0.950    0.951   108.80
 
 In San Jose the field along the edges is better than one Matern kernel of nu = 1 on the nodes, and as good as the
-best of the eight kernels that the defaults compare. Where the field is drawn along the edges, taking the nearest
+best of the ten kernels that the defaults compare. Where the field is drawn along the edges, taking the nearest
 junction costs 1.5 to 2 % of the error, noise included; a kernel on a graph whose nodes are the places is within a
 quarter of a percent. What is gained is that no graph has to be made for the places, that lengthscales are in
 metres and do not depend on where edges are cut, and time.

@@ -77,7 +77,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     graph : Graph
         Undirected, N nodes. Shared, never copied.
     kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian", "bym2", "car", "icar", "leroux"}
-        "auto" compares `Diffusion` and `Matern` with nu = 0.5, 1 and 2, each with the normalized and the
+        "auto" compares `Diffusion` and `Matern` with nu = 0.5, 1, 2 and 3, each with the normalized and the
         combinatorial Laplacian, by their evidence, and keeps the best (see `candidates_`). Another name means
         the kernel with its default smoothness; its lengthscale is trained. A `Kernel` keeps its smoothness while
         its other hyperparameters are trained (with `optimize=False`, all are kept). The last four are areal
@@ -85,7 +85,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     method : {"auto", "series", "precision", "features"}
         "series": the exact K, by sparse products. "precision": the exact posterior by the sparse inverse of K, for
         areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4
-        (kernel="auto": nu = 1 and 2), on graphs with small separators, such as roads and meshes; its
+        (kernel="auto": nu = 1, 2 and 3), on graphs with small separators, such as roads and meshes; its
         hyperparameters maximise the exact likelihood of all observations (on the largest graphs: of a part), and
         all standard deviations are exact and cheap. "features": Phi Phi^T of a single set of features from
         `sampler`, whose diagonal exceeds that of K by the variance of the features, a nugget that training takes

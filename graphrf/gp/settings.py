@@ -80,7 +80,7 @@ def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
 
 
 def automatic_kernels(graph: Graph, laplacian: str | None = None) -> list[Kernel]:
-    """What kernel="auto" compares: one very smooth kernel and three of finite smoothness, for each Laplacian.
+    """What kernel="auto" compares: one very smooth kernel and four of finite smoothness, for each Laplacian.
 
     Where all degrees are equal both Laplacians make the same kernels, so that one is enough.
     """
@@ -91,7 +91,7 @@ def automatic_kernels(graph: Graph, laplacian: str | None = None) -> list[Kernel
     return [
         kernel
         for own in laplacians
-        for kernel in (Diffusion(laplacian=own), *(Matern(nu=nu, laplacian=own) for nu in (0.5, 1.0, 2.0)))
+        for kernel in (Diffusion(laplacian=own), *(Matern(nu=nu, laplacian=own) for nu in (0.5, 1.0, 2.0, 3.0)))
     ]
 
 

@@ -218,7 +218,7 @@ def test_f_is_held_where_it_was_observed_if_it_hardly_varies():
     without = {"prior": {"noise": (0.1, 5.0), "output_scale": (1.0, 3.0), "noise_alone": 0.0}}
     theirs = np.array([_coverages(graph, kernel, 20, seed, **without) for seed in range(8)])
     assert ours.mean(axis=0).min() > 0.87
-    assert theirs[:, 1].mean() < ours[:, 1].mean() - 0.1  # the control
+    assert theirs[:, 1].mean() < ours[:, 1].mean() - 0.05  # the control
 
 
 def test_noise_alone_stands_beside_one_set_of_hyperparameters_where_it_is_probable():
@@ -309,7 +309,7 @@ def test_both_laplacians_and_all_kernels_are_compared_and_told():
     truth = grf.apply_root(graph, grf.Diffusion(1.5, laplacian="combinatorial"), rng.standard_normal(300))
     nodes = rng.choice(300, 150, replace=False)
     gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, truth[nodes] + 0.05 * rng.standard_normal(150))
-    assert len(gp.candidates_) == len(automatic_kernels(graph)) == 8
+    assert len(gp.candidates_) == len(automatic_kernels(graph)) == 10
     probabilities = [candidate.probability for candidate in gp.candidates_]
     assert probabilities == sorted(probabilities, reverse=True)
     assert np.isclose(sum(probabilities), 1.0)

@@ -35,7 +35,7 @@ _PROBE_NUMBERS = 4_000_000
 # Several kernels are compared up to the lengthscales that so many degrees of their series serve.
 _COMPARED_DEGREES = 400
 # From so many observations on peaks are climbed, of kernels whose evidence is within so many nats for each.
-_SHARP, _MISSED = 40, 0.1
+_SHARP, _MISSED = 40, 0.25
 # Searches begin at so many maxima of the grid.
 _STARTS = 2
 # Points over which predictions are averaged.

@@ -61,7 +61,7 @@ OBSERVED, ASKED = 10_000, 1_000
 LENGTHSCALE = {"road": 6.0, "hubs": 4.0, "matern": 6.0}
 ENOUGH = 10.0  # seconds, after which no run is repeated
 UNSURE = 300.0  # seconds beside those of the runs: imports, compilation, what is found beforehand
-COLUMNS = ("method", "N", "seconds", "MB", "RMSE", "NLPD", "mean off", "deviation off")
+COLUMNS = ("method", "N", "seconds", "MB", "RMSE", "NLPD", "mean error", "std error")
 
 
 class Data(NamedTuple):

@@ -56,7 +56,7 @@ KERNELS: dict[str, grf.Kernel] = {
 SERIES = "series (each product)"
 # What the errors of road and mesh graphs, and of the others, are to be at most, as a share of sigma's.
 TARGETS = {"road and mesh": 0.23, "social and citation": 0.6}
-SIGMA = "sigma, p .1 (the paper)"
+SIGMA = "sigma, p 0.1 (the paper)"
 WITHIN = ", within sigma's cost"
 ROWS = 300
 TOLERANCE = 1e-3
@@ -183,8 +183,8 @@ def measured(case: Case, repeats: int, sizes: tuple[int, ...]) -> Iterator[Row |
     assert budget is not None
     yield budget
     families: dict[str, tuple[int, Callable[[int], Any]]] = {
-        "iid, p .1": (1, lambda m: paper(m, grf.IID(0.1))),
-        "stratified both, p .1": (1, lambda m: grf.RandomWalks(m, grf.Stratified(0.1))),
+        "iid, p 0.1": (1, lambda m: paper(m, grf.IID(0.1))),
+        "stratified both, p 0.1": (1, lambda m: grf.RandomWalks(m, grf.Stratified(0.1))),
         "stratified, truncated": (1, lambda m: grf.RandomWalks(m, grf.Truncated(length))),
         "walks, auto": (1, lambda m: grf.RandomWalks(m, grf.AutoLengths(kernel))),
         "compressed (the default)": (1, lambda b: grf.CompressedPowers(b)),
@@ -268,8 +268,8 @@ def draw(rows: list[Row], path: Path) -> None:
 
     styles = {
         SIGMA: ("#000000", "x"),
-        "iid, p .1": ("#999999", "."),
-        "stratified both, p .1": ("#56b4e9", "s"),
+        "iid, p 0.1": ("#999999", "."),
+        "stratified both, p 0.1": ("#56b4e9", "s"),
         "stratified, truncated": ("#0072b2", "o"),
         "walks, auto": ("#009e73", "^"),
         "compressed": ("#e69f00", "D"),
@@ -305,7 +305,7 @@ def draw(rows: list[Row], path: Path) -> None:
                 for side in (panel.xaxis, panel.yaxis):
                     side.set_minor_formatter(NullFormatter())
                 panel.grid(alpha=0.25)
-        figure.supxlabel({"operations": "operations a node", "nonzeros": "non-zeros a row"}[axis], fontsize=10)
+        figure.supxlabel({"operations": "operations per node", "nonzeros": "non-zeros per row"}[axis], fontsize=10)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=5, fontsize=9, frameon=False)
         FigureCanvasAgg(figure).print_figure(path / f"efficiency_{axis}.png", dpi=110)

@@ -6,7 +6,7 @@
 For every graph and kernel of `benchmarks/efficiency.py`: the sampler that was taken, its predicted error, the one
 that it measured itself, and the true one (relative Frobenius error of the rows of 300 random nodes against all
 columns); non-zeros of a row; seconds, the choice contained. Beside it the fewest non-zeros found by hand: every
-family of samplers, at sizes that grow by a quarter, as far as 4,096 non-zeros a row, which is also where the
+family of samplers, at sizes that grow by a quarter, as far as 4,096 non-zeros per row, which is also where the
 library refuses.
 """
 
@@ -43,7 +43,7 @@ class Case:
         return float(np.linalg.norm(estimate.T - self.exact) / np.linalg.norm(self.exact))
 
     def by_hand(self, error: float) -> tuple[float, str]:
-        """The fewest non-zeros a row, over the families, that reach the error, and whose; infinite if none do."""
+        """The fewest non-zeros per row, over the families, that reach the error, and whose; infinite if none."""
         best = np.inf, "none"
         for samplers in self.families():
             low, high = -1, len(samplers)  # larger samplers err less, and have more non-zeros

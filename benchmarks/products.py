@@ -91,7 +91,7 @@ def products(name: str, features: grf.Features, copies: Copies, repeats: int) ->
     theirs = torch_matrix(matrix)
     turned = torch_matrix(sp.csr_array(matrix.T))
     each = matrix.nnz / matrix.shape[0]
-    print(f"\n{name}, {features.dtype}: {matrix.shape[0]} rows, {each:.0f} non-zeros a row")
+    print(f"\n{name}, {features.dtype}: {matrix.shape[0]} rows, {each:.0f} non-zeros per row")
     print(
         f"{'':<6} {'p':>2} {'threads':>7} {'ms':>7} {'GB/s':>6} {'share of copy':>18} {'touched':>7} "
         f"{'share of copy':>18} {'scipy / ours':>19} {'MKL / ours':>19}"

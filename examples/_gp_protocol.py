@@ -171,7 +171,7 @@ def coupled_walks(n_walks: int, p_halt: float) -> dict[str, grf.RandomWalks]:
 
 
 def rivals(task: Task, n_walks: int, nonzeros: float) -> dict[str, Any]:
-    """Our samplers; those with a budget at no more than so many non-zeros a row."""
+    """Our samplers; those with a budget at no more than that many non-zeros per row."""
     length = max(task.kernel.truncation_length(WALK_TAIL), 1)
     exact = max(task.kernel.truncation_length(EXACT_TAIL), 1)
     auto = grf.AutoLengths(task.kernel)
@@ -333,7 +333,7 @@ _OTHERS = {
 
 
 def draw(results: dict[str, tuple[dict[str, np.ndarray], float]], held_out: str, path: str) -> None:
-    """Error of the Gram matrix, error of predictions and KL against non-zeros a row.
+    """Error of the Gram matrix, error of predictions and KL against non-zeros per row.
 
     A column for each graph; of a single graph the three panels stand side by side.
     """
@@ -351,7 +351,7 @@ def draw(results: dict[str, tuple[dict[str, np.ndarray], float]], held_out: str,
     for row, label in enumerate(("relative Gram error", f"RMSE at {held_out}", "KL(approximate || exact)")):
         axes[row, 0].set_ylabel(label, fontsize=9)
     for ax in axes.flat if n == 1 else axes[-1]:
-        ax.set_xlabel("non-zeros a row", fontsize=9)
+        ax.set_xlabel("non-zeros per row", fontsize=9)
     handles, labels = axes[1, 0].get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside lower center", ncols=4 if n == 1 else 7, frameon=False, fontsize=8.5

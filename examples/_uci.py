@@ -34,7 +34,7 @@ abalone: sex is left out (d = 7). cpu: vendor, model and ERP, a published estima
 
 @dataclass(frozen=True)
 class Split:
-    """Standardised points of one random split; `scale` is the deviation of the training targets in their units."""
+    """Standardised points of one random split; `scale` is the standard deviation of the training targets."""
 
     x_train: np.ndarray
     y_train: np.ndarray
@@ -45,7 +45,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Of the kernel output_scale^2 exp(-|x - y|^2 / (2 lengthscale^2)), and the deviation of the noise."""
+    """Kernel output_scale^2 exp(-|x - y|^2 / (2 lengthscale^2)), and the standard deviation of the noise."""
 
     lengthscale: float
     output_scale: float

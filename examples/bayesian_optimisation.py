@@ -1,19 +1,20 @@
-"""The highest place of a large graph, in few looks: batch Thompson sampling over all nodes, one solve a round.
+"""Bayesian optimisation on a large graph: batch Thompson sampling over all nodes, one solve per round.
 
-A smooth function is drawn exactly (`apply_root`) on a grid of 99,856 nodes; its values are asked for in batches,
-with noise of known deviation. Thompson sampling draws a function for each member of the batch from the posterior,
-on all nodes, and asks where each is highest. Beside it: nodes at random; the highest local maxima of the posterior
-mean ("greedy"); and upper confidence bounds, mean + 2 deviations, at random candidates only, because the deviation
-at one node costs as much as a draw at all nodes. All start from the same random nodes, from which
-`GraphGPRegressor` learns the hyperparameters (with --train-every again after so many rounds). Simple regret: what
-the best node asked so far lacks to the maximum, in deviations of the function.
+A smooth function is drawn exactly (`apply_root`) on a grid of 99,856 nodes; its values are observed in batches,
+with noise of known standard deviation. Thompson sampling draws a function for each member of the batch from the
+posterior, on all nodes, and asks where each is highest. Beside it: nodes at random; the highest local maxima of
+the posterior mean ("greedy"); and upper confidence bounds, mean + 2 standard deviations, at random candidates
+only, because the standard deviation at one node costs as much as a draw at all nodes. All start from the same
+random nodes, from which `GraphGPRegressor` learns the hyperparameters (with --train-every again after every given
+number of rounds). Simple regret: what the best node evaluated so far falls short of the maximum, in standard
+deviations of the function.
 
-In a search of one's own, where values are dear, a round of this takes two lines:
+If evaluations are expensive, a round takes two lines:
 
     gp = grf.GraphGPRegressor(graph, noise=0.01, seed=0).fit(nodes, values)
     batch = gp.sample(n_samples=8, seed=number_of_the_round).argmax(axis=1)
 
-Here, where thousands of values are asked for, `Surrogate` keeps products with F from one round to the next.
+Here, with thousands of evaluations, `Surrogate` keeps products with F from one round to the next.
 
     python examples/bayesian_optimisation.py --out regret.png
     python examples/bayesian_optimisation.py --graph luxembourg-roads --lengthscale 60 --repeats 4
@@ -163,7 +164,7 @@ def greedy(surrogate: Surrogate, n: int, adjacency: sp.csr_array) -> np.ndarray:
 
 
 def upper_confidence(surrogate: Surrogate, n: int, nodes: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The candidate with the highest mean + 2 deviations, n times, each time as if the last had been observed.
+    """The candidates with the highest mean + 2 standard deviations: n, each as if those before were observed.
 
     Source: Desautels, Krause and Burdick 2014, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian
     Process Bandit Optimization" (GP-BUCB).
@@ -198,7 +199,7 @@ class Search:
         return self.truth[nodes] + self.options.noise * rng.standard_normal(nodes.size)
 
     def run(self, strategy: str) -> tuple[np.ndarray, np.ndarray, float]:
-        """Simple regret at the start and after every round, the nodes asked for, and seconds."""
+        """Simple regret at the start and after every round, the nodes evaluated, and seconds."""
         options, rng = self.options, np.random.default_rng([self.seed, 1])
         nodes, values = self.nodes, self.values
         surrogate, columns = copy.copy(self.first), self.first_columns
@@ -232,7 +233,7 @@ def mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def print_table(regrets: dict[str, np.ndarray], seconds: dict[str, float], options: argparse.Namespace) -> None:
     """Regrets after every third round, and paired differences at the end."""
-    print("values asked" + "".join(f"{name:>18}" for name in STRATEGIES))
+    print(" evaluations" + "".join(f"{name:>18}" for name in STRATEGIES))
     for number in sorted({*range(0, options.rounds, 3), options.rounds}):
         line = f"{options.initial + number * options.batch:>12}"
         for name in STRATEGIES:
@@ -258,9 +259,9 @@ def draw(
         panels = upper[1].subplots(1, 2)
         for ax, name in zip(panels, ("thompson", "greedy"), strict=True):
             marks = draw_search(ax, places, search, asked[name])
-            ax.set_title(f"{LABELS[name]}: where it asked")
+            ax.set_title(f"nodes evaluated by {LABELS[name]}")
         bar = upper[1].colorbar(
-            marks, ax=panels, shrink=0.85, pad=0.02, label="the first of the functions (deviations)"
+            marks, ax=panels, shrink=0.85, pad=0.02, label="the first function (standard deviations)"
         )
         bar.outline.set_visible(False)
 
@@ -278,21 +279,21 @@ def draw_regrets(ax: Axes, regrets: dict[str, np.ndarray], options: argparse.Nam
         ax.fill_between(asked, mean - error, mean + error, color=colours[name], alpha=0.2, linewidth=0)
     ax.set_ylim(0, 1.3 * max(np.add(*mean_and_error(values)).max() for values in regrets.values()))
     ax.set_title(title)
-    ax.set_xlabel("values asked for")
-    ax.set_ylabel("simple regret (deviations)")
+    ax.set_xlabel("evaluations")
+    ax.set_ylabel("simple regret (standard deviations)")
     ax.legend(loc="upper right", ncols=2)
 
 
 def draw_search(ax: Axes, places: np.ndarray, search: Search, nodes: np.ndarray) -> PathCollection:
-    """The function at every node, and on it the nodes asked for: those all started from in white."""
+    """The function at every node, and the nodes evaluated on it: the common initial ones in white."""
     n = search.options.initial
     marks = ax.scatter(
         *places.T, c=search.truth, cmap=VALUES, s=(220 / places.shape[0] ** 0.5) ** 2, marker="s", linewidths=0,
         rasterized=True,
     )  # fmt: skip
     edge = {"edgecolors": "black", "linewidths": 0.6}
-    ax.scatter(*places[nodes[:n]].T, s=14, color="white", label="at random, to start from", **edge)
-    ax.scatter(*places[nodes[n:]].T, s=16, color=COLOURS[1], label="then", **edge)
+    ax.scatter(*places[nodes[:n]].T, s=14, color="white", label="initial, at random", **edge)
+    ax.scatter(*places[nodes[n:]].T, s=16, color=COLOURS[1], label="later", **edge)
     best = places[search.truth.argmax()]
     ax.plot(*best, "+", color="black", markersize=13, markeredgewidth=2, label="the maximum")
     ax.set_aspect("equal")
@@ -306,10 +307,12 @@ def main() -> None:
     parser.add_argument("--graph", default="grid", metavar="NAME", help="grid, or a data set of graphrf.datasets")
     parser.add_argument("--side", type=int, help="of the grid; default: 316")
     parser.add_argument("--lengthscale", type=float, help="of the function; default: 40")
-    parser.add_argument("--noise", type=float, default=0.1, help="its deviation, in deviations of the function")
+    parser.add_argument(
+        "--noise", type=float, default=0.1, help="its standard deviation, in standard deviations of the function"
+    )
     parser.add_argument("--initial", type=int, help="random nodes at first; default: 30")
     parser.add_argument("--rounds", type=int, help="default: 12")
-    parser.add_argument("--batch", type=int, help="nodes asked in a round; default: 8")
+    parser.add_argument("--batch", type=int, help="nodes per round; default: 8")
     parser.add_argument("--candidates", type=int, help="for the upper confidence bound; default: 150")
     parser.add_argument("--train-every", type=int, help="rounds; default: 0, after the first nodes only")
     parser.add_argument("--repeats", type=int, help="functions, at least 2; default: 8")

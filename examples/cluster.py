@@ -149,7 +149,7 @@ def multiply(features: DistributedFeatures, stages: Stages) -> None:
 def predicted(
     task: Task, features: DistributedFeatures, stages: Stages, options: argparse.Namespace
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior mean and deviation at all nodes, the kernel being known."""
+    """Posterior mean and standard deviation at all nodes, for a known kernel."""
     print(f"Gaussian process, {task.nodes.size} of {task.graph.n_nodes} nodes observed")
     walks = grf.RandomWalks(options.walks, grf.Truncated(KERNEL.truncation_length(1e-2)))
     # A block of F^T y has the length of all nodes, so few rows do not need many blocks.
@@ -161,14 +161,14 @@ def predicted(
     )  # fmt: skip
     with stages.timed("observed rows sampled, and solved for the mean"):
         gp.fit(task.nodes, task.observed)
-    with stages.timed("deviations, from 64 posterior draws"):
+    with stages.timed("standard deviations, from 64 posterior draws"):
         mean, std = gp.predict(return_std=True)
     stages.end("GP", features)
     rest = np.setdiff1d(np.arange(task.graph.n_nodes), task.nodes)
     error = np.abs(mean - task.signal)[rest]
     covered = np.mean(error <= 2 * std[rest])
     rmse = np.sqrt(np.mean(error**2))
-    print(f"  at the others: RMSE {rmse:.3f} of a signal of deviation 1; within two deviations {covered:.3f}")
+    print(f"  at the others: RMSE {rmse:.3f} (of a constant: 1); within two standard deviations {covered:.3f}")
     return mean, std
 
 
@@ -203,7 +203,7 @@ def print_memory(stages: Stages) -> None:
 
 
 def draw(task: Task, mean: np.ndarray, std: np.ndarray, stages: Stages, path: str) -> None:
-    """The signal, its prediction and deviation as maps, and the memory of each worker after each part."""
+    """Maps of the signal, its prediction and standard deviation, and the memory of each worker after each part."""
     corner = slice(min(task.side, WINDOW)), slice(min(task.side, WINDOW))
     at = task.nodes // task.side, task.nodes % task.side
     shown = (at[0] < WINDOW) & (at[1] < WINDOW)
@@ -211,7 +211,7 @@ def draw(task: Task, mean: np.ndarray, std: np.ndarray, stages: Stages, path: st
     maps = (
         (f"signal: {corner[0].stop} x {corner[1].stop} of {task.side} x {task.side} nodes", task.signal),
         ("prediction from noisy values at a tenth", mean),
-        ("its deviation, and the nodes observed", std),
+        ("standard deviation, and the nodes observed", std),
     )
     with figure(path, height=6.6) as sheet:
         axes = sheet.subplots(2, 2)
@@ -236,11 +236,11 @@ def draw_memory(ax: Any, done: list[Stage]) -> None:
         first = number == 0
         ax.bar(
             at, [memory.private / 1e6 for memory in held], 0.92 * width, color=COLOURS[5],
-            label="the process, without mapped files" if first else None,
+            label="whole process, without mapped files" if first else None,
         )  # fmt: skip
         ax.bar(
             at, [memory.blocks / 1e6 for memory in held], 0.92 * width, color=COLOURS[0],
-            label="of that the blocks of features" if first else None,
+            label="blocks of features" if first else None,
         )  # fmt: skip
         if len(there) <= 8:
             for place in at:
@@ -249,9 +249,9 @@ def draw_memory(ax: Any, done: list[Stage]) -> None:
                     color="white",
                 )  # fmt: skip
     ax.set_xticks(np.arange(len(done)), [stage.name for stage in done])
-    ax.set_xlabel("after")
-    ax.set_ylabel("MB on each worker")
-    ax.set_title("what workers hold" + (", by their number" if len(there) <= 8 else ""))
+    ax.set_xlabel("after computing")
+    ax.set_ylabel("memory (MB)")
+    ax.set_title("memory of each worker" + (" (1, 2, ...)" if len(there) <= 8 else ""))
     ax.margins(y=0.3)
     ax.legend(loc="upper left")
     ax.grid(visible=False, axis="x")

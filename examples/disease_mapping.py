@@ -83,7 +83,7 @@ def draw(counties: Counties, plain: grf.GraphGPRegressor, explained: grf.GraphGP
     maps = [
         ("deaths over expected deaths", ratios, RATIOS),
         ("relative risk", plain.predict(), RATIOS),
-        ("relative risk, by non-white births too", explained.predict(), RATIOS),
+        ("relative risk, with the share of non-white births", explained.predict(), RATIOS),
         ("probability of a risk above 1", ndtr(mean / std), (0.0, 1.0)),
     ]
     with figure(path, height=4.6) as sheet:

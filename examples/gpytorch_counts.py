@@ -6,7 +6,8 @@ features; the inducing points are nodes, which stay where they are. Beside it is
 `GraphGPRegressor(likelihood="poisson")`, which takes Newton steps.
 
 The counts are drawn on a grid of 900 nodes, where the true rates are known. Printed are, for nodes that were not
-observed, the root mean square error of the log rate, the mean log predictive density of new counts, and seconds.
+observed, the root mean square error of the log rate, the mean log predictive density of new counts, and seconds of
+processor time.
 
     python examples/gpytorch_counts.py
     python examples/gpytorch_counts.py --observed 450 --inducing 300 --steps 400
@@ -25,7 +26,7 @@ from graphrf.gp import GRFKernel, Poisson
 import gpytorch  # isort: skip  # after graphrf, which keeps quiet what linear_operator's import warns of
 import torch  # isort: skip
 
-# The true log rates: a constant and a smooth function of this deviation.
+# The true log rates: a constant and a smooth function of this standard deviation.
 LEVEL, DEVIATION = 1.0, 0.8
 # Draws of the latent function for predictive densities.
 DRAWS = 1_000
@@ -41,7 +42,7 @@ class PoissonLikelihood(gpytorch.likelihoods.likelihood._OneDimensionalLikelihoo
 
 
 class Counts(gpytorch.models.ApproximateGP):
-    """A constant mean and a scaled graph kernel; the posterior of f at some nodes is a free normal law."""
+    """A constant mean and a scaled graph kernel; the posterior of f at some nodes is any normal one."""
 
     def __init__(self, inducing: torch.Tensor, kernel: GRFKernel) -> None:
         law = gpytorch.variational.CholeskyVariationalDistribution(inducing.shape[0])
@@ -87,7 +88,7 @@ def by_newton(
 
 
 def log_score(y: np.ndarray, mean: np.ndarray, std: np.ndarray, rng: np.random.Generator) -> float:
-    """The mean log predictive density of counts, by draws of the normal law of the log rate."""
+    """The mean log predictive density of counts, by draws of the log rate."""
     f = mean + std * rng.standard_normal((DRAWS, y.size))
     return float((np.logaddexp.reduce(Poisson().log_density(y, f), axis=0) - np.log(DRAWS)).mean())
 
@@ -113,9 +114,9 @@ def main() -> None:
     }
     print(f"{'':28}{'error of log rate':>18}{'log score':>12}{'seconds':>10}")
     for name, way in ways.items():
-        started = time.perf_counter()
+        started = time.process_time()
         mean, std = way()
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
         error = float(np.sqrt(np.mean((mean - f[test]) ** 2)))
         print(f"{name:28}{error:18.3f}{log_score(counts[test], mean, std, rng):12.3f}{seconds:10.1f}")
 

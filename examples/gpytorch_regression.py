@@ -115,7 +115,7 @@ def draw(coverage: dict[str, np.ndarray], spectra: dict[str, np.ndarray], path: 
         left, right = sheet.subplots(1, 2)
         plot_reliability(
             {name: np.column_stack([LEVELS, shares]) for name, shares in coverage.items()}, ax=left,
-            xlabel="probability of the interval", ylabel="share of test sensors within",
+            xlabel="probability of the interval", ylabel="coverage of test sensors",
         )  # fmt: skip
         left.set_title("intervals of the predictions")
         for number, (name, values) in enumerate(spectra.items()):

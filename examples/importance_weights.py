@@ -58,7 +58,7 @@ def importance_features(x: np.ndarray, kernel: StationaryKernel, n_columns: int,
 def terms(
     kernel: StationaryKernel, dimension: int, r: float, n: int, rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """n terms of the two estimates of k(r): with weights, and with frequencies of the kernel's own law."""
+    """n terms of the two estimates of k(r): with weights, and with the kernel's own frequencies."""
     normal = rng.standard_normal((n, dimension))
     chi_squared = rng.chisquare(2 * kernel.nu, n)
     student = normal[:, 0] * np.sqrt(2 * kernel.nu / chi_squared)
@@ -106,7 +106,7 @@ def draw(results: dict[int, list[np.ndarray]], stops: list[int], path: str) -> N
     """Running variances of all seeds, one panel for each dimension."""
     looks = {
         "importance weights from a Gaussian": (COLOURS[1], "-"),
-        "the kernel's own law (Student t)": (COLOURS[0], "--"),
+        "the kernel's own distribution (Student t)": (COLOURS[0], "--"),
     }
     with figure(path, height=3.5) as sheet:
         axes = sheet.subplots(1, len(results), sharey=True, squeeze=False)[0]

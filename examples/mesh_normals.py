@@ -95,7 +95,7 @@ def print_model(name: str, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
 
 
 def print_seconds(task: protocol.Task, samplers: dict[str, Any]) -> None:
-    """Seconds from frozen hyperparameters to means and deviations at the held-out nodes, all else made anew."""
+    """Seconds from frozen hyperparameters to means and standard deviations at the held-out nodes, from scratch."""
 
     def regressor(method: str, sampler: Any = None) -> None:
         gp = grf.GraphGPRegressor(

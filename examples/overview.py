@@ -17,7 +17,7 @@ from graphrf.plot import plot_map_posterior, plot_mesh_posterior
 
 
 def posterior(data: grf.datasets.Dataset, share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What was observed (NaN elsewhere), the mean and the deviation at every node."""
+    """What was observed (NaN elsewhere), the mean and the standard deviation at every node."""
     is_mesh = "faces" in data.extra
     places = np.arange(data.graph.n_nodes) if is_mesh else data.target_nodes
     seen = observed_places(places.size, is_mesh, share, seed=0)

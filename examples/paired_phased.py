@@ -69,7 +69,7 @@ def exact_error(kernel: str, readout: str, n_columns: int) -> float:
 def draw(
     convergence: np.ndarray, measured: dict[tuple[str, str], np.ndarray], columns: tuple[int, ...], path: str
 ) -> None:
-    """The notebook's convergence figure, then one panel a kernel; bands and bars of one deviation each way."""
+    """The notebook's convergence figure, then one panel per kernel; bands and bars: one standard deviation."""
     with figure(path, height=5.8) as sheet:
         axes = sheet.subplots(2, 2, sharey=True)
         first, *others = axes.flat

@@ -63,9 +63,7 @@ def main() -> None:
     features = make_features("RFF", options.columns, problem, options.seed)
     outside = (problem.x_new[:, 0] < 0) | (problem.x_new[:, 0] > 1)
     print(f"{OBSERVATIONS} observations in [0, 1], {POINTS} points in [-0.1, 1.1], {options.columns} columns")
-    print(
-        "mean: largest error; within, beyond [0, 1]: median deviation over the exact one; W2^2: to the exact law"
-    )
+    print("mean: largest error; within, beyond [0, 1]: median standard deviation / exact; W2^2: to exact")
     print(f"{'draws':<15} {'mean':>9} {'within':>7} {'beyond':>7} {'W2^2':>9}")
     kinds = {"the exact posterior": exact_draws(exact, options.samples, rng)}
     for approach, title in zip(APPROACHES, ("in the weights", "decoupled"), strict=True):

@@ -381,7 +381,7 @@ def draw(accuracies: dict[str, dict[str, list[float]]], path: str) -> None:
         ax.set_yticks(places, [row.strip() for _, row, _ in lines])
         ax.set_ylim(places[-1] + 0.6, -1.0)
         ax.set_xlim(0, 100)
-        ax.set_xlabel("papers of the test with the right topic (%)")
+        ax.set_xlabel("test accuracy (%)")
         ax.grid(visible=False, axis="y")
         ax.legend(loc="lower right")
 

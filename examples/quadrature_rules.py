@@ -3,9 +3,9 @@
 As there ("Numerical methods for improved decoupled sampling of Gaussian processes", Secs. A.3.3 and A.3.3.4): the
 squared-exponential kernel with lengthscale 1/5 on [-3, 3] and on [-150, 150], by Gauss-Hermite, Gauss-Legendre,
 compound Simpson and Filon rules of 16 to 256 nodes (Simpson and Filon take one more). The chapter does not state
-the interval of the last two; here it ends at 5 deviations of the spectral density. Its Gauss-Legendre rule maps
-[-1, 1] to the line by tan(pi u / 2) in units of 1/x; ours does so in units of 1/lengthscale, which makes the error
-a function of distance over lengthscale. Both are shown.
+the interval of the last two; here it ends at 5 standard deviations of the spectral density. Its Gauss-Legendre
+rule maps [-1, 1] to the line by tan(pi u / 2) in units of 1/x; ours does so in units of 1/lengthscale, which makes
+the error a function of distance over lengthscale. Both are shown.
 
     python examples/quadrature_rules.py --out quadrature_rules.png
     python examples/quadrature_rules.py --nodes 16 64 --points 501

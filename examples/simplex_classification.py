@@ -7,9 +7,10 @@ sigma is the one at which independent features with m = 10 d do best on validati
 
 What the paper does not say is taken so. Cells that are words or letters become one column for each value: with one
 number a column, abalone and nursery would have 8 columns, and padding to a power of two could not have moved their
-accuracies between Tables 2 and 3. All columns then get mean 0 and deviation 1 on the training rows. A tenth of the
-rows is for validation; in every repeat, a ninth of the others is for testing, drawn anew, and frequencies are new.
-The paper's standard errors are over frequencies alone, ours over both. Couplings are compared in the same repeats.
+accuracies between Tables 2 and 3. All columns then get mean 0 and standard deviation 1 on the training rows. A
+tenth of the rows is for validation; in every repeat, a ninth of the others is for testing, drawn anew, and
+frequencies are new. The paper's standard errors are over frequencies alone, ours over both. Couplings are compared
+in the same repeats.
 
     python examples/simplex_classification.py --out simplex_classification.png
     python examples/simplex_classification.py --sets banknote wifi --repeats 20 --multiples 1 4
@@ -73,7 +74,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def standardise(x: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Split:
-    """Rows with mean 0 and deviation 1 on the training rows; constant columns stay 0 there."""
+    """Rows with mean 0 and standard deviation 1 on the training rows; constant columns stay 0 there."""
     mean, deviation = x[train].mean(axis=0), x[train].std(axis=0)
     z = (x - mean) / np.where(deviation > 0, deviation, 1)
     return Split(z[train], y[train], z[test], y[test])

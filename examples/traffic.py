@@ -7,8 +7,9 @@ San Jose (Reid et al. 2024, App. F.3): 1,016 nodes of a road graph, 325 of them 
 
 Los Angeles (METR-LA, 207 sensors, one week at 5 minutes): for every quarter of the sensors in turn, their speeds
 on the last two days are predicted from the others', every 15 minutes, with hyperparameters shared by all times. A
-sensor has a past: its mean at that time of day over the first five days but the weekend, and the deviation about
-it. The process is that of the residuals in units of that deviation, with a constant for each time.
+sensor has a past: its mean at that time of day over the first five days but the weekend, and the standard
+deviation about it. The process is that of the residuals in units of that standard deviation, with a constant for
+each time.
 
     python examples/traffic.py --out traffic.png
     python examples/traffic.py --quick
@@ -125,7 +126,7 @@ def print_quality(name: str, rows: np.ndarray) -> None:
 
 
 class Week(NamedTuple):
-    """Residuals in units of each sensor's deviation at the test times, and what turns them back into speeds."""
+    """Residuals at the test times in units of each sensor's standard deviation, and what makes speeds of them."""
 
     graph: grf.Graph
     residuals: np.ndarray  # (sensors, times)

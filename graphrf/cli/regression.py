@@ -12,7 +12,7 @@ from graphrf.cli.options.kernels import KernelChoice
 from graphrf.cli.options.nodes import ChosenNodes, NodeNames
 from graphrf.cli.options.observations import PANEL as OBSERVATIONS
 from graphrf.cli.options.observations import ObservationsFile, ObservedColumns
-from graphrf.cli.options.output import OutputPath, Result, aligned, check_output, deliver
+from graphrf.cli.options.output import OutputPath, Result, aligned, brief, check_output, deliver, shortened
 from graphrf.cli.options.reading import GraphSource, Reading, load
 from graphrf.cli.options.refusals import refuse_unused
 from graphrf.cli.options.running import Seeding, Talking, Threads
@@ -43,7 +43,8 @@ def fit(
         str,
         typer.Option(
             "-o", "--output", metavar="MODEL", rich_help_panel="Output", show_default=False,
-            help="An .npz file, overwritten if it exists; it contains the graph and the observations.",
+            help="An .npz file, overwritten if it exists (missing folders are created); it contains the graph "
+            "and the observations.",
         ),
     ],
     observed: ObservedColumns,
@@ -119,11 +120,11 @@ def fit(
     talking.remark(f"written to {output}")
     facts = {"graph": loaded.facts, "observations": observations, "seed": seed, "output": output}
     rows = [
-        (name.replace("_", " "), f"{value:.6g}" if type(value) is float else str(value))
+        (name.replace("_", " "), brief(value) if type(value) is float else shortened(str(value)))
         for name, value in found.items()
     ]
     compared = [
-        (repr(candidate.kernel), f"{candidate.log_evidence:.2f}", f"{candidate.probability:.3f}")
+        (shortened(repr(candidate.kernel)), f"{candidate.log_evidence:.2f}", f"{candidate.probability:.3f}")
         for candidate in gp.candidates_
     ]
 

@@ -9,7 +9,7 @@ import typer
 from graphrf.cli.options.kernels import KernelChoice
 from graphrf.cli.options.nodes import NodeNames
 from graphrf.cli.options.observations import ObservedColumns
-from graphrf.cli.options.output import Result, aligned, check_output, deliver
+from graphrf.cli.options.output import Result, aligned, brief, check_output, deliver, shortened
 from graphrf.cli.options.reading import GraphSource, Reading, load
 from graphrf.cli.options.refusals import refuse_without
 from graphrf.cli.options.running import Seeding, Talking, Threads
@@ -160,11 +160,11 @@ def fit_through_time(fitted: Fitted, output: str, talking: Talking) -> None:
         ],
     }  # fmt: skip
     rows = [
-        (name.replace("_", " "), f"{value:.6g}" if type(value) is float else str(value))
+        (name.replace("_", " "), brief(value) if type(value) is float else shortened(str(value)))
         for name, value in found.items()
         if name != "parts"
     ]
-    parts = [(part["kernel"], f"{part['shared']:.6g}", f"{part['own']:.6g}") for part in found["parts"]]
+    parts = [(shortened(part["kernel"]), brief(part["shared"]), brief(part["own"])) for part in found["parts"]]
 
     def shown() -> str:
         head = ("time kernels (hours)", "variance shared on the graph", "variance per node")

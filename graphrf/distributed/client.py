@@ -74,7 +74,7 @@ def workers(client: Client) -> list[Worker]:
     if not found:
         raise NoWorkersError(
             f"the scheduler of `client` at {client.scheduler.address} has no workers: start some with "
-            "`dask worker ADDRESS`, cluster.scale(1) or, where they come as they are needed, "
+            "`dask worker ADDRESS`, cluster.scale(1) or, if they are started on demand, "
             "cluster.adapt(minimum=1)"
         )
     return found
@@ -99,7 +99,7 @@ def repeated(client: Client, attempt: Callable[[], Result], before: Callable[[],
         if client.status != "running":
             raise RuntimeError(
                 "the client that these features are with is closed: draw them again with the same seed, or load "
-                "them, if they were saved"
+                "them if they were saved"
             )
         try:
             if tried:
@@ -117,9 +117,9 @@ def repeated(client: Client, attempt: Callable[[], Result], before: Callable[[],
             tried += 1
             if tried == _ATTEMPTS:
                 raise RuntimeError(
-                    f"workers were lost {tried} times in a row while they were at work on these rows, most likely "
-                    "because they had too little memory (their logs say so): give them more, or less at a time by "
-                    "a smaller `block_size`"
+                    f"workers were lost {tried} times in a row while they computed these rows, most likely "
+                    "because of too little memory (see their logs): give them more, or make blocks smaller by "
+                    "`block_size`"
                 ) from error
 
 
@@ -159,7 +159,7 @@ def settled(
                 warn(
                     f"Dask has paused all workers for {_SLICES * _SLICE} seconds, because their memory is above "
                     "what `distributed.worker.memory.pause` allows (0.8 of the limit): give them more, release "
-                    "what is not needed, or start more of them",
+                    "results that are not needed, or start more workers",
                     RuntimeWarning,
                 )
             if stuck:

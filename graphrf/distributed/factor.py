@@ -29,8 +29,8 @@ _FEW_BYTES = 2**26
 class DistributedFactor(FactorBase):
     r"""F(f) = sum_k f_k P_k with rows on the workers of a cluster; see `graphrf.kernels.factor.Factor`.
 
-    Rows stay where they are; `matrix` brings them here, all of them. `gram_apply` is F F^T x without the N x p
-    numbers between the two products passing through this process.
+    Rows stay where they are; `matrix` brings all of them to this process. `gram_apply` is F F^T x; the N x p
+    numbers between the two products do not pass through this process.
 
     Parameters
     ----------
@@ -41,16 +41,16 @@ class DistributedFactor(FactorBase):
     row_bytes : float
         Mean bytes of the record of a row.
     order : ndarray of int64, shape (n,), optional
-        Where each row of the blocks stands in the factor; None: as they come.
+        Position in the factor of each row of the blocks; None: in their order.
 
     Notes
     -----
-    The bits of all products depend on the blocks, not on the workers, nor on which of them were lost on the way.
-    Cost: that of `FeatureFactor`, shared by all threads, and for each product some ten milliseconds of Dask's, and
-    some more for each worker. Traffic for p columns of 8 bytes: `apply` brings N p numbers to every worker and n p
-    here; `apply_t` n p to the workers, N p from each of them to one (some times that where its blocks are no
-    neighbours, see `Sums`), and N p here; `gram_apply` n p to the workers and here, N p from and to each worker.
-    Columns pass by panels of 64 MiB.
+    The bits of all products depend on the blocks, not on the workers, nor on which of them were lost.
+    Cost: that of `FeatureFactor`, shared by all threads, plus some ten milliseconds of Dask for each product, and
+    a few more for each worker. Traffic for p columns of 8 bytes: `apply` sends N p numbers to every worker and n p
+    back; `apply_t` sends n p to the workers, N p from each of them to one (a few times that if its blocks are not
+    neighbours, see `Sums`), and N p back; `gram_apply` sends n p to the workers and back, and N p from and to each
+    worker. Columns are sent in panels of 64 MiB.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class DistributedFactor(FactorBase):
         return self._in_order(np.concatenate(self._held.gathered(blocks.diagonal, f=_modulation(f))))
 
     def take(self, rows: np.ndarray) -> FeatureFactor | DistributedFactor:
-        """The factor of some of the rows: here where their record has up to 64 MiB, else on the workers."""
+        """The factor of some rows: in this process if their record has up to 64 MiB, else on the workers."""
         rows = np.asarray(rows)
         n = self.shape[0]
         if rows.size and (rows.dtype.kind not in "iu" or int(rows.min()) < 0 or int(rows.max()) >= n):
@@ -152,7 +152,7 @@ class DistributedFactor(FactorBase):
         )
 
     def gather(self) -> Features:
-        """The features of all rows, here."""
+        """The features of all rows, in this process."""
         order = np.arange(self.shape[0]) if self._order is None else self._order
         return self._joined(self._held.gathered(blocks.rows_of), order)
 

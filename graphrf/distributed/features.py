@@ -31,7 +31,7 @@ from graphrf.features.rows import squared_norms
 
 
 class WorkerMemory(NamedTuple):
-    """What a worker holds; see `DistributedFeatures.memory`.
+    """The memory of a worker; see `DistributedFeatures.memory`.
 
     Attributes
     ----------
@@ -39,9 +39,9 @@ class WorkerMemory(NamedTuple):
     blocks : int
         Bytes of these features' blocks, with the values of one modulation each.
     private : int
-        Bytes of its process, without the pages of mapped files, which it shares with others and can do without.
+        Bytes of its process, without the pages of mapped files, which are shared and can be dropped.
     peak : int
-        The most bytes that its process has had, with such pages; without Linux, what it has.
+        Peak bytes of its process, with such pages; on systems other than Linux, the present bytes.
     limit : int or None
         Bytes that Dask allows it.
     """
@@ -56,16 +56,16 @@ class WorkerMemory(NamedTuple):
 class DistributedFeatures:
     r"""Features of graph nodes, in blocks of rows on the workers of a Dask cluster.
 
-    What `graphrf.Features` are on one machine: the record step by step, from which the Phi of any kernel is made.
-    Blocks stay on the workers that made them; vectors and panels travel. A block that is lost with its worker is
-    made again, the same.
+    The counterpart of `graphrf.Features`: the record of each step, from which Phi of any kernel is computed.
+    Blocks stay on the workers that drew them, and only vectors and panels of columns are sent. A block that is
+    lost with its worker is drawn again, identically.
 
     Made by `graphrf.distributed.sample_features` and `graphrf.distributed.load_features`.
 
     Attributes
     ----------
     nodes : ndarray of int64, shape (n,)
-        Positions of the nodes that the rows belong to.
+        Positions of the nodes of the rows.
     n_nodes : int
         N, the number of nodes of the graph.
     n_blocks : int
@@ -103,12 +103,12 @@ class DistributedFeatures:
 
     @property
     def seed(self) -> int:
-        """What the samples were drawn with."""
+        """Seed of the samples."""
         return self.frame.seed
 
     @property
     def laplacian(self) -> str:
-        """Whose walk matrix was used."""
+        """The Laplacian whose walk matrix was used."""
         return self.frame.laplacian
 
     @property
@@ -150,7 +150,7 @@ class DistributedFeatures:
 
     @property
     def n_steps(self) -> int:
-        """Steps walked in all; for powers, multiply-adds."""
+        """Total number of steps; for powers, multiply-adds."""
         return sum(facts.n_steps for facts in self._facts)
 
     @property
@@ -186,7 +186,7 @@ class DistributedFeatures:
         return self
 
     def memory(self) -> dict[str, WorkerMemory]:
-        """What each worker holds, by its address.
+        """The memory of each worker, by its address.
 
         Examples
         --------
@@ -218,14 +218,14 @@ class DistributedFeatures:
     # -- matrices and products -----------------------------------------------------------------------
 
     def matrix(self, kernel: FeatureKernel, *, memory_limit: int | None = None) -> sp.csr_array:
-        """The feature matrix Phi of a kernel, here: `graphrf.Features.matrix`, bit for bit.
+        """The feature matrix Phi of a kernel, in this process: `graphrf.Features.matrix`, bit for bit.
 
         Parameters
         ----------
         kernel : Kernel
             A kernel with the Laplacian of the features.
         memory_limit : int, optional
-            Bytes that it may take here. Default: what this machine has available.
+            Bytes that it may take in this process. Default: the available memory.
 
         Raises
         ------
@@ -254,7 +254,7 @@ class DistributedFeatures:
         return phi
 
     def gather(self, *, memory_limit: int | None = None) -> Features:
-        """The features, here: those of `graphrf.sample_features`, bit for bit; MemoryError if they do not fit."""
+        """Those of `graphrf.sample_features`, bit for bit, in this process; MemoryError if they do not fit."""
         self._check_fits("the features", 2 * self.nbytes, memory_limit)
         return self.factor().gather()
 
@@ -269,7 +269,8 @@ class DistributedFeatures:
 
         Returns
         -------
-        ndarray of the shape of v; float32 if features and v fit into that, else float64.
+        ndarray of the shape of v
+            float32 if features and v have at most that precision, else float64.
 
         Raises
         ------
@@ -290,11 +291,11 @@ class DistributedFeatures:
         return self.factor().gram_apply(f, v)
 
     def factor(self, *, n_threads: int | None = None) -> DistributedFactor:
-        """The `Factor` of these features, for inference; `n_threads` is of no account: Dask's threads work."""
+        """The `Factor` of these features, for inference; `n_threads` is ignored, since Dask's threads are used."""
         return DistributedFactor(self.frame, self._held, self._sizes, self.nbytes / max(self.shape[0], 1))
 
     def step_squares(self) -> np.ndarray:
-        """<P_k, P_l> / n for all steps, shape (L + 1, L + 1): what the mean prior variance is made of."""
+        """<P_k, P_l> / n for all steps, shape (L + 1, L + 1), from which the mean prior variance follows."""
         return np.asarray(sum(self._held.gathered(blocks.step_products)) / self.shape[0])
 
     # -- files ---------------------------------------------------------------------------------------
@@ -302,8 +303,8 @@ class DistributedFeatures:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the features to a folder that all workers see, a file for each block.
 
-        A block's file appears whole or not at all. Blocks that are there are not written again, so a call that was
-        interrupted can be made again. `load_features` reads the folder.
+        A block's file appears whole or not at all. Existing blocks are not written again, so an interrupted
+        call can be repeated. `load_features` reads the folder.
 
         Raises
         ------
@@ -316,7 +317,7 @@ class DistributedFeatures:
         if known != rows:
             raise checks.value_error(
                 "path",
-                f"must be a new folder, or one whose blocks have {rows} rows as these, got {str(folder.path)!r}",
+                f"must be a new folder, or one whose blocks have {rows} rows like these, got {str(folder.path)!r}",
             )
         missing = folder.missing(self.n_blocks)
         self._held.some(missing).gathered(blocks.write, [File(folder.file(number), key) for number in missing])
@@ -326,7 +327,7 @@ class DistributedFeatures:
         limit = available_memory() if given is None else given
         if limit is not None and needed > limit:
             raise MemoryError(
-                f"{what} of {self.shape[0]} nodes would take about {needed / 2**30:.3g} GiB here, but "
+                f"{what} of {self.shape[0]} nodes would take about {needed / 2**30:.3g} GiB in this process, but "
                 f"{limit_words(given, limit)}; gram_matvec and factor() leave them on the workers"
             )
 
@@ -340,7 +341,7 @@ def load_features(
 ) -> DistributedFeatures:
     """Features from a folder that `sample_features(path=...)` or `DistributedFeatures.save` wrote, on workers.
 
-    The folder must stay as long as they are used: blocks that are lost with a worker are read again.
+    Keep the folder while they are used: blocks that are lost with a worker are read again.
 
     Parameters
     ----------
@@ -349,7 +350,7 @@ def load_features(
     client : dask.distributed.Client, optional
         Default: the current one.
     shared_folder : path, optional
-        See `sample_features`; for what all blocks share.
+        See `sample_features`; for the arrays that all blocks share.
     progress : bool
         Show a progress bar on standard error.
 
@@ -357,7 +358,7 @@ def load_features(
     ------
     FileNotFoundError, ValueError
         If there are no features, if they are damaged, or if blocks are missing: `sample_features` with the same
-        arguments makes these.
+        arguments draws those.
 
     Examples
     --------

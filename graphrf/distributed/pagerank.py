@@ -42,9 +42,9 @@ def local_pagerank(
 ) -> LocalPageRankResult:
     r"""Personalised PageRank of many seed nodes, each from its neighbourhood, on the workers of a Dask cluster.
 
-    `graphrf.pagerank.local_pagerank`, with its equation and its guarantee, and with the seeds in blocks as tasks.
-    A query is a function of graph, settings, `seed` and seed node, so that the result is, bit for bit, that of
-    one process, and a block that is lost with a worker is asked for again and gives the same rows.
+    `graphrf.pagerank.local_pagerank`, with its equation and its guarantee; blocks of seeds are tasks. A query is a
+    function of graph, settings, `seed` and seed node, so the result is that of one process, bit for bit, and a
+    block that is lost with a worker is computed again with the same rows.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ def local_pagerank(
     Returns
     -------
     LocalPageRankResult
-        Here, not on the workers.
+        In this process, not on the workers.
 
     Raises
     ------
     TypeError, ValueError
-        As `graphrf.pagerank.local_pagerank`, before anything is sent; if no client is at hand; if `shared_folder`
+        As `graphrf.pagerank.local_pagerank`, before anything is sent; if there is no client; if `shared_folder`
         is not seen by all workers.
     RuntimeError
         If the cluster has no workers.
@@ -77,23 +77,24 @@ def local_pagerank(
     Warns
     -----
     RuntimeWarning
-        If workers map more of the graph than half of what Dask allows them.
+        If workers map more of the graph than half of the memory that Dask allows them.
 
     Notes
     -----
-    Time: that of `graphrf.pagerank.local_pagerank`, shared by all threads of all workers, and about a millisecond
-    for each task. A task has at most 512 seeds, or 64 with walks; without `k`, where rows are long, 64 and 8.
-    There are 8 tasks for each thread at least, if there are as many seeds.
+    Time: that of `graphrf.pagerank.local_pagerank`, shared by all threads of all workers, plus about a millisecond
+    per task. A task has at most 512 seeds, or 64 with walks; without `k`, where rows are long, 64 and 8.
+    There are at least 8 tasks per thread, if there are enough seeds.
 
     Traffic: the walk arrays (4 bytes for each node and for each direction of an edge, 8 in graphs of 2^31 of them;
-    8 more for each direction where weights differ) once a call, to each worker or into the shared folder; 8 bytes
-    for each seed to the workers; back, by way of the scheduler, 56 bytes for each seed and 24 for each score, so
-    56 + 24 k a seed at most. Rows leave the workers as they are done.
+    8 more for each direction where weights differ) once per call, to each worker or into the shared folder; 8
+    bytes for each seed to the workers; back, by way of the scheduler, 56 bytes for each seed and 24 for each
+    score, so at most 56 + 24 k per seed. Rows leave the workers as soon as they are done.
 
-    Memory: here twice that of the rows, while they are put together. On a worker the walk arrays, and for each
-    thread the rows of a task and what `graphrf.pagerank.local_pagerank` keeps for the nodes touched by one seed.
+    Memory: in this process twice that of the rows, while they are assembled. On a worker the walk arrays, and for
+    each thread the rows of a task and what `graphrf.pagerank.local_pagerank` keeps for the nodes touched by one
+    seed.
 
-    Few seeds are sooner answered here: the walk arrays need not travel.
+    For few seeds one process is faster, because the walk arrays need not be sent.
 
     Examples
     --------

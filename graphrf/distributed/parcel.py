@@ -261,14 +261,14 @@ class _Unpacker(pickle.Unpickler):
             mapped = np.memmap(place.file, place.dtype, mode, place.at, place.shape)
         except (OSError, ValueError) as error:
             raise FileNotFoundError(
-                f"this worker cannot map {place.file} ({error}): the file must be there as long as its graph or "
-                "features are used, and all workers must see its folder; where a graph's folder was written over, "
+                f"this worker cannot map {place.file} ({error}): keep the file as long as its graph or "
+                "features are used, in a folder that all workers see; if a graph's folder was overwritten, "
                 "open the graph again"
             ) from None
         # A copy on the disk of another machine is another file with the same numbers.
         if here != place.version and _sample(mapped) != place.sample:
             raise ValueError(
-                f"{place.file} holds other numbers than when its graph was opened: the folder was written over; "
+                f"{place.file} has changed since its graph was opened, because the folder was overwritten; "
                 "open the graph again"
             )
         self.maps.append(mapped)

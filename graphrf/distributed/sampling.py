@@ -45,9 +45,9 @@ def sample_features(
 ) -> DistributedFeatures:
     r"""Sample features on the workers of a Dask cluster, where they stay.
 
-    `graphrf.sample_features` in blocks of rows. Walks need no talk between machines: a row is a function of graph,
-    sampler, seed and node. So the result is that of one process, bit for bit, and a block that is lost with a
-    worker is drawn again, the same.
+    `graphrf.sample_features` in blocks of rows. Machines need not communicate: a row is a function of graph,
+    sampler, seed and node. The result is therefore that of one process, bit for bit, and a block that is lost with
+    a worker is drawn again, identically.
 
     Parameters
     ----------
@@ -65,20 +65,20 @@ def sample_features(
         Type of matrices and products.
     path : path of a folder, optional
         Seen by all workers. Every block is written there as soon as it is drawn. A call with the same arguments
-        goes on where another one ended: what is there is not walked again, and its blocks keep their size.
+        continues where an earlier one ended: blocks that exist are not drawn again and keep their size.
         `load_features` opens the folder without the graph.
     block_size : int, optional
-        Rows of a block, a task. Default: records of 128 MiB, or 32 bytes for each node of the graph where that is
+        Rows per block (one task). Default: records of 128 MiB, or 32 bytes for each node of the graph if that is
         more. Smaller features have 16 blocks, or fewer where records would be below 16 bytes for each node of the
-        graph (4 at least of 16 MiB): each block makes a column of N numbers in products. The blocks do not depend
+        graph (4 at least of 16 MiB): each block adds a column of N numbers to products. The blocks do not depend
         on the workers, and neither do the bits of products.
     shared_folder : path, optional
         Seen by all workers: the arrays of the graph are mapped from there, once in the memory of a machine.
         Default: the folder of temporary files if all workers see it, as on one machine; else the graph is sent to
         each worker.
     memory_limit : int, optional
-        Bytes that the features may take on all workers together. Default: 0.6 of what the workers may take, where
-        Dask begins to write to disk; of workers without a limit nothing is known, and nothing is refused.
+        Bytes that the features may take on all workers together. Default: 0.6 of the workers' memory limits, where
+        Dask begins to write to disk; nothing is refused if a worker has no limit.
     progress : bool
         Show a progress bar on standard error.
 
@@ -89,7 +89,7 @@ def sample_features(
     Raises
     ------
     TypeError, ValueError
-        As `graphrf.sample_features`; if no client is at hand; if `path` holds other features, or it or
+        As `graphrf.sample_features`; if there is no client; if `path` holds other features, or it or
         `shared_folder` is not seen by all workers.
     RuntimeError
         If the cluster has no workers.
@@ -99,17 +99,19 @@ def sample_features(
     Warns
     -----
     RuntimeWarning
-        If workers map more of the graph than half of what Dask allows them; if it has paused all of them.
+        If workers map more of the graph than half of the memory that Dask allows them; if Dask has paused all of
+        them.
 
     Notes
     -----
-    Time: that of `graphrf.sample_features`, shared by all threads of all workers. What travels: the graph once,
-    and some kilobytes for each block. Memory of a worker: its blocks (`DistributedFeatures.memory`); the graph,
-    once on a machine where it is mapped; for each thread a block under way and the sampler's working memory.
+    Time: that of `graphrf.sample_features`, shared by all threads of all workers. Traffic: the graph once,
+    and some kilobytes per block. Memory of a worker: its blocks (`DistributedFeatures.memory`); the graph,
+    once on a machine where it is mapped; for each thread the block that it draws and the sampler's working memory.
 
-    Mapped arrays count as a worker's memory while it reads them. Beyond a quarter of its limit they are let go of
-    between parts of a block, and come back from the page cache of the machine. A graph that is larger than the
-    memory of the machine is read from disk again and again: there near nodes should have near numbers.
+    Mapped arrays count as a worker's memory while it reads them. Beyond a quarter of its limit they are released
+    between parts of a block, and return from the page cache of the machine. A graph that is larger than the
+    memory of the machine is read from disk again and again: number neighbouring nodes
+    consecutively there.
 
     Examples
     --------
@@ -191,7 +193,7 @@ class ClusterSampling:
 
 
 def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
-    """Where a Gaussian process draws the rows of its observed nodes: on a cluster.
+    """Let a Gaussian process draw the rows of its observed nodes on a cluster.
 
     Parameters
     ----------
@@ -204,12 +206,12 @@ def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
     -------
     ClusterSampling
         For `GraphGPRegressor(graph, draw=on_cluster(client))`: rows stay on the workers, where the
-        products of its conjugate gradients run, so that only vectors and panels travel.
+        products of its conjugate gradients run, so that only vectors and panels of columns are sent.
 
     Raises
     ------
     TypeError, ValueError
-        For other options; if no client is at hand.
+        For other options; if there is no client.
     """
     unknown = set(options) - set(_OPTIONS)
     if unknown:

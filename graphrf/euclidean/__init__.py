@@ -1,4 +1,4 @@
-"""Random features of R^d, and what consumes them: kernels, Gaussian processes, classifiers and attention."""
+"""Random features of R^d, and what uses them: kernels, Gaussian processes, classifiers and attention."""
 
 from __future__ import annotations
 

@@ -30,13 +30,13 @@ def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape (..., m)
-        Positive, in the dtype of `x`, float32 if that is narrower. Far out the exponentials overflow;
+        Positive, in the dtype of `x`, float32 if that is narrower. For long vectors the exponentials overflow;
         `PerformerAttention` works with their logarithms instead.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is no floating tensor or the dimensions do not fit. NaN is not looked for.
+        If an argument is not a floating-point tensor or the dimensions do not match. NaN is not checked for.
 
     Notes
     -----
@@ -75,11 +75,11 @@ def attention_weights(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    r"""The matrix of weights that `PerformerAttention` multiplies values with and never forms.
+    r"""The matrix of attention weights that `PerformerAttention` uses without forming it.
 
     .. math:: \hat a_{ij} = \frac{\phi(q_i) \cdot \phi(k_j)}{\sum_l \phi(q_i) \cdot \phi(k_l)}.
 
-    To look at, and to test against: the cost is quadratic.
+    For inspection and tests: the cost is quadratic.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def attention_weights(
     Returns
     -------
     Tensor, shape (..., L, S)
-        Rows sum to 1, or are zero where a query has no key left. In the dtype of `query`.
+        Rows sum to 1, or are zero if all keys of a query are masked. In the dtype of `query`.
 
     Raises
     ------
@@ -133,8 +133,8 @@ class PerformerAttention(nn.Module):
         o_i = \frac{\sum_j \phi(q_i) \cdot \phi(k_j) \, v_j}{\sum_j \phi(q_i) \cdot \phi(k_j)}, \qquad
         \phi(x) = \frac{1}{\sqrt m} \exp(W x - |x|^2 / 2),
 
-    with q and k multiplied by the square root of `scale`, d^(-1/2) unless given, so that the mean of
-    phi(q) . phi(k) is exp(scale q . k). Called as `torch.nn.functional.scaled_dot_product_attention` is. All heads
+    with q and k multiplied by the square root of `scale`, d^(-1/2) unless given, so that the mean of phi(q) .
+    phi(k) is exp(scale q . k). It is called like `torch.nn.functional.scaled_dot_product_attention`. All heads
     share the frequencies.
 
     Parameters
@@ -146,13 +146,13 @@ class PerformerAttention(nn.Module):
     directions : str
         Of `draw_frequencies`: "orthogonal" as in Performers, "simplex" and "simplex+", "iid", and the others.
     norms : str, NormCoupling or None
-        Of `draw_frequencies`. "iid" as in Performers; "pm", one norm for a block of d, which raises the variance
+        Of `draw_frequencies`. "iid" as in Performers; "pm", one norm per block of d, which raises the variance
         of the scores and lowers the error of attention (Reid et al. 2024; `examples/attention_error.py`); "pnc".
     antithetic : bool
         Half of the frequencies are the negatives of the other half; m must be even.
     redraw_every : int, optional
         Draw new frequencies after this many forward passes in training mode; None draws them once. Recomputation
-        under `torch.utils.checkpoint` counts as a pass and may redraw within one step: there leave this at None
+        under `torch.utils.checkpoint` counts as a pass and may redraw within one step: leave this at None then
         and call `redraw` between steps.
     seed : int, optional
         Seed of the sequence of draws; None draws one. Set it if several processes train copies.
@@ -163,8 +163,8 @@ class PerformerAttention(nn.Module):
         A buffer in torch's default dtype.
     seed : int
     n_draws : int
-        Draws so far. `state_dict` holds the frequencies, the seed, this and the passes since the last draw, so a
-        module that was loaded goes on as the saved one would have.
+        Number of draws so far. `state_dict` holds the frequencies, the seed, this and the passes since the last
+        draw, so a loaded module continues like the saved one.
 
     Raises
     ------
@@ -177,7 +177,7 @@ class PerformerAttention(nn.Module):
     positive and sum to 1, but they are ratios of unbiased estimates, so that their error is of order m^(-1/2) and
     their bias of order 1/m. Both grow as exp(|q + k|^2) does.
 
-    Numbers narrower than float32 are widened to it, under autocast too; the answer has the dtype of `query`.
+    Types narrower than float32 are widened to it, under autocast too; the result has the dtype of `query`.
 
     Source: Choromanski et al. 2020, "Rethinking attention with Performers", Sec. 2; Reid et al. 2024,
     "Variance-reducing couplings for random features", Sec. 3.3 and App. B.3; Reid et al. 2023, "Simplex random
@@ -262,12 +262,12 @@ class PerformerAttention(nn.Module):
         query : Tensor, shape (..., L, d)
         key : Tensor, shape (..., S, d)
         value : Tensor, shape (..., S, d_v)
-            Leading dimensions (batch, heads) broadcast. NaN is not looked for and comes out again.
+            Leading dimensions (batch, heads) broadcast. NaN is not checked for and propagates.
         attn_mask : bool Tensor, shape (S,) or (..., 1, S), optional
             True for keys that take part, the same for all queries: a padding mask. Other masks have no form that
-            is linear in the length, and are refused. Goes together with `is_causal`.
+            is linear in the length, and raise an error. Can be combined with `is_causal`.
         dropout_p : float
-            Only 0: the weights that dropout would thin out are never formed. Drop out values or outputs instead.
+            Only 0, since the weights are never formed. Apply dropout to the values or the output instead.
         is_causal : bool
             Query i sees the keys 0 to i.
         scale : float, optional
@@ -281,9 +281,9 @@ class PerformerAttention(nn.Module):
         Raises
         ------
         TypeError
-            If an argument is no floating tensor, or the mask no boolean one.
+            If an argument is not a floating-point tensor, or the mask not a boolean one.
         ValueError
-            If shapes do not fit, a length is zero, `dropout_p` is not 0 or `scale` not positive.
+            If shapes do not match, a length is zero, `dropout_p` is not 0 or `scale` not positive.
         """
         if dropout_p != 0:
             raise checks.value_error(
@@ -314,7 +314,7 @@ class PerformerAttention(nn.Module):
         return torch.tensor([self.seed, self.n_draws, self._passes])
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Go on where the module that was saved stood."""
+        """Continue where the saved module stood."""
         self.seed, self.n_draws, self._passes = state.tolist()
 
     def extra_repr(self) -> str:

@@ -45,7 +45,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _n_features_out(self) -> int: ...
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Draw the features for points of as many columns as `X` has. Nothing else is taken from `X`.
+        """Draw the features for points with as many columns as `X`; its values are not used.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Raises
         ------
         ValueError
-            If `X` has not the columns that `fit` saw, or holds NaN or infinity.
+            If the number of columns differs from that in `fit`, or `X` contains NaN or infinity.
         """
         check_is_fitted(self)
         if is_tensor(X):

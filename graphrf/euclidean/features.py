@@ -23,8 +23,8 @@ class FourierFeatures(FeatureMap):
         \phi(x) &= \tfrac{1}{\sqrt m} [\cos(w_i \cdot x / l), \; \sin(w_i \cdot x / l)]_{i=1}^m \quad (paired), \\
         \phi(x) &= \sqrt{\tfrac 2 m} [\cos(w_i \cdot x / l + b_i)]_{i=1}^m \quad (phased),
 
-    with :math:`\phi(x) \cdot \phi(y)` an unbiased estimate of k(x, y). Paired features have norm 1 exactly, and at
-    the same number of columns less variance wherever k(z)^2 >= k(2z) / 2, as for Gaussian and Laplace kernels.
+    with :math:`\phi(x) \cdot \phi(y)` an unbiased estimate of k(x, y). Paired features have norm 1 exactly, and
+    for the same number of columns less variance wherever k(z)^2 >= k(2z) / 2, as for Gaussian and Laplace kernels.
 
     Parameters
     ----------
@@ -39,11 +39,11 @@ class FourierFeatures(FeatureMap):
         "iid", "pnc", "pm" or a coupling; None with "halton" and "sobol".
     readout : {"paired", "phased"}
     lengthscale : float or array_like, shape (d,)
-        l, one for all coordinates or one for each.
+        Positive; one for all coordinates, or one for each.
     seed : int or None
-        None draws one at every `fit`, which `seed_` records.
+        None draws one in every `fit`, which `seed_` records.
     n_threads : int, optional
-        All cores that the process may use if left out. The result does not depend on it.
+        Default: the cores that the process may use. The result does not depend on it.
 
     Attributes
     ----------
@@ -160,17 +160,17 @@ class LaplaceFeatures(FeatureMap):
     Parameters
     ----------
     n_frequencies : int
-        m, the number of columns; even with `antithetic`, whose negatives are counted.
+        m, the number of columns; with `antithetic` it must be even, and includes the negatives.
     directions, norms : str, NormCoupling or None
         See `FourierFeatures`.
     antithetic : bool
-        Add -w for each w, which has the least variance that a second frequency can bring.
+        Add -w for each w, the second frequency with the least variance.
     lengthscale : float or array_like, shape (d,)
-        l, one for all coordinates or one for each.
+        Positive; one for all coordinates, or one for each.
     seed : int or None
-        None draws one at every `fit`, which `seed_` records.
+        None draws one in every `fit`, which `seed_` records.
     n_threads : int, optional
-        All cores that the process may use if left out. The result does not depend on it.
+        Default: the cores that the process may use. The result does not depend on it.
 
     Attributes
     ----------
@@ -189,8 +189,8 @@ class LaplaceFeatures(FeatureMap):
 
     Notes
     -----
-    Independent features have variance k(x, y)^2 (exp(|x + y|^2 / l^2) - 1) / m: they are for points within about
-    one lengthscale of the origin, or for attention, which normalises. Centre the data first.
+    Independent features have variance k(x, y)^2 (exp(|x + y|^2 / l^2) - 1) / m: use them for points within
+    about one lengthscale of the origin (centre the data first), or for attention, which normalises.
 
     Cost as for `FourierFeatures`.
 
@@ -239,7 +239,7 @@ class LaplaceFeatures(FeatureMap):
         n = checks.integer("n_frequencies", self.n_frequencies, low=1)
         if checks.flag("antithetic", self.antithetic) and n % 2:
             raise checks.value_error(
-                "n_frequencies", f"must be even with antithetic=True, got {n}: each comes with its negative"
+                "n_frequencies", f"must be even with antithetic=True, got {n}: each has its negative"
             )
         self.lengthscale_ = lengthscales(self.lengthscale, dimension)
         self.seed_ = checks.seed(self.seed)

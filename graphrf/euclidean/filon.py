@@ -78,7 +78,7 @@ def filon_coefficients(theta: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
     r"""Integral of g(w) cos(w t) over [low, high], from g at an odd number of equidistant nodes.
 
-    On each pair of intervals g is replaced by its parabola, and parabola times cosine is integrated exactly:
+    On each pair of intervals g is replaced by a parabola, whose product with the cosine is integrated exactly:
 
         h (alpha S_odd + beta S_even + gamma (g(high) sin(high t) - g(low) sin(low t))),
 
@@ -184,9 +184,9 @@ def filon_kernel(
     into a function of x times one of x', and the matrix over a set of points need not be positive
     semi-definite.
 
-    At distances below pi/h lengthscales Simpson's rule on the same nodes (`QuadratureFeatures`) is the better
-    one. Parabolas leave an error of order h^4, and the sum of equidistant values of a smooth density that has
-    decayed at both ends a far smaller one: Gaussian kernel, t up to 4, max_frequency 6, 65 nodes: 4.4e-5 against
+    At distances below pi/h lengthscales Simpson's rule on the same nodes (`QuadratureFeatures`) is better:
+    parabolas have an error of order h^4, and the sum of equidistant values of a smooth density that has decayed
+    at both ends a far smaller one. Gaussian kernel, t up to 4, max_frequency 6, 65 nodes: 4.4e-5 against
     2.0e-9. From pi/h on Simpson's rule repeats the kernel, and Filon's decays.
 
     Cost: O(n_nodes) time and numbers for each entry of `t`.
@@ -203,7 +203,7 @@ def filon_kernel(
     """
     n_nodes = checks.integer("n_nodes", n_nodes, low=3)
     if n_nodes % 2 == 0:
-        raise checks.value_error("n_nodes", f"must be odd for Filon's rule, got {n_nodes}: take {n_nodes + 1}")
+        raise checks.value_error("n_nodes", f"must be odd for Filon's rule, got {n_nodes}: use {n_nodes + 1}")
     spectrum = stationary_kernel(kernel)
     lengthscale = checks.number("lengthscale", lengthscale, low=0, include_low=False)
     if max_frequency is None:

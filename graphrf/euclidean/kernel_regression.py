@@ -28,15 +28,15 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
               \approx \frac{\phi(x) \cdot s_c}{\sum_b \phi(x) \cdot s_b}, \qquad
               s_c = \sum_{i : y_i = c} \phi(x_i).
 
-    With features only the sums s_c are kept, so data may come in batches (`partial_fit`) and a prediction does not
-    depend on the number of training points.
+    With features, only the sums s_c are stored, so data may come in batches (`partial_fit`) and a prediction does
+    not depend on the number of training points.
 
     Parameters
     ----------
     features : transformer, optional
         A map phi with phi(x) . phi(y) close to the kernel: `LaplaceFeatures`, `FourierFeatures`, or any
         scikit-learn transformer or pipeline. It is cloned, and fitted on the data of `fit` or on the first batch
-        of `partial_fit`. None takes the exact kernel and keeps the training points.
+        of `partial_fit`. None uses the exact kernel and stores the training points.
     kernel : str or StationaryKernel
         The exact kernel: "gaussian", "matern12", "matern32", "matern52" or "laplace".
     lengthscale : float or array_like of shape (d,)
@@ -61,24 +61,23 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     Raises
     ------
     TypeError, ValueError
-        From `fit`, `partial_fit` and `predict`: if `features` is no transformer, if it is given together with a
-        kernel or a lengthscale, if shapes do not fit, if an entry or a feature is not finite, or if a later batch
-        holds an unknown label.
+        From `fit`, `partial_fit` and `predict`: if `features` is not a transformer, if it is given together with a
+        kernel or a lengthscale, if shapes do not match, if an entry or a feature is not finite, or if a later
+        batch holds an unknown label.
 
     Notes
     -----
-    A kernel mass cannot be negative, but Fourier features may estimate one that is. Such a mass counts as 0, the
-    value nearest to it that can occur. Where no class has positive mass, as far from all data where positive
-    features underflow, nothing is known of x and the classes' shares of the training points are its probabilities.
-    So the predicted class is always that of the largest probability, and that of the largest estimated mass
-    wherever one is positive. Dividing by a negative sum of masses would pick the smallest.
+    A kernel mass cannot be negative, but its estimate by Fourier features can; it then counts as 0. If no class
+    has positive mass, as far from all data, where positive features underflow, the probabilities are the classes'
+    shares of the training points. The predicted class always has the largest probability, and the largest
+    estimated mass if any is positive.
 
-    Where all values of the exact kernel underflow, the nearest training points share the weight: the limit of the
+    If all values of the exact kernel underflow, the nearest training points share the weight: the limit of the
     Gaussian kernel.
 
     Cost with features: n m operations beyond the features themselves to fit, m C to predict one point, and m C
-    numbers kept. With the exact kernel: n d numbers kept, O(n d) operations to predict one point. Rows are worked
-    off in blocks, so memory stays bounded. Sums are in float64 whatever the features are.
+    numbers stored. With the exact kernel: n d numbers stored, O(n d) operations to predict one point. Rows are
+    processed in blocks, so memory stays bounded. Sums are in float64 for features of any type.
 
     Source: Nadaraya 1964, "On estimating regression", Watson 1964, "Smooth regression analysis"; with random
     features Reid et al. 2023, "Simplex random features", Sec. 5.3.
@@ -112,18 +111,18 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         self.lengthscale = lengthscale
 
     def fit(self, X: Any, y: Any) -> KernelRegressionClassifier:
-        """Learn from points of shape (n, d) and their labels of shape (n,); what was learned before is dropped."""
+        """Learn from points of shape (n, d) and labels of shape (n,); earlier training data are forgotten."""
         return self._learn(X, y, classes=None, anew=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> KernelRegressionClassifier:
-        """Add a batch of points and labels to what was learned before.
+        """Add a batch of points and labels to the earlier ones.
 
         Parameters
         ----------
         X : array_like, shape (n, d)
         y : array_like, shape (n,)
         classes : array_like, optional
-            All labels that any batch may hold, for the first call; those of its batch if left out. A later call
+            All labels that any batch may contain, for the first call. Default: those of its batch. A later call
             may repeat them.
 
         Returns
@@ -173,7 +172,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
                 raise checks.value_error(
                     "classes",
                     f"must be those of the first batch, {self.classes_.tolist()}, got {classes!r}; "
-                    "`fit` starts anew",
+                    "`fit` starts again",
                 )
             codes = _positions(labels, self.classes_)
         try:

@@ -1,4 +1,4 @@
-r"""Stationary kernels of R^d, their spectra, and the law of the norm of a random frequency."""
+r"""Stationary kernels of R^d, their spectra, and the distribution of the norm of a random frequency."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ KERNELS = ("gaussian", "matern12", "matern32", "matern52", "laplace")
 
 @dataclass(frozen=True)
 class StationaryKernel:
-    r"""A kernel k(r) of the distance r = |x - y| / l, with k(0) = 1, and its spectral law.
+    r"""A kernel k(r) of the distance r = |x - y| / l, with k(0) = 1, and its spectral distribution.
 
-    Bochner's theorem writes k as the mean of cos(w . (x - y)) over a random angular frequency w. The law of w is
-    isotropic: its direction is uniform on the sphere and its norm is independent of the direction.
+    Bochner's theorem writes k as the mean of cos(w . (x - y)) over a random angular frequency w. The distribution
+    of w is isotropic: its direction is uniform on the sphere and its norm is independent of the direction.
 
     ===========  ===================================  =======================  =====================
     name         k(r)                                 w in R^d                 norm of w
@@ -41,7 +41,7 @@ class StationaryKernel:
 
     Notes
     -----
-    The Laplace kernel is the isotropic one, exp(-|x - y|_2 / l). A product of Cauchy laws would give
+    The Laplace kernel is the isotropic one, exp(-|x - y|_2 / l). A product of Cauchy distributions would give
     exp(-|x - y|_1 / l) instead.
 
     Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 4.2; Reid et al. 2024,
@@ -83,7 +83,7 @@ class StationaryKernel:
         ----------
         x : array_like, shape (n, d)
         y : array_like, shape (m, d), optional
-            `x` itself if left out.
+            Default: `x`.
         lengthscale : float or array_like of shape (d,)
             One for all coordinates, or one for each.
 
@@ -94,7 +94,7 @@ class StationaryKernel:
         Raises
         ------
         ValueError
-            If shapes do not fit, or an entry is not finite.
+            If shapes do not match, or an entry is not finite.
 
         Notes
         -----
@@ -116,8 +116,8 @@ class StationaryKernel:
     def norm_quantile(self, u: np.ndarray, dimension: int) -> np.ndarray:
         """Norms r of frequencies with P(|w| <= r) = u, for u in (0, 1) and lengthscale 1.
 
-        The F law is taken from the beta law of w^2 / (w^2 + 2 nu) and of its complement, each by its own quantile,
-        so that neither tail loses digits.
+        Quantiles of the F distribution follow from those of the beta distributions of w^2 / (w^2 + 2 nu) and of
+        its complement, so that neither tail loses digits.
         """
         half = dimension / 2
         if self.nu is None:

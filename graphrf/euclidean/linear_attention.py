@@ -36,7 +36,7 @@ Piece = tuple[Tensor, Tensor]
 def linear_attention(
     log_query: Tensor, log_key: Tensor, value: Tensor, *, is_causal: bool = False, chunk: int = CHUNK
 ) -> Tensor:
-    r"""Weighted means of values, the weights being inner products of positive features.
+    r"""Weighted means of values, with weights that are inner products of positive features.
 
     .. math::
         o_i = \frac{\sum_j A_{ij} v_j}{\sum_j A_{ij}}, \qquad
@@ -59,7 +59,7 @@ def linear_attention(
     Returns
     -------
     Tensor, shape (..., L, d_v)
-        Zero where a query has no key left.
+        Zero if all keys of a query are removed.
 
     Notes
     -----

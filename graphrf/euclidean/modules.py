@@ -1,4 +1,4 @@
-"""Random features as torch modules, for what is trained by gradients."""
+"""Random features as torch modules, for training by gradients."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ class FourierModule(_RandomFeatures):
     n_frequencies : int
         m.
     kernel, directions, norms : optional
-        The law of the frequencies, as for `FourierFeatures`.
+        The distribution of the frequencies, as for `FourierFeatures`.
     readout : {"paired", "phased"}
         2m features of cosines and sines, or m cosines with uniform phases b.
     lengthscale : float or array_like, shape (d,)
-        Where `log_lengthscale`, a parameter of this shape, begins.
+        Initial value; `log_lengthscale` is a parameter of this shape.
     train_frequencies : bool
         Whether W is a parameter or a buffer.
     seed : int, optional
@@ -102,7 +102,7 @@ class FourierModule(_RandomFeatures):
     ----------
     log_lengthscale : Parameter, shape () or (d,)
     frequencies : Tensor, shape (m, d)
-        W, at lengthscale 1: a dense matrix, for structured directions too.
+        W, at lengthscale 1: a dense matrix, even for structured directions.
     phases : Tensor, shape (m,), or None
         A buffer.
 
@@ -115,8 +115,9 @@ class FourierModule(_RandomFeatures):
     -----
     Cost: O(n m d) time for n points.
 
-    dtype: torch's default when made; `.double()`, `.to(device)` as usual. The features have the module's dtype.
-    Points of a narrower one are widened to it, and nothing is computed in less than float32, under autocast too.
+    dtype: torch's default at construction; `.double()`, `.to(device)` as usual. The features have the module's
+    dtype. Points of a narrower type are widened to it, and nothing is computed in less than float32, under
+    autocast too.
 
     Source: Rahimi and Recht 2007, "Random features for large-scale kernel machines"; Reid et al. 2024,
     "Variance-reducing couplings for random features", Eq. 3.
@@ -194,11 +195,11 @@ class LaplaceModule(_RandomFeatures):
     dimension : int
         d.
     n_frequencies : int
-        m, the negatives counted with `antithetic`.
+        m, including the negatives with `antithetic`.
     directions, norms, antithetic : optional
-        The law of the frequencies, as for `LaplaceFeatures`.
+        The distribution of the frequencies, as for `LaplaceFeatures`.
     lengthscale : float or array_like, shape (d,)
-        Where `log_lengthscale`, a parameter of this shape, begins.
+        Initial value; `log_lengthscale` is a parameter of this shape.
     train_frequencies : bool
         Whether W is a parameter or a buffer.
     seed : int, optional

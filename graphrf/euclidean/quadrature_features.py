@@ -29,7 +29,8 @@ class QuadratureFeatures(FeatureMap):
     n_nodes : int
         Nodes for each dimension. There are n_nodes^d columns, less those whose weight underflows to 0.
     rule : {"gauss-hermite", "gauss-legendre", "simpson"} or callable
-        As for `spectral_rule`; `functools.partial(simpson, max_frequency=6.0)` states the interval of Simpson's.
+        As for `spectral_rule`; `functools.partial(simpson, max_frequency=6.0)` sets the interval of Simpson's
+        rule.
     kernel : str or StationaryKernel
         "gaussian", "matern12", "matern32", "matern52" or "laplace".
     lengthscale : float or array_like, shape (d,)
@@ -38,7 +39,7 @@ class QuadratureFeatures(FeatureMap):
         Divide the weights by their sum: rows then have norm 1, k(0) = 1. Without it Gauss-Legendre has
         k(0) = 1.078 with 5 nodes and 1.0002 with 20 (Gaussian kernel, d = 1).
     n_threads : int, optional
-        All cores that the process may use if left out. The result does not depend on it.
+        Default: the cores that the process may use. The result does not depend on it.
 
     Attributes
     ----------
@@ -61,7 +62,7 @@ class QuadratureFeatures(FeatureMap):
     -----
     UserWarning
         In `transform`, where the nodes are h apart and the points reach over pi/h lengthscales in a coordinate:
-        there the approximation repeats the kernel.
+        there the approximation is periodic.
 
     Notes
     -----
@@ -80,9 +81,9 @@ class QuadratureFeatures(FeatureMap):
     ==========  ==============  ======  ======  ======  ======
 
     For a kernel that is not Gaussian, Gauss-Hermite weights carry the ratio of the two spectral densities. The
-    rule is then no longer exact for polynomials, and its error falls as a power of n_nodes and not exponentially.
-    Every error grows with distance in lengthscales; `examples/fourier_decompositions.py` shows where
-    `FourierFeatures` with as many columns do better.
+    rule is then no longer exact for polynomials, and its error falls as a power of n_nodes instead of
+    exponentially. Every error grows with distance in lengthscales; `examples/fourier_decompositions.py` shows
+    where `FourierFeatures` with as many columns do better.
 
     Cost of `transform`: O(n d n_nodes^d) time; memory n times the columns, and a block.
 
@@ -137,7 +138,7 @@ class QuadratureFeatures(FeatureMap):
         self.frequencies_ = DenseFrequencies(frequencies)
 
     def fit(self, X: Any, y: Any = None) -> QuadratureFeatures:
-        """Take the nodes for points of as many columns as `X` has, and the range of `X` for the warning.
+        """Compute the nodes for points with as many columns as `X`; the range of `X` is kept for the warning.
 
         Parameters
         ----------
@@ -173,7 +174,7 @@ class QuadratureFeatures(FeatureMap):
         Raises
         ------
         ValueError
-            If `X` has not the columns that `fit` saw, or holds NaN or infinity.
+            If the number of columns differs from that in `fit`, or `X` contains NaN or infinity.
         """
         features = super().transform(X)
         if self._step is not None:
@@ -183,7 +184,7 @@ class QuadratureFeatures(FeatureMap):
                 warn(
                     f"points reach over {reach:.3g} lengthscales in one coordinate, but nodes {self._step:.3g} "
                     f"apart repeat the kernel from pi/h = {np.pi / self._step:.3g} on: raise `n_nodes`, lower the "
-                    f"rule's max_frequency, or take a Gauss rule",
+                    f"rule's max_frequency, or use a Gauss rule",
                 )
         return features
 

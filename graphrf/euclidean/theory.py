@@ -1,4 +1,4 @@
-r"""Exact variances of kernel estimates from coupled random features: the truth that samples are held against.
+r"""Exact variances of kernel estimates from coupled random features, for comparison with samples.
 
 Frequencies come in independent blocks of d, and pairs of different blocks are independent. So the mean squared
 error of an estimate from m frequencies is that of one frequency over m, plus the covariances of the pairs within
@@ -218,7 +218,7 @@ def laplace_mse(
     """
     a, b = (np.atleast_1d(_real(name, value)) for name, value in (("x", x), ("y", y)))
     if a.shape[-1] != b.shape[-1]:
-        raise checks.value_error("y", f"must have {a.shape[-1]} coordinates as `x` has, got {checks.describe(b)}")
+        raise checks.value_error("y", f"must have {a.shape[-1]} coordinates like `x`, got {checks.describe(b)}")
     d = a.shape[-1]
     scale = lengthscales(lengthscale, d)
     cosine = _cosine(checks.choice("directions", directions, DIRECTIONS), d)

@@ -403,7 +403,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             yield block, mean, curvature.covariances(cross, rows.variances())
 
     def _normals(self) -> np.ndarray:
-        """Points of the standard normal law in C dimensions, the same for every node."""
+        """Points of the standard normal distribution in C dimensions, the same for every node."""
         sequence = qmc.Sobol(self.classes_.size, seed=np.random.default_rng(self.seed_))
         # the sequence is on a grid that may hold 0
         return np.asarray(ndtri(np.clip(sequence.random(_POINTS), 1e-12, 1 - 1e-12)))
@@ -415,7 +415,7 @@ def _most_integrated(n_classes: int) -> int:
 
 
 def integrated_softmax(mean: np.ndarray, covariance: np.ndarray, normals: np.ndarray) -> np.ndarray:
-    """The mean of softmax(f), f ~ N(mean, covariance), at each of q nodes, by points of the standard normal law.
+    """The mean of softmax(f), f ~ N(mean, covariance), at each of q nodes, by points of the standard normal.
 
     Parameters
     ----------

@@ -66,7 +66,8 @@ class Conditions(NamedTuple):
     mean_precision : float
         Of the prior of the mean's coefficients, 0 where that is flat.
     likelihood : Likelihood or None
-        Where it is not normal; `observations` are then those of normal noise with the posterior's normal law.
+        Where it is not normal; `observations` are then those of normal noise with the posterior's normal
+        distribution.
     covariates : Covariates or None
         Those that came with the observations.
     """

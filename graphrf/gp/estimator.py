@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Self
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -12,6 +14,24 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from graphrf._base import checks
 from graphrf.graph.graph import Graph, given_nodes
+
+_Parameters = ParamSpec("_Parameters")
+
+
+def without_alpha(init: Callable[_Parameters, None]) -> Callable[_Parameters, None]:
+    """`__init__`, whose TypeError for `alpha=`, the argument of scikit-learn, names `noise`."""
+
+    @functools.wraps(init)
+    def checked(*args: _Parameters.args, **options: _Parameters.kwargs) -> None:
+        if "alpha" in options:
+            raise checks.type_error(
+                "alpha",
+                "is scikit-learn's name of the noise variance: pass `noise`, one for all observations or an array "
+                "with one for each",
+            )
+        init(*args, **options)
+
+    return checked
 
 
 class NodeEstimator(BaseEstimator):

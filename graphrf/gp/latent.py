@@ -65,7 +65,7 @@ _BISECTIONS = 60
 
 
 class Marginals(NamedTuple):
-    """The normal law of f at each of q nodes.
+    """The normal distribution of f at each of q nodes.
 
     Attributes
     ----------
@@ -364,7 +364,7 @@ def _trained(
 def _mode(
     gp: Any, given: Conditions, responses: Responses, likelihood: Likelihood, precision: KernelPrecision | None
 ) -> LatentMode:
-    """The normal law nearest to the posterior of the latent function at the observed nodes."""
+    """The normal distribution nearest to the posterior of the latent function at the observed nodes."""
     spread = given.mean_precision**-0.5
     if precision is not None:
         return nearest_sparse(precision, responses, likelihood, amplitude=given.amplitude, spread=spread)

@@ -13,7 +13,7 @@ from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf.gp.conditioning import Conditions, condition
-from graphrf.gp.estimator import NodeEstimator, checked_weights
+from graphrf.gp.estimator import NodeEstimator, checked_weights, without_alpha
 from graphrf.gp.inference.mean_function import Coefficients, MeanFunction, observed_with
 from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
@@ -270,15 +270,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     n_observations_: int
     n_observed_nodes_: int
 
-    def __new__(cls, *args: Any, **options: Any) -> Self:
-        if "alpha" in options:
-            raise checks.type_error(
-                "alpha",
-                "is scikit-learn's name of the noise variance: pass `noise`, one for all observations or an array "
-                "with one for each",
-            )
-        return super().__new__(cls)
-
+    @without_alpha
     def __init__(
         self,
         graph: Graph,
@@ -850,7 +842,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         Notes
         -----
         The mean of p(y | f) over the posterior of f at the node, by a trapezoidal rule that is refined at the
-        largest values; with normal noise, the density of the normal law with the mean and variance of
+        largest values; with normal noise, the density of the normal distribution with the mean and variance of
         `predict(return_std="observation")`.
         """
         self._check_fitted()

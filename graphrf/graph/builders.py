@@ -276,6 +276,11 @@ def from_mesh(
     MemoryError
         If the reading of a file would exceed `memory_limit`, before it is parsed.
 
+    Warns
+    -----
+    UserWarning
+        If more than 1 % of 100 or more faces (or vertices) have no neighbour.
+
     Notes
     -----
     Faces that repeat or have no area are legal. Cost: O(F log F).
@@ -317,6 +322,7 @@ def from_mesh(
     elif weights == "cotangent":
         values = meshes.cotangent_weights(vertices, faces, pairs)
     adjacency = merged_adjacency(len(points), pairs[:, 0], pairs[:, 1], values, "similarity", False)
+    notices.warn_together([notices.of_isolated(on, len(points) - np.unique(pairs).size, len(points), weld)])
     return Graph(adjacency, nodes=names)
 
 

@@ -18,6 +18,8 @@ _DISTANCES = frozenset(
 )
 # A graph of positions may have so many nodes, and so many for each edge, before they look like identifiers.
 _FEW_NODES = 1000
+# A mesh of so many faces may have this share without a neighbour.
+_FEW_ELEMENTS, _ISOLATED = 100, 0.01
 _NODES_PER_EDGE = 100
 
 
@@ -79,6 +81,14 @@ def of_parallel_edges(n_repeated: int, n_edges: int) -> str:
         "an earlier one: give every edge the weight 1 to have parallel ones added, as networkx does, or pass "
         "weight=False to count them once without this warning"
     )
+
+
+def of_isolated(what: str, n_isolated: int, n: int, weld: bool) -> str:
+    """What to say of faces or vertices of a mesh without neighbours, if they are many."""
+    if n < _FEW_ELEMENTS or n_isolated <= _ISOLATED * n:
+        return ""
+    way_out = "round vertices that are nearly at one place" if weld else "pass weld=True if vertices repeat"
+    return f"{n_isolated:,} of the {n:,} {what} have no neighbour, so nothing is learned about them: {way_out}"
 
 
 def of_identifiers(n_nodes: int, n_edges: int, way_out: str) -> str:

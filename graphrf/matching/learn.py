@@ -44,11 +44,11 @@ def learn_coupling(
     projections: int | None = None,
     seed: int | None = None,
 ) -> Coupling:
-    r"""Permutations that couple the lengths of walks so that estimates from them vary least.
+    r"""Permutations that couple the lengths of walks so that estimates from them have the least variance.
 
     The unit interval of each walk's uniform is cut into `order` tiles, and tile q of one walker is matched to tile
     sigma(q) of the other. The direction-averaged features psi^(q) of every tile are computed exactly (Eq. 54 of
-    the paper), and what is minimised is, averaged over node pairs (i, j),
+    the paper), and the objective is, averaged over node pairs (i, j),
 
     .. math::
         \text{Eq. 56:}\quad & \sum_q \big[ (\psi^{(q)} + \psi^{(\sigma(q))})_i
@@ -67,7 +67,7 @@ def learn_coupling(
     kernel : Kernel, optional
         Default: the 2-regularised Laplacian kernel with lengthscale 1, as in the paper. None for PageRank.
     p_halt : float in (0, 1), or Survival
-        The law of lengths.
+        The distribution of walk lengths.
     order : int
         Number of tiles, from 2 to 1,000 (100 for "quadratic" and "projection", 9 for "exhaustive"); in the paper
         30 for Gram matrices, 50 for Gaussian processes, 10 for PageRank.
@@ -82,18 +82,18 @@ def learn_coupling(
           is a heuristic; the one difference is that the projections g = h h^T keep all weights at least 0.
         - "exhaustive": minimises Eq. 55 over all permutations; the reference for the others.
     objective : {"gram", "pagerank"}
-        What shall vary least: the Gram matrix, or PageRank scores from end points, whose exact summed variance is
-        linear in sigma (Eq. 82 of the paper; solver "linear").
+        Whose variance is minimised: the Gram matrix, or PageRank scores from end points, whose exact summed
+        variance is linear in sigma (Eq. 82 of the paper; solver "linear").
     n_walkers : int
-        How many walks are coupled with each other, 2 to 64; more than 2, which the paper leaves open, with the
-        solver "linear" and the objective "gram". The number of walks of a sampler must be a multiple of it.
+        Number of walks that are coupled with each other, 2 to 64. More than 2, which the paper leaves open, need
+        the solver "linear" and the objective "gram". The number of walks of a sampler must be a multiple of it.
     pairs : int, optional
-        Average over so many random node pairs instead of all, exactly for each: for two walkers, the objective
-        "gram", and the solvers "linear", "quadratic" and "exhaustive".
+        Average over this number of random node pairs instead of all, exactly for each; only for two walkers, the
+        objective "gram", and the solvers "linear", "quadratic" and "exhaustive".
     projections : int, optional
-        With the solver "quadratic": search on an estimate of Eq. 55 by so many random projections, the paper's
-        Johnson-Lindenstrauss route (Eq. 62). There is no need of it, since the exact form is as small and faster;
-        and it is noisy: the estimate's relative variance is (2 + 6 tr B^4 / (tr B^2)^2) / projections with
+        With the solver "quadratic": search on an estimate of Eq. 55 by this number of random projections, the
+        paper's Johnson-Lindenstrauss route (Eq. 62). It is not needed, since the exact form is as small and
+        faster, and it is noisy: the estimate's relative variance is (2 + 6 tr B^4 / (tr B^2)^2) / projections with
         B = sum_q (h_q + h_sigma(q))(W)^2, so that 1 % may take 80,000. The costs that are recorded are exact.
     seed : int, optional
         For random pairs, sources, starts and projections, and for the probes of the density of states on graphs of
@@ -102,14 +102,14 @@ def learn_coupling(
     Returns
     -------
     Coupling
-        Permutations of shape (n_walkers - 1, order), the settings, and what the solver minimised (Eq. 56 for
-        "linear", Eq. 55 for the other three, Eq. 82 for PageRank) as a sum over tiles: `cost_after` for these
+        Permutations of shape (n_walkers - 1, order), the settings, and the cost that the solver minimised (Eq. 56
+        for "linear", Eq. 55 for the other three, Eq. 82 for PageRank) as a sum over tiles: `cost_after` for these
         permutations, `cost_before` for tiles that every walker draws independently.
 
     Raises
     ------
     TypeError, ValueError
-        For arguments out of range, settings that do not go together, a directed graph with a kernel.
+        For arguments out of range, settings that cannot be combined, a directed graph with a kernel.
 
     Notes
     -----

@@ -84,9 +84,9 @@ def solve_multiway(
     rng : numpy Generator
         For the random starts; equal states give equal permutations.
     restarts : int
-        Random starts beside the greedy one, at least 0. They lower the cost little: by at most 16 parts in ten
-        thousand at order 10 and 0.6 at order 30 (`benchmarks/multiway.py`). For two walkers none is made: one
-        assignment is the optimum.
+        Number of random starts in addition to the greedy one, at least 0. They lower the cost little: by at most
+        16 parts in ten thousand at order 10 and 0.6 at order 30 (`benchmarks/multiway.py`). For two walkers none
+        is made: one assignment is the optimum.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def solve_multiway(
 
     Notes
     -----
-    The result is a local optimum: no single walker can be matched better. Cost: about 5 sweeps a start, each
+    The result is a local optimum: no single walker can be matched better. Cost: about 5 sweeps per start, each
     m (3 order^2 P + order^3) operations; order (order + P) floats.
 
     Source: the paper (Reid et al. 2024), Eq. 56 and App. C.3, for any number of walkers.

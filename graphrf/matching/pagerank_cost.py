@@ -39,7 +39,7 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
         Directed or not. Rows of P are zero at dangling nodes: a walk that is to go on from there is lost and has
         no end point, as in `graphrf.pagerank`.
     survival : Survival
-        The law of lengths.
+        The distribution of walk lengths.
     order : int
         n, the number of tiles, at least 1; 10 in the paper.
     rng : numpy Generator
@@ -61,7 +61,7 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
     -----
     With K steps in the table (349 for p_halt 0.1) and R sources: R K nnz multiply-adds for the powers,
     R N (K + order) to collect the tiles, since a length belongs to one tile or lies on a border, and
-    R N order^2 for the products. Memory: some 128 MiB, or (order + 3) N floats if that is more.
+    R N order^2 for the products. Memory: about 128 MiB, or (order + 3) N floats if that is more.
 
     Source: the paper (Reid et al. 2024), App. E.2, Eqs. 80-82.
 

@@ -133,9 +133,9 @@ def plot_reliability(
     *,
     ax: Axes | None = None,
     xlabel: str = "probability of the predicted class",
-    ylabel: str = "share that is right",
+    ylabel: str = "accuracy",
 ) -> Axes:
-    """How often something came true against how probable it was said to be, one line for each method.
+    """A reliability diagram: observed frequencies against predicted probabilities, one line for each method.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def plot_reliability(
     Returns
     -------
     matplotlib.axes.Axes
-        With the diagonal, on which honest probabilities lie. Above it they are too small, below it too large.
+        With the diagonal, on which calibrated probabilities lie. Above it they are too small, below it too large.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def plot_reliability(
     """
     lines = _curves("curves", curves, probabilities=True)
     ax = new_axes(ax, (4.8, 4.6))
-    ax.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=1, zorder=1, label="honest")
+    ax.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=1, zorder=1, label="calibrated")
     _draw(ax, lines)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=xlabel, ylabel=ylabel)
     ax.set_aspect("equal")

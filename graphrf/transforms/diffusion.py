@@ -1,15 +1,15 @@
 r"""Transforms for PyTorch Geometric: diffusion, personalised PageRank, random features and return probabilities.
 
 Each is a `torch_geometric.transforms.BaseTransform` for homogeneous `Data`: call it, put it into `Compose`, or
-pass it to a dataset as `transform` or `pre_transform`. None forms an N x N dense matrix, and graphs with isolated
-nodes, without edges or without nodes are legal. Results lie on the device of `edge_index`. The same seed gives
-the same bits; `seed=None` draws one when the transform is made, which it then keeps, so that copies in the
+pass it to a dataset as `transform` or `pre_transform`. None forms a dense N x N matrix, and graphs with isolated
+nodes, without edges or without nodes are allowed. Results lie on the device of `edge_index`. The same seed gives
+the same bits; `seed=None` draws one when the transform is created and keeps it, so that copies in the
 workers of a `DataLoader` agree.
 
 Edges carry the attribute `weight` if the data have it: "edge_weight" may be missing, as in PyTorch Geometric,
 another name may not; None ignores weights. Edges that are listed several times count as `graphrf.load_graph`
-says. A `Batch` is taken as one graph; what is made of it cannot be taken apart again by `to_data_list`, so graphs
-that are wanted one by one are transformed before they are put together.
+says. A `Batch` is treated as one graph, and the result cannot be split by `to_data_list`; transform graphs before
+batching them if you need them one by one.
 
 Needs the extra `pyg`: pip install 'graphrf[pyg]'.
 """
@@ -36,11 +36,11 @@ class GRFDiffusion(BaseTransform):
     r"""Replaces the graph by a sparse kernel diffusion: for every node the k nodes of largest K_ij.
 
     What `torch_geometric.transforms.GDC` does, for any kernel K = sum_r alpha_r W^r of `graphrf`, with weights,
-    without a dense matrix. Row i is estimated from the powers or walks of node i alone,
+    without forming a dense matrix. Row i is estimated from the powers or walks of node i alone,
 
     .. math:: \phi(i) = \sum_r \alpha_r x_r, \qquad E[x_r] = W^r e_i, \qquad E[\phi(i)] = K e_i,
 
-    and its k largest entries stay. GDC's personalised PageRank with return probability p is
+    and its k largest entries are kept. GDC's personalised PageRank with return probability p is
     `RegularizedLaplacian(((1 - p) / p) ** 0.5, 1)`, and its heat kernel with time t is `Diffusion((2 * t) **
     0.5)`, both after `torch_geometric.transforms.AddSelfLoops()`, which GDC applies by itself.
 
@@ -48,17 +48,17 @@ class GRFDiffusion(BaseTransform):
     ----------
     kernel : Kernel
     k : int
-        Entries kept in each row, at least 1. The node itself counts as any other.
+        Number of entries kept in each row, at least 1. The node itself counts like any other.
     sampler : Sampler, optional
-        What the rows are estimated from, of the kernel's Laplacian. Default: `CompressedPowers(4 k)` with budgets
-        that fall with the root of what is left of the series, until 0.1 % of it is left, at most 1,000 steps.
-        Where powers are not compressed, rows are exact: `ExactPowers` for graphs that allow it.
+        Estimates the rows, with the kernel's Laplacian. Default: `CompressedPowers(4 k)`, with budgets that fall
+        as the square root of the rest of the series, until 0.1 % of it remains, at most 1,000 steps. Rows whose
+        powers are not compressed are exact; `ExactPowers` makes all exact, for graphs that allow it.
     normalization : {"sym", "row", "none"}
-        What becomes of the cut rows M.
+        How the cut rows M are scaled.
 
         "sym": D^-1/2 S D^-1/2, S being M and M^T averaged where both have an entry, else the one that is there,
-        and D its row sums. Symmetric with a spectrum in [-1, 1], up to 2 k N edges: what
-        `GCNConv(normalize=False)` takes in place of its own normalised adjacency.
+        and D its row sums. Symmetric with a spectrum in [-1, 1], up to 2 k N edges: pass it
+        to `GCNConv(normalize=False)` in place of its own normalised adjacency.
 
         "row": the random-walk form D^-1/2 K D^1/2 = sum_r alpha_r P^r is estimated and cut instead (the entries
         that a walk finds most often), and the weights of the edges into every node sum to 1: weighted means over
@@ -67,7 +67,8 @@ class GRFDiffusion(BaseTransform):
         "none": the estimates of K_ij. The only choice for kernels whose series has negative terms, such as
         `InverseCosine`; entries are then kept by size.
     weight : str or None
-        The attribute with the weights of the edges; that of the new ones replaces it (None: "edge_weight").
+        Edge attribute with the weights, replaced by the new weights. None ignores weights; the new ones are then
+        "edge_weight".
     attr_name : str, optional
         None replaces `edge_index` and the weights. A name keeps them, and the diffusion goes to `{name}_index`,
         which PyTorch Geometric's batches number as `edge_index`, and `{name}_weight`.
@@ -82,7 +83,7 @@ class GRFDiffusion(BaseTransform):
     Warns
     -----
     TruncationWarning, HeavyTailWarning
-        If the sampler suits the series badly.
+        If the sampler does not suit the series.
 
     Notes
     -----
@@ -123,7 +124,7 @@ class GRFDiffusion(BaseTransform):
         object.__setattr__(self, "seed", checks.seed(self.seed))
 
     def forward(self, data: Data) -> Data:
-        """`data` with the diffusion in place of its edges, or beside them."""
+        """`data` with the diffusion instead of its edges, or in addition to them."""
         graph = undirected(graph_of(data, self.weight))
         if graph is None:
             return with_edges(data, sp.csr_array((0, 0), dtype=np.float32), self.weight, self.attr_name)
@@ -137,25 +138,26 @@ class GRFDiffusion(BaseTransform):
 class PersonalizedPageRank(BaseTransform):
     r"""Replaces the graph by personalised PageRank: for every node the k nodes of largest score.
 
-    Row i is the law of the node where a walk from i halts, which it does before each step with probability p,
+    Row i is the distribution of the node where a walk from i halts, if it halts before each step with probability
+    p,
 
     .. math:: \Pi = p \sum_r (1 - p)^r P^r, \qquad P = D^{-1} A,
 
-    from below by pushing (`graphrf.pagerank.local_pagerank`): deterministic, and within the neighbourhood of i.
+    approximated from below by pushing (`graphrf.pagerank.local_pagerank`), which is deterministic and local to i.
     This is PPRGo's matrix; `torch_geometric.transforms.GDC(exact=False)` computes it without weights and keeps
     all scores above a threshold.
 
     Parameters
     ----------
     k : int
-        Entries kept in each row, at least 1. The node itself counts as any other.
+        Number of entries kept in each row, at least 1. The node itself counts like any other.
     p_halt : float in (0, 1)
         p, GDC's alpha.
     max_residual : float > 0
         Pushing ends when no node holds more residual than this for each of its edges: GDC's eps. On an undirected
         graph with equal weights a score of node j is too small by at most this times the number of j's edges.
     normalization : {"row", "sym", "none"}
-        What becomes of the cut rows. "row": weights of the edges into every node sum to 1. "sym", for undirected
+        How the cut rows are scaled. "row": weights of the edges into every node sum to 1. "sym", for undirected
         graphs: D^1/2 Pi D^-1/2, then as for `GRFDiffusion`. "none": the scores.
     weight, attr_name
         See `GRFDiffusion`.
@@ -168,8 +170,8 @@ class PersonalizedPageRank(BaseTransform):
 
     Notes
     -----
-    Of directed edges walks follow the direction, and what they find comes into the node that they started from: a
-    paper gathers from what it cites. From a node without edges a walk jumps back to its start.
+    Walks follow the direction of directed edges, and the new edges point to the node where a walk started: a
+    paper aggregates from what it cites. From a node without out-edges a walk jumps back to its start.
 
     Cost: at most 1 / (p max_residual) edges read per node; memory of the result, 20 bytes per edge, twice over.
 

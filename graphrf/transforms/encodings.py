@@ -37,12 +37,12 @@ class AddRandomFeatures(BaseTransform):
     ----------
     kernel : Kernel
     dim : int
-        Numbers per node, at least 1.
+        Number of features per node, at least 1.
     sampler : Sampler, optional
         Default: F is exact, by its Chebyshev series (`graphrf.apply_root`, relative tolerance 1e-6). A sampler
-        puts sampled features Phi in place of F; the diagonal of the kernel is then too large by their variance.
+        replaces F by sampled features Phi; the diagonal of the kernel is then too large by their variance.
     weight : str or None
-        The attribute with the weights of the edges.
+        Edge attribute with the weights; None ignores weights.
     attr_name : str or None
         Where the result, (N, dim) in float32, goes; None appends it to `x`.
     seed : int in [0, 2^63), optional
@@ -107,16 +107,16 @@ class AddRandomFeatures(BaseTransform):
 
 @dataclass(frozen=True)
 class AddReturnProbabilities(BaseTransform):
-    r"""Adds the random-walk positional encoding: P^k_ii, k = 1 .. walk_length, P = D^-1 A, without filling in.
+    r"""Adds the random-walk positional encoding: P^k_ii, k = 1 .. walk_length, P = D^-1 A, without dense matrices.
 
-    What `torch_geometric.transforms.AddRandomWalkPE` computes by products of N x N matrices that fill up, from the
-    powers of each node alone, and of half the length: walks are reversible, so that
+    `torch_geometric.transforms.AddRandomWalkPE` computes it by products of N x N matrices that fill in. Here it is
+    computed from powers of half the length, node by node: walks are reversible, so that
 
     .. math:: P^{a+b}_{ii} = \sum_v P^a_{iv} P^b_{iv} \frac{d_i}{d_v}, \qquad a, b \approx k / 2.
 
     The two factors are independent `CompressedPowers(budget)`: unbiased, and exact (to float32) for the k whose
-    powers a, b of the node need at most `budget` entries and 2 `budget` edges. Elsewhere the standard deviation
-    falls about as 1 / budget.
+    powers a, b of the node need at most `budget` entries and 2 `budget` edges. Elsewhere the standard
+    deviation is roughly proportional to 1 / budget.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class AddReturnProbabilities(BaseTransform):
     budget : int
         Entries that each power of a node is compressed to, at least 1.
     weight : str or None
-        The attribute with the weights of the edges.
+        Edge attribute with the weights; None ignores weights.
     attr_name : str or None
         Where the result, (N, walk_length) in float32, goes; None appends it to `x`.
     seed : int in [0, 2^63), optional

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ from typer.testing import CliRunner
 
 from graphrf.cli import app
 from graphrf.cli.options import completion
+from graphrf.cli.options.output import brief, shortened
 
 EDGES = "source,target\na,b\nb,c\nc,d\nd,a\nd,e\ne,f\nf,g\ng,e\n"
 OBSERVED = "node,speed\na,1.0\nc,2.0\ne,5.5\ng,6.0\n"
@@ -137,3 +140,22 @@ def test_a_short_command_does_not_load_what_it_does_not_use(place):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 8
+
+
+def test_fit_prints_few_digits_and_reports_all_in_json(place):
+    command = "fit roads.csv observed.csv --kernel diffusion --seed 0 -o models/m.npz -q"
+    shown, report = run(command), run(f"{command} --json")
+    assert shown.exit_code == report.exit_code == 0, shown.output + report.output
+    exact = json.loads(report.stdout)["result"]["kernel"]
+    (digits,) = re.findall(r"lengthscale=([\d.]+)", exact)
+    assert len(digits) > 12
+    (line,) = [line for line in shown.stdout.splitlines() if line.startswith("kernel ")]
+    assert line.endswith(exact.replace(digits, f"{float(digits):.4g}"))
+    assert (place / "models" / "m.npz").exists()
+
+
+def test_numbers_for_people():
+    assert [brief(x) for x in (123456.78, -98765.4, 1234.5678, 0.000123456, 2e20)] == [
+        "123457", "-98765", "1235", "0.0001235", "2e+20",
+    ]  # fmt: skip
+    assert shortened("K(a=0.10000000000000002, b=64, c=1.23456e-07)") == "K(a=0.1, b=64, c=1.235e-07)"

@@ -273,6 +273,7 @@ def test_damaged_obj_is_refused_with_its_line(tmp_path, line, message):
         from_mesh(obj(tmp_path, f"v 0 0 0\nv 1 0 0\nv 0 1 0\n{line}\n"))
 
 
+@pytest.mark.filterwarnings("ignore:.*have no neighbour")  # the triangles are apart
 @pytest.mark.parametrize("kind", ["obj", "stl"])
 def test_materials_and_solids_take_linear_time(tmp_path, kind):
     """trimesh takes about a minute for each of these two, a mesh for a material or a solid."""
@@ -308,3 +309,14 @@ def test_a_missing_mesh_is_a_missing_file(tmp_path):
     (tmp_path / "mesh.step").write_bytes(b"x")
     with pytest.raises(ValueError, match="no known mesh format"):
         from_mesh(tmp_path / "mesh.step")
+
+
+def test_many_faces_without_a_neighbour_are_told():
+    corners = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    apart = np.concatenate([corners + [3 * k, 0, 0] for k in range(120)]), np.arange(360).reshape(-1, 3)
+    with pytest.warns(UserWarning, match="120 of the 120 faces have no neighbour.* round vertices"):
+        from_mesh(apart)
+    with pytest.warns(UserWarning, match="pass weld=True"):
+        from_mesh(apart, weld=False)
+    from_mesh(apart, on="vertices")
+    from_mesh((apart[0][:270], apart[1][:90]))  # few faces may all be apart

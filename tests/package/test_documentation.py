@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import re
 from pathlib import Path
@@ -53,6 +54,13 @@ def test_what_is_public_stands_in_the_reference():
 def test_nothing_stands_twice_in_the_reference():
     names = shown()
     assert sorted(names) == sorted(set(names))
+
+
+def test_the_arguments_of_the_regressor_are_grouped_once_each():
+    page = (DOCS / "reference" / "gaussian_processes.md").read_text()
+    table = page[page.index("| purpose |") : page.index("\n\n::: ")]
+    arguments = set(inspect.signature(graphrf.GraphGPRegressor).parameters) - {"sample_features"}  # deprecated
+    assert sorted(re.findall(r"`(\w+)`", table)) == sorted(arguments)
 
 
 def test_a_name_that_is_not_shown_is_found(monkeypatch):

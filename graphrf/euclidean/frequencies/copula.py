@@ -1,7 +1,7 @@
 r"""Gaussian copulas of frequency norms, and learning one from data by gradient descent.
 
-A Gaussian copula is the joint law of u_i = Phi(g_i), g a Gaussian vector with unit variances: each u_i is uniform,
-so features stay unbiased, and the correlations of g are free to be learned.
+A Gaussian copula is the joint distribution of u_i = Phi(g_i), g a Gaussian vector with unit variances: each u_i
+is uniform, so features stay unbiased, and the correlations of g are free to be learned.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class GaussianCopula:
     Notes
     -----
     Pairwise norm coupling is the limit of correlation -1 in each pair, where L has zeros on its diagonal: this
-    family comes as near as one likes and does not contain it. `norms="pnc"` does.
+    family comes arbitrarily close to it without containing it; use `norms="pnc"` for it.
 
-    Cost of a draw: O(order^2) for each block.
+    Cost of a draw: O(order^2) per block.
 
     Source: Reid et al. 2024, "Variance-reducing couplings for random features", Definition A.7.
 
@@ -115,7 +115,7 @@ class LearnedCopula:
     copula : GaussianCopula
         After the last step.
     losses : ndarray, shape (n_steps,)
-        The loss that each step estimated, before the step was taken.
+        The estimate of the loss before each step.
     """
 
     copula: GaussianCopula
@@ -137,7 +137,7 @@ def learn_copula(
     n_samples: int = 8,
     seed: int | None = None,
 ) -> LearnedCopula:
-    r"""Learn a coupling of norms that makes the Gram matrix of given points as exact as it can.
+    r"""Learn a coupling of norms that minimises the error of the Gram matrix of given points.
 
     Minimises, over the correlations of a Gaussian copula of d norms,
 
@@ -151,8 +151,8 @@ def learn_copula(
     Parameters
     ----------
     x : array_like, shape (N, d)
-        Points to be exact on, d at least 2, not all equal (readout "laplace": not all 0). Training points, not
-        those the features are judged by.
+        Training points, d at least 2, not all equal (readout "laplace": not all 0). Judge the features on other
+        points.
     kernel : str or StationaryKernel
         "gaussian" with readout "laplace".
     directions : {"iid", "orthogonal", "simplex"}
@@ -180,7 +180,7 @@ def learn_copula(
     Cost of a step: O(n_samples (N^2 d + d^3)) time, n_samples N^2 numbers.
 
     Source: Reid et al. 2024, "Variance-reducing couplings for random features", App. A.5, Eqs. 34 and 35. The
-    printed Eq. 34 has j >= i and positive theta, which would allow positive correlations alone.
+    printed Eq. 34 has j >= i and positive theta, which would allow positive correlations only.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""Random frequencies: directions and norms put together, and the product of points with them."""
+r"""Random frequencies: directions times norms, and the product of points with them."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def draw_frequencies(
     antithetic: bool = False,
     seed: int | None = None,
 ) -> Frequencies:
-    r"""Draw coupled random frequencies, each by itself from the spectral law of a kernel.
+    r"""Draw coupled random frequencies, each with the spectral distribution of a kernel as its marginal.
 
     Frequencies come in independent blocks, W = D U R with D the norms, U the geometry and R a rotation:
 
     ===============  ==================================================  =============================
-    directions       U R                                                 cost of x W^T, a block
+    directions       U R                                                 cost of x W^T per block
     ===============  ==================================================  =============================
     iid              independent, uniform on the sphere                  O(d^2)
     orthogonal       R, Haar                                             O(d^2)
@@ -85,14 +85,14 @@ def draw_frequencies(
         A kernel or its name, as for `stationary_kernel`.
     directions : str
     norms : str, NormCoupling or None
-        A coupling of `norm_coupling`. None for "halton" and "sobol", which have norms of their own, and for
-        nothing else.
+        A coupling of `norm_coupling`. None for "halton" and "sobol", which have norms of their own, and only
+        for these.
     antithetic : bool
-        Draw n / 2 frequencies and add their negatives, as the second half of the rows. For positive features: in
-        Fourier features -w repeats w.
+        Draw n / 2 frequencies and add their negatives, as the second half of the rows. Use it for positive
+        features: in Fourier features -w repeats w.
     seed : int, optional
-        None draws one. Norms and directions have streams of their own, so one seed gives the same directions
-        under all couplings of norms.
+        None draws one. Norms and directions have separate streams, so a seed gives the same directions for all
+        couplings of norms.
 
     Returns
     -------
@@ -101,15 +101,16 @@ def draw_frequencies(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not one of these; if n is odd and `antithetic`; if `norms` do not go with `directions`.
+        If an argument is not one of these; if n is odd and `antithetic`; if `norms` cannot be combined with
+        `directions`.
 
     Notes
     -----
-    All but the two HD forms have exactly the marginal law of the kernel, so features are unbiased. HD products are
-    not Haar, so they bias the kernel: with orthogonal-hd at distance 1.5 along an axis it is 0.81 of the exact one
-    at d = 4, 0.957 at 8, 0.991 at 16; positive features at |x + y| = 3 are off by factors of 0.5 to 2.2 at d = 4
-    (`examples/fast_simplex.py`). Below d = 16 take rotations. HD products pad x to a power of two d' with zeros
-    and have blocks of d' frequencies with norms of dimension d'.
+    All but the two HD forms have exactly the kernel's spectral distribution as marginal, so features are unbiased.
+    HD products are not uniform rotations, so they bias the kernel: with orthogonal-hd at distance 1.5 along an
+    axis it is 0.81 of the exact one at d = 4, 0.957 at 8, 0.991 at 16; positive features at |x + y| = 3 are off by
+    factors of 0.5 to 2.2 at d = 4 (`examples/fast_simplex.py`). Below d = 16 use rotations. HD products pad x to a
+    power of two d' with zeros and have blocks of d' frequencies with norms of dimension d'.
 
     Low-discrepancy points u in (0, 1)^d become Gaussian frequencies by the normal quantile, coordinate by
     coordinate; Matern ones, which are Student t, take one more coordinate for the chi-square divisor.
@@ -149,7 +150,7 @@ def draw_frequencies(
         return DenseFrequencies(_sequence(directions, n, dimension, law, for_directions))
     if norms is None:
         raise checks.value_error(
-            "norms", f"must be a coupling with directions={directions!r}, got None; take 'iid' or 'pnc'"
+            "norms", f"must be a coupling with directions={directions!r}, got None; use 'iid' or 'pnc'"
         )
     fast = directions.endswith("-hd")
     size = next_power_of_two(dimension) if fast else dimension
@@ -287,7 +288,7 @@ def _sequence(
     kind = qmc.Halton if directions == "halton" else qmc.Sobol
     if directions == "sobol" and columns > qmc.Sobol.MAXDIM:
         raise checks.value_error(
-            "directions", f"'sobol' has at most {qmc.Sobol.MAXDIM} columns, got {columns}; take 'halton'"
+            "directions", f"'sobol' has at most {qmc.Sobol.MAXDIM} columns, got {columns}; use 'halton'"
         )
     drawn = n if directions == "halton" else next_power_of_two(n)
     u = kind(columns, scramble=True, seed=rng).random(drawn)[:n]

@@ -1,6 +1,6 @@
-r"""Couplings of the norms of random frequencies: joint laws of uniforms, pushed through the norms' quantiles.
+r"""Couplings of the norms of random frequencies: joint distributions of uniforms, mapped by the norms' quantiles.
 
-Any joint law with uniform marginals leaves the features unbiased; it changes their variance.
+Any joint distribution with uniform marginals leaves the features unbiased; it changes their variance.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NORMS = ("iid", "pnc", "pm")
 
 @runtime_checkable
 class NormCoupling(Protocol):
-    """A joint law of the norms of one block of frequencies, as uniforms."""
+    """A joint distribution of the norms of one block of frequencies, as uniforms."""
 
     def uniforms(self, n_blocks: int, size: int, rng: np.random.Generator) -> np.ndarray:
         """Uniforms in (0, 1) for independent blocks of `size` frequencies, shape (n_blocks, size), float64.
@@ -68,7 +68,7 @@ _COUPLINGS = {
 
 
 def norm_coupling(norms: str | NormCoupling) -> NormCoupling:
-    r"""The coupling of a name, or the object itself if it is a coupling already.
+    r"""The coupling with a name; a coupling is returned unchanged.
 
     ======  ==========================================================================================
     name    uniforms of a block of d frequencies
@@ -78,9 +78,9 @@ def norm_coupling(norms: str | NormCoupling) -> NormCoupling:
     pm      positive monotone: one u for the whole block
     ======  ==========================================================================================
 
-    Pairs of a negative monotone coupling have the least variance that two orthogonal frequencies can have, for
-    positive features always, for Fourier features at small distances. One norm for all has the most; normalised
-    attention can nevertheless gain by it.
+    A negative monotone coupling gives a pair of orthogonal frequencies the least possible variance: for positive
+    features always, for Fourier features at small distances. One norm for all gives the largest variance;
+    normalised attention can still benefit from it.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     Raises
     ------
     TypeError, ValueError
-        If `n_nodes` is no integer or below 1.
+        If `n_nodes` is not an integer, or below 1.
 
     Notes
     -----
@@ -99,12 +99,13 @@ def gauss_legendre(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     Raises
     ------
     TypeError, ValueError
-        If `n_nodes` is no integer or below 1.
+        If `n_nodes` is not an integer, or below 1.
 
     Notes
     -----
-    The normal density is not integrated exactly: the weights v_i p(w_i) sum to 1.078 for 5 nodes and to 1.0002
-    for 20. The map has a scale of its own: for a normal density of deviation 1/.7 the sums are 0.949 and 0.9997.
+    The normal density is not integrated exactly: the weights v_i p(w_i) sum to 1.078 for 5 nodes and to 1.0002 for
+    20. The map has a scale of its own: for a normal density with standard deviation 1/0.7 the sums are 0.949 and
+    0.9997.
 
     Cost: O(n_nodes^2) time.
 
@@ -147,7 +148,7 @@ def simpson(n_nodes: int, max_frequency: float) -> tuple[np.ndarray, np.ndarray]
     Notes
     -----
     Equidistant frequencies alias: the kernel they give repeats with period 2 pi / h, k(t + 2 pi / h) = k(t), and
-    near t = pi / h stands a ghost of height -1/3 (1/3 where L is odd). Distances must stay well below pi / h.
+    near t = pi / h there is a spurious peak of height -1/3 (1/3 where L is odd). Keep distances well below pi / h.
 
     Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.3, Eqs. A.24
     to A.27.
@@ -160,7 +161,7 @@ def simpson(n_nodes: int, max_frequency: float) -> tuple[np.ndarray, np.ndarray]
     """
     n_nodes = checks.integer("n_nodes", n_nodes, low=3)
     if n_nodes % 2 == 0:
-        raise checks.value_error("n_nodes", f"must be odd for Simpson's rule, got {n_nodes}: take {n_nodes + 1}")
+        raise checks.value_error("n_nodes", f"must be odd for Simpson's rule, got {n_nodes}: use {n_nodes + 1}")
     end = checks.number("max_frequency", max_frequency, low=0, include_low=False)
     nodes = np.linspace(-end, end, n_nodes)
     weights = np.full(n_nodes, 2.0)
@@ -195,8 +196,8 @@ def spectral_rule(
         d, from 1 to 4.
     rule : {"gauss-hermite", "gauss-legendre", "simpson"} or callable
         The one-dimensional rule, or a function from a number of nodes to nodes and weights of an integral over
-        the line: `functools.partial(simpson, max_frequency=6.0)` states the interval of Simpson's rule. By the
-        name it ends at the frequency that |w| exceeds in one dimension with probability 1e-4.
+        the line: `functools.partial(simpson, max_frequency=6.0)` sets the interval of Simpson's rule. By
+        default it ends at the frequency that |w| exceeds in one dimension with probability 1e-4.
     kernel : str or StationaryKernel
     normalize : bool
         Divide the weights by their sum, so that k(0) = 1 exactly.
@@ -234,8 +235,8 @@ def spectral_rule(
     dimension = checks.integer("dimension", dimension, low=1)
     if dimension > MAX_DIMENSION:
         raise ValueError(
-            f"quadrature takes points of at most {MAX_DIMENSION} dimensions, got {dimension}: its product rule "
-            f"has n_nodes^{dimension} nodes; use FourierFeatures, whose number of frequencies is free"
+            f"quadrature is for points of at most {MAX_DIMENSION} dimensions, got {dimension}: its product rule "
+            f"has n_nodes^{dimension} nodes; use FourierFeatures, with any number of frequencies"
         )
     if n_nodes**dimension > _MOST_NODES:
         raise ValueError(

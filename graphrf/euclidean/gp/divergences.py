@@ -1,4 +1,4 @@
-"""How far one normal law is from another: the Kullback-Leibler divergence and the 2-Wasserstein distance."""
+"""Kullback-Leibler divergence and 2-Wasserstein distance of two normal distributions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float =
     Parameters
     ----------
     mean0, mean1 : array_like, shape (k,)
-        Of an approximate posterior take the approximate law first and the exact one second.
+        For an approximate posterior, the approximation is first and the exact posterior second.
     cov0, cov1 : array_like, shape (k, k), symmetric
     jitter : float
         A variance >= 0 added to both diagonals. Posteriors of smooth functions at many points are singular to
@@ -42,7 +42,7 @@ def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float =
 
     Notes
     -----
-    `graphrf.gp.metrics.kl_divergence`. Some 5 k^3 operations.
+    `graphrf.gp.metrics.kl_divergence`. About 5 k^3 operations.
 
     Source: Eq. A.33 of "Numerical methods for improved decoupled sampling of Gaussian processes", which is for
     equal means, with the quadratic term of means that differ.
@@ -58,18 +58,18 @@ def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float =
 
 
 def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
-    r"""The squared 2-Wasserstein distance of two normal laws.
+    r"""The squared 2-Wasserstein distance of two normal distributions.
 
     .. math:: W_2^2 = |\mu_0 - \mu_1|^2 + \mathrm{tr} \big( \Sigma_0 + \Sigma_1
               - 2 (\Sigma_1^{1/2} \Sigma_0 \Sigma_1^{1/2})^{1/2} \big).
 
-    The least mean squared distance of two vectors with these laws; in the squared units of the values.
+    The least mean squared distance of two vectors with these distributions, in the squared units of the values.
 
     Parameters
     ----------
     mean0, mean1 : array_like, shape (k,)
     cov0, cov1 : array_like, shape (k, k), symmetric positive semidefinite
-        They may be singular: no jitter is needed. Eigenvalues up to k 2^-52 of the largest are taken for 0, and
+        They may be singular: no jitter is needed. Eigenvalues up to k 2^-52 of the largest are treated as 0, and
         so are negative ones down to -1e-8 of it.
 
     Returns
@@ -87,7 +87,7 @@ def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
     With Sigma_i = R_i R_i^T, the second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by
     the polar factor of R_1^T R_0. It is computed as this sum of squares, which cannot be negative; the traces
     would lose what they share. Eigenvalues up to k 2^-52 of the largest are rounding, as in
-    `numpy.linalg.matrix_rank`: their roots, which count here, would be 1e-8 of the largest root. Some 20 k^3
+    `numpy.linalg.matrix_rank`: their roots, which count here, would be 1e-8 of the largest root. About 20 k^3
     operations.
 
     Source: Givens and Shortt 1984, "A class of Wasserstein metrics for probability distributions"; used in

@@ -38,7 +38,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
     It evaluates to a `LowRankRootLinearOperator` where there are more points than features, so that GPyTorch
     solves by the Woodbury identity. The convention is that of `gpytorch.kernels.RFFKernel`: cosines and sines of
     x W^T / l, all cosines first, divided by sqrt(m); every variance is 1. Put it into `ScaleKernel`, sums and
-    products as any other kernel.
+    products like any other kernel.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
         How frequencies are coupled, as for `FourierFeatures`; "halton" and "sobol" need norms=None.
     seed : int, optional
     ard_num_dims : int, optional
-        d for a lengthscale of each dimension; None for one.
+        d for one lengthscale per dimension; None for a common one.
     batch_shape : torch.Size
         Each member of the batch has its own lengthscale and its own independent frequencies.
     active_dims, lengthscale_prior, lengthscale_constraint : optional
@@ -71,8 +71,8 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
     -----
     Cost for n points: O(n m d) for the features and O(n m^2) for a solve, or O(n^2 m + n^3) where n is smaller.
     Sums of these kernels stay of low rank. In float32 Woodbury's identity loses digits where noise is small: with
-    1,000 points, 100 features and a noise of 1e-4 of the scale, means were off by 1e-4 and deviations by 1e-6 of
-    0.002.
+    1,000 points, 100 features and a noise of 1e-4 of the scale, means were off by 1e-4, and standard deviations
+    of 0.002 by 1e-6.
 
     Source: Reid et al. 2024, "Variance-reducing couplings for random features", Sec. 3 and App. B.2.
 

@@ -19,7 +19,7 @@ from graphrf.euclidean.kernels import StationaryKernel
 
 
 class Moments(NamedTuple):
-    """A normal law.
+    """A normal distribution.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ def decoupled_moments(
     lengthscale: Any = 1.0,
     output_scale: float = 1.0,
 ) -> Moments:
-    r"""Mean and covariance of the law of `decoupled_draws` at `x_new`, given the features, in closed form.
+    r"""Mean and covariance of the distribution of `decoupled_draws` at `x_new`, given the features.
 
     .. math:: \mu = C y, \quad
               \Sigma = (\Phi_* - C \Phi)(\Phi_* - C \Phi)^\top + C \, \mathrm{diag}(noise) \, C^\top, \quad
@@ -144,7 +144,7 @@ def decoupled_moments(
 def weight_space_moments(
     features: Transformer, x: Any, y: Any, x_new: Any, *, noise: Any, output_scale: float = 1.0
 ) -> Moments:
-    r"""Mean and covariance of the law of `weight_space_draws` at `x_new`, given the features, in closed form.
+    r"""Mean and covariance of the distribution of `weight_space_draws` at `x_new`, given the features.
 
     .. math:: \mu = C y, \quad \Sigma = \Phi_* \Phi_*^\top - C \Phi \Phi_*^\top, \quad
               C = \Phi_* \Phi^\top (\Phi \Phi^\top + \mathrm{diag}(noise))^{-1}.

@@ -1,6 +1,6 @@
 r"""Decoupled posterior draws of a Gaussian process on R^d: features for the prior, the exact kernel for the data.
 
-Beside them draws in the weights of the features alone. `pathwise_moments` has the exact laws of both.
+Also draws in the weights of the features alone. `moments` has the exact means and covariances of both.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FunctionDraws:
     dimension : int
         d.
     seed : int
-        What the draws were made with.
+        Seed of the draws.
     """
 
     draws: PosteriorDraws
@@ -63,7 +63,7 @@ class FunctionDraws:
     def at(self, x: Any) -> np.ndarray:
         """The draws at points x of shape (q, d); shape (s, q).
 
-        Up to rounding, a value does not depend on which others are asked. Cost: the features of the q points,
+        Up to rounding, a value does not depend on the other points. Cost: the features of the q points,
         for decoupled draws their kernel with the n observed ones, and one product with s columns.
         """
         x = query_points("x", x, self.dimension)

@@ -39,17 +39,17 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     frequencies : {"fixed", "trained"}
         "fixed": W stays as drawn, and the model approximates a GP of that kernel. "trained": W maximises the
         likelihood too, as in the paper. That is a model of its own, with m d more parameters: it fits better
-        with few frequencies, and overfits with many (deviations come out too small).
+        with few frequencies, and overfits with many (standard deviations become too small).
     lengthscale : {"ard", "shared"}, float or array_like of shape (d,)
         One trained for each coordinate, one trained for all, or fixed.
     output_scale, noise : float, optional
-        Variances, to fix them; None trains them.
+        Fixed variances of the function and of the noise; None trains them.
     mean : {"constant", "zero"}
         The constant c is a generalised least-squares estimate for each output, profiled out in training and
-        taken as known afterwards: deviations do not hold its uncertainty.
+        treated as known afterwards: standard deviations exclude its uncertainty.
     n_starts : int
-        Ascents; the best is kept. The first begins at the best of a grid, the others at random multiples of its
-        lengthscales, and with frequencies drawn anew where they are trained.
+        Number of optimisations, of which the best is kept. The first begins at the best of a grid, the others at
+        random multiples of its lengthscales, and with frequencies drawn anew where they are trained.
     max_iterations : int
         Maximum number of L-BFGS iterations per ascent; training frequencies takes a second ascent.
     seed : int in [0, 2^63), optional
@@ -77,7 +77,7 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     torch's threads the result is the same to rounding.
 
     With fewer frequencies than the kernel needs over the range of X, the function is too stiff away from the data:
-    features repeat and deviations shrink there. Compare twice as many frequencies.
+    features repeat and standard deviations shrink there. Compare with twice as many frequencies.
 
     Source: Lazaro-Gredilla et al. 2010, "Sparse spectrum Gaussian process regression"; Reid et al. 2024,
     "Variance-reducing couplings for random features", App. B.2, Eqs. 37 to 43.

@@ -24,10 +24,10 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     .. math:: y = c + \phi_W(x)^\top a + \varepsilon, \quad a \sim N(0, s I_{2m}), \quad w_i \sim N(0, I_d), \quad
               \varepsilon \sim N(0, \sigma^2),
 
-    with the features of `SparseSpectrumGPRegressor`, about an anchor z_i for each frequency: cosines and sines
-    of w_i . (x - z_i) / l. Their weights have an isotropic law, so a pair is a cosine of Rayleigh amplitude and
-    uniform phase, and the prior is the same for all anchors. The posterior is approximated by
-    q(W) q(a), q(W) = prod_i N(w_i; mu_i, diag(sigma_i^2)), with q(a) optimal for it. Maximised is
+    with the features of `SparseSpectrumGPRegressor`, about an anchor z_i for each frequency: cosines and sines of
+    w_i . (x - z_i) / l. The distribution of their weights is isotropic, so a pair is a cosine of Rayleigh
+    amplitude and uniform phase, and the prior is the same for all anchors. The posterior is approximated by q(W)
+    q(a), q(W) = prod_i N(w_i; mu_i, diag(sigma_i^2)), with q(a) optimal for it. Maximised is
 
     .. math:: L = \log N(y; c, A) \big|_{\Phi^\top \Phi \to E_q \Phi^\top \Phi, \; \Phi \to E_q \Phi}
               - \sum_i \mathrm{KL}(q(w_i) \| N(0, I_d)),
@@ -42,17 +42,17 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     Parameters
     ----------
     n_frequencies : int
-        m; 3 m d numbers are trained beside the hyperparameters.
+        m; 3 m d numbers are trained in addition to the hyperparameters.
     directions, norms : optional
-        How the means begin, as for `FourierFeatures`. The prior takes frequencies as independent.
+        Initial means, as for `FourierFeatures`. In the prior, frequencies are independent.
     lengthscale, output_scale, noise, mean : optional
         See `SparseSpectrumGPRegressor`. The kernel is Gaussian.
     n_starts : int
-        Ascents, each with frequencies and anchors of its own; the best is kept.
+        Number of optimisations, each with its own frequencies and anchors; the best is kept.
     max_iterations : int
         Maximum number of L-BFGS iterations per ascent: of the likelihood with fixed frequencies, then the bound.
     seed : int in [0, 2^63), optional
-        None draws one, kept in `seed_`.
+        None draws one, which `seed_` records.
 
     Attributes
     ----------
@@ -74,14 +74,14 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     Notes
     -----
     `predict` has the exact mean and variance of f under q; `sample` draws frequencies and weights from q. Away
-    from its anchor the expectation of a feature decays as exp(-|sigma_i (x - z_i) / l|^2 / 2), so deviations grow
-    where data are far.
+    from its anchor the expectation of a feature decays as exp(-|sigma_i (x - z_i) / l|^2 / 2), so standard
+    deviations grow far from the data.
 
     An evaluation of the bound with its gradient takes O(n m^2 + m^3 + n m d) time and O(m^2) memory.
 
     Source: Gal and Turner 2015, "Improving the Gaussian process sparse spectrum approximation by representing
     uncertainty in frequency inputs", with optimal weights. There phases are uniform on learned intervals; here
-    they belong to the weights, whose law is optimal.
+    they belong to the weights, whose distribution is optimal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What Gaussian-process regressors in the weights of random Fourier features share, with scikit-learn's face."""
+"""What Gaussian-process regressors in the weights of random Fourier features share (scikit-learn style)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Observed(NamedTuple):
     sides : Tensor, shape (n, 1 + p)
         [1, (y - offset) / unit].
     centre, spread : ndarray, shape (d,)
-        Means and deviations of the columns of X; 1 for a constant one.
+        Means and standard deviations of the columns of X; 1 for a constant one.
     offset : ndarray, shape (p,)
     unit : float
     """
@@ -126,7 +126,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         ----------
         X : array_like, shape (n, d)
         y : array_like, shape (n,) or (n, p)
-            Several outputs share all hyperparameters but the mean: bring them to like units first.
+            Several outputs share all hyperparameters but the mean: scale them alike first.
 
         Returns
         -------
@@ -190,7 +190,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any, return_std: bool | str = False) -> Any:
-        """The posterior mean, with deviations if asked for.
+        """The posterior mean, and standard deviations if requested.
 
         Parameters
         ----------
@@ -205,8 +205,8 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
 
         Notes
         -----
-        Time for a point: O(m d) for its features, O(m p) for the mean and O(m^2) for the deviation, or what n and
-        m are exchanged for where n is smaller. Memory: blocks of about 32 MB.
+        Time per point: O(m d) for its features, O(m p) for the mean and O(m^2) for the standard deviation, with m
+        replaced by n where n is smaller. Memory: blocks of about 32 MB.
         """
         if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
             raise checks.value_error(

@@ -22,7 +22,7 @@ _LARGEST = 1e150
 class Coefficients(NamedTuple):
     """The constant and the coefficients of covariates: posterior means, standard deviations and names.
 
-    `print` shows them as a table, with the ends of intervals that hold 95 % of the normal law.
+    `print` shows them as a table, with the ends of intervals that hold 95 % of the normal distribution.
     """
 
     mean: np.ndarray

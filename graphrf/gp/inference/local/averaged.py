@@ -1,4 +1,4 @@
-r"""The normal law that is nearest to the posterior, where Laplace's approximation is off because that is skewed.
+r"""The normal distribution nearest to the posterior, where Laplace's approximation is off because of skewness.
 
 Of all laws N(m, S) with S^-1 = K^-1 + W and diagonal W >= 0, the one of the least Kullback-Leibler divergence to
 the posterior of f has
@@ -27,7 +27,7 @@ from graphrf.gp.likelihoods import Likelihood
 
 @dataclass(frozen=True)
 class AveragedResponses(Responses):
-    """Observations whose log density is averaged over normal laws of f.
+    """Observations whose log density is averaged over normal distributions of f.
 
     Attributes
     ----------
@@ -54,5 +54,5 @@ class AveragedResponses(Responses):
         return Local(whole if np.isfinite(whole) else -np.inf, self._sum(first), positive(curvature))
 
     def information(self, likelihood: Likelihood, latent: np.ndarray) -> np.ndarray:
-        """W of the normal law."""
+        """W of the normal distribution."""
         return self.local(likelihood, latent).curvature

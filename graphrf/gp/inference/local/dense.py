@@ -4,7 +4,7 @@ The latent values at m observed nodes are N(0, K); the constant and the trend, w
 Laplace's approximation is normal around its mode, with the curvature W of the log-likelihood there: the law of f
 given observations z = f + g / W of noise variances 1 / W, where g is the log-likelihood's gradient. So everything
 that holds for normal noise holds for it. Hyperparameters are trained by its evidence; predictions take the nearest
-normal law (see `averaged`), for which it is the start.
+normal distribution (see `averaged`), for which it is the start.
 
 Where log p is not concave the evidence takes the positive part of W, and that start what the likelihood calls its
 information, as the mean of minus the second derivative over y for Student's t.
@@ -47,7 +47,7 @@ _DRAWS_TOLERANCE = 1e-4
 
 
 class LatentMode(NamedTuple):
-    """The posterior mode of the latent function at the observed nodes, or the mean of the nearest normal law.
+    """The posterior mode of the latent function at the observed nodes, or the mean of the nearest normal.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class LatentMode(NamedTuple):
     residual: float
 
     def observations(self, responses: Responses) -> Observations:
-        """Those of normal noise, of variance 1 / counts, whose posterior is the normal law."""
+        """Those of normal noise, of variance 1 / counts, whose posterior is the normal distribution."""
         targets = self.latent + self.local.slope / self.information
         return Observations(
             responses.nodes, self.information, targets[:, None], 0.0, responses.basis, responses.place.size
@@ -148,7 +148,7 @@ def nearest_normal(
     variances: Callable[[np.ndarray], np.ndarray],
     find: Callable[[Responses, np.ndarray], LatentMode],
 ) -> LatentMode:
-    """The mean and W of the normal law nearest to the posterior, as `averaged` has it, from Laplace's.
+    """The mean and W of the normal distribution nearest to the posterior, as `averaged` has it, from Laplace's.
 
     `variances` are those at the observed nodes for given W, `find` finds the mode of responses from a start.
     """
@@ -179,7 +179,7 @@ def nearest_normal(
 def nearest_dense(
     prior: np.ndarray | Product, responses: Responses, likelihood: Likelihood, draws: Draws | None = None
 ) -> LatentMode:
-    """The normal law nearest to the posterior.
+    """The normal distribution nearest to the posterior.
 
     With K as a matrix variances are exact, m^3 multiply-adds in each round. With products they are those of
     posterior draws, and `draws` must give the same blocks of draws from N(0, K) and N(0, I), each of shape (m, s),

@@ -131,7 +131,7 @@ class _System:
 def nearest_sparse(
     precision: Precision, responses: Responses, likelihood: Likelihood, *, amplitude: float, spread: float
 ) -> LatentMode:
-    """The normal law nearest to the posterior; a selected inversion in each round beside Newton's steps."""
+    """The nearest normal distribution; each round takes Newton's steps and a selected inversion."""
     system = _System(precision, amplitude, responses, likelihood, spread)
 
     def variances(information: np.ndarray) -> np.ndarray:

@@ -265,7 +265,7 @@ def test_a_sampler_that_draws_otherwise_under_the_same_name_is_refused(cluster_c
 def test_blocks_of_another_size_are_not_saved_beside(cluster_client, folder):
     before = _bytes(folder)
     features = sample_features(GRAPH, WALKS, client=cluster_client, seed=3, block_size=30)
-    with pytest.raises(ValueError, match="or one whose blocks have 30 rows as these"):
+    with pytest.raises(ValueError, match="or one whose blocks have 30 rows like these"):
         features.save(folder)
     assert _bytes(folder) == before
 

@@ -68,7 +68,7 @@ NEEDS = {
     "grf.gp.GRFKernel": "gp",
     "grf.gp.FactorOperator": "gp",
     "grf.gp.pathwise_draws": "gp",
-    "grf.gp.GraphGPModel": "gp",
+    "grf.gp.GraphGPModel": "bo",
     "grf.euclidean.FourierFeatures": "euclidean",
     "grf.euclidean.PerformerAttention": "euclidean",
     "grf.distributed.sample_features": "distributed",

@@ -5,7 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
+
+if find_spec("botorch") is None:  # before torch is missed, whose own extra would not be enough
+    raise ModuleNotFoundError("No module named 'botorch'", name="botorch")
 
 import numpy as np
 import torch

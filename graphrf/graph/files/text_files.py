@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,8 @@ _LINE = 600.0
 _CELL = 75.0
 # The text of a line of its own, and its place in the list of lines.
 _SKIPPED = 70.0
+# Characters from which a text is read by a compiled loop, and of its first rows, which tell what the columns are.
+_LARGE, _SAMPLE = 2**21, 2**14
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,63 @@ def read_edge_list(
     Without `columns` they are the first two, and what is no such list is refused as far as it shows.
 
     Nodes that are all integers written plainly are integers, sorted; otherwise they are strings in the order
-    of their first appearance. Cost: about 2 s and 500 bytes a line for a file of a million lines.
+    of their first appearance. Cost: about 2 s and 500 bytes a line for a file of a million lines; large files of
+    integers take about a fifth of the time.
     """
     text = read_text(path, _TEXT, memory_limit)
     require_room(path, text, memory_limit)
-    numbers, lines = _data_lines(path, text)
+    options = columns, weight, header
+    table, integers = _large_table(path, text, *options) or (_table(path, text, *options), None)
     del text
-    cells, width = _split(path, numbers, lines)
+    cells, titles, width = table.cells, table.titles, table.width
+    if len(table.numbers) == 0:
+        raise ValueError(f"{path} has a header but no edges; a line for each edge was wanted")
+    if columns is None:
+        with named(path):
+            if weight is None:
+                edge_tables.check_is_list(cells, width, titles)
+            if titles is not None:
+                edge_tables.check_titles(titles)
+    nodes: Sequence[Hashable]
+    if integers is None:
+        positions, nodes = _positions(_names(path, table))
+    else:
+        nodes, positions = _distinct(integers)
+    values, weight_title = None, None
+    others: dict[str, list[str]] = {}
+    if weight is not None:
+        column = _column(path, weight, titles, width)
+        values = _numbers(path, cells[column::width], table.numbers)
+        weight_title = None if titles is None else titles[column]
+    elif titles is not None:
+        beside = (column for column in range(width) if column not in table.ends)
+        others = {titles[at]: cells[at::width] if is_weight(titles[at]) else [] for at in beside}
+    lines_read = np.asarray(table.numbers)
+    return EdgeList(positions[0::2], positions[1::2], values, nodes, lines_read, weight_title, others)
+
+
+class _Table(NamedTuple):
+    """The rows of an edge list: their cells in one list, their line numbers, and what the first line says."""
+
+    cells: list[str]
+    numbers: list[int] | np.ndarray
+    width: int
+    delimiter: str | None
+    titles: list[str] | None
+    ends: tuple[int, int]
+
+
+def _table(
+    path: Path,
+    text: str,
+    columns: tuple[str | int, str | int] | None,
+    weight: str | int | None,
+    header: bool | None,
+) -> _Table:
+    numbers, lines = _data_lines(path, text)
+    with at_line(path, numbers[0]):
+        delimiter = edge_tables.delimiter(lines[0])
+    cells, width = _split(path, numbers, lines, delimiter)
     places = (0, 1) if columns is None else columns
     by_name = any(isinstance(column, str) for column in (*places, weight))
     if header is None and not by_name:
@@ -123,35 +175,55 @@ def read_edge_list(
     first, second = (_column(path, place, titles, width) for place in places)
     if has_header:
         cells, numbers = cells[width:], numbers[1:]
-    if not numbers:
-        raise ValueError(f"{path} has a header but no edges; a line for each edge was wanted")
-    if columns is None:
-        with named(path):
-            if weight is None:
-                edge_tables.check_is_list(cells, width, titles)
-            if titles is not None:
-                edge_tables.check_titles(titles)
-    ends: list[str] = [""] * (2 * len(numbers))
-    ends[0::2] = [cell.strip() for cell in cells[first::width]]
-    ends[1::2] = [cell.strip() for cell in cells[second::width]]
+    return _Table(cells, numbers, width, delimiter, titles, (first, second))
+
+
+def _large_table(
+    path: Path,
+    text: str,
+    columns: tuple[str | int, str | int] | None,
+    weight: str | int | None,
+    header: bool | None,
+) -> tuple[_Table, np.ndarray] | None:
+    """The table of a large text and the integers at the ends of its edges; None for all but the plainest rows.
+
+    The first rows tell whether there are titles and which columns are the ends. Where all ends are integers, all
+    rows together would tell the same.
+    """
+    if len(text) < _LARGE or '"' in text:
+        return None
+    from graphrf.graph.files.plain_rows import integer_ends
+
+    some = text[: text.find("\n", _SAMPLE) + 1] or text
+    try:
+        table = _table(path, some, columns, weight, header)
+    except ValueError:
+        return None
+    if len(table.numbers) == 0:
+        return None
+    above = some.split("\n")[: table.numbers[0] - 1]
+    body = text[sum(map(len, above)) + len(above) :].removesuffix("\n")
+    mark = table.delimiter or " "
+    integers = np.empty((body.count("\n") + 1, 2), dtype=np.int64)
+    if not integer_ends(np.frombuffer(body.encode(), np.uint8), ord(mark), table.width, *table.ends, integers):
+        return None
+    cells = [] if table.width == 2 and weight is None else body.replace("\n", mark).split(mark)
+    numbers = table.numbers[0] + np.arange(len(integers))
+    return table._replace(cells=cells, numbers=numbers), integers.ravel()
+
+
+def _names(path: Path, table: _Table) -> list[str]:
+    """The names at the ends of edges, both of each edge together."""
+    ends: list[str] = [""] * (2 * len(table.numbers))
+    for side, column in enumerate(table.ends):
+        ends[side::2] = [cell.strip() for cell in table.cells[column :: table.width]]
     if "" in ends:
         row = ends.index("") // 2
-        titled = "; if the line has titles, pass header=True" if row == 0 and not has_header else ""
+        titled = "; if the line has titles, pass header=True" if row == 0 and table.titles is None else ""
         raise ValueError(
-            f"{path}, line {numbers[row]}: the name of a node is empty; two nodes were wanted{titled}"
+            f"{path}, line {table.numbers[row]}: the name of a node is empty; two nodes were wanted{titled}"
         )
-    positions, nodes = _positions(ends)
-    values, weight_title = None, None
-    others: dict[str, list[str]] = {}
-    if weight is not None:
-        column = _column(path, weight, titles, width)
-        values = _numbers(path, cells[column::width], numbers)
-        weight_title = None if titles is None else titles[column]
-    elif titles is not None:
-        beside = (column for column in range(width) if column not in (first, second))
-        others = {titles[at]: cells[at::width] if is_weight(titles[at]) else [] for at in beside}
-    lines_read = np.asarray(numbers)
-    return EdgeList(positions[0::2], positions[1::2], values, nodes, lines_read, weight_title, others)
+    return ends
 
 
 def require_room(path: Path, text: str, memory_limit: int | None) -> None:
@@ -177,10 +249,8 @@ def _data_lines(path: Path, text: str) -> tuple[list[int], list[str]]:
     return numbers, lines
 
 
-def _split(path: Path, numbers: list[int], lines: list[str]) -> tuple[list[str], int]:
+def _split(path: Path, numbers: list[int], lines: list[str], delimiter: str | None) -> tuple[list[str], int]:
     """All cells in one list, row after row, and the number of cells in a row (the same in all rows)."""
-    with at_line(path, numbers[0]):
-        delimiter = edge_tables.delimiter(lines[0])
     rows: Iterable[list[str]] | None = None
     if delimiter is None:
         widths = [len(line.split()) for line in lines]
@@ -236,16 +306,28 @@ def _positions(ends: list[str]) -> tuple[np.ndarray, Sequence[Hashable]]:
         numbers = list(map(int, ends))
         # "007", "1_0" or "+1" are names and not the numbers 7, 10 and 1.
         if list(map(str, numbers)) == ends:
-            nodes, positions = np.unique(np.array(numbers, dtype=np.int64), return_inverse=True)
-            return positions.astype(np.int64), nodes.tolist()
+            nodes, positions = _distinct(np.array(numbers, dtype=np.int64))
+            return positions, nodes
     except (ValueError, OverflowError):
         pass
     return positions_of_names(ends)
 
 
-def _numbers(path: Path, cells: list[str], lines: list[int]) -> np.ndarray:
+def _distinct(integers: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """The distinct integers, sorted, and the position of each among them."""
+    low, high = int(integers.min()), int(integers.max())
+    if high - low > 4 * integers.size:
+        distinct, positions = np.unique(integers, return_inverse=True)
+        return distinct.tolist(), positions.astype(np.int64)
+    # Without sorting: a table of all integers between the smallest and the largest.
+    there = np.zeros(high - low + 1, dtype=bool)
+    there[integers - low] = True
+    return (np.flatnonzero(there) + low).tolist(), (np.cumsum(there) - 1)[integers - low]
+
+
+def _numbers(path: Path, cells: list[str], lines: list[int] | np.ndarray) -> np.ndarray:
     # Python reads "1_0" as 10, but no table of numbers means that.
-    if not any("_" in cell for cell in cells):
+    if "_" not in "".join(cells):
         with suppress(ValueError):
             return np.array(list(map(float, cells)))
     for cell, line in zip(cells, lines, strict=True):

@@ -186,6 +186,7 @@ def test_a_hub_is_told_to_torch():
 
 
 def test_a_hub_that_was_observed_is_told_by_a_gaussian_process():
+    pytest.importorskip("sklearn")
     graph, nodes = _star(3000), np.arange(0, 3000, 60)
     sampler = grf.CompressedPowers(16)
     options = {"optimize": False, "kernel": grf.Diffusion(2.0), "sampler": sampler, "seed": 0}

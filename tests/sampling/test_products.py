@@ -282,7 +282,7 @@ def _blocks(graph, n, sample):
     """The diagonal blocks of what `sample` gives for n copies of a graph, dense, shape (n, N, N)."""
     matrix = sp.coo_array(sample(grf.Graph(sp.block_diag([graph.adjacency] * n, format="csr"))))
     blocks = np.zeros((n, graph.n_nodes, graph.n_nodes))
-    rows, columns = matrix.coords
+    rows, columns = matrix.row, matrix.col
     assert (rows // graph.n_nodes == columns // graph.n_nodes).all()
     blocks[rows // graph.n_nodes, rows % graph.n_nodes, columns % graph.n_nodes] = matrix.data
     return blocks

@@ -126,6 +126,7 @@ def test_weights_that_become_unequal_change_every_row(edges):
 
 
 def test_features_of_the_torch_engine_follow(edges):
+    pytest.importorskip("torch", reason="the extra `gp` is not installed")
     before, after = _edited(edges, False)
     sampler = grf.RandomWalks(4)
     anew = grf.sample_features(after, sampler, seed=1)

@@ -45,7 +45,7 @@ def require_sparse_precision(kernel: Kernel) -> None:
 def incidence(graph: Graph) -> sp.csr_array:
     """E with E E^T = L, the combinatorial Laplacian: a column for every edge that is no loop."""
     adjacency = sp.triu(graph.adjacency, k=1, format="coo")
-    first, second = adjacency.coords
+    first, second = adjacency.row, adjacency.col
     root, edges = np.sqrt(adjacency.data), np.arange(adjacency.nnz)
     places = np.concatenate([first, second]), np.concatenate([edges, edges])
     return sp.csr_array((np.concatenate([root, -root]), places), shape=(graph.n_nodes, edges.size))

@@ -29,7 +29,7 @@ def positive_definite(graph: nx.Graph) -> sp.csr_array:
     """A matrix with the pattern of a graph, entries of both signs and a diagonal that dominates."""
     adjacency = sp.triu(nx.to_scipy_sparse_array(graph, weight=None), k=1, format="coo")
     values = np.random.default_rng(0).standard_normal(adjacency.nnz)
-    half = sp.coo_array((values, adjacency.coords), shape=adjacency.shape)
+    half = sp.coo_array((values, (adjacency.row, adjacency.col)), shape=adjacency.shape)
     matrix = sp.csr_array(half + half.T)
     return sp.csr_array(matrix + sp.diags_array(1.0 + abs(matrix).sum(axis=1), format="csr"))
 

@@ -38,6 +38,13 @@ def regression() -> None:
     np.testing.assert_allclose(mean, gp.output_scale_ * weights.T @ VALUES, atol=1e-5)
     variance = gp.output_scale_ * (k.diagonal() - gp.output_scale_ * (k[NODES] * weights).sum(axis=0))
     np.testing.assert_allclose(std, np.sqrt(variance), atol=1e-4)
+    field = grf.Matern(1.0, 3.0)
+    series, sparse = (
+        grf.GraphGPRegressor(GRAPH, kernel=field, method=method, **fixed).fit(NODES, VALUES)
+        for method in ("series", "precision")
+    )
+    np.testing.assert_allclose(sparse.predict(), series.predict(), atol=1e-4)
+    assert sparse.sample(n_samples=2, seed=0).std() > 0
 
 
 def classification() -> None:

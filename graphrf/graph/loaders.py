@@ -133,7 +133,7 @@ def load_graph(
     are left alone.
 
     Self-loops are kept. Cost: linear in the size of the source; a million lines of an edge list take about
-    2 s and 500 MB.
+    2 s and 500 MB, or 0.4 s if all nodes are integers and there are no weights.
 
     **Files that are not to be trusted.** Nothing is unpickled, no other file is opened, and XML with a document
     type or entities is refused; the readers of edge lists, MatrixMarket, npz and OBJ files are graphrf's own. GML,

@@ -805,6 +805,29 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             draws = self._observed(draws, rng.spawn(1)[0], parts)
         return self._shaped(draws, axis=2)
 
+    def sample_y(
+        self, nodes: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
+    ) -> np.ndarray:
+        """The draws of `sample`, called and shaped as scikit-learn's Gaussian processes do.
+
+        Parameters
+        ----------
+        nodes : nodes, as in `fit`; None for all
+            q of them. Their covariates, if the model has any, must be known from `fit`.
+        n_samples : int
+        random_state : int in [0, 2^63), numpy.random.RandomState or None
+            An integer is the `seed` of `sample`. None draws one.
+
+        Returns
+        -------
+        ndarray, shape (q, n_samples), or (q, p, n_samples) for several outputs
+            Of f without noise, and of the latent function with another likelihood than the Gaussian.
+        """
+        if isinstance(random_state, np.random.RandomState):
+            random_state = int(random_state.randint(2**31))
+        seed = checks.seed(random_state, "random_state")
+        return np.moveaxis(self.sample(nodes, n_samples, seed), 0, -1)
+
     def _observed(self, draws: np.ndarray, rng: np.random.Generator, parts: np.ndarray | None) -> np.ndarray:
         """Observations, one for each node of each draw of f; `parts` says of which point each draw is."""
         if hasattr(self, "likelihood_"):

@@ -414,9 +414,10 @@ class Features:
 
         Returns
         -------
-        Tensor, shape (n, N), of the features' dtype: the numbers of `matrix`. Made on the device of features that
-        lie on one; its index tensors are then those of the record, and must not be written to. Of `CutPowers` the
-        bound that decides on a warning needs the host's copy of the record.
+        Tensor, shape (n, N), of the features' dtype
+            The numbers of `matrix`. Features on a device make it there; its index tensors are then those of the
+            record, and must not be written to. With `CutPowers`, the bound that decides on a warning needs the
+            host's copy of the record.
         """
         place = torch_device(self.device if device is None else device, "Features.torch")
         f = self.checked_modulation(kernel)

@@ -52,13 +52,16 @@ def _as_written(parse):
     )
 
 
-def _with_own_defaults(read):
-    """Each parameter with its own default, not that of the first of its line, unless the type states it."""
+def _as_in_the_signature(read):
+    """Each parameter with its own default and annotation, not those of the first of its line, unless stated."""
 
     def read_again(lines, docstring, **options):
         section, offset = read(lines, docstring, **options)
         signature = getattr(docstring.parent, "parameters", ())
+        annotations = [argument.annotation for argument in signature]
         for parameter in section.value if section else ():
+            if parameter.name in signature and any(parameter.annotation is known for known in annotations):
+                parameter.annotation = signature[parameter.name].annotation
             if "default" in str(parameter.annotation):
                 parameter.value = None
             elif parameter.name in signature:
@@ -70,4 +73,4 @@ def _with_own_defaults(read):
 
 numpy_style.parse_docstring_annotation = _as_written(numpy_style.parse_docstring_annotation)
 for _kind in (griffe.DocstringSectionKind.parameters, griffe.DocstringSectionKind.other_parameters):
-    numpy_style._section_reader[_kind] = _with_own_defaults(numpy_style._section_reader[_kind])
+    numpy_style._section_reader[_kind] = _as_in_the_signature(numpy_style._section_reader[_kind])

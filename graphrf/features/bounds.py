@@ -33,7 +33,7 @@ _MEASURE = (
 
 
 class HeavyTailWarning(UserWarning):
-    """The law of lengths ends walks too early for the kernel: estimates have a huge or infinite variance."""
+    """Walks end too early for the kernel: estimates have a huge or infinite variance."""
 
 
 class TruncationWarning(UserWarning):

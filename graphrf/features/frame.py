@@ -43,7 +43,7 @@ class Frame:
     scale : float
         The graph's scale of that Laplacian.
     complete : bool
-        Whether the law of lengths reaches every step that matters (no fixed end, as `Truncated` has).
+        Whether the distribution of lengths reaches every step that matters (no fixed end, as `Truncated` has).
     seed : int
     dtype : numpy.dtype
         Of the matrices that are made of the record.
@@ -71,7 +71,7 @@ class Frame:
 
     @property
     def max_length(self) -> int:
-        """The longest step that the law of lengths allows, or the highest power."""
+        """The longest possible walk, or the highest power."""
         return int(self.survival.size - 1)
 
     @property

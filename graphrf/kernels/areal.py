@@ -214,7 +214,7 @@ class CAR(_ArealKernel):
             raise checks.value_error(
                 "graph",
                 f"must have no isolated nodes with {self!r}, which has no variance there, and node {alone[0]} is "
-                f"one of {alone.size}; take Leroux or BYM2, or join them to their neighbours",
+                f"one of {alone.size}; use Leroux or BYM2, or join them to their neighbours",
             )
         return scale
 

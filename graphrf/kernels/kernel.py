@@ -68,7 +68,7 @@ class Kernel:
     ...
     ...     def modulation_coefficients(self, n, scale):
     ...         mean = scale * self.lengthscale**2 / 4
-    ...         return gammainc(np.arange(1, n + 1), mean) / mean  # the share of Poisson's law above k
+    ...         return gammainc(np.arange(1, n + 1), mean) / mean  # the Poisson probability above k
     >>> kernel = AveragedHeat(lengthscale=4.0)
     >>> kernel
     AveragedHeat(lengthscale=4.0)

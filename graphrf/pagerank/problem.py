@@ -31,7 +31,7 @@ def without_alpha(function: Callable[_Parameters, _Result]) -> Callable[_Paramet
             alpha = options["alpha"]
             given = f": pass p_halt={1 - alpha:.12g}" if isinstance(alpha, float) and 0 < alpha < 1 else ""
             raise checks.type_error(
-                "alpha", f"is no argument of {function.__name__}; networkx's alpha is 1 - p_halt{given}"
+                "alpha", f"is not an argument of {function.__name__}; networkx's alpha is 1 - p_halt{given}"
             )
         return function(*args, **options)
 

@@ -62,12 +62,12 @@ def test_auto_falls_back_where_the_trained_precision_is_singular(halves, monkeyp
     monkeypatch.setattr("graphrf.gp.method_choice._FEWEST_FACTORED", 10)
 
     def singular(self, kernel):
-        raise ValueError("singular to rounding")
+        raise ValueError("numerically singular")
 
     monkeypatch.setattr("graphrf.kernels.precision.precision.SparsePrecision.with_kernel", singular)
     gp = grf.GraphGPClassifier(graph, kernel=KERNELS[0], seed=0)
     assert gp.fit(nodes, labels[nodes]).method_ == "series"
-    with pytest.raises(ValueError, match="singular to rounding"):
+    with pytest.raises(ValueError, match="numerically singular"):
         gp.set_params(method="precision").fit(nodes, labels[nodes])
 
 

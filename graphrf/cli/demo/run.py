@@ -135,7 +135,7 @@ class _Truth:
 
 
 def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False) -> GramPart:
-    """Every law of lengths and kind of directions, and compressed powers, against one exact kernel."""
+    """Every distribution of lengths and kind of directions, and compressed powers, against one exact kernel."""
     graph = graph_of(data)
     kernel = RegularizedLaplacian(1.0, 2)
     laws: dict[str, LengthLaw] = {

@@ -61,8 +61,9 @@ class Sampling:
     lengths: Annotated[
         str | None,
         typer.Option(
-            metavar="LAW", help="Lengths of walks: stratified (the default), iid, antithetic, sigma, truncated, "
-            "auto (for `--kernel`), or a file from `graphrf couple`. For compressed: auto.", rich_help_panel=PANEL,
+            metavar="LENGTHS", help="Lengths of walks: stratified (the default), iid, antithetic, sigma, "
+            "truncated, auto (for `--kernel`), or a file from `graphrf couple`. For compressed: auto.",
+            rich_help_panel=PANEL,
         ),
     ] = None  # fmt: skip
     p_halt: Annotated[

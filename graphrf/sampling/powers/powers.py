@@ -146,13 +146,13 @@ class CompressedPowers:
 
     so that E[phi(i)] is row i of F cut at L, and E[phi(i) . phi(j)] = K_ij for i != j as with walks, rows of
     different nodes being independent. Where walkers are few and indivisible, the entries of x_k carry any
-    weight: what is large is kept exactly, so that nothing at all is random as long as x_{k-1} has at most 2
+    weight: what is large is kept exactly, so that nothing is random as long as x_{k-1} has at most 2
     `budget` edges, and these lead to at most `budget` nodes.
 
     Parameters
     ----------
     budget : int
-        Entries of each x_k, at least 1: what the walkers of one node are to `RandomWalks`.
+        Entries of each x_k, at least 1: the counterpart of `n_walks` of `RandomWalks`.
     max_length : int, optional
         L, the highest power, 0 to 65,534, all with the same budget. This or `lengths`, or neither.
     lengths : Survival or AdaptiveLengths, optional

@@ -133,7 +133,7 @@ class PreparedSampler(ABC):
     n_walks: int = 1
     counts_dtype: np.dtype[Any] = np.dtype(np.uint16)
     row_bytes: int = 0
-    remedy: str = "take a sampler of smaller rows"
+    remedy: str = "use a sampler of smaller rows"
 
     def __init__(self, sampler: Sampler, graph: Graph, seed: int) -> None:
         graph.require_undirected("a kernel's features")

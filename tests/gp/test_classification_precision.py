@@ -78,5 +78,5 @@ def test_what_has_no_sparse_precision_is_refused(halves, monkeypatch):
         with pytest.raises(ValueError, match="`kernel` must have a sparse inverse"):
             gp.fit(nodes, labels[nodes])
     monkeypatch.setattr("graphrf.kernels.precision.ordering.available_memory", lambda: 1e4)
-    with pytest.raises(FactorTooLargeError, match="take method='series'"):
+    with pytest.raises(FactorTooLargeError, match="use method='series'"):
         grf.GraphGPClassifier(graph, kernel=KERNELS[0], method="precision").fit(nodes, labels[nodes])

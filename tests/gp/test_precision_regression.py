@@ -170,7 +170,7 @@ def test_a_factor_that_does_not_fit_is_refused_with_the_way_out():
     star = grf.load_graph(nx.star_graph(20_000))
     gp = grf.GraphGPRegressor(star, kernel=KERNEL, method="precision", optimize=False, noise=0.1, seed=0)
     with pytest.raises(
-        MemoryError, match=r"no sparse factor; take method='series' or 'features', or .* smaller `nu`"
+        MemoryError, match=r"no sparse factor; use method='series' or 'features', or .* smaller `nu`"
     ):
         gp.fit([0, 5], [0.0, 1.0])
 

@@ -101,7 +101,7 @@ def test_random_weighted_edges_agree_with_a_loop():
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
-        (([0, 1], [1]), {}, ValueError, "one length, got 2 and 1"),
+        (([0, 1], [1]), {}, ValueError, "equally long, got 2 and 1"),
         (([0, -1], [1, 0]), {}, ValueError, "`src` must hold positions at least 0, got -1 at edge 1"),
         (([0], [5]), {"n_nodes": 3}, ValueError, r"`dst` must hold positions in \[0, 2\], got 5 at edge 0"),
         (([0.5], [1.0]), {}, TypeError, "`src` must hold integer positions or names, got float 0.5"),

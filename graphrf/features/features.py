@@ -75,20 +75,19 @@ class Features:
     device : str
         Where the record lies: "cpu", or a torch device such as "cuda:0".
     seed : int
-        What the samples were drawn with.
+        Seed of the samples.
     laplacian : str
-        Whose walk matrix was used: "normalized" or "combinatorial".
+        The Laplacian whose walk matrix was used: "normalized" or "combinatorial".
     description : dict
-        What made these features (the sampler's settings), for the record.
+        The sampler's settings, for the record.
     frame : graphrf.features.frame.Frame
         These settings, and what the rows need of the graph.
     record : graphrf.features.record.Record
         The arrays of c, on the host.
     sampler : Sampler or None
-        What drew the features; None for features that come from a file or from another process.
+        The sampler that drew the features; None if they come from a file or from another process.
     choice : graphrf.sampling.by_error.ErrorChoice or None
-        Where `sample_features` was asked for an error: the sampler that it took, the error that was predicted and
-        the one that was measured.
+        If `sample_features` was given an error: the sampler chosen, and the predicted and measured error.
     """
 
     def __init__(
@@ -206,12 +205,12 @@ class Features:
 
     @property
     def laplacian(self) -> str:
-        """Whose walk matrix was used."""
+        """The Laplacian whose walk matrix was used."""
         return self.frame.laplacian
 
     @property
     def seed(self) -> int:
-        """What the samples were drawn with."""
+        """Seed of the samples."""
         return self.frame.seed
 
     @property
@@ -231,7 +230,7 @@ class Features:
 
     @property
     def choice(self) -> Any:
-        """How the sampler was chosen, where an error was asked for."""
+        """How the sampler was chosen, if an error was given."""
         return None if self.origin is None else self.origin.choice
 
     @property

@@ -39,7 +39,7 @@ class Frame:
     n_walks : int
         m, by which counts are divided; 1 for powers.
     laplacian : str
-        Whose walk matrix was used: "normalized" or "combinatorial".
+        The Laplacian whose walk matrix was used: "normalized" or "combinatorial".
     scale : float
         The graph's scale of that Laplacian.
     complete : bool

@@ -1,4 +1,4 @@
-"""Gaussian-process classification of nodes, with the face of scikit-learn."""
+"""Gaussian-process classification of nodes, with a scikit-learn API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gaussian-process regression on a graph, with the face of scikit-learn."""
+"""Gaussian-process regression on a graph, with a scikit-learn API."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ def from_mesh(
         Whether vertices at exactly the same place are one. Files split vertices along the seams of textures
         and sharp creases, which cuts the surface into pieces.
     memory_limit : int, optional
-        Bytes that the reading of a file may take. Default: what the machine has available.
+        Maximum number of bytes for reading a file. Default: the available memory.
 
     Returns
     -------

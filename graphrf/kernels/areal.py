@@ -116,7 +116,7 @@ class ICAR(_ArealKernel):
 
 @dataclass(frozen=True, repr=False)
 class BYM2(_ArealKernel):
-    r"""The model of Besag, York and Mollié as Riebler et al. have it: a structured and an unstructured part.
+    r"""The model of Besag, York and Mollié in the form of Riebler et al.: a structured and an unstructured part.
 
     .. math:: K = (1 - \varphi) I + \varphi K_{\mathrm{ICAR}},
 

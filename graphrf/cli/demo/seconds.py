@@ -1,4 +1,4 @@
-"""Seconds without compilation, of which the user is told: it happens once on each machine."""
+"""Seconds without compilation, which is announced: it happens once on each machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def timed(compute: Callable[[], _Result]) -> tuple[_Result, float]:
 
 @contextmanager
 def announced_compilation() -> Iterator[None]:
-    """Within this context, one line on standard error tells of compilation when it begins."""
+    """Within this context, one line on standard error announces compilation when it begins."""
     with install_listener(_EVENT, _Announcement()):
         yield
 

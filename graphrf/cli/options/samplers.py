@@ -90,7 +90,7 @@ class Sampling:
         return self.sampler or "compressed"
 
     def chosen(self, graph: Graph, kernel: Kernel | None, laplacian: str) -> dict[str, Any]:
-        """What `sample_features` is told: a sampler, or a kernel and its error."""
+        """Arguments of `sample_features`: a sampler, or a kernel and its error."""
         if self.error is None:
             return {"sampler": self._made(graph, kernel, laplacian)}
         refuse_unused(given_options(self), ("--error",), "`--error`")

@@ -83,7 +83,7 @@ class Covariates(NamedTuple):
 
 
 class MeanFunction(NamedTuple):
-    """A basis H of the mean at all nodes, and how its coefficients are told in the covariates' own units.
+    """A basis H of the mean at all nodes, and how its coefficients convert to the units of the covariates.
 
     Covariates are centred and scaled at the observed nodes, so that their units and origin (metres above the sea,
     grid coordinates of a country) cost no digits.

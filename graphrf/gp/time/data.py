@@ -16,7 +16,7 @@ _NANOSECONDS = 3.6e12  # in an hour
 
 
 class Clock(NamedTuple):
-    """How a user's times are told: plain hours, or dates counted from an origin.
+    """How a user gives times: plain hours, or dates counted from an origin.
 
     Attributes
     ----------

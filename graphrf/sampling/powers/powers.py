@@ -51,7 +51,7 @@ class ExactPowers(_Fixed):
         L, the highest power, 0 to 65,534. `kernel.truncation_length(tol)` gives a sufficient one, and
         `Features.truncation_error(kernel)` the error that is left.
     laplacian : {"normalized", "combinatorial"}
-        Whose kernels the features will serve.
+        The Laplacian of the kernels for which the features will be used.
 
     Raises
     ------
@@ -101,7 +101,7 @@ class CutPowers(_Fixed):
     max_length : int
         L, the highest power, 0 to 65,534.
     laplacian : {"normalized", "combinatorial"}
-        Whose kernels the features will serve.
+        The Laplacian of the kernels for which the features will be used.
 
     Raises
     ------
@@ -162,7 +162,7 @@ class CompressedPowers:
         `AutoLengths(kernel)` makes one for each graph (`resolved`), and with it the error is lowest for its
         operations and non-zeros (`benchmarks/efficiency.py`).
     laplacian : {"normalized", "combinatorial"}
-        Whose kernels the features will serve.
+        The Laplacian of the kernels for which the features will be used.
 
     Raises
     ------

@@ -58,8 +58,8 @@ class RandomWalks:
         Whether the walks of one node that stand together leave by systematic sampling over the neighbours
         (fewer walks repeat each other) or independently (as in the paper).
     laplacian : {"normalized", "combinatorial"}
-        Whose kernels the features will serve. Combinatorial walks stay where they are most of the time on
-        graphs with hubs: prefer the series there.
+        The Laplacian of the kernels for which the features will be used. On graphs with hubs,
+        combinatorial walks mostly stay where they are: prefer the series there.
 
     Examples
     --------

@@ -30,7 +30,7 @@ _POINTERS = ("indptr", "visit_ptr")
 _ARRAYS = (*_POINTERS, "indices", "visits_per_entry", "steps", "counts", "work", "dropped")
 # A row has this many bytes of pointers at least: a short file is no block of many rows.
 _LEAST_ROW_BYTES = 12
-# More than any law of lengths takes in words.
+# More than any distribution of lengths takes in words.
 _MOST_RECORD_BYTES = 2**24
 
 BlockNodes = range | np.ndarray

@@ -47,7 +47,7 @@ class Problem:
     with p = `p_halt`, v = `start` and P the walk's transitions, whose rows are zero at dangling nodes. It is
     x / sum(x) for the measure x = p v + (1 - p) P^T x of walks that are lost when they would leave a dangling
     node: the jumps to v merely start such walks again. That holds only while dangling nodes jump to v; with
-    another law `jump` in the place of delta's v, only power iteration serves.
+    another distribution `jump` in the place of delta's v, only power iteration serves.
     """
 
     graph: Graph

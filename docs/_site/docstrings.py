@@ -1,17 +1,19 @@
 """Docstrings as the site shows them: their formulas between dollars, and names of graphrf as links."""
 
 import re
+import runpy
+from pathlib import Path
 
 import griffe
-
-import graphrf
+from griffe._internal.docstrings import numpy as numpy_style
 
 _MATH = re.compile(r"^(?P<indent> *)\.\. math:: *(?P<latex>.*(?:\n(?P=indent) +\S.*)*)", re.MULTILINE)
 _ROLE = re.compile(r":math:`([^`]+)`")
 _NAME = re.compile(r"(?<![\w`\[])`(?:graphrf\.|grf\.)?(?P<name>[A-Za-z_]+)(?P<member>\.[a-z_]+)?`(?![`\]])")
 # "name : type", whose types the theme links by itself.
 _TYPE = re.compile(r"^ *[\w*, ]+ : ")
-_PUBLIC = frozenset(graphrf.__all__) - {"__version__", "datasets", "distributed", "euclidean", "gp", "pagerank"}
+# Public names that cannot be taken for arguments, and where the reference has them.
+_PUBLIC = runpy.run_path(str(Path(__file__).with_name("links.py")))["targets_in"](Path(__file__).parents[1])
 
 
 class Docstrings(griffe.Extension):
@@ -40,4 +42,35 @@ def _link(match, own):
     name, member = match["name"], match["member"] or ""
     if name not in _PUBLIC or own.endswith(f".{name}") or f".{name}." in own:
         return match[0]
-    return f"[`{name}{member}`][graphrf.{name}]"
+    return f"[`{name}{member}`][{_PUBLIC[name]}]"
+
+
+def _as_written(parse):
+    """Types of several words as they are, which the parser would take for code: "shape (n,)" for "shape(n)"."""
+    return lambda annotation, *rest, **options: (
+        annotation if re.search(r"[\s,]", annotation) else parse(annotation, *rest, **options)
+    )
+
+
+def _as_in_the_signature(read):
+    """Each parameter with its own default and annotation, not those of the first of its line, unless stated."""
+
+    def read_again(lines, docstring, **options):
+        section, offset = read(lines, docstring, **options)
+        signature = getattr(docstring.parent, "parameters", ())
+        annotations = [argument.annotation for argument in signature]
+        for parameter in section.value if section else ():
+            if parameter.name in signature and any(parameter.annotation is known for known in annotations):
+                parameter.annotation = signature[parameter.name].annotation
+            if "default" in str(parameter.annotation):
+                parameter.value = None
+            elif parameter.name in signature:
+                parameter.value = signature[parameter.name].default
+        return section, offset
+
+    return read_again
+
+
+numpy_style.parse_docstring_annotation = _as_written(numpy_style.parse_docstring_annotation)
+for _kind in (griffe.DocstringSectionKind.parameters, griffe.DocstringSectionKind.other_parameters):
+    numpy_style._section_reader[_kind] = _as_in_the_signature(numpy_style._section_reader[_kind])

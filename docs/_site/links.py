@@ -3,13 +3,15 @@
 import re
 from pathlib import Path
 
+from mkdocs.exceptions import PluginError
+
 _SHOWN = re.compile(r"^::: (graphrf\.\S+)", re.MULTILINE)
 _FENCE = re.compile(r"^\s*(```|~~~)")
 # `Name`, `grf.Name`, `gp.Name(...)`, not in a link.
 _CODE = re.compile(r"(?<![\[`\w])`(?P<path>[A-Za-z_][\w.]*)(?P<call>\([^`]*\))?`(?![\]`])")
 
 
-def _targets(folder):
+def targets_in(folder):
     """Last part of a dotted name -> the whole, for names that cannot be taken for common words."""
     found = {}
     for page in sorted(Path(folder).glob("reference/*.md")):
@@ -20,11 +22,18 @@ def _targets(folder):
     return found
 
 
+def on_post_page(output, page, **_):
+    """A link to a name that the reference lacks stays in brackets on the page, and mkdocs does not report it."""
+    if dead := re.search(r"\]\[graphrf\.[\w.]+\]", output):
+        raise PluginError(f"{page.file.src_uri}: {dead[0][1:]} is not in the reference")
+    return output
+
+
 def on_page_markdown(markdown, page, config, **_):
     """The page with links to the reference, but for code, headings and the reference itself."""
     if page.file.src_uri.startswith("reference/"):
         return markdown
-    targets, lines, fenced = _targets(config.docs_dir), [], False
+    targets, lines, fenced = targets_in(config.docs_dir), [], False
     for line in markdown.split("\n"):
         if _FENCE.match(line):
             fenced = not fenced

@@ -33,7 +33,7 @@ def engine_device(engine: str | None, device: str | torch.device, purpose: str) 
 
 
 def torch_device(device: str | torch.device, purpose: str) -> torch.device:
-    """A device that torch has at hand and that knows float64, with its number.
+    """A device that torch has at hand and that supports float64, with its number.
 
     Raises ImportError if torch is missing, ValueError if there is no such device.
     """
@@ -48,7 +48,7 @@ def torch_device(device: str | torch.device, purpose: str) -> torch.device:
     except (RuntimeError, TypeError, AssertionError, ImportError) as error:
         raise checks.value_error(
             "device",
-            f"must be a torch device at hand that knows float64, such as {_at_hand(torch, device)}, got "
+            f"must be a torch device at hand that supports float64, such as {_at_hand(torch, device)}, got "
             f"{device!r}",
         ) from error
 

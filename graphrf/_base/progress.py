@@ -31,6 +31,16 @@ def progress_bar(
     )
 
 
+def write(line: str) -> None:
+    """A line on standard error, above a bar if one is shown."""
+    if sys.stderr.isatty():
+        from tqdm import tqdm
+
+        tqdm.write(line, file=sys.stderr)
+    else:
+        print(line, file=sys.stderr, flush=True)
+
+
 class _NoBar(contextlib.nullcontext[Any]):
     """A bar that is not shown."""
 

@@ -95,7 +95,7 @@ def _first_points(shapefile: bytes) -> list[tuple[float, float]]:
             (words,) = struct.unpack_from(">i", shapefile, at + 4)
             shape, n_parts, _ = struct.unpack_from("<i32xii", shapefile, at + 8)
             if shape not in (3, 13, 23) or words <= 0:
-                raise ValueError(f"record {len(points) + 1} of lines.shp is no polyline")
+                raise ValueError(f"record {len(points) + 1} of lines.shp is not a polyline")
             points.append(struct.unpack_from("<dd", shapefile, at + 8 + 44 + 4 * n_parts))
             at += 8 + 2 * words
     except struct.error:

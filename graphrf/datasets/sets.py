@@ -58,7 +58,7 @@ class Dataset:
     sources : tuple of str
         Where the files are published.
     extra : dict
-        What else there is: `classes`, `categories`, `columns`; of a mesh `vertices`, `faces`, `normals`; of
+        Further data: `classes`, `categories`, `columns`; of a mesh `vertices`, `faces`, `normals`; of
         traffic `speeds`, `times`.
 
     Examples
@@ -131,7 +131,7 @@ def names(kind: str | None = None) -> list[str]:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the catalog: what is known of a data set without reading its files.
+    """A line of the catalog: facts about a data set, without reading its files.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class Entry:
 
 
 def catalog(kind: str | None = None) -> list[Entry]:
-    """What is known of the data sets, in the order of `names`: size, licence, and where the files are.
+    """Size, licence and location of the files of each data set, in the order of `names`.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def fourier_pair(z: float, dimension: int, cosine: float | None, norms: str, ker
             return float(kernel(z)) ** 2
         return float(np.mean([_independent(z, dimension, c, kernel) for c in _both(cosine)]))
     if norms == "equal" and cosine is not None:
-        # w_i +- w_j is sqrt(2 +- 2c) times a vector of the law of w.
+        # w_i +- w_j is sqrt(2 +- 2c) times a vector distributed as w.
         return float(kernel(z * np.sqrt(2 + 2 * cosine)) + kernel(z * np.sqrt(2 - 2 * cosine))) / 2
     a, b, log_weight = _coupled_norms(kernel, dimension, norms, top=None)
     if cosine is None:
@@ -132,7 +132,7 @@ def log_norm_density(r: np.ndarray, dimension: int, kernel: StationaryKernel) ->
 
 
 def _angles(dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes phi in (0, pi) and weights of the law with density proportional to sin(phi)^(d-1)."""
+    """Nodes phi in (0, pi) and weights of the distribution with density proportional to sin(phi)^(d-1)."""
     x, weight = np.polynomial.legendre.leggauss(48)
     reach = min(np.pi / 2, 10 / np.sqrt(dimension))
     phi = np.pi / 2 + reach * x
@@ -143,7 +143,7 @@ def _angles(dimension: int) -> tuple[np.ndarray, np.ndarray]:
 def _independent(z: float, dimension: int, cosine: float, kernel: StationaryKernel) -> float:
     """E[cos((w_i + w_j) . x)] for independent norms.
 
-    A Student frequency is a normal one times sqrt(nu / x), x of law Gamma(nu). Given the two factors and the ratio
+    A Student frequency is a normal one times sqrt(nu / x), x ~ Gamma(nu). Given the two factors and the ratio
     of the two chi norms, the mean is a confluent function, so nothing under the integrals oscillates.
     """
     phi, weight = _angles(dimension)
@@ -220,7 +220,7 @@ def _coupled_norms(
     """Nodes (a, b) of a deterministic coupling and the logs of their weights, which sum to 1.
 
     Gauss-Legendre panels in log a. Opposite norms are integrated over the half where a is the larger one, so that
-    b comes from the upper tail of a's law without loss of digits; the integrands are symmetric in a and b.
+    b comes from the upper tail of a without loss of digits; the integrands are symmetric in a and b.
     """
     opposite = norms == "opposite"
     low = float(kernel.norm_quantile(np.array(0.5 if opposite else 1e-18), dimension))

@@ -13,7 +13,7 @@ from graphrf.features.matrix import feature_matrix
 from graphrf.features.record import Record
 
 # Features of a kernel are warned about when their bound on the variance is this many times that without
-# termination; 5 separates harmless laws (below 2 in practice) from those that ruin a Gaussian process (9, 1e4).
+# termination; 5 separates harmless lengths (below 2 in practice) from those that ruin a Gaussian process (9, 1e4).
 HEAVY = 5.0
 # ... and when the error of their Gram matrix may exceed this share of the bound of K, (sum_k |f_k|)^2: where the
 # series ends too early, which is a bias of about that size, and where rows are cut, for which the bound is loose.
@@ -33,7 +33,7 @@ _MEASURE = (
 
 
 class HeavyTailWarning(UserWarning):
-    """The law of lengths ends walks too early for the kernel: estimates have a huge or infinite variance."""
+    """Walks end too early for the kernel: estimates have a huge or infinite variance."""
 
 
 class TruncationWarning(UserWarning):

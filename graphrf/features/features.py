@@ -41,9 +41,9 @@ class Features:
 
     .. math:: \phi(i)_v = \frac{1}{m} \sqrt{\frac{d_i}{d_v}} \sum_k \frac{f_k}{S(k)} \, c_{ivk},
 
-    where f is the kernel's modulation and d the degrees (all equal for the combinatorial Laplacian). Of random
+    where f is the kernel's modulation and d the degrees (all equal for the combinatorial Laplacian). For random
     walks, c_ivk is the number of the m walks from node i that stand on v after k steps, in uint16, and S(k) the
-    probability that a walk gets that far. Of powers (`ExactPowers`, `CutPowers`, `CompressedPowers`) it is the
+    probability that a walk gets that far. For powers (`ExactPowers`, `CutPowers`, `CompressedPowers`) it is the
     probability of a walk from i to stand on v after k steps, or an estimate of it, in float32, and m = S(k) = 1.
     Only c is stored; f, S and d enter when used. E[phi(i) . phi(j)] = K_ij for i != j (`CutPowers`: but for
     `truncation_error`).
@@ -51,8 +51,8 @@ class Features:
     Made by `graphrf.sample_features` and `graphrf.load_features`; not meant to be constructed by hand.
 
     The record lies on the host, or on a torch device (`device`, `to`). Of features on a device `torch`, `take`,
-    `to`, `gp.GRFKernel` and the sizes work there. Whatever gives numpy or scipy copies the record to the host when
-    it is first asked for, and keeps the copy; `to("cpu")` says so in the code, and leaves none behind, as `save`.
+    `to`, `gp.GRFKernel` and the sizes work there. Whatever returns numpy or scipy objects copies the record to the
+    host when it is first needed, and keeps the copy; `to("cpu")` does so explicitly and, like `save`, keeps none.
     Pickles and copies by the module `copy`, shallow ones too, hold the host's record.
 
     Source: the paper (Reid et al. 2024), Eq. 9 and Eq. 50, with the importance weights of simple random walks
@@ -75,20 +75,19 @@ class Features:
     device : str
         Where the record lies: "cpu", or a torch device such as "cuda:0".
     seed : int
-        What the samples were drawn with.
+        Seed of the samples.
     laplacian : str
-        Whose walk matrix was used: "normalized" or "combinatorial".
+        The Laplacian whose walk matrix was used: "normalized" or "combinatorial".
     description : dict
-        What made these features (the sampler's settings), for the record.
+        The sampler's settings, for the record.
     frame : graphrf.features.frame.Frame
         These settings, and what the rows need of the graph.
     record : graphrf.features.record.Record
         The arrays of c, on the host.
     sampler : Sampler or None
-        What drew the features; None for features that come from a file or from another process.
+        The sampler that drew the features; None if they come from a file or from another process.
     choice : graphrf.sampling.by_error.ErrorChoice or None
-        Where `sample_features` was asked for an error: the sampler that it took, the error that was predicted and
-        the one that was measured.
+        If `sample_features` was given an error: the sampler chosen, and the predicted and measured error.
     """
 
     def __init__(
@@ -206,12 +205,12 @@ class Features:
 
     @property
     def laplacian(self) -> str:
-        """Whose walk matrix was used."""
+        """The Laplacian whose walk matrix was used."""
         return self.frame.laplacian
 
     @property
     def seed(self) -> int:
-        """What the samples were drawn with."""
+        """Seed of the samples."""
         return self.frame.seed
 
     @property
@@ -226,12 +225,12 @@ class Features:
 
     @property
     def sampler(self) -> Any:
-        """What drew the features, where that is known."""
+        """The sampler that drew the features, if known."""
         return None if self.origin is None else self.origin.sampler
 
     @property
     def choice(self) -> Any:
-        """How the sampler was chosen, where an error was asked for."""
+        """How the sampler was chosen, if an error was given."""
         return None if self.origin is None else self.origin.choice
 
     @property
@@ -256,7 +255,7 @@ class Features:
 
     @property
     def max_length(self) -> int:
-        """The longest step that the law of lengths allows, or the highest power."""
+        """The longest possible walk, or the highest power."""
         return self.frame.max_length
 
     def __repr__(self) -> str:
@@ -414,9 +413,10 @@ class Features:
 
         Returns
         -------
-        Tensor, shape (n, N), of the features' dtype: the numbers of `matrix`. Made on the device of features that
-        lie on one; its index tensors are then those of the record, and must not be written to. Of `CutPowers` the
-        bound that decides on a warning needs the host's copy of the record.
+        Tensor, shape (n, N), of the features' dtype
+            The numbers of `matrix`. Features on a device make it there; its index tensors are then those of the
+            record, and must not be written to. With `CutPowers`, the bound that decides on a warning needs the
+            host's copy of the record.
         """
         place = torch_device(self.device if device is None else device, "Features.torch")
         f = self.checked_modulation(kernel)
@@ -544,8 +544,8 @@ class Features:
 
         *Every row is drawn again* where the edit is not local: if it makes weights unequal that were all equal at
         each node, or the reverse (walks then read their random bits in another way); if `AutoLengths` chooses
-        another law for the new graph; and, for the combinatorial Laplacian, if the largest degree changes, with
-        which every node's probability of staying changes. The result is the same, only not quicker than sampling.
+        other lengths for the new graph; and, for the combinatorial Laplacian, if the largest degree changes, and
+        with it every node's probability of staying. The result is the same, only not quicker than sampling.
 
         *Powers are refused.* `CompressedPowers`, `CutPowers` and `ExactPowers` go through the nodes in reverse
         Cuthill-McKee order, which an edge anywhere may change: with it the order of the sums, and what is drawn.

@@ -40,13 +40,13 @@ def read_features(path: str | os.PathLike[str]) -> tuple[Frame, np.ndarray, Reco
     with whole_file(path, "Features.save"):
         settings, stored = read_record(path, _FORMAT)
         if set(settings) != {"format", *_SETTINGS} or set(stored) - set(ARRAYS):
-            raise ValueError("it holds other things than features have")
+            raise ValueError("its contents are not those of features")
         arrays = {name: stored[name] for name in ARRAYS if name not in _OPTIONAL or name in stored}
         frame = frame_of(settings, arrays.pop("survival"), arrays.pop("degrees", None), "work" in arrays)
         nodes = arrays.pop("nodes")
         record = Record(**arrays)
         if not fits(frame, nodes, record):
-            raise ValueError("its arrays contradict each other")
+            raise ValueError("its arrays are inconsistent")
         return frame, nodes, record
 
 

@@ -30,7 +30,7 @@ _POINTERS = ("indptr", "visit_ptr")
 _ARRAYS = (*_POINTERS, "indices", "visits_per_entry", "steps", "counts", "work", "dropped")
 # A row has this many bytes of pointers at least: a short file is no block of many rows.
 _LEAST_ROW_BYTES = 12
-# More than any law of lengths takes in words.
+# More than any distribution of lengths takes in words.
 _MOST_RECORD_BYTES = 2**24
 
 BlockNodes = range | np.ndarray
@@ -213,7 +213,7 @@ class FeatureFolder:
                 or not fits(frame, np.zeros(0, np.int64), Record.empty(of_powers))
                 or (nodes is not None and not _are_nodes(nodes, frame.n_nodes))
             ):
-                raise ValueError("its arrays contradict each other")
+                raise ValueError("its arrays are inconsistent")
         return frame, nodes, record["block_rows"], key
 
     def _read(self) -> tuple[dict[str, Any], str]:
@@ -233,7 +233,7 @@ class FeatureFolder:
                 raise ValueError("it has no seed")
             identity = record["identity"]
             if not isinstance(identity, dict) or not all(isinstance(value, str) for value in identity.values()):
-                raise ValueError("it does not tell these features from others")
+                raise ValueError("it does not distinguish these features from others")
         return record, key
 
 
@@ -273,7 +273,7 @@ def read_rows(file: str, frame: Frame, rows: BlockNodes, key: str) -> Record:
                 raise ValueError("it belongs to other features, or is another block")
             record = Record(**{name: arrays[name] for name in _ARRAYS if name in arrays})
             if not fits(frame, node_array(rows), record):
-                raise ValueError("its arrays contradict each other")
+                raise ValueError("its arrays are inconsistent")
             return record
     except ValueError as error:
         raise ValueError(

@@ -39,11 +39,11 @@ class Frame:
     n_walks : int
         m, by which counts are divided; 1 for powers.
     laplacian : str
-        Whose walk matrix was used: "normalized" or "combinatorial".
+        The Laplacian whose walk matrix was used: "normalized" or "combinatorial".
     scale : float
         The graph's scale of that Laplacian.
     complete : bool
-        Whether the law of lengths reaches every step that matters (no fixed end, as `Truncated` has).
+        Whether the distribution of lengths reaches every step that matters (no fixed end, as `Truncated` has).
     seed : int
     dtype : numpy.dtype
         Of the matrices that are made of the record.
@@ -71,7 +71,7 @@ class Frame:
 
     @property
     def max_length(self) -> int:
-        """The longest step that the law of lengths allows, or the highest power."""
+        """The longest possible walk, or the highest power."""
         return int(self.survival.size - 1)
 
     @property

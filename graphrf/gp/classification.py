@@ -1,4 +1,4 @@
-"""Gaussian-process classification of nodes, with the face of scikit-learn."""
+"""Gaussian-process classification of nodes, with a scikit-learn API."""
 
 from __future__ import annotations
 
@@ -205,15 +205,15 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         Raises
         ------
         ValueError, TypeError
-            For unknown nodes, labels of one class only or of another length, a directed graph, settings out of
-            range; for predictive="integrated" with more labelled nodes than the latent covariance can be held for.
+            For unknown nodes, labels of only one class or of the wrong length, a directed graph, settings out of
+            range; for predictive="integrated", if the latent covariance of the labels does not fit into memory.
 
         Warns
         -----
         SolverWarning
             If the search for the mode stops before its tolerance.
         UserWarning
-            If walks are too short for the lengthscale that the labels ask for.
+            If walks are too short for the lengthscale that the labels suggest.
 
         Notes
         -----
@@ -347,7 +347,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         ----------
         nodes : nodes, as in `fit`; default all
         as_frame : bool
-            Return a data frame of pandas, a row for each node, indexed by the nodes' names, a column for each
+            Return a pandas data frame with one row per node, indexed by the names of the nodes, and one column per
             class.
 
         Returns

@@ -191,7 +191,7 @@ def condition(
         warn(
             f"the series of the root of {kernel!r} had to be cut, which moves the prior covariance by up to "
             f"{cut:.2g} of itself and the noise: means and standard deviations may be off by as much; raise "
-            "`noise`, or take a kernel whose root is smooth, such as Matern or Diffusion",
+            "`noise`, or use a kernel whose root is smooth, such as Matern or Diffusion",
         )
     return posterior, error
 
@@ -202,7 +202,7 @@ def _cholesky(rows: RootRows, given: Conditions, tol: float) -> CholeskySolver:
         return CholeskySolver(rows.dense(), given.noise / given.observations.counts, tol=tol)
     except np.linalg.LinAlgError:
         raise ValueError(
-            f"the covariance of the observations with noise {given.noise:g} is singular to rounding: raise "
+            f"the covariance of the observations with noise {given.noise:g} is numerically singular: raise "
             "`noise` (a millionth of the variance of y is enough)"
         ) from None
 

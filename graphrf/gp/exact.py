@@ -48,7 +48,7 @@ class ExactGraphGP:
     mean : {"constant", "zero"}
         The constant is the generalised least-squares estimate of each output, taken as known afterwards.
     output_scale, noise : float, optional
-        Variances, to fix them; None trains them.
+        Fixed variances; None trains them.
     optimize : bool
         Whether the kernel's lengthscale (or alpha) is trained; smoothness never is.
 
@@ -140,8 +140,8 @@ class ExactGraphGP:
         Raises
         ------
         ValueError, TypeError
-            For unknown nodes, y that is not finite or of another length; if something is to be trained and y is
-            constant; if the covariance of the observations is singular to rounding.
+            For unknown nodes, y that is not finite or of the wrong length; if hyperparameters are trained and y is
+            constant; if the covariance of the observations is numerically singular.
         """
         positions = given_nodes(self.graph, nodes)
         values, self._single = checked_targets(y, positions.size)
@@ -160,7 +160,7 @@ class ExactGraphGP:
         return self
 
     def predict(self, nodes: Any = None, return_std: bool = False, return_cov: bool = False) -> Any:
-        """The posterior mean, with deviations or the covariance of the noise-free function if asked for.
+        """The posterior mean, and on request standard deviations or the covariance of the noise-free function.
 
         Parameters
         ----------
@@ -289,7 +289,7 @@ class ExactGraphGP:
             self.log_marginal_likelihood_, self._constant = self._log_likelihood(*space.model(best))
         except np.linalg.LinAlgError:
             raise ValueError(
-                "the covariance of the observations is singular to rounding with these hyperparameters: raise "
+                "the covariance of the observations is numerically singular with these hyperparameters: raise "
                 "`noise`"
             ) from None
         self._values, self.mean_variance_ = self._spectrum(self.kernel_, self.output_scale_)

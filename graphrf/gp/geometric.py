@@ -75,7 +75,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
               g(\lambda) = (2 \nu / \ell^2 + \lambda)^{-\nu}, \text{ or } e^{-\ell^2 \lambda / 2}
               \text{ for } \nu = \infty.
 
-    It stands where `MaternGeometricKernel(Graph(A), num=N)` stands: the same parameters and the same numbers.
+    It replaces `MaternGeometricKernel(Graph(A), num=N)`, with the same parameters and results.
     `MaternGeometricKernel` keeps at most 1,000 of the eigenpairs by default; here none is left out.
 
     Parameters
@@ -85,7 +85,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
     laplacian : "combinatorial" or "normalized"
         Corresponds to `normalize_laplacian=False` (their default) and True of their `Graph`.
     normalize : bool
-        Whether K is divided by its mean variance; if not, it is N g(L), as theirs.
+        Whether K is divided by its mean variance; if not, it is N g(L), as there.
     seed : int in [0, 2^63), optional
         Seed of the estimate of g_bar on graphs above 1,000 nodes; None draws one, which `seed` records.
 
@@ -133,7 +133,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
         self._density: tuple[np.ndarray, np.ndarray] | None = None
 
     def init_params(self) -> dict[str, np.ndarray]:
-        """The heat kernel of lengthscale 1, as theirs."""
+        """The heat kernel of lengthscale 1, as there."""
         return {"nu": np.array([np.inf]), "lengthscale": np.array([1.0])}
 
     def K(self, params: Mapping[str, Any], X: Any, X2: Any = None, **kwargs: Any) -> Any:

@@ -94,8 +94,8 @@ class Marginals(NamedTuple):
     def log_density(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
         """The predictive log densities of an observation at each node.
 
-        p(y | f) may be far narrower than the law of f, and far from its mean: the trapezoidal rule has ever finer
-        points round the largest integrand.
+        p(y | f) may be far narrower than the distribution of f, and far from its mean: the trapezoidal rule has
+        ever finer points round the largest integrand.
         """
         blocks = range(0, self.mean.size, _ROWS)
         parts = [
@@ -207,7 +207,7 @@ def fit_latent(
 
 
 class MarginalMixture(NamedTuple):
-    """The laws of f at each of q nodes under several sets of hyperparameters, with their probabilities."""
+    """Distributions of f at each of q nodes under several sets of hyperparameters, with their probabilities."""
 
     parts: list[Marginals]
     probabilities: np.ndarray
@@ -247,7 +247,7 @@ class MarginalMixture(NamedTuple):
 
 
 def marginals(gp: Any, nodes: np.ndarray, bar: Any = None) -> Marginals | MarginalMixture:
-    """The law of f at distinct nodes, for one output."""
+    """The distribution of f at distinct nodes, for one output."""
     posterior, likelihood = gp._posterior, getattr(gp, "likelihood_", None)
     if not isinstance(posterior, MixturePosterior):
         mean = posterior.means(nodes)[:, 0]

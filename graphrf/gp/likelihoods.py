@@ -34,21 +34,21 @@ Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Likelihood:
-    r"""The law of an observation given the latent value at its node: what an own likelihood derives from.
+    r"""Distribution of an observation given the latent value at its node; base class of your own likelihoods.
 
-    A subclass is a frozen dataclass whose fields are its parameters: positive numbers, or None for those that
-    `fit` is to find. It has `log_density`, `derivatives` and `mean`; with `variance` and `sample` it can predict
-    and draw observations, too. All work element by element on arrays that broadcast.
+    A subclass is a frozen dataclass whose fields are its parameters: positive numbers, or None for those to be
+    trained. It defines `log_density`, `derivatives` and `mean`; with `variance` and `sample` it can also predict
+    and draw observations. All work element by element on arrays that broadcast.
 
     Attributes
     ----------
     log_link : bool
         Whether `mean` is proportional to exp(f), so that `exposure` may multiply it.
     priors : mapping of str to (float, float)
-        Of each parameter, the median and the factor of a log-normal prior, as in `HyperparameterPrior`; without an
-        entry (1, 10). `prior=None` of the regressor drops them.
+        For each parameter, the median and the factor of a log-normal prior, as in `HyperparameterPrior`; without
+        an entry (1, 10). `prior=None` of the regressor drops them.
     ranges : mapping of str to (float, float)
-        Where each parameter is sought; without an entry from 1e-4 to 1e4.
+        Search range of each parameter; without an entry, from 1e-4 to 1e4.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class Likelihood:
         return tuple(field.name for field in _fields(self) if getattr(self, field.name) is None)
 
     def replace(self, **parameters: float) -> Self:
-        """The same with other parameters."""
+        """A copy with other parameters."""
         return dataclasses.replace(self, **parameters)  # type: ignore[type-var]
 
     def third(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -243,12 +243,12 @@ class Poisson(_LogLink):
 
 @dataclass(frozen=True)
 class NegativeBinomial(_LogLink):
-    r"""Counts that vary more than Poisson's: mean m = exposure exp(f), variance m + dispersion m^2.
+    r"""Counts that vary more than Poisson counts: mean m = exposure exp(f), variance m + dispersion m^2.
 
     Parameters
     ----------
     dispersion : float, optional
-        None trains it; towards 0 the law is Poisson's.
+        None trains it; in the limit 0 the distribution is Poisson.
     """
 
     dispersion: float | None = None
@@ -291,7 +291,7 @@ class Gamma(_LogLink):
     Parameters
     ----------
     shape : float, optional
-        None trains it; 1 is the exponential law.
+        None trains it; 1 is the exponential distribution.
     """
 
     shape: float | None = None
@@ -376,7 +376,7 @@ class Binomial(Likelihood):
 
 @dataclass(frozen=True)
 class Bernoulli(Binomial):
-    r"""Yes (1) or no (0), yes with the probability 1 / (1 + exp(-f))."""
+    r"""Binary outcomes: 1 with probability 1 / (1 + exp(-f)), else 0."""
 
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
         Likelihood.checked(self, y, trials)
@@ -394,7 +394,7 @@ class StudentT(Likelihood):
     scale : float, optional
         In units of y; None trains it.
     df : float, optional
-        Degrees of freedom, more than 1: 4 is robust; the larger, the nearer to normal noise. None trains it.
+        Degrees of freedom, above 1: 4 is robust; large values approach normal noise. None trains it.
 
     Notes
     -----
@@ -512,7 +512,7 @@ def _counts(name: str, values: np.ndarray) -> np.ndarray:
         raise checks.value_error(
             name,
             f"must hold counts, whole numbers, got {values[broken[0]]:g} at {broken[0]}: for rates pass the "
-            "counts and their `exposure` or `trials`, for positive values take likelihood='gamma'",
+            "counts and their `exposure` or `trials`, for positive values use likelihood='gamma'",
         )
     return values
 

@@ -109,7 +109,7 @@ def factored_precision(
             lacking = str(error)
     if not kept:
         raise FactorTooLargeError(
-            f"{lacking}: graphs with hubs or without small separators have no sparse factor; take method='series' "
+            f"{lacking}: graphs with hubs or without small separators have no sparse factor; use method='series' "
             "or 'features', or a kernel of smaller `nu`"
         )
     return precision.with_kernel(kept[0][0]), kept

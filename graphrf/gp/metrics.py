@@ -43,7 +43,7 @@ def nlpd(y: Any, mean: Any, std: Any) -> float:
 
 
 def coverage(y: Any, mean: Any, std: Any, *, level: float = 0.95) -> float:
-    """The share of y within the central intervals of the given level; honest deviations give about `level`.
+    """The share of y within the central intervals of the given level; about `level` if deviations are calibrated.
 
     For noisy y, `std` must include the noise (`return_std="observation"`).
 
@@ -66,15 +66,15 @@ def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float
               + (\mu_1 - \mu_0)^\top \Sigma_1^{-1} (\mu_1 - \mu_0) - k + \log \frac{|\Sigma_1|}{|\Sigma_0|} \Big),
 
     the expectation of log N_0 - log N_1 under N_0. Of an approximate posterior (first) to the exact one (second)
-    it is large where the approximation is sure of what the exact posterior finds unlikely.
+    it is large where the approximation is confident in values that are unlikely under the exact posterior.
 
     Parameters
     ----------
     mean0, mean1 : array_like, shape (k,)
     cov0, cov1 : array_like, shape (k, k), symmetric positive definite
-        Where a covariance is singular to rounding, the divergence is infinite or unknown.
+        Where a covariance is numerically singular, the divergence is infinite or unknown.
     jitter : float
-        A variance >= 0 added to both diagonals: with that of the noise, noisy values are compared.
+        A variance >= 0 added to both diagonals: with the noise variance, noisy values are compared.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def _root(name: str, covariance: np.ndarray) -> np.ndarray:
 
 def _singular(name: str) -> str:
     return (
-        f"`{name}` must be positive definite, got one that is singular to rounding; compare noisy values (add the "
+        f"`{name}` must be positive definite, got one that is numerically singular; compare noisy values (add the "
         "noise variance to both diagonals), or fewer of them"
     )
 
@@ -187,12 +187,12 @@ def log_loss(labels: Any, probabilities: Any) -> float:
 
 
 class Reliability(NamedTuple):
-    """How often a classifier is right when it is so sure; bins without predictions are left out.
+    """Accuracy of a classifier by the probability that it predicts; bins without predictions are left out.
 
     Attributes
     ----------
     confidence, accuracy : ndarray, shape (b,)
-        Means over the predictions of each bin: probability of the predicted class, and share that are right.
+        Means over the predictions of each bin: probability of the predicted class, and share of correct ones.
     weight : ndarray of int, shape (b,)
         Predictions in the bin.
     """
@@ -232,7 +232,7 @@ def expected_calibration_error(labels: Any, probabilities: Any, *, n_bins: int =
     r"""The mean of \|accuracy - confidence\| over the bins of `reliability`, weighted by their sizes.
 
     It depends on the bins, and is above 0 for perfect probabilities too, by some sqrt(n_bins / n): compare it at
-    one n.
+    equal n.
 
     Examples
     --------
@@ -267,12 +267,12 @@ def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def interval_score(y: Any, low: Any, high: Any, *, level: float = 0.95) -> float:
-    r"""The mean interval score (Winkler's) of central intervals: their width, and a fine for what is outside.
+    r"""The mean interval score (Winkler's) of central intervals: their width, and a penalty for values outside.
 
     .. math:: (u - l) + \tfrac{2}{\alpha} (l - y)_+ + \tfrac{2}{\alpha} (y - u)_+, \quad
               \alpha = 1 - \mathrm{level}.
 
-    The smaller the better; honest quantiles have the least expectation.
+    Smaller is better; the true quantiles minimise its expectation.
 
     Source: Gneiting and Raftery 2007, "Strictly Proper Scoring Rules, Prediction, and Estimation", Sec. 6.2.
 
@@ -323,11 +323,11 @@ def crps(y: Any, draws: Any) -> float:
 
 
 def pit(y: Any, draws: Any, *, seed: int | None = None) -> np.ndarray:
-    r"""Probability integral transforms of y under predictions by draws: uniform if the predictions are honest.
+    r"""Probability integral transforms of y under predictions by draws: uniform if the predictions are calibrated.
 
     The share of draws below y, with ties broken at random, which makes it uniform for counts too. If a histogram
-    (`numpy.histogram(u, 10, (0, 1))`) is high at both ends, predictions are too sure; if it is high in the middle,
-    they are too wide.
+    (`numpy.histogram(u, 10, (0, 1))`) is high at both ends, predictions are overconfident; if it is high in the
+    middle, they are underconfident.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ class PenalisedMixing:
         values = checks.finite("spectrum", checks.array("spectrum", self.spectrum, np.float64))
         if values.ndim != 1 or not values.size or (values < 0).any():
             raise checks.value_error(
-                "spectrum", f"must be numbers, 0 or more, got {checks.describe(self.spectrum)}: take `of(graph)`"
+                "spectrum", f"must be numbers, 0 or more, got {checks.describe(self.spectrum)}: use `of(graph)`"
             )
         if not np.abs(values - 1).max() > 0:
             raise checks.value_error("spectrum", "must not be 1 throughout: without edges every share is the same")
@@ -76,7 +76,7 @@ class PenalisedMixing:
 
     @classmethod
     def of(cls, graph: Graph, below: float = 0.5, probability: float = 2 / 3) -> PenalisedMixing:
-        """That of a graph of at most 5,000 nodes, N^3 operations."""
+        """The prior for a graph of at most 5,000 nodes; N^3 operations."""
         if graph.n_nodes > _LARGEST_SPECTRUM:
             raise checks.value_error(
                 "graph",
@@ -117,17 +117,17 @@ class HyperparameterPrior:
 
     .. math:: \log \theta \sim N(\log(m u), (\log r)^2),
 
-    each given as a pair (m, r): the median in the parameter's unit u, and the factor that one standard deviation
-    is. Units are those of the graph and the data, so that one prior serves all: lengthscales in edges (for the
-    combinatorial Laplacian over the root of the weights' geometric mean), output scale and noise in variances of y
-    about its mean function. Of the shares of areal kernels, `mixing` and `dependence`, theta is the odds
-    phi / (1 - phi), with unit 1: the median 1 and the factor 6 are close to a uniform distribution of phi. Another
-    prior of `mixing` is `PenalisedMixing`. None leaves a hyperparameter without a prior.
+    each given as a pair (m, r): the median in the parameter's unit u, and the factor that corresponds to one
+    standard deviation. Units are those of the graph and the data, so that one prior serves all: lengthscales in
+    edges (for the combinatorial Laplacian over the root of the weights' geometric mean), output scale and noise in
+    variances of y about its mean function. Of the shares of areal kernels, `mixing` and `dependence`, theta is the
+    odds phi / (1 - phi), with unit 1: the median 1 and the factor 6 are close to a uniform distribution of phi.
+    Another prior of `mixing` is `PenalisedMixing`. None leaves a hyperparameter without a prior.
 
-    Twenty observations hardly tell a rough function from noise. Without a prior the likelihood of such data is
-    often largest where the noise or the output scale vanishes, and the intervals of f vanish with them. The
+    Twenty observations hardly distinguish a rough function from noise. Without a prior the likelihood of such data
+    is often largest where the noise or the output scale vanishes, and the intervals of f vanish with them. The
     defaults are weak: a few tens of observations outweigh them. The prior of the noise is wide, so that averages
-    contain both explanations of values that the graph does not tell apart from noise. A signal varies more over
+    contain both explanations of values that the graph cannot distinguish from noise. A signal varies more over
     the whole graph than over a few observed nodes, so the median of the output scale exceeds the variance of y.
     `benchmarks/calibration.py` measures the effect on the coverage of intervals and on the errors of means.
 
@@ -136,7 +136,7 @@ class HyperparameterPrior:
     lengthscale, output_scale, noise, mixing, dependence : (float, float) or None
         Median in (0, 1e6], and factor in (1, 1e6]; `mixing` may be a `PenalisedMixing`.
     noise_alone : float in [0, 1)
-        The prior probability that y is its mean function and noise. It takes part where predictions are averaged
+        The prior probability that y is its mean function and noise. It is used where predictions are averaged
         and both variances are trained: values that the graph does not explain may be noise, or a signal that
         varies too quickly for the graph.
 

@@ -1,4 +1,4 @@
-"""Gaussian-process regression on a graph, with the face of scikit-learn."""
+"""Gaussian-process regression on a graph, with a scikit-learn API."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
               \varepsilon \sim N(0, s),
 
     with covariates x of the nodes (none by default), a node kernel K, its mean variance k_bar = trace(K) / N
-    (`normalize=True`), output scale sigma^2 and noise variance s. The kernel is the one of largest evidence among
-    those compared; its hyperparameters maximise the marginal likelihood of at most `max_train` observed nodes
-    times a weak prior. The posterior uses all observations. With few of them predictions are averaged over
+    (`normalize=True`), output scale sigma^2 and noise variance s. The kernel is the one with the largest evidence
+    among those compared; its hyperparameters maximise the marginal likelihood of at most `max_train` observed
+    nodes times a weak prior. The posterior uses all observations. With few of them, predictions are averaged over
     kernels and hyperparameters by their posterior probability.
 
     Parameters
@@ -123,8 +123,8 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     prior : "weak", None, mapping or HyperparameterPrior
         Log-normal priors of lengthscale, output scale and noise, and of the odds of shares; see
         `HyperparameterPrior` for the weak ones. A mapping changes some of them: `{"noise": (0.01, 3.0)}`. None
-        trains by maximum likelihood alone, which with few observations often finds no noise and
-        intervals that are far too narrow.
+        trains by maximum likelihood alone, which with few observations often leads to zero noise and
+        far too narrow intervals.
     hyperparameters : {"auto", "map", "integrate"}
         "map": predictions use those with the highest posterior density. "integrate": predictions are averaged over
         about eight points of the posterior of kernel and hyperparameters, as in integrated nested Laplace
@@ -133,7 +133,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         p(y_i | all others). "auto": "integrate" for up to 250 observed nodes, else "map", averaged with pure
         noise if its probability is above 0.1. With sampled rows, the average is over the best kernel only.
     max_train : int
-        Maximum number m of distinct observed nodes that are trained on jointly, at m^3 operations per step;
+        Maximum number m of distinct observed nodes used jointly in training, at m^3 operations per step;
         beyond, blocks of 250 nearby nodes and one of distant ones are treated as independent (a composite
         likelihood).
     solver : {"auto", "cholesky", "cg"}
@@ -337,11 +337,11 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         Parameters
         ----------
         nodes : nodes by position, shape (n,) or (n, 1), or by string name
-            Repeats are repeated observations. Without `y` a dictionary of nodes and values, or a Series or data
-            frame of pandas, whose index holds the nodes: keys and labels are names (`Graph.index`).
+            Repeated nodes are repeated observations. Without `y`, a dictionary of nodes and values, or a Series or
+            data frame of pandas, whose index holds the nodes: keys and labels are names (`Graph.index`).
         y : array_like, shape (n,) or (n, p), optional
-            Several outputs share all hyperparameters but the mean: bring them to like units first. Other
-            likelihoods take one output.
+            Several outputs share all hyperparameters but the mean: scale them to similar units first. Other
+            likelihoods accept a single output.
         sample_weight : float or array_like, shape (n,), optional
             w >= 0 for Gaussian noise: the noise variance of an observation is `noise` / w, trained or fixed, and
             one of weight 0 is left out. With noise=1.0 the weights are the inverses of known variances. Unlike an
@@ -362,9 +362,9 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         Raises
         ------
         ValueError, TypeError
-            For unknown nodes, y that is not finite, of another length or with squares beyond float64, covariates
-            that are collinear at the observed nodes, a directed graph, settings out of range, a lengthscale beyond
-            what the series can hold. The regressor is then not fitted, whatever it was before.
+            For unknown nodes; y that is not finite, has the wrong length or squares beyond float64; covariates
+            that are collinear at the observed nodes; a directed graph; settings out of range; a lengthscale that
+            is too long for the series. The regressor is then not fitted, even if it was before.
 
         Warns
         -----
@@ -372,11 +372,11 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             If conjugate gradients stop before their tolerance.
         UserWarning
             If y is constant (about the mean), so that no variance can be learned; if the graph explains y hardly
-            better than noise does, as where nodes and y are in different orders; if a hyperparameter ends where
-            training stops looking: lengthscales of 0.1 and 100 (combinatorial: over the root of the weights'
+            better than noise does, as where nodes and y are in different orders; if a hyperparameter ends at a
+            bound of its search range: lengthscales of 0.1 and 100 (combinatorial: over the root of the weights'
             geometric mean) or what the series affords, output scales of 0.001 of y's variance, noise of 1e-6 or 10
-            of it; if walks are too short for the lengthscale that the data ask for; if the kernel's series had to
-            be cut where it shows.
+            of it; if walks are too short for the lengthscale that the data suggest; if the kernel's series had to
+            be truncated at a visible error.
 
         Notes
         -----
@@ -584,32 +584,32 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         latent: bool = False,
         as_frame: bool = False,
     ) -> Any:
-        """The posterior mean, with deviations or covariances of the noise-free function if asked for.
+        """The posterior mean, and on request standard deviations or covariances of the noise-free function.
 
-        With another likelihood than the Gaussian: the mean of the expected observation at exposure 1 (rate,
+        With a likelihood other than the Gaussian: the mean of the expected observation at exposure 1 (rate,
         probability of success in one trial), over the posterior of f.
 
         Parameters
         ----------
         nodes : nodes, as in `fit`; default all
         return_std : bool or "observation"
-            True: standard deviations of f, or with another likelihood of the expected observation: how well the
-            rate or probability is known. "observation": of a new observation, noise included.
+            True: standard deviations of f, or with another likelihood those of the expected observation, the
+            uncertainty of the rate or probability. "observation": of a new observation, noise included.
         return_cov : bool
             The joint covariance of f at the nodes, at most 5,000 distinct ones.
         x : array_like, shape (q,) or (q, b), or data frame, optional
-            Covariates of these nodes, a row for each, where `fit` had an `x`, which need not be given again for
-            observed nodes. A data frame's columns are found by their names.
+            Covariates of these nodes, one row each, if `fit` was given `x`; those of observed nodes are already
+            known. The columns of a data frame are matched by name.
         quantiles : sequence of float, optional
             Levels between 0 and 1, such as (0.025, 0.5, 0.975): the quantiles of f, or of the expected
-            observation, are returned instead of mean and deviations. Where predictions are averaged over
+            observation, are returned instead of mean and standard deviations. Where predictions are averaged over
             hyperparameters, they are those of the mixture.
         latent : bool
-            With another likelihood than the Gaussian: mean, deviations, covariance or quantiles of the latent
-            function (log rate, log odds), the constant and trend included.
+            With a likelihood other than the Gaussian: mean, standard deviations, covariance or quantiles of the
+            latent function (log rate, log odds), including the constant and trend.
         as_frame : bool
-            Return a data frame of pandas, a row for each node, indexed by the nodes' names: `areas.join(...)` of
-            the GeoDataFrame that a graph was loaded from makes a map of it. Columns are "mean" and, if asked for,
+            Return a pandas data frame with one row per node, indexed by the names of the nodes, which can be
+            joined to the GeoDataFrame that the graph was loaded from. Columns are "mean" and, if asked for,
             "std", or the levels of the quantiles; with several outputs ("mean", 0), ("mean", 1) and so on.
 
         Returns
@@ -715,7 +715,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     def _predict_marginals(
         self, distinct: np.ndarray, return_std: bool | str, quantiles: Any, response: bool, inverse: np.ndarray
     ) -> Any:
-        """Predictions that follow from the law of f at each node alone: of f, or of the expected observation."""
+        """Predictions from the distribution of f at each node alone: of f, or of the expected observation."""
         levels = None if quantiles is None else checked_levels(quantiles)
         if levels is not None and not self._given.single:
             raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
@@ -740,10 +740,10 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         x: Any = None,
         observations: bool = False,
     ) -> np.ndarray:
-        """Joint draws of the noise-free function from the posterior: three of them by `sample(n_samples=3)`.
+        """Joint draws of the noise-free function from the posterior; `sample(n_samples=3)` makes three.
 
-        With another likelihood than the Gaussian these are draws of the latent function, constant and trend
-        included.
+        With a likelihood other than the Gaussian these are draws of the latent function, including constant and
+        trend.
 
         A draw is one function on the whole graph, fixed by the seed and the draw's number: it is the same (to
         rounding) whatever nodes are asked for, and however many draws. Thompson sampling chooses a batch of b
@@ -773,15 +773,15 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         Warns
         -----
         SolverWarning
-            If conjugate gradients stop before their tolerance; `posterior_draws` bounds what that does to draws.
+            If conjugate gradients stop before their tolerance; `posterior_draws` bounds the effect on draws.
 
         Notes
         -----
         By Matheron's rule: draws from the prior, moved onto the observations by one solve with n_samples p
         right-hand sides. By Cholesky that is m^2 multiply-adds for each, by conjugate gradients one block of them.
         The series needs three products with F besides for each draw, whatever the nodes; features one, since the
-        rows of the queried nodes are exact. Memory: 3 N n_samples p numbers. The law is exact for the covariance
-        in use, to the tolerance of the solve.
+        rows of the queried nodes are exact. Memory: 3 N n_samples p numbers. The distribution is exact for the
+        covariance in use, to the tolerance of the solve.
 
         Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
         """
@@ -805,6 +805,29 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             draws = self._observed(draws, rng.spawn(1)[0], parts)
         return self._shaped(draws, axis=2)
 
+    def sample_y(
+        self, nodes: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
+    ) -> np.ndarray:
+        """The draws of `sample`, called and shaped as scikit-learn's Gaussian processes do.
+
+        Parameters
+        ----------
+        nodes : nodes, as in `fit`; None for all
+            q of them. Their covariates, if the model has any, must be known from `fit`.
+        n_samples : int
+        random_state : int in [0, 2^63), numpy.random.RandomState or None
+            An integer is the `seed` of `sample`. None draws one.
+
+        Returns
+        -------
+        ndarray, shape (q, n_samples), or (q, p, n_samples) for several outputs
+            Draws of f without noise; with a likelihood other than the Gaussian, of the latent function.
+        """
+        if isinstance(random_state, np.random.RandomState):
+            random_state = int(random_state.randint(2**31))
+        seed = checks.seed(random_state, "random_state")
+        return np.moveaxis(self.sample(nodes, n_samples, seed), 0, -1)
+
     def _observed(self, draws: np.ndarray, rng: np.random.Generator, parts: np.ndarray | None) -> np.ndarray:
         """Observations, one for each node of each draw of f; `parts` says of which point each draw is."""
         if hasattr(self, "likelihood_"):
@@ -823,10 +846,10 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     def log_density(
         self, nodes: Any, y: Any, *, x: Any = None, exposure: Any = None, trials: Any = None
     ) -> np.ndarray:
-        """The log predictive densities (of counts: probabilities) of observations at nodes, each for itself.
+        """Log predictive densities (for counts, probabilities) of single observations at nodes.
 
-        Minus their mean is the log score: of two models the one with the smaller score on held-out observations
-        predicts better.
+        Their negative mean is the log score; of two models, the one with the smaller score on held-out
+        observations predicts better.
 
         Parameters
         ----------
@@ -897,8 +920,8 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             if unknown.size:
                 raise checks.value_error(
                     "x",
-                    f"must be given: `fit` saw no covariates of {np.unique(unknown).size} of these nodes, such as "
-                    f"node {unknown[0]}; pass a row for each node, or ask for observed nodes only",
+                    f"must be given: `fit` was given no covariates of {np.unique(unknown).size} of these nodes, "
+                    f"such as node {unknown[0]}; pass a row for each node, or ask for observed nodes only",
                 )
         return positions
 

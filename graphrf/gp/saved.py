@@ -97,8 +97,8 @@ class Saved:
         Raises
         ------
         TypeError
-            For kernels, samplers and laws that are not graphrf's own, and for nodes' names that are neither text,
-            numbers nor tuples of them.
+            For kernels, samplers and distributions of lengths that are not graphrf's own, and for nodes' names
+            that are neither text, numbers nor tuples of them.
 
         Examples
         --------
@@ -203,7 +203,7 @@ def _read(
         if set(record) != _RECORD or set(arrays) - {
             *_OBSERVED, *_OF_POINTS, "offset", "covariates", "x", *_GRAPH
         }:  # fmt: skip
-            raise ValueError("it holds other things than a regressor has")
+            raise ValueError("its contents are not those of a regressor")
         if graph is None and "weights" in arrays:
             graph = read_graph(arrays, record["names"])
             if graph.digest != record["graph"]:
@@ -231,14 +231,14 @@ def _read(
         if "x" in arrays:
             rows = _real("x", arrays["x"], 2)
             if rows.shape != (nodes.size, len(names)):
-                raise ValueError("its arrays contradict each other")
+                raise ValueError("its arrays are inconsistent")
             covariates = Covariates.at(nodes, rows, names, graph.n_nodes)
         mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes, covariates)
         if names and len(names) != mean.width.size:
-            raise ValueError("its arrays contradict each other")
+            raise ValueError("its arrays are inconsistent")
         mean = mean._replace(names=names or mean.names)
         if means.shape[1:] != offset.shape:
-            raise ValueError("its arrays contradict each other")
+            raise ValueError("its arrays are inconsistent")
         n_total = checks.integer("n_total", record["n_total"], low=nodes.size)
         log_precisions = checks.number("log_precisions", record["log_precisions"])
         observations = Observations(nodes, counts, means, within, mean.basis[nodes], n_total, log_precisions)
@@ -279,7 +279,7 @@ def read_graph(arrays: Mapping[str, np.ndarray], names: Any) -> Graph:
         and (indptr[1:] >= indptr[:-1]).all()
         and (indices.size == 0 or (int(indices.min()) >= 0 and int(indices.max()) < size))
     ):
-        raise ValueError("its graph has arrays that contradict each other")
+        raise ValueError("its graph has arrays that are inconsistent")
     matrix = sp.csr_array((weights, indices, indptr), shape=(size, size))
     return Graph(matrix, nodes=None if names is None else [decoded_name(name) for name in names])
 
@@ -305,7 +305,7 @@ def _observed(
     if nodes.dtype != np.int64 or nodes.ndim != 1 or nodes.size == 0 or means.shape[1] == 0:
         raise ValueError("its arrays are not those of observations")
     if not nodes.shape == counts.shape == means.shape[:1]:
-        raise ValueError("its arrays contradict each other")
+        raise ValueError("its arrays are inconsistent")
     if nodes[0] < 0 or nodes[-1] >= n_nodes or (nodes[1:] <= nodes[:-1]).any():
         raise checks.value_error("nodes", f"must increase from 0 to {n_nodes - 1} at most")
     if (counts <= 0).any():
@@ -329,7 +329,7 @@ def _with_observations(
         return points
     counts, means = (_real(name, arrays[name], axes) for name, axes in zip(_OF_POINTS, (2, 3), strict=True))
     if counts.shape != (len(points), observations.nodes.size) or means.shape != (*counts.shape, 1):
-        raise ValueError("its arrays contradict each other")
+        raise ValueError("its arrays are inconsistent")
     if (counts <= 0).any():
         raise checks.value_error("point_counts", "must be positive")
     for point in points:
@@ -360,7 +360,7 @@ def _check_fitted(regressor: Any, given: Conditions) -> None:
     checks.seed(checks.integer("seed", given.seed))
     checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
     if given.single and given.observations.n_outputs != 1:
-        raise checks.value_error("single", "must not be said of several outputs")
+        raise checks.value_error("single", "must be false for several outputs")
     if given.sparse:
         for kernel in (given.kernel, *(point.kernel for point in given.points)):
             require_sparse_precision(kernel)
@@ -384,8 +384,8 @@ def encoded(name: str, value: Any) -> Any:
         return [encoded(name, part) for part in value]
     if _CLASSES.get(type(value).__name__) is not type(value):
         raise TypeError(
-            f"`{name}` must be made of graphrf's own kernels, samplers and laws to be saved, got "
-            f"{checks.describe(value)}; save its arguments yourself, and fit again"
+            f"`{name}` must be made of graphrf's own kernels, samplers and distributions of lengths to be saved, "
+            f"got {checks.describe(value)}; save its arguments yourself, and fit again"
         )
     arguments: dict[str, Any]
     if isinstance(value, Decimal):

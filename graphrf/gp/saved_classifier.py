@@ -45,7 +45,7 @@ class SavedClassifier:
         Raises
         ------
         TypeError
-            For kernels, samplers and laws that are not graphrf's own.
+            For kernels, samplers and distributions of lengths that are not graphrf's own.
         """
         self._check_fitted()
         with_graph = checks.flag("graph", graph)
@@ -93,7 +93,7 @@ class SavedClassifier:
         with whole_file(path, _WRITER):
             record, arrays = read_record(path, _FORMAT)
             if set(record) != _RECORD or set(arrays) - {*_ARRAYS, *_GRAPH}:
-                raise ValueError("it holds other things than a classifier has")
+                raise ValueError("its contents are not those of a classifier")
             if graph is None and "weights" in arrays:
                 graph = read_graph(arrays, record["names"])
             settings = {name: decoded(value) for name, value in record["settings"].items()}
@@ -136,7 +136,7 @@ def _labels(arrays: Any, classes: np.ndarray, n_nodes: int) -> Labels:
         or not counts.any(axis=0).all()
         or not counts.any(axis=1).all()
     ):
-        raise ValueError("its counts of labels are not such")
+        raise ValueError("its counts of labels are invalid")
     shares = np.log(counts.sum(axis=0))
     return Labels(nodes, counts, shares - shares.mean())
 
@@ -152,6 +152,6 @@ def _check_fitted(fitted: dict[str, Any]) -> None:
     checks.flag("converged", fitted["converged_"])
     sampler = fitted["sampler_"]
     if (sampler is None) == (fitted["method_"] == "features"):
-        raise ValueError("its method and its sampler contradict each other")
+        raise ValueError("its method and its sampler are inconsistent")
     if sampler is not None and require_sampler(sampler).laplacian != kernel.laplacian:
         raise ValueError("its sampler and its kernel are of different Laplacians")

@@ -154,14 +154,14 @@ def checked_prior(gp: Any, kernel: Any, areal: bool = False) -> tuple[Kernel, tu
         if method not in ("auto", "precision"):
             raise checks.value_error(
                 "method",
-                f"must be 'auto' or 'precision' with {kernel!r}, which is no function of the Laplacian, got "
+                f"must be 'auto' or 'precision' with {kernel!r}, which is not a function of the Laplacian, got "
                 f"{method!r}; Leroux is an areal kernel that all methods serve",
             )
         for name in ("sampler", "draw", "sample_features"):
             if getattr(gp, name, None) is not None:
                 raise checks.value_error(
                     name,
-                    f"must be None with {kernel!r}, which is no function of the Laplacian and has no features",
+                    f"must be None with {kernel!r}, which is not a function of the Laplacian and has no features",
                 )
     if gp.sampler is not None:
         _check_sampler(gp.sampler, method, kernel)

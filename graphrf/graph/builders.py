@@ -99,7 +99,7 @@ def from_edges(
     said_unweighted, remarks = weight is False, [""]
     weight = None if said_unweighted else weight
     if weight is None and weight_is == "distance":
-        raise checks.value_error("weight", "must hold the distances that weight_is='distance' speaks of, got None")
+        raise checks.value_error("weight", "must hold the distances that weight_is='distance' refers to, got None")
     names = None if nodes is None else list(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
     if n_nodes is not None:
         n_nodes = checks.integer("n_nodes", n_nodes, low=1)
@@ -107,7 +107,7 @@ def from_edges(
             raise checks.value_error("nodes", f"must hold n_nodes={n_nodes} names, got {len(names)}")
     ends = [ends_of_edges("src", src), ends_of_edges("dst", dst)]
     if len(ends[0]) != len(ends[1]):
-        raise checks.value_error("src", f"and `dst` must have one length, got {len(ends[0])} and {len(ends[1])}")
+        raise checks.value_error("src", f"and `dst` must be equally long, got {len(ends[0])} and {len(ends[1])}")
     numeric = all(isinstance(end, np.ndarray) for end in ends)
     if numeric and (names is None or not any(isinstance(name, int | np.integer) for name in names)):
         size = n_nodes if names is None else len(names)
@@ -259,7 +259,7 @@ def from_mesh(
         Whether vertices at exactly the same place are one. Files split vertices along the seams of textures
         and sharp creases, which cuts the surface into pieces.
     memory_limit : int, optional
-        Bytes that the reading of a file may take. Default: what the machine has available.
+        Maximum number of bytes for reading a file. Default: the available memory.
 
     Returns
     -------

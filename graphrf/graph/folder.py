@@ -153,7 +153,7 @@ def read_folder(folder: str, verify: bool) -> StoredGraph:
             _verify(stored)
         return stored
     raise checks.value_error(
-        "folder", f"must not be written over all the time while it is read, got {path}; try again when it is quiet"
+        "folder", f"must not be written over all the time while it is read, got {path}; try again later"
     )
 
 

@@ -151,7 +151,7 @@ class Graph:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the adjacency matrix, by which files know a graph again."""
+        """SHA-256 of the adjacency matrix, by which files recognise a graph."""
         return graph_digest(self._adjacency)
 
     # -- names -----------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class Graph:
         require_memory(
             16.0 * entries,
             f"a copy of the adjacency with loops, {entries} entries,",
-            "take the normalized Laplacian of a graph without isolated nodes (Graph.largest_component)",
+            "use the normalized Laplacian of a graph without isolated nodes (Graph.largest_component)",
         )
         return sp.csr_array(self._adjacency + sp.diags_array(weights, format="csr"))
 

@@ -110,8 +110,8 @@ def load_graph(
     Warns
     -----
     UserWarning
-        Once for a call, if an attribute or column named `weight` (or `weights`, `edge_weight`) that is not 1
-        everywhere is left aside because nothing was said of weights; if `weight` is named like a distance and
+        Once per call, if an attribute or column named `weight` (or `weights`, `edge_weight`) that is not 1
+        everywhere is not used because `weight` is not given; if `weight` is named like a distance and
         `weight_is` is not given; if parallel edges without weights are counted once, in a directed graph or in
         a multigraph of networkx that is no road graph (no `crs`); if a `MultiDiGraph` without `crs` loses its
         directions though `directed` is not given.

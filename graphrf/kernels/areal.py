@@ -116,7 +116,7 @@ class ICAR(_ArealKernel):
 
 @dataclass(frozen=True, repr=False)
 class BYM2(_ArealKernel):
-    r"""The model of Besag, York and Mollié as Riebler et al. have it: a structured and an unstructured part.
+    r"""The model of Besag, York and Mollié in the form of Riebler et al.: a structured and an unstructured part.
 
     .. math:: K = (1 - \varphi) I + \varphi K_{\mathrm{ICAR}},
 
@@ -214,7 +214,7 @@ class CAR(_ArealKernel):
             raise checks.value_error(
                 "graph",
                 f"must have no isolated nodes with {self!r}, which has no variance there, and node {alone[0]} is "
-                f"one of {alone.size}; take Leroux or BYM2, or join them to their neighbours",
+                f"one of {alone.size}; use Leroux or BYM2, or join them to their neighbours",
             )
         return scale
 

@@ -38,7 +38,7 @@ _POINTS = 257
 
 @dataclass(frozen=True, repr=False)
 class Kernel:
-    r"""What every node kernel offers; an immutable object that holds hyperparameters and no graph.
+    r"""Base class of node kernels: an immutable object that holds hyperparameters, but no graph.
 
     Coefficients depend on the scale s of the Laplacian. For the normalized Laplacian it is 1 and may be left out;
     for the combinatorial one it depends on the graph: pass `scale=graph.laplacian_scale("combinatorial")`.
@@ -57,7 +57,7 @@ class Kernel:
 
     Examples
     --------
-    Heat that is averaged over all times up to l^2 / 4, instead of taken at that time as by `Diffusion`:
+    Heat diffusion averaged over all times up to l^2 / 4, where `Diffusion` takes that time alone:
 
     >>> from dataclasses import dataclass
     >>> import numpy as np, graphrf as grf
@@ -68,7 +68,7 @@ class Kernel:
     ...
     ...     def modulation_coefficients(self, n, scale):
     ...         mean = scale * self.lengthscale**2 / 4
-    ...         return gammainc(np.arange(1, n + 1), mean) / mean  # the share of Poisson's law above k
+    ...         return gammainc(np.arange(1, n + 1), mean) / mean  # the Poisson probability above k
     >>> kernel = AveragedHeat(lengthscale=4.0)
     >>> kernel
     AveragedHeat(lengthscale=4.0)

@@ -375,7 +375,7 @@ class PStepRandomWalk(Kernel):
             raise checks.value_error(
                 "alpha",
                 f"must be at least 2 c = {2 * scale:g} on this graph for an odd number of steps (the "
-                f"series of the root diverges below), got {self.alpha:g}; raise alpha or take even `steps`",
+                f"series of the root diverges below), got {self.alpha:g}; raise alpha or use even `steps`",
             )
 
     def check_graph(self, graph: Graph) -> float:
@@ -451,7 +451,7 @@ class InverseCosine(Kernel):
     Notes
     -----
     f decays slowly because K is singular at the eigenvalue 2: `truncation_length(1e-2)` is 885, and of 1e-3
-    about 88,000. Use `graphrf.apply_kernel`, or a truncated law of lengths with its error stated.
+    about 88,000. Use `graphrf.apply_kernel`, or truncated walks with their error stated.
 
     References
     ----------

@@ -54,7 +54,7 @@ def apply_kernel(
         Error in operator norm, relative to the largest |g| on the interval of eigenvalues (for kernels that
         decrease in the Laplacian this is the operator norm of K).
     max_degree : int
-        The most sparse products to spend on a vector.
+        Maximum number of sparse products per vector.
     n_threads : int, optional
         Number of threads. Default: the cores that the process may use. The bits do not depend on it.
 

@@ -1,4 +1,4 @@
-"""Learning a coupling of walk lengths for a graph, a kernel and a law."""
+"""Learning a coupling of walk lengths for a graph, a kernel and a distribution of lengths."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def learn_coupling(
     >>> coupling = grf.learn_coupling(p_halt=0.3, order=10)
     >>> coupling.cost_after < coupling.cost_before
     True
-    >>> law = grf.SigmaCoupled(coupling)
+    >>> lengths = grf.SigmaCoupled(coupling)
     >>> grf.learn_coupling(p_halt=0.3, order=8, n_walkers=4).permutations.shape
     (3, 8)
     """

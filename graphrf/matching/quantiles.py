@@ -1,7 +1,7 @@
-r"""Direction-averaged features of the quantiles of a law of lengths, exactly.
+r"""Direction-averaged features of the quantiles of a distribution of lengths, exactly.
 
 A walk of length l from node i has the direction-averaged feature vector psi~(l)_i = sum_{k<=l} f_k / S(k)
-(W^k)_i. (Eq. 52 of the paper). Averaged over the q-th of n equal quantiles ("tiles") of the law it is
+(W^k)_i. (Eq. 52 of the paper). Averaged over the q-th of n equal quantiles ("tiles") of that distribution it is
 
 .. math:: \psi^{(q)}_i = \sum_k c_q(k) (W^k)_{i\cdot}, \qquad c_q(k) = \frac{f_k}{S(k)} w_q(k), \qquad
           w_q(k) = P(\text{length} \ge k \mid \text{tile } q) = \mathrm{clip}(q - n (1 - S(k)), 0, 1),

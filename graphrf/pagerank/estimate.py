@@ -66,10 +66,10 @@ def pagerank(
     .. math:: \rho = p v + (1 - p) (P^T \rho + \delta v), \qquad
               \delta = \sum_{i\ \text{dangling}} \rho_i, \qquad P = D^{-1} A.
 
-    Walks start from the personalisation vector v and end before every step with probability p; rho is the law
-    of their end points. For one global vector of a graph that fits into memory, prefer `power_iteration`: it is
-    exact, and faster than any useful number of walks. Walks give approximate answers with standard errors at a
-    chosen cost, and reproduce the paper's experiment.
+    Walks start from the personalisation vector v and end before every step with probability p; rho is the
+    distribution of their end points. For one global vector of a graph that fits into memory, prefer
+    `power_iteration`: it is exact, and faster than any useful number of walks. Walks give approximate answers with
+    standard errors at a chosen cost, and reproduce the paper's experiment.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def refine(
 
 
 def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> LengthLaw | None:
-    """The law of the walks' lengths; None for pooled walkers."""
+    """The distribution of the walks' lengths; None for pooled walkers."""
     if isinstance(coupling, Coupling):
         return SigmaCoupled(p_halt, coupling)
     if not isinstance(coupling, str):

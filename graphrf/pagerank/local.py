@@ -36,8 +36,8 @@ class LocalPageRankResult:
     scores : scipy.sparse.csr_array, shape (n_seeds, N), float64
         A row for every seed, with at most `k` entries if `k` was given.
     stderr : scipy.sparse.csr_array of the same pattern, or None without walks
-        Standard error of each score from 16 independent batches of walks. 0 where no walk came by, which is no
-        promise; the rare visits of faint nodes make theirs rough.
+        Standard error of each score from 16 independent batches of walks. 0 where no walk came by, even
+        if the score is not exact; the rare visits of faint nodes make theirs rough.
     seeds : ndarray of int64, shape (n_seeds,)
         Positions of the seed nodes.
     residual : ndarray, shape (n_seeds,)

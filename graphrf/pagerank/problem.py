@@ -31,7 +31,7 @@ def without_alpha(function: Callable[_Parameters, _Result]) -> Callable[_Paramet
             alpha = options["alpha"]
             given = f": pass p_halt={1 - alpha:.12g}" if isinstance(alpha, float) and 0 < alpha < 1 else ""
             raise checks.type_error(
-                "alpha", f"is no argument of {function.__name__}; networkx's alpha is 1 - p_halt{given}"
+                "alpha", f"is not an argument of {function.__name__}; networkx's alpha is 1 - p_halt{given}"
             )
         return function(*args, **options)
 
@@ -47,7 +47,7 @@ class Problem:
     with p = `p_halt`, v = `start` and P the walk's transitions, whose rows are zero at dangling nodes. It is
     x / sum(x) for the measure x = p v + (1 - p) P^T x of walks that are lost when they would leave a dangling
     node: the jumps to v merely start such walks again. That holds only while dangling nodes jump to v; with
-    another law `jump` in the place of delta's v, only power iteration serves.
+    another distribution `jump` in the place of delta's v, only power iteration serves.
     """
 
     graph: Graph

@@ -122,7 +122,7 @@ def expected_l1_error(stderr: np.ndarray, n_batches: int, estimated: np.ndarray 
     found of score i, `estimated[i]`, over its standard error is the root of the number k_i of visits that it
     rests on. A node with a single visit stands for as much mass of nodes without one (Good and Turing), and is
     itself too large by nearly its own score: sigma_i twice. This has the weight k_i^-3, and the normal error the
-    rest; the mean over counts by Poisson's law is right for rare and for common nodes, and at most 1.5 times too
+    rest; the mean over Poisson counts is right for rare and for common nodes, and at most 1.5 times too
     large between.
 
     Source: Good, Biometrika 40 (1953).

@@ -192,7 +192,7 @@ def _curves(name: str, curves: Mapping[str, Any], probabilities: bool = False) -
             )
         numbers = array[:, :2]
         if probabilities and not ((numbers >= 0) & (numbers <= 1)).all():
-            raise checks.value_error(name, f"must have probabilities and shares in [0, 1], not so {label!r}")
+            raise checks.value_error(name, f"must have probabilities and shares in [0, 1], unlike {label!r}")
         if not probabilities and not (numbers > 0).all():
-            raise checks.value_error(name, f"must have positive numbers for logarithmic axes, not so {label!r}")
+            raise checks.value_error(name, f"must have positive numbers for logarithmic axes, unlike {label!r}")
     return arrays

@@ -207,7 +207,7 @@ class Layer:
 
     @property
     def colours(self) -> dict[str, Any]:
-        """How plotly is told the colours."""
+        """The colours in plotly's form."""
         bar = {"title": {"text": self.label, "side": "right"}, "outlinewidth": 0, "thickness": 14, "len": 0.8}
         return {"colorscale": self.cmap, "cmin": self.limits[0], "cmax": self.limits[1], "colorbar": bar}
 

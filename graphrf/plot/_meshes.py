@@ -50,7 +50,7 @@ def plot_mesh(
     up : "x", "y", "z", "-x", "-y" or "-z"
         The axis that points upwards in the figure. Many files of meshes have "y".
     on : "faces" or "vertices", optional
-        What `values` belong to. Default: told by their number; faces where there are as many of both.
+        What `values` belong to. Default: inferred from their number; faces where there are as many of both.
 
     Returns
     -------

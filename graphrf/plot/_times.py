@@ -216,7 +216,7 @@ def _writer(path: Path, rate: int) -> Any:
     if kind not in (".gif", ".mp4"):
         raise checks.value_error("path", f"must end in .gif or .mp4, got {str(path)!r}")
     if not path.parent.is_dir():
-        raise checks.value_error("path", f"must be in a folder that is there, got {str(path)!r}")
+        raise checks.value_error("path", f"must be in an existing folder, got {str(path)!r}")
     if kind == ".gif":
         return PillowWriter(fps=rate)
     if not FFMpegWriter.isAvailable():

@@ -40,7 +40,7 @@ _SERIES_OF_CUT = 0.2
 
 @dataclass(frozen=True)
 class ErrorChoice:
-    """What `sample_features(graph, kernel=..., error=...)` took, and what came of it.
+    """The sampler chosen by `sample_features(graph, kernel=..., error=...)`, and its errors.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class ErrorChoice:
     kernel : Kernel
         The kernel whose error it is.
     error : float
-        What was asked for.
+        The target error.
     predicted : float
         The relative error that pilot rows predicted.
     measured : float

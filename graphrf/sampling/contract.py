@@ -57,8 +57,8 @@ class PreparedSampler(ABC):
     normalised Laplacian; for the combinatorial one W itself holds the probabilities, and `degrees` is None. Rows
     of different sources must be independent for features to be unbiased off the diagonal.
 
-    A sampler of one's own derives from this class and writes `sample`; walks set `n_walks`, too. All else has
-    defaults: what they say of sizes, of which memory is foreseen, is read off a few rows.
+    Your own sampler derives from this class and defines `sample`; walks also set `n_walks`. Everything
+    else has defaults; sizes, from which memory is predicted, are estimated from a few rows.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class PreparedSampler(ABC):
     n_walks: int = 1
     counts_dtype: np.dtype[Any] = np.dtype(np.uint16)
     row_bytes: int = 0
-    remedy: str = "take a sampler of smaller rows"
+    remedy: str = "use a sampler of smaller rows"
 
     def __init__(self, sampler: Sampler, graph: Graph, seed: int) -> None:
         graph.require_undirected("a kernel's features")

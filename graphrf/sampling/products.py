@@ -83,7 +83,7 @@ class ProductFeatures:
     nbytes : int
         Memory of all factors in bytes.
     laplacian : str
-        Whose walk matrix was used: "normalized" or "combinatorial".
+        The Laplacian whose walk matrix was used: "normalized" or "combinatorial".
     seed : int or None
         See above.
 
@@ -149,7 +149,7 @@ class ProductFeatures:
 
     @property
     def laplacian(self) -> str:
-        """Whose walk matrix was used."""
+        """The Laplacian whose walk matrix was used."""
         return self.factors[0].laplacian
 
     def __repr__(self) -> str:

@@ -80,7 +80,7 @@ def require_same_nodes(before: Graph, after: Any) -> None:
 
 
 def _same_law(old: Frame, new: Frame) -> bool:
-    """Whether walks of both draw lengths alike: `AutoLengths` may choose another law for the edited graph."""
+    """Whether walks of both draw lengths alike: `AutoLengths` may choose other lengths for the edited graph."""
     return np.array_equal(old.survival, new.survival) and old.description == new.description
 
 

@@ -218,6 +218,16 @@ def test_defaults_are_those_of_the_settings(monkeypatch, tmp_path):
     assert seen == [Settings()]
 
 
+def test_kernels_in_messages_stay_kernels_with_four_digits():
+    with plain_messages():
+        text = warnings.formatwarning(
+            "the inverse of Matern(nu=3.0, lengthscale=46.812038531852785, laplacian='combinatorial') is off; "
+            "pass laplacian='normalized'", UserWarning, "file.py", 3,
+        )  # fmt: skip
+    kernel = "Matern(nu=3.0, lengthscale=46.81, laplacian='combinatorial')"
+    assert text == f"graphrf: warning: the inverse of {kernel} is off; pass --laplacian normalized\n"
+
+
 def test_warnings_are_one_plain_line_and_the_format_comes_back():
     before = warnings.formatwarning
     with plain_messages():

@@ -9,15 +9,17 @@ import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 import pytest
 
 import graphrf as grf
 from graphrf import datasets
 from graphrf.cli.demo import data as demo_data
-from graphrf.cli.demo import report, run
+from graphrf.cli.demo import report, run, seconds
 from graphrf.cli.demo import words as _demo_words
 from graphrf.cli.demo.parts import GramPart, GramRow, InterpolationPart, PageRankPart, Settings, TimePart
+from graphrf.cli.demo.seconds import announced_compilation, timed
 from graphrf.cli.demo.through_time import predict_through_time
 from graphrf.cli.demo.words import _compared
 from graphrf.kernels.named import Diffusion, RegularizedLaplacian
@@ -102,7 +104,8 @@ class _Clock:
 
     def __init__(self, monkeypatch):
         self.now, self.calls = 0.0, []
-        monkeypatch.setattr(run, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        for module in (run, seconds):
+            monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: self.now))
 
     def watched(self, call):
         def timed(*arguments, **options):
@@ -385,3 +388,22 @@ def test_a_difference_within_the_noise_is_not_called_one():
 
     assert "makes no significant difference" in _compared(row(0.50), row(0.51))
     assert "divides the error by 1.25" in _compared(row(0.50), row(0.40))
+
+
+def test_seconds_exclude_compilation_of_which_the_user_is_told_once(capsys, monkeypatch):
+    def compute():
+        calls.append(len(calls))
+        return one(1) + (other(1.0) if len(calls) == 1 else 0)
+
+    one, other = numba.njit(lambda x: x + 1), numba.njit(lambda x: x + 2)
+    calls = []
+    readings = iter([0.0, 90.0, 100.0, 102.0, 200.0, 203.0])
+    monkeypatch.setattr(seconds, "time", SimpleNamespace(perf_counter=lambda: next(readings)))
+    with announced_compilation():
+        assert timed(compute) == (2, 2.0)
+    assert calls == [0, 1]  # the second run compiles nothing
+    captured = capsys.readouterr()
+    assert captured.err == "Compiling, once on this machine: about a minute.\n"
+    with announced_compilation():
+        assert timed(lambda: one(1)) == (2, 3.0)
+    assert capsys.readouterr() == ("", "")

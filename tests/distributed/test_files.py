@@ -387,7 +387,7 @@ def test_the_shared_file_of_another_folder_is_refused(cluster_client, folder):
     other = folder.parent / "other"
     sample_features(GRAPH, WALKS, client=cluster_client, seed=4, path=other)
     shutil.copy(_the(other, "shared-*.npz"), _the(folder, "shared-*.npz"))
-    with pytest.raises(ValueError, match=r"got .*shared-.*: its arrays contradict each other"):
+    with pytest.raises(ValueError, match=r"got .*shared-.*: its arrays are inconsistent"):
         load_features(folder, client=cluster_client)
 
 
@@ -397,7 +397,7 @@ def test_a_block_of_too_few_rows_is_refused(written, tmp_path):
     record = read_rows(folder.file(6), frame, np.arange(54, 63), key)
     file = str(tmp_path / "rows-000006.npz")
     write_rows(file, replace(record, indptr=record.indptr[:-1]), key)
-    with pytest.raises(ValueError, match=r"rows-000006.npz': its arrays contradict each other; remove this file"):
+    with pytest.raises(ValueError, match=r"rows-000006.npz': its arrays are inconsistent; remove this file"):
         read_rows(file, frame, np.arange(54, 62), key)
 
 

@@ -150,5 +150,5 @@ def test_a_folder_of_no_nodes_is_refused_by_name(tmp_path):
     (shared,) = (tmp_path / "kept").glob("shared-*.npz")
     arrays = dict(np.load(shared))
     np.savez(shared, **(arrays | {"nodes": arrays["nodes"][:0]}))
-    with pytest.raises(ValueError, match=r"whole file .*shared-.*contradict each other"):
+    with pytest.raises(ValueError, match=r"whole file .*shared-.*are inconsistent"):
         read_folder(tmp_path / "kept")

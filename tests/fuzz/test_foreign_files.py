@@ -327,7 +327,7 @@ def patched(content: bytes, offset: int, new: bytes) -> bytes:
         (archive(members(indices=np.array([1, 2]))), "not a readable"),
         (archive(members(indices=np.array([-1, 0]))), "not a readable"),
         (archive(members(indices=np.array([2**63 + 1, 0], dtype=np.uint64))), "not a readable"),
-        (archive(members(shape=np.array([2, 2, 2]))), "no matrix, of two axes"),
+        (archive(members(shape=np.array([2, 2, 2]))), "not a matrix with two axes"),
         (archive(members(shape=np.array([2, 3]))), "square"),
         (archive(members(shape=np.array([-2, -2]))), "its shape is"),
         (archive(members(shape=np.array([10**12, 10**12]))), "not a readable"),
@@ -349,10 +349,10 @@ def test_hostile_npz_archives_are_refused(tmp_path, content, message):
 
 def test_bytes_that_are_no_booleans_or_characters_are_refused(tmp_path):
     # What NumPy makes of such arrays is not defined.
-    for values, message in ((b"\1\1", None), (b"\1\2", "bytes that are no booleans")):
+    for values, message in ((b"\1\1", None), (b"\1\2", "bytes that are not booleans")):
         data = archive(members(data=header("(2,)", "'|b1'", values)))
         _require(tmp_path, data, message)
-    for last, message in (("r", None), (0x110000, "numbers that are no characters"), (2**31, "no characters")):
+    for last, message in (("r", None), (0x110000, "numbers that are not characters"), (2**31, "not characters")):
         letters = np.array([ord("c"), ord("s"), ord(last) if isinstance(last, str) else last], "<u4").tobytes()
         _require(tmp_path, archive(members(format=header("()", "'<U3'", letters))), message)
 

@@ -184,7 +184,7 @@ def test_an_array_that_the_table_of_contents_loses_is_missed(saved_features, tmp
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in kept.items():
             archive.writestr(name, content)
-    with pytest.raises(ValueError, match="its record and its arrays contradict each other"):
+    with pytest.raises(ValueError, match="its record and its arrays are inconsistent"):
         grf.load_features(path)
 
 
@@ -192,7 +192,7 @@ def test_features_that_memory_has_no_room_for_are_refused_unread(saved_features,
     features, content, *_ = saved_features[0]
     (tmp_path / "f.npz").write_bytes(content)
     monkeypatch.setattr("graphrf._base.files.arrays.available_memory", lambda: 1000)
-    with pytest.raises(MemoryError, match=r"f\.npz.* takes more memory than there is .*; free some"):
+    with pytest.raises(MemoryError, match=r"f\.npz.* needs more memory than is available .*; free some"):
         grf.load_features(tmp_path / "f.npz")
     monkeypatch.setattr("graphrf._base.files.arrays.available_memory", lambda: None)
     _require_same(grf.load_features(tmp_path / "f.npz"), features)
@@ -311,7 +311,7 @@ def test_pointers_that_scipy_lets_pass_do_not_end_the_process(saved_regressors, 
         indptr = arrays["indptr"].copy()
         indptr[-1] = last
         path.write_bytes(_archive(json.dumps(record), {**arrays, "indptr": indptr}, compressed=False))
-        with pytest.raises(ValueError, match="its graph has arrays that contradict each other"):
+        with pytest.raises(ValueError, match="its graph has arrays that are inconsistent"):
             grf.GraphGPRegressor.load(path)
 
 

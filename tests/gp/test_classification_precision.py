@@ -62,12 +62,12 @@ def test_auto_falls_back_where_the_trained_precision_is_singular(halves, monkeyp
     monkeypatch.setattr("graphrf.gp.method_choice._FEWEST_FACTORED", 10)
 
     def singular(self, kernel):
-        raise ValueError("singular to rounding")
+        raise ValueError("numerically singular")
 
     monkeypatch.setattr("graphrf.kernels.precision.precision.SparsePrecision.with_kernel", singular)
     gp = grf.GraphGPClassifier(graph, kernel=KERNELS[0], seed=0)
     assert gp.fit(nodes, labels[nodes]).method_ == "series"
-    with pytest.raises(ValueError, match="singular to rounding"):
+    with pytest.raises(ValueError, match="numerically singular"):
         gp.set_params(method="precision").fit(nodes, labels[nodes])
 
 
@@ -78,5 +78,5 @@ def test_what_has_no_sparse_precision_is_refused(halves, monkeypatch):
         with pytest.raises(ValueError, match="`kernel` must have a sparse inverse"):
             gp.fit(nodes, labels[nodes])
     monkeypatch.setattr("graphrf.kernels.precision.ordering.available_memory", lambda: 1e4)
-    with pytest.raises(FactorTooLargeError, match="take method='series'"):
+    with pytest.raises(FactorTooLargeError, match="use method='series'"):
         grf.GraphGPClassifier(graph, kernel=KERNELS[0], method="precision").fit(nodes, labels[nodes])

@@ -162,11 +162,11 @@ def test_bad_covariates_are_refused(grid, data):
         grf.GraphGPRegressor(grid, kernel=SMOOTH, mean="zero").fit(nodes, y, x=own)
     with pytest.raises(ValueError, match="mean='constant'"):
         grf.GraphGPRegressor(grid, kernel=SMOOTH, mean=x).fit(nodes, y, x=own)
-    with pytest.raises(ValueError, match="`fit` saw no covariates"):
+    with pytest.raises(ValueError, match="`fit` was given no covariates"):
         gp.fit(nodes, y).predict(nodes, x=own)
     gp.fit(nodes, y, x=own)
     for nodes_asked, given, message in (
-        (None, None, "`x` must be given: `fit` saw no covariates of 84"),
+        (None, None, "`x` must be given: `fit` was given no covariates of 84"),
         (None, own, "a row for each entry"),
         (nodes, own[["age"]].to_numpy(), "2 columns"),
         (nodes, own.rename(columns={"age": "years"}), "must have the columns income, age"),

@@ -158,7 +158,7 @@ def test_components_and_nodes_without_observations_keep_the_prior():
         ({"draw": grf.sample_features}, "`draw` is for method='features'; 'precision' draws nothing"),
         ({"solver": "cg"}, "`solver` must be 'auto' or 'cholesky' for method='precision', got 'cg'"),
         ({"kernel": KERNEL, "optimize": ["nu"]}, "must not name 'nu' or 'power' with method='precision'"),
-        ({"kernel": grf.Matern(2.0, 1e9), "optimize": False, "noise": 1.0}, "singular to rounding"),
+        ({"kernel": grf.Matern(2.0, 1e9), "optimize": False, "noise": 1.0}, "numerically singular"),
     ],
 )
 def test_settings_that_do_not_go_with_it_are_refused(roads, observed, settings, message):
@@ -170,7 +170,7 @@ def test_a_factor_that_does_not_fit_is_refused_with_the_way_out():
     star = grf.load_graph(nx.star_graph(20_000))
     gp = grf.GraphGPRegressor(star, kernel=KERNEL, method="precision", optimize=False, noise=0.1, seed=0)
     with pytest.raises(
-        MemoryError, match=r"no sparse factor; take method='series' or 'features', or .* smaller `nu`"
+        MemoryError, match=r"no sparse factor; use method='series' or 'features', or .* smaller `nu`"
     ):
         gp.fit([0, 5], [0.0, 1.0])
 

@@ -101,7 +101,7 @@ def test_random_weighted_edges_agree_with_a_loop():
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
-        (([0, 1], [1]), {}, ValueError, "one length, got 2 and 1"),
+        (([0, 1], [1]), {}, ValueError, "equally long, got 2 and 1"),
         (([0, -1], [1, 0]), {}, ValueError, "`src` must hold positions at least 0, got -1 at edge 1"),
         (([0], [5]), {"n_nodes": 3}, ValueError, r"`dst` must hold positions in \[0, 2\], got 5 at edge 0"),
         (([0.5], [1.0]), {}, TypeError, "`src` must hold integer positions or names, got float 0.5"),
@@ -577,7 +577,7 @@ def test_lines_with_zero_bytes_are_no_headers_and_no_edges(tmp_path):
     for text, line in (("a\0,b\n1,2\n", 1), ("a,b,\0\nb,c,2\n", 1), ("1,2\n\n2,\0\n", 3)):
         with pytest.raises(ValueError, match=rf"e\.csv, line {line}: a byte is zero"):
             load_graph(write(tmp_path, "e.csv", text))
-    with pytest.raises(ValueError, match=r"line 1: a byte is zero, as in no text; convert the file to UTF-8"):
+    with pytest.raises(ValueError, match=r"line 1: a byte is zero, unlike in text; convert the file to UTF-8"):
         load_graph(write(tmp_path, "e.csv", "1,2\n".encode("utf-16-le")))
 
 

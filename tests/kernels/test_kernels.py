@@ -323,7 +323,7 @@ def test_the_first_root_of_any_kernel_is_itself(kernel: Kernel) -> None:
         (lambda: PStepRandomWalk(3.0, 4).root(3), "`n` must divide the 4 steps .* got 3"),
         (lambda: Diffusion().root(0), "`n` must be at least 1, got 0"),
         # Even steps need alpha >= the largest eigenvalue, odd ones alpha >= 2 c.
-        (lambda: PStepRandomWalk(C, 2, laplacian="combinatorial").root(2).dense(GRAPH), "take even `steps`"),
+        (lambda: PStepRandomWalk(C, 2, laplacian="combinatorial").root(2).dense(GRAPH), "use even `steps`"),
     ],
 )
 def test_kernels_without_a_root_say_which_have_one(make, message: str) -> None:

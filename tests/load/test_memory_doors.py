@@ -85,7 +85,7 @@ def test_what_does_not_fit_is_refused_with_what_it_needs_and_a_way_out(path, fea
 def test_the_walk_matrix_of_powers_that_does_not_fit_is_refused(monkeypatch):
     graph = _path(300_000)
     monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
-    with pytest.raises(MemoryError, match="take RandomWalks"):
+    with pytest.raises(MemoryError, match="use RandomWalks"):
         grf.sample_features(graph, grf.CompressedPowers(2))
 
 

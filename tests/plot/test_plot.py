@@ -373,7 +373,7 @@ def test_pagerank_of_zero_is_left_out_of_the_logarithms():
         (lambda: plot.plot_mesh(VERTICES[:, :2], FACES, np.ones(4)), r"`vertices` must have shape \(V, 3\)"),
         (lambda: plot.plot_front({}), "`methods` must hold at least one"),
         (lambda: plot.plot_front({"a": [[0.0, 1.0]]}), "`methods` must have positive numbers.*'a'"),
-        (lambda: plot.plot_reliability({"a": [[0.5, 1.1]]}), r"probabilities and shares in \[0, 1\], not so 'a'"),
+        (lambda: plot.plot_reliability({"a": [[0.5, 1.1]]}), r"probabilities and shares in \[0, 1\], unlike 'a'"),
         (lambda: plot.plot_reliability({"a": [[np.nan, 0.5]]}), r"in \[0, 1\]"),
         (
             lambda: plot.plot_mesh(VERTICES, FACES, np.ones(4), ax=Figure().add_subplot(projection="3d")),

@@ -103,7 +103,7 @@ def test_colours_of_a_frame_are_those_of_its_values(tmp_path):
     ("name", "arguments", "message"),
     [
         ("a.png", {}, "`path` must end in .gif or .mp4"),
-        ("missing/a.gif", {}, "folder that is there"),
+        ("missing/a.gif", {}, "existing folder"),
         ("a.gif", {"values": np.where(SPEEDS > 40, np.nan, SPEEDS)}, "`values` must be finite"),
         ("a.gif", {"values": SPEEDS[0]}, r"shape \(T, N\)"),
         ("a.gif", {"values": SPEEDS[:, :2]}, "one entry per node"),

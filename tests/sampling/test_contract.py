@@ -111,7 +111,7 @@ def test_what_it_does_not_say_has_defaults(karate):
     prepared = PlainWalks().prepare(karate, 3)
     entries, visits = prepared.merged_per_row
     assert (entries, visits) == pytest.approx((features.nnz / 34, features.record.steps.size / 34), rel=0.3)
-    with pytest.raises(MemoryError, match=r"need more than .*; take a sampler of smaller rows, pass fewer"):
+    with pytest.raises(MemoryError, match=r"need more than .*; use a sampler of smaller rows, pass fewer"):
         grf.sample_features(karate, PlainWalks(), memory_limit=1)
     with pytest.raises(ValueError, match="undirected"):
         grf.sample_features(grf.from_edges([0], [1], directed=True), PlainWalks())

@@ -37,7 +37,7 @@ def read_record(path: str | os.PathLike[str], *formats: str) -> tuple[dict[str, 
     """
     with opened(path) as file:
         if not zipfile.is_zipfile(file):
-            raise ValueError("it is no .npz archive, or not a whole one")
+            raise ValueError("it is not an .npz archive, or not a whole one")
         record = parsed(_arrays(file, ("record",))["record"].tobytes())
         if not isinstance(record, dict) or record.get("format") not in formats:
             raise ValueError("another format")
@@ -45,7 +45,7 @@ def read_record(path: str | os.PathLike[str], *formats: str) -> tuple[dict[str, 
     del arrays["record"]
     # Files of earlier versions have no list.
     if record.pop("arrays", list(arrays)) != list(arrays):
-        raise ValueError("its record and its arrays contradict each other")
+        raise ValueError("its record and its arrays are inconsistent")
     return record, arrays
 
 
@@ -97,7 +97,7 @@ def whole_file(path: str | os.PathLike[str], writer: str) -> Iterator[None]:
         ) from None
     except MemoryError as error:
         raise MemoryError(
-            f"{str(path)!r}, a file of {writer}, takes more memory than there is ({error or 'none left'}); "
+            f"{str(path)!r}, a file of {writer}, needs more memory than is available ({error or 'none left'}); "
             "free some, or read it on a larger machine"
         ) from None
     except _FAULTS as error:

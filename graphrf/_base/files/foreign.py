@@ -132,8 +132,8 @@ def foreign(path: Path, wanted: str) -> Iterator[None]:
     except MemoryError as error:
         said = f": {str(error)[:200]}" if str(error) else ""
         raise MemoryError(
-            f"{path}: its reading as a {wanted} takes more memory than there is{said}; free some, pass a larger "
-            "`memory_limit`, or give the graph as a scipy.sparse matrix"
+            f"{path}: its reading as a {wanted} needs more memory than is available{said}; free some, pass a "
+            "larger `memory_limit`, or give the graph as a scipy.sparse matrix"
         ) from None
     except Exception as error:
         # Libraries are given bytes: where they name the file, they name a place in memory.

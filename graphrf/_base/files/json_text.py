@@ -15,7 +15,8 @@ def parsed(text: str | bytes) -> Any:
     """What a JSON text says; ValueError for all that is none, names a key twice or is nested without end.
 
     Of two values for one key readers would take either. NaN and Infinity are read as Python writes them.
-    `MemoryError` where its values may take more memory than there is: up to 26 bytes for each byte of the text.
+    `MemoryError` where its values may need more memory than is available: up to 26 bytes for each byte of the
+    text.
     """
     if isinstance(text, str):
         n_values = sum(map(text.count, "[{,:"))

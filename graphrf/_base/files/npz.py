@@ -114,7 +114,7 @@ def _archive(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
             _check_contents(archive.infolist(), size)
             yield archive
     except _FAULTS as error:
-        raise ValueError(f"it is no .npz archive, or not a whole one: {str(error)[:200]}") from None
+        raise ValueError(f"it is not an .npz archive, or not a whole one: {str(error)[:200]}") from None
 
 
 class Header(NamedTuple):
@@ -188,10 +188,10 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
             data[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
             filled += len(piece)
     if dtype.kind == "b" and data.size and data.max() > 1:
-        raise ValueError(f"its member {name!r} holds bytes that are no booleans")
+        raise ValueError(f"its member {name!r} holds bytes that are not booleans")
     array = data.view(dtype)
     if not dtype.isnative:
         array = array.byteswap(inplace=True).view(dtype.newbyteorder())
     if dtype.kind == "U" and array.size and array.view(np.uint32).max() > 0x10FFFF:
-        raise ValueError(f"its member {name!r} holds numbers that are no characters")
+        raise ValueError(f"its member {name!r} holds numbers that are not characters")
     return array.reshape(shape, order=order)

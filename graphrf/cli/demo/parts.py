@@ -25,7 +25,7 @@ class Settings:
     traffic : bool
         Also interpolate the traffic speeds of San Jose, and predict those of Los Angeles through time.
     n_walks : int
-        Walks from each node, even (some laws couple pairs), at least 4.
+        Walks from each node, even (some couplings join pairs), at least 4.
     repeats : int
         Independent repetitions that errors are averaged over, at least 2.
     seed : int
@@ -46,7 +46,7 @@ class Settings:
         checks.integer("n_walks", self.n_walks, low=4, high=10_000)
         if self.n_walks % 2:
             raise checks.value_error(
-                "n_walks", f"must be even, since some laws couple pairs of walks, got {self.n_walks}"
+                "n_walks", f"must be even, since some couplings join pairs of walks, got {self.n_walks}"
             )
         checks.integer("repeats", self.repeats, low=2)
         checks.integer("seed", self.seed, low=0, high=2**31)
@@ -65,13 +65,13 @@ class Source:
     n_edges: int
 
 
-# In place of a law of lengths: no walks, hence no directions, and entries instead of walks.
+# In place of a distribution of lengths: no walks, hence no directions, and entries instead of walks.
 COMPRESSED = "compressed powers"
 
 
 @dataclass(frozen=True)
 class GramRow:
-    """The error of one law of lengths with one kind of directions; sizes are means for each node."""
+    """The error of one distribution of lengths with one kind of directions; sizes are means for each node."""
 
     lengths: str
     directions: str
@@ -89,8 +89,8 @@ class GramPart:
 
     Attributes
     ----------
-    rows : every law and kind of directions at `n_walks` walks
-    curves : the laws of the figure at several numbers of walks, by label
+    rows : every distribution and kind of directions at `n_walks` walks
+    curves : the distributions of the figure at several numbers of walks, by label
     compared_rows : rows of the matrix that were compared
     exact_seconds : time of computing these exactly
     too_short : whether walks end so early that estimates have a huge variance

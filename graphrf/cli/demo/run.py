@@ -29,6 +29,7 @@ from graphrf.cli.demo.parts import (
     Part,
     Settings,
 )
+from graphrf.cli.demo.seconds import timed
 from graphrf.cli.demo.through_time import predict_through_time
 from graphrf.datasets.sets import Dataset
 from graphrf.features.bounds import HeavyTailWarning
@@ -55,7 +56,7 @@ _SAMPLED_ROWS = 256
 # Of the faces of a mesh, and at most so many, which keeps the largest meshes within minutes.
 _OBSERVED_SHARE, _MOST_OBSERVED = 0.2, 1_000
 _NOISE = 0.1
-# So many observations compile all that a Gaussian process on the graph runs.
+# So many observations load most of what a Gaussian process on the graph runs.
 _WARM_UP = 20
 # The paper trains on 250 of the 325 sensors of San Jose.
 _TRAFFIC_OBSERVED = 250
@@ -134,7 +135,7 @@ class _Truth:
 
 
 def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False) -> GramPart:
-    """Every law of lengths and kind of directions, and compressed powers, against one exact kernel."""
+    """Every distribution of lengths and kind of directions, and compressed powers, against one exact kernel."""
     graph = graph_of(data)
     kernel = RegularizedLaplacian(1.0, 2)
     laws: dict[str, LengthLaw] = {
@@ -341,16 +342,19 @@ def _interpolated(
 def _predicted(
     model: GraphGPRegressor, seen: np.ndarray, y: np.ndarray, predictive: bool
 ) -> tuple[np.ndarray, np.ndarray, float, list[warnings.WarningMessage]]:
-    """Mean and deviation at all nodes, the seconds that they took with compiled loops, and what was warned of."""
+    """Mean and standard deviation at all nodes, the seconds that they took, and what was warned of."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of so few observations
-        model.fit(seen[:_WARM_UP], y[:_WARM_UP]).predict(None, return_std=True)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        started = time.perf_counter()
-        model.fit(seen, y)
-        mean, deviation = model.predict(None, return_std="observation" if predictive else True)
-        return mean, deviation, time.perf_counter() - started, caught
+        model.fit(seen[:_WARM_UP], y[:_WARM_UP]).predict(seen[:_WARM_UP], return_std=True)
+
+    def predicted() -> tuple[np.ndarray, np.ndarray, list[warnings.WarningMessage]]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            model.fit(seen, y)
+            return *model.predict(None, return_std="observation" if predictive else True), caught
+
+    (mean, deviation, caught), seconds = timed(predicted)
+    return mean, deviation, seconds, caught
 
 
 def _notes(method: str, caught: list[warnings.WarningMessage]) -> Iterator[str]:

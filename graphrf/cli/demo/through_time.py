@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from graphrf.cli.demo.data import graph_of, source_of
 from graphrf.cli.demo.parts import Settings, TimePart, TimeRow
+from graphrf.cli.demo.seconds import timed
 from graphrf.datasets.sets import Dataset
 from graphrf.gp.metrics import coverage, rmse
 
@@ -29,10 +28,10 @@ def predict_through_time(data: Dataset, settings: Settings) -> TimePart:
     shown = np.setdiff1d(np.arange(n), hidden)
     observed = truth.copy()
     observed[:, hidden] = observed[-_AHEAD:] = np.nan
-    started = time.perf_counter()
-    gp = GraphTimeGPRegressor(graph_of(data), max_train=_MAX_TRAIN, seed=settings.seed).fit(observed, times=times)
-    mean, deviation = gp.predict(times=times, return_std="observation")
-    seconds = time.perf_counter() - started
+    gp = GraphTimeGPRegressor(graph_of(data), max_train=_MAX_TRAIN, seed=settings.seed)
+    (mean, deviation), seconds = timed(
+        lambda: gp.fit(observed, times=times).predict(times=times, return_std="observation")
+    )
     daily = np.array([np.nanmean(observed[start::_DAY]) for start in range(_DAY)])
     usual = np.broadcast_to(daily[np.arange(n_times) % _DAY, None], truth.shape)
     rows = []

@@ -44,7 +44,7 @@ def add_command(
     name: str | None = None,
     places: Mapping[str, str] | None = None,
 ) -> None:
-    """Register `run` as a command; what it raises for bad input is told in one line.
+    """Register `run` as a command; errors about bad input become one line.
 
     Parameters of `run` that are dataclasses are replaced by their fields, so that commands share options. `places`
     says how messages name arguments in this command.

@@ -58,7 +58,8 @@ _CALLS = {
 # Calls that nothing here does: remarks on them, in parentheses or behind a semicolon or question, are left out.
 _ONLY_PYTHON = ("graph.index", "graphrf.load_graph", "features.row_errors")
 _QUOTED = re.compile(r"`([a-zA-Z_]+)`")
-_SETTING = re.compile(r"\b([a-z_]+)=(?:'([\w-]+)'|(True|False)\b)")
+# A setting, or an object with its settings, which stays as it is.
+_SETTING = re.compile(r"\b[A-Z]\w*\(\w+=[^()]*\)|\b([a-z_]+)=(?:'([\w-]+)'|(True|False)\b)")
 _CALL = re.compile(rf"(`?)\b({'|'.join(map(re.escape, _CALLS))})\b(?:\([^()]*\))?\1(?!\.)")
 _REMARK = re.compile(rf"(?: \(|; |(?<=\?) )(?:{'|'.join(map(re.escape, _ONLY_PYTHON))})\([^()]*\)[^();]*\)?")
 # Names that no sentence has by chance, where they are not part of the text of an object.
@@ -110,6 +111,10 @@ def _in_options(text: str, places: Mapping[str, str] | None) -> str:
 
     def setting(found: re.Match[str]) -> str:
         name, word, truth = found.groups()
+        if name is None:
+            from graphrf.cli.options.output import shortened
+
+            return shortened(found[0])
         if not names.get(name, "").startswith("--"):
             return found[0]
         if word is not None:

@@ -46,7 +46,7 @@ class Seeding:
     ] = None
 
     def settled(self, talking: Talking) -> int:
-        """The seed that was given, or one that is drawn and told."""
+        """The seed that was given, or one that is drawn and reported."""
         from graphrf._base import checks
 
         seed = checks.seed(self.seed)

@@ -61,8 +61,9 @@ class Sampling:
     lengths: Annotated[
         str | None,
         typer.Option(
-            metavar="LAW", help="Lengths of walks: stratified (the default), iid, antithetic, sigma, truncated, "
-            "auto (for `--kernel`), or a file from `graphrf couple`. For compressed: auto.", rich_help_panel=PANEL,
+            metavar="LENGTHS", help="Lengths of walks: stratified (the default), iid, antithetic, sigma, "
+            "truncated, auto (for `--kernel`), or a file from `graphrf couple`. For compressed: auto.",
+            rich_help_panel=PANEL,
         ),
     ] = None  # fmt: skip
     p_halt: Annotated[
@@ -89,7 +90,7 @@ class Sampling:
         return self.sampler or "compressed"
 
     def chosen(self, graph: Graph, kernel: Kernel | None, laplacian: str) -> dict[str, Any]:
-        """What `sample_features` is told: a sampler, or a kernel and its error."""
+        """Arguments of `sample_features`: a sampler, or a kernel and its error."""
         if self.error is None:
             return {"sampler": self._made(graph, kernel, laplacian)}
         refuse_unused(given_options(self), ("--error",), "`--error`")

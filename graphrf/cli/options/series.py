@@ -125,7 +125,7 @@ def chosen_times(given: str, option: str) -> tuple[list[str], list[Any]]:
 
 
 def _titled(table: TextTable) -> TextTable:
-    """The table with its first line as titles, which cannot be told from readings where all columns have gaps."""
+    """The table with its first line as titles, though with gaps in all columns they resemble readings."""
     if table.titles is not None:
         return table
     if len(table.rows) == 1:

@@ -13,7 +13,7 @@ DIRECTIONS = ("iid", "orthogonal", "simplex", "simplex+", "orthogonal-hd", "simp
 
 
 def haar(n: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
-    r"""Orthogonal matrices from the Haar law: QR of Gaussian matrices, the signs of R's diagonal moved to Q.
+    r"""Orthogonal matrices from the Haar measure: QR of Gaussian matrices, the signs of R's diagonal moved to Q.
 
     LAPACK's Q alone is not Haar (its first entry is always negative), which biases positive features.
 

@@ -108,7 +108,7 @@ def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
 
 
 def _law(which: int, mean: Any, covariance: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and the symmetric covariance of one law, as finite arrays that fit."""
+    """The mean and the symmetric covariance of one distribution, as finite arrays that fit."""
     mean = checks.finite(f"mean{which}", checks.array(f"mean{which}", mean, np.float64))
     covariance = checks.finite(f"cov{which}", checks.array(f"cov{which}", covariance, np.float64))
     if mean.ndim != 1 or mean.size == 0:

@@ -60,7 +60,7 @@ def exact_moments(
     Raises
     ------
     TypeError, ValueError
-        For input of the wrong kind, shape or value, or a kernel matrix plus noise that is singular to rounding.
+        For input of the wrong kind, shape or value, or a kernel matrix plus noise that is numerically singular.
 
     Notes
     -----
@@ -189,6 +189,6 @@ def weight_space_moments(
 
 
 def _moved(phi: np.ndarray, phi_new: np.ndarray, update: np.ndarray, y: np.ndarray, noise: np.ndarray) -> Moments:
-    """The law of Phi_* w + C (y - Phi w - eps); the covariance is a sum of squares, so rounding keeps its sign."""
+    """Phi_* w + C (y - Phi w - eps); the covariance is a sum of squares, so rounding keeps its sign."""
     spread = phi_new - update @ phi
     return Moments(update @ y, spread @ spread.T + (update * noise) @ update.T)

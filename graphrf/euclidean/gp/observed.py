@@ -54,7 +54,7 @@ def make_process(kernel: Any, x: np.ndarray, noise: np.ndarray, lengthscale: Any
 
 
 def cholesky_solver(gram: np.ndarray, noise: np.ndarray, what: str) -> CholeskySolver:
-    """The solver of gram + diag(noise); a `ValueError` where that is singular to rounding."""
+    """The solver of gram + diag(noise); a `ValueError` where that is numerically singular."""
     matrix = gram + np.diag(noise)
     least = _SINGULAR * len(matrix) * matrix.diagonal().max()
     try:

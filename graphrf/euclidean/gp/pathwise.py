@@ -105,7 +105,7 @@ def decoupled_draws(
         points, with `noise=0`.
     noise : float or array_like of shape (n,)
         Variances of the noise, >= 0. With 0 the draws pass through y, which needs a kernel matrix that is not
-        singular to rounding.
+        numerically singular.
     n_samples : int
         s >= 1.
     lengthscale : float or array_like of shape (d,)
@@ -122,7 +122,7 @@ def decoupled_draws(
     ------
     TypeError, ValueError
         For input of the wrong kind, shape or value; features of another kernel or lengthscale, where they name
-        theirs; a kernel matrix plus noise that is singular to rounding.
+        theirs; a kernel matrix plus noise that is numerically singular.
 
     Notes
     -----
@@ -204,7 +204,7 @@ def weight_space_draws(
     Raises
     ------
     TypeError, ValueError
-        For input of the wrong kind, shape or value, or Phi Phi^T plus noise singular to rounding.
+        For input of the wrong kind, shape or value, or Phi Phi^T plus noise numerically singular.
 
     Notes
     -----

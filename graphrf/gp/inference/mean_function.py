@@ -83,7 +83,7 @@ class Covariates(NamedTuple):
 
 
 class MeanFunction(NamedTuple):
-    """A basis H of the mean at all nodes, and how its coefficients are told in the covariates' own units.
+    """A basis H of the mean at all nodes, and how its coefficients convert to the units of the covariates.
 
     Covariates are centred and scaled at the observed nodes, so that their units and origin (metres above the sea,
     grid coordinates of a country) cost no digits.
@@ -153,13 +153,13 @@ class MeanFunction(NamedTuple):
     def with_rows(self, nodes: np.ndarray, x: Any) -> np.ndarray:
         """The basis with other covariates at nodes, a row for each, whose columns must be those of `fit`."""
         if not self.width.size:
-            raise checks.value_error("x", "must be None: `fit` saw no covariates")
+            raise checks.value_error("x", "must be None: `fit` was given no covariates")
         table, names = checked_table(x, None, nodes.size)
         if hasattr(x, "columns") and set(names) >= set(self.names):
             table = table[:, [names.index(name) for name in self.names]]
         elif hasattr(x, "columns") and not all(re.fullmatch(r"x\d+", name) for name in self.names):
             raise checks.value_error(
-                "x", f"must have the columns {', '.join(self.names)} that `fit` saw, got {', '.join(names)}"
+                "x", f"must have the columns {', '.join(self.names)} that `fit` was given, got {', '.join(names)}"
             )
         if table.shape[1] != self.width.size:
             raise checks.value_error(

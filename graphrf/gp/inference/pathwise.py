@@ -158,7 +158,7 @@ def posterior_draws(
 
     Notes
     -----
-    With an exact solve the law is exactly the posterior of K = F F^T: mean K_qu A^-1 residual, covariance
+    With an exact solve the distribution is exactly the posterior of K = F F^T: mean K_qu A^-1 residual, covariance
     K_qq - K_qu A^-1 K_uq. A solve that leaves a residual r of a draw's right-hand side moves its coefficients
     by F_u^T A^-1 r, of norm at most |r| / (2 sqrt(min noise)), and f(q) by at most sqrt(K_qq) times that: the
     singular values of F_u^T A^-1 are s / (1 + s^2) <= 1/2 where the noise is 1.

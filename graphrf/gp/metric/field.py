@@ -71,7 +71,7 @@ class EdgePrecision:
     Raises
     ------
     ValueError
-        If Q is singular to rounding.
+        If Q is numerically singular.
     """
 
     def __init__(self, pieces: Pieces, kernel: EdgeKernel, ends: str) -> None:
@@ -183,7 +183,7 @@ class EdgePrecision:
         if not spread < _LOST:
             raise checks.value_error(
                 "lengthscale",
-                f"{self.kernel.lengthscale:.3g} makes a precision that is singular to rounding: pieces of edges "
+                f"{self.kernel.lengthscale:.3g} makes a precision that is numerically singular: pieces of edges "
                 f"are {self.pieces.length.min():.3g} to {self.pieces.length.max():.3g} long; shorten the "
                 "lengthscale, or join places and nodes that are so near",
             )

@@ -46,7 +46,7 @@ class MetricGraph:
     Attributes
     ----------
     graph : Graph
-        Which nodes are joined, without lengths.
+        The graph of joined nodes, without lengths.
     src, dst : ndarray of int64, shape (E,)
         Positions.
     length : ndarray of float64, shape (E,)
@@ -54,7 +54,7 @@ class MetricGraph:
     Raises
     ------
     ValueError, TypeError
-        For lengths that are not positive and finite, ends that are no nodes, and nodes without an edge.
+        For lengths that are not positive and finite, ends that are not nodes, and nodes without an edge.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class MetricGraph:
 
     @classmethod
     def from_networkx(cls, graph: Any, length: str = "length") -> MetricGraph:
-        """That of an undirected networkx graph, whose edges have an attribute of lengths.
+        """The metric graph of an undirected networkx graph whose edges have an attribute with lengths.
 
         Edges are numbered as `graph.edges` lists them. Make OSMnx's road graphs undirected first, with
         `osmnx.convert.to_undirected`.
@@ -142,8 +142,8 @@ class MetricGraph:
         Raises
         ------
         ValueError, TypeError
-            For what is no place: unknown nodes or edges, a distance beyond the edge, two nodes that no edge or
-            several edges join.
+            For invalid places: unknown nodes or edges, a distance beyond the edge, two nodes joined by no edge or
+            by several.
         """
         if isinstance(places, Places):
             return places
@@ -334,7 +334,7 @@ def require_metric_graph(graph: Any) -> MetricGraph:
         raise checks.type_error(
             "graph",
             f"must be a MetricGraph, got {checks.describe(graph)}; MetricGraph(src, dst, length) makes one (the "
-            "weights of a Graph are no lengths)",
+            "weights of a Graph are not lengths)",
         )
     return graph
 

@@ -44,11 +44,11 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
     graph : MetricGraph
         N nodes, E edges. Shared, never copied.
     lengthscale, output_scale, noise : float, optional
-        l in units of the edges' lengths, the variance sigma^2, and the noise variance s, to fix them; None trains
-        them, by the exact marginal likelihood of all observations times the prior.
+        Fixed values of l (in the unit of the edges' lengths), the variance sigma^2 and the noise variance s. None
+        trains them by the exact marginal likelihood of all observations times the prior.
     ends : {"stationary", "free"}
-        Of the field in nodes of degree 1. "stationary": as if the edge went on for ever. "free": its derivative is
-        0, and its variance twice that along the edge.
+        Of the field in nodes of degree 1. "stationary": as if the edge continued indefinitely. "free": its
+        derivative is 0, and its variance twice that along the edge.
     mean : {"constant", "zero"}
         c, by generalised least squares for each output; its uncertainty is part of standard deviations,
         covariances and draws.
@@ -56,7 +56,7 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         As in `GraphGPRegressor`. The unit of lengthscales is the mean length of the ways between nodes where not
         just two edges meet, at most a tenth of the total length.
     hyperparameters : {"auto", "map", "integrate"}
-        "map": predictions take those of the largest posterior density. "integrate": they are averaged over the
+        "map": predictions use those with the highest posterior density. "integrate": they are averaged over the
         posterior of the hyperparameters, at up to seven points. "auto": "integrate" for up to 250 observed places.
 
     Attributes
@@ -68,9 +68,9 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
     log_marginal_likelihood_ : float
         Log marginal likelihood of all observations, without the prior, summed over outputs.
     converged_ : bool
-        Whether the gradient of the search is level at the hyperparameters found.
+        Whether the gradient vanishes at the fitted hyperparameters.
     n_points_ : int
-        How many sets of hyperparameters predictions are averaged over.
+        Number of hyperparameter sets over which predictions are averaged.
     n_observations_, n_observed_places_ : int
 
     Notes
@@ -129,7 +129,7 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         places : nodes, pairs (edge number, distance) or triples (u, v, distance from u)
-            n of them, as `MetricGraph` says; repeats are repeated observations.
+            n of them, as in `MetricGraph`; repeated places are repeated observations.
         y : array_like, shape (n,) or (n, p)
             Several outputs share all hyperparameters but the mean, as repeated measurements of one network do.
 
@@ -140,13 +140,13 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            For places that are none, y that is not finite or of another length, settings out of range, and a
-            lengthscale so long that the precision is singular to rounding.
+            For invalid places, y that is not finite or of the wrong length, settings out of range, and a
+            lengthscale so long that the precision is numerically singular.
 
         Warns
         -----
         UserWarning
-            If y does not vary, or a hyperparameter ends where the search does.
+            If y does not vary, or a hyperparameter ends at a bound of its search range.
         """
         for name in [name for name in vars(self) if name.endswith("_") or name == "_posterior"]:
             delattr(self, name)
@@ -219,13 +219,13 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
     # -- predictions -------------------------------------------------------------------------------
 
     def predict(self, places: Any = None, return_std: bool | str = False, return_cov: bool = False) -> Any:
-        """The posterior mean, with deviations or covariances of the noise-free function if asked for.
+        """The posterior mean, and on request standard deviations or covariances of the noise-free function.
 
         Parameters
         ----------
         places : places, as in `fit`; default all nodes
         return_std : bool or "observation"
-            True: standard deviations of c + u. "observation": of a new observation, noise included.
+            True: standard deviations of c + u. "observation": of a new observation, including noise.
         return_cov : bool
             The joint covariance, at most 5,000 distinct places.
 
@@ -270,7 +270,7 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         places : places, as in `fit`; default all nodes
         n_samples : int
         seed : int in [0, 2^63), optional
-            None draws one. The draws of one seed are those of one set of places: other places have others.
+            None draws one. Draws depend on the seed and on the set of places.
 
         Returns
         -------

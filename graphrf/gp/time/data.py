@@ -16,7 +16,7 @@ _NANOSECONDS = 3.6e12  # in an hour
 
 
 class Clock(NamedTuple):
-    """How a user's times are told: plain hours, or dates counted from an origin.
+    """How a user gives times: plain hours, or dates counted from an origin.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def clock_of(times: Any) -> Clock:
             raise checks.value_error(
                 "times",
                 f"must be hours, got numbers up to {float(np.abs(values).max()):.4g}: if they are seconds since "
-                "1970, pass np.array(times, dtype='datetime64[s]'); else divide them by what an hour is",
+                "1970, pass np.array(times, dtype='datetime64[s]'); otherwise convert them to hours",
             )
         return Clock(None, None)
     if values.size == 0:

@@ -55,8 +55,8 @@ class TimePosterior:
     The mean at node u and time t is sum_p sum_v (a_p C_uv + b_p delta_uv) k_p(t, t') alpha(t', v) with
     alpha = A^-1 y: products with semiseparable matrices, linear in the number of times. Where each time has all
     sensors or none, variances are exact, by the smoother of each series. Else they are means of squared errors
-    of draws (Matheron's rule: a draw of f and y from the prior, whose error f - E[f | y] has the law of the
-    posterior's), with what no sensor tells added exactly.
+    of draws (Matheron's rule: a draw of f and y from the prior, whose error f - E[f | y] has the distribution of
+    the posterior's), with what no sensor tells added exactly.
 
     Parameters
     ----------

@@ -170,7 +170,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     # -- fit ---------------------------------------------------------------------------------------
 
     def fit(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> Self:
-        """Train hyperparameters, and condition on what was observed.
+        """Train hyperparameters and condition on the observations.
 
         Parameters
         ----------
@@ -188,8 +188,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            For repeated or falling times, time zones that are mixed, unknown or repeated nodes, infinite values,
-            and gaps only.
+            For repeated or decreasing times, mixed time zones, unknown or repeated nodes, infinite values, and
+            data without any value.
 
         Warns
         -----
@@ -278,12 +278,12 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         self.seed_ = seed
 
     def update(self, times: Any, Y: Any) -> Self:
-        """Condition on what came since, with the hyperparameters and the sensors of the fit.
+        """Condition on later observations, keeping the hyperparameters and the sensors of the fit.
 
         Parameters
         ----------
         times : array_like, shape (t,)
-            Increasing, after all before.
+            Increasing, after all previous times.
         Y : array_like, shape (t, n)
             Columns as `sensors_`; NaN in gaps.
 
@@ -326,7 +326,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     # -- predictions -------------------------------------------------------------------------------
 
     def predict(self, nodes: Any = None, times: Any = None, return_std: bool | str = False) -> Any:
-        """Posterior means, with standard deviations if asked for: in gaps, at other nodes, in the future.
+        """Posterior means, with standard deviations on request: in gaps, at other nodes, in the future.
 
         Parameters
         ----------
@@ -334,7 +334,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         times : array_like, shape (t,); default all that were given, those of gaps included
             In any order, hours or dates as in `fit`.
         return_std : bool or "observation"
-            True: deviations of f. "observation": of a new observation, noise included.
+            True: standard deviations of f. "observation": of a new observation, including noise.
 
         Returns
         -------
@@ -362,7 +362,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         return mean, np.sqrt(variance + (self.noise_ if return_std == "observation" else 0.0))
 
     def fill(self, Y: Any, times: Any = None, *, nodes: Any = None, return_std: bool | str = False) -> Any:
-        """`Y` with its gaps filled by posterior means, in the form in which it came.
+        """`Y` with its gaps filled by posterior means, in the same form.
 
         Parameters
         ----------

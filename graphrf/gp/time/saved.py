@@ -100,7 +100,7 @@ class SavedTime:
         with whole_file(path, _WRITER):
             record, arrays = read_record(path, _FORMAT)
             if set(record) != _RECORD or set(arrays) - {*_OBSERVED, *_GRAPH, _LEARNED}:
-                raise ValueError("it holds other things than a regressor has")
+                raise ValueError("its contents are not those of a regressor")
             if graph is None and "weights" in arrays:
                 graph = read_graph(arrays, record["names"])
             settings = {name: decoded(record["settings"][name]) for name in _PLAIN}

@@ -131,7 +131,7 @@ def pathwise_draws(
 
     Notes
     -----
-    With an exact solve the law is exactly the posterior: mean K_qx A^-1 (y - m), covariance
+    With an exact solve the distribution is exactly the posterior: mean K_qx A^-1 (y - m), covariance
     K_qq - K_qx A^-1 K_xq. Variances estimated from s draws have the relative error sqrt(2 / s).
 
     Cost: one product with F_x and one with F_x^T on s columns, and one of each for every iteration and every

@@ -358,7 +358,7 @@ class PrecisionEvidence:
                 amplitude=model.output_scale / divisor, spread=self.spread, kernel_names=names or (),
                 names=None if names is None else self.unknown, start=self._last,
             )  # fmt: skip
-        except (np.linalg.LinAlgError, ValueError):  # singular to rounding
+        except (np.linalg.LinAlgError, ValueError):  # numerically singular
             return None
         if np.isfinite(found.value):
             self._last = found.mode.start

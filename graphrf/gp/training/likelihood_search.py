@@ -118,7 +118,7 @@ class LikelihoodSearch:
         if value <= -_IMPOSSIBLE:
             raise ValueError(
                 "the covariance of the observations cannot be factored with these hyperparameters: it is "
-                "singular to rounding (raise `noise`), or vanishes because walks or series are too short for the "
+                "numerically singular (raise `noise`), or vanishes because walks or series are too short for the "
                 "kernel (shorten its lengthscale)"
             )
         kernel, output_scale, noise = self._model(best)

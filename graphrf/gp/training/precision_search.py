@@ -115,7 +115,7 @@ class PrecisionSearch(LikelihoodSearch):
                 self._precision.with_kernel(kernel), self.blocks[0].observations,
                 amplitude=output_scale / divisor, noise=noise, names=names,
             )  # fmt: skip
-        except (np.linalg.LinAlgError, ValueError):  # singular to rounding
+        except (np.linalg.LinAlgError, ValueError):  # numerically singular
             return None
         if names is None:
             return result

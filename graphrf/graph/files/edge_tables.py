@@ -55,7 +55,7 @@ def delimiter(line: str) -> str | None:
 
 
 def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
-    """Whether the first row names the columns; `ValueError` where that cannot be told.
+    """Whether the first row names the columns; `ValueError` if that is unclear.
 
     The rule is in the docstring of `load_graph`. An edge is lost where an edge is taken for titles, and nodes are
     made up where titles are taken for an edge.

@@ -296,7 +296,7 @@ def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
         if arrays[name].dtype.kind not in "iu":
             raise ValueError(f"its {name!r} are no integers")
     if arrays["shape"].shape != (2,):
-        raise ValueError("it is no matrix, of two axes")
+        raise ValueError("it is not a matrix with two axes")
     shape = tuple(int(size) for size in arrays["shape"])
     if min(shape) < 0 or max(shape) >= 2**62:
         raise ValueError(f"its shape is {shape}")

@@ -79,7 +79,7 @@ def read_text(path: Path, factor: float = _TEXT, memory_limit: int | None = None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise ValueError(f"{path}, line {line}: a byte is zero, as in no text; convert the file to UTF-8")
+        raise ValueError(f"{path}, line {line}: a byte is zero, unlike in text; convert the file to UTF-8")
     return text
 
 

@@ -142,7 +142,7 @@ class ArealPrecision:
         return x
 
     def serves(self, kernel: Kernel) -> bool:
-        """Shares are bounded, so that no precision is singular to rounding."""
+        """Shares are bounded, so that no precision is numerically singular."""
         return True
 
     def warn_of_rounding(self) -> None:

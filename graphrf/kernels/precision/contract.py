@@ -83,7 +83,7 @@ class KernelPrecision(Precision, Protocol):
         ...
 
     def serves(self, kernel: Kernel) -> bool:
-        """Whether the inverse of another kernel of the same kind is not singular to rounding."""
+        """Whether the inverse of another kernel of the same kind is not numerically singular."""
         ...
 
     def warn_of_rounding(self) -> None:

@@ -37,7 +37,7 @@ def require_sparse_precision(kernel: Kernel) -> None:
         raise checks.value_error(
             "kernel",
             "must have a sparse inverse for method='precision': Matern with nu, or RegularizedLaplacian with "
-            f"power, an integer from 1 to {LARGEST_POWER}, or an areal kernel, got {kernel!r}; take one of these, "
+            f"power, an integer from 1 to {LARGEST_POWER}, or an areal kernel, got {kernel!r}; use one of these, "
             "or method='series'",
         )
 
@@ -63,7 +63,7 @@ class SparsePrecision:
     Raises
     ------
     ValueError
-        If the kernel has no sparse inverse, or one that is singular to rounding.
+        If the kernel has no sparse inverse, or one that is numerically singular.
 
     Notes
     -----
@@ -235,14 +235,14 @@ class SparsePrecision:
         return result
 
     def serves(self, kernel: Kernel) -> bool:
-        """Whether the inverse of another kernel of the same kind is not singular to rounding."""
+        """Whether the inverse of another kernel of the same kind is not numerically singular."""
         return self._spread_of(kernel) < _LOST
 
     def _check_condition(self) -> None:
         if not self._spread < _LOST:
             raise checks.value_error(
                 "kernel",
-                f"{self.kernel!r} has an inverse that is singular to rounding on this graph (its eigenvalues span "
+                f"{self.kernel!r} has an inverse that is numerically singular on this graph (its eigenvalues span "
                 f"a factor of {self._spread:.1g}): shorten the lengthscale, or bring the weights closer together",
             )
 

@@ -32,7 +32,7 @@ def count_walks(  # type: ignore[no-untyped-def]
     indptr, indices, cumulative : the walk arrays (`graphrf.sampling.walks.transitions`); an empty row is dangling
     sources : int64, shape (n,)
     n_walks : int, walks from each of them
-    rule, survival, permutations : the law of lengths; `permutations` for `n_walks` walks
+    rule, survival, permutations : the distribution of lengths; `permutations` for `n_walks` walks
     key : uint64, the seed
     visits : bool; True counts every node that a step leads to (not the start), False the nodes where walks end
     counts : int64, shape (N,), added to

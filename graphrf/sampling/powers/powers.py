@@ -51,7 +51,7 @@ class ExactPowers(_Fixed):
         L, the highest power, 0 to 65,534. `kernel.truncation_length(tol)` gives a sufficient one, and
         `Features.truncation_error(kernel)` the error that is left.
     laplacian : {"normalized", "combinatorial"}
-        Whose kernels the features will serve.
+        The Laplacian of the kernels for which the features will be used.
 
     Raises
     ------
@@ -101,7 +101,7 @@ class CutPowers(_Fixed):
     max_length : int
         L, the highest power, 0 to 65,534.
     laplacian : {"normalized", "combinatorial"}
-        Whose kernels the features will serve.
+        The Laplacian of the kernels for which the features will be used.
 
     Raises
     ------
@@ -146,13 +146,13 @@ class CompressedPowers:
 
     so that E[phi(i)] is row i of F cut at L, and E[phi(i) . phi(j)] = K_ij for i != j as with walks, rows of
     different nodes being independent. Where walkers are few and indivisible, the entries of x_k carry any
-    weight: what is large is kept exactly, so that nothing at all is random as long as x_{k-1} has at most 2
+    weight: what is large is kept exactly, so that nothing is random as long as x_{k-1} has at most 2
     `budget` edges, and these lead to at most `budget` nodes.
 
     Parameters
     ----------
     budget : int
-        Entries of each x_k, at least 1: what the walkers of one node are to `RandomWalks`.
+        Entries of each x_k, at least 1: the counterpart of `n_walks` of `RandomWalks`.
     max_length : int, optional
         L, the highest power, 0 to 65,534, all with the same budget. This or `lengths`, or neither.
     lengths : Survival or AdaptiveLengths, optional
@@ -162,7 +162,7 @@ class CompressedPowers:
         `AutoLengths(kernel)` makes one for each graph (`resolved`), and with it the error is lowest for its
         operations and non-zeros (`benchmarks/efficiency.py`).
     laplacian : {"normalized", "combinatorial"}
-        Whose kernels the features will serve.
+        The Laplacian of the kernels for which the features will be used.
 
     Raises
     ------

@@ -67,7 +67,7 @@ def relabelled(graph: Graph, laplacian: str) -> Matrix:
         require_memory(
             60.0 * entries + 80.0 * graph.n_nodes,
             f"the walk matrix of {graph.n_nodes} nodes and {entries} entries",
-            "take RandomWalks, which read the graph as it is",
+            "use RandomWalks, which read the graph as it is",
         )
         degrees = graph.walk_degrees
         flat = laplacian == "combinatorial"

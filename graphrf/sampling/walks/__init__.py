@@ -1,1 +1,1 @@
-"""Random walks: laws and couplings of their lengths, and the loops that walk."""
+"""Random walks: distributions and couplings of their lengths, and the loops that walk."""

@@ -1,4 +1,4 @@
-r"""The law of lengths that suits a kernel on a graph: the least variance times cost, from a pilot."""
+r"""The distribution of lengths that suits a kernel on a graph: the least variance times cost, from a pilot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphrf.sampling.walks.random_walks import AdaptiveLengths, RandomWalks
 # A pilot has so many sources, or as many as leave about so many visits, but never fewer than a handful. It errs
 # by a few per cent in S, which the objective, being at its minimum, feels in second order only.
 _SOURCES, _FEWEST_SOURCES, _VISITS = 512, 16, 1_000_000
-# Two streams beyond the seeds that users can give, so that a law never depends on the walks that it is made for.
+# Two streams beyond the seeds that users can give, so that lengths never depend on the walks that they serve.
 _PILOT_SEEDS = (2**63, 2**63 + 1)
 _COUPLINGS = ("stratified", "independent")
 
@@ -27,9 +27,10 @@ _COUPLINGS = ("stratified", "independent")
 class AutoLengths(AdaptiveLengths):
     r"""Lengths for one kernel: stratified, with the survival table S that minimises variance times cost.
 
-    Stands wherever a law of lengths does in `RandomWalks`. The table is found for the graph when the walks are
-    prepared, from a pilot with the same number of walks and directions; it is a deterministic function of the
-    graph, the kernel and the sampler, and independent of every seed, so that features stay unbiased.
+    Can be used wherever a distribution of lengths is accepted by `RandomWalks`. The table is found for the graph
+    when the walks are prepared, from a pilot with the same number of walks and directions; it is a deterministic
+    function of the graph, the kernel and the sampler, and independent of every seed, so that features stay
+    unbiased.
 
     .. math:: \min_S \Big(V_1 + \sum_{k \ge 1} n_k \big(\tfrac{1}{S(k)} - 1\big)\Big) \sum_{k \ge 0} S(k),
               \qquad 1 = S(0) \ge S(1) \ge \dots > 0.
@@ -141,13 +142,13 @@ class AutoLengths(AdaptiveLengths):
         return f"AutoLengths({self.kernel!r}, tol={self.tol:g}, max_length={self.max_length})"
 
     def law(self, graph: Graph, sampler: RandomWalks) -> Stratified:
-        """The law for a sampler's walks on a graph."""
+        """The distribution of lengths for a sampler on a graph."""
         return Stratified(self.survival(graph, n_walks=sampler.n_walks, directions=sampler.directions))
 
     def survival(
         self, graph: Graph, *, n_walks: int = 32, directions: str = "stratified", coupling: str = "stratified"
     ) -> Survival:
-        """The survival table for a graph; any law of lengths takes one in place of `p_halt`.
+        """The survival table for a graph; all distributions of lengths accept one in place of `p_halt`.
 
         Parameters
         ----------

@@ -39,14 +39,14 @@ class Coupling:
     ----------
     permutations : ndarray of int, shape (n_walkers - 1, order), 0-based
     p_halt : float or None
-        What the coupling was learned for. It may be used with any law.
+        What the coupling was learned for. It may be used with any distribution of lengths.
     objective, solver, kernel, graph : str
         What was minimised, how, for which kernel, on which graph.
     cost_before, cost_after : float
         What the solver minimised (`graphrf.learn_coupling` says what that is), for independent tiles and for these
         permutations.
     law : str
-        The law of lengths where it was given by a survival table and `p_halt` is None.
+        The distribution of lengths if it was given by a survival table and `p_halt` is None.
     pairs, projections, seed : int or None
         The settings of `graphrf.learn_coupling`.
 
@@ -197,7 +197,7 @@ class Coupling:
             ("learned for", self.kernel or None),
             ("on", self.graph or None),
             ("p_halt", self.p_halt),
-            ("law of lengths", self.law or None),
+            ("distribution of lengths", self.law or None),
             ("seed", None if self.seed is None else str(self.seed)),
         ]
         return html.table("Coupling", rows)

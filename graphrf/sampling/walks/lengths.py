@@ -1,7 +1,7 @@
-r"""Laws of walk lengths: a survival table, and a joint rule for the uniforms of one source's walks.
+r"""Distributions of walk lengths: a survival table, and a joint rule for the uniforms of one source's walks.
 
-The length of a walk is its number of steps. Its law is given by S(k) = P(length >= k), and every law below
-has the same marginal for every walk; they differ in how the m walks of one source depend on each other.
+The length of a walk is its number of steps. Its distribution is given by S(k) = P(length >= k), and every one
+below has the same marginal for every walk; they differ in how the m walks of one source depend on each other.
 Walks of different sources are always independent. No engine and no graph is known here.
 """
 
@@ -36,7 +36,7 @@ class Rule(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Survival:
-    r"""A table of S(k) = P(length >= k), for any law of lengths; stands wherever `p_halt` may stand.
+    r"""A table of S(k) = P(length >= k), for any distribution of lengths; accepted wherever `p_halt` is.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Survival:
         return cls((1.0 - p_halt) ** np.arange(last + 1))
 
     def cut(self, max_length: int) -> Survival:
-        """This law without what lies beyond `max_length` steps (at least 0): S(k) = 0 there.
+        """This distribution without what lies beyond `max_length` steps (at least 0): S(k) = 0 there.
 
         Walks that would be longer end there, so features lack the powers beyond (`Features.truncation_error`).
 
@@ -152,9 +152,9 @@ class Survival:
 
 
 class LengthLaw(ABC):
-    """Contract of a law: `survival`, `rule`, and the `permutations` that the rule reads.
+    """Contract of a distribution of lengths: `survival`, `rule`, and the `permutations` that the rule reads.
 
-    Engines read the table's entries and one of four rules; they know nothing else of a law. A new law with
+    Engines read the table's entries and one of four rules; they use nothing else of it. A new distribution with
     an existing rule needs no change of any engine.
     """
 
@@ -190,7 +190,7 @@ class LengthLaw(ABC):
 
 @dataclass(frozen=True)
 class _Halting(LengthLaw):
-    """Base of the laws that are given by a halting probability or a survival table."""
+    """Base of the distributions that are given by a halting probability or a survival table."""
 
     p_halt: float | Survival
 
@@ -263,11 +263,11 @@ class Antithetic(_Halting):
 class Stratified(_Halting):
     r"""Stratified lengths (a Latin hypercube): u_j = ((pi(j) + R) mod m + U_j) / m, R uniform in 0 .. m - 1.
 
-    The random rotation R leaves every walk's law unchanged, and the m lengths of a source fall into the m
-    quantiles one by one. Nothing is learned, and any number of walks is coupled at once. pi is the van der
-    Corput order, in which every run of consecutive walks has well-spread lengths: stratified directions send such
-    runs along one edge (measured on a 30 x 30 grid with 64 walks: Gram error 3 to 9 % below a random order,
-    no difference on social graphs; `benchmarks/stratified_order.py`).
+    The random rotation R leaves the distribution of each walk's length unchanged, and the m lengths of a source
+    fall into the m quantiles one by one. Nothing is learned, and any number of walks is coupled at once. pi is the
+    van der Corput order, in which every run of consecutive walks has well-spread lengths: stratified directions
+    send such runs along one edge (measured on a 30 x 30 grid with 64 walks: Gram error 3 to 9 % below a random
+    order, no difference on social graphs; `benchmarks/stratified_order.py`).
 
     Parameters
     ----------
@@ -297,8 +297,8 @@ class SigmaCoupled(_Halting):
     Examples
     --------
     >>> import graphrf as grf
-    >>> law = grf.SigmaCoupled(0.1)
-    >>> law.coupling
+    >>> lengths = grf.SigmaCoupled(0.1)
+    >>> lengths.coupling
     Coupling(2 walkers, order 30, linear)
 
     References

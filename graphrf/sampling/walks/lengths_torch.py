@@ -15,7 +15,8 @@ _CALLS = 4
 
 
 class DeviceLengths:
-    """A law of lengths for the walks of one source, bound to a seed: from sources to lengths, bit for bit.
+    """A distribution of lengths for the walks of one source, bound to a seed: from sources to lengths, bit for
+    bit.
 
     Counters: (source, walk, block, LENGTH). What divides is a tensor of the device: by a number, GPUs multiply
     with its reciprocal, which rounds otherwise.

@@ -34,7 +34,7 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @njit(nogil=True)
 def _length_of(x, survival):  # type: ignore[no-untyped-def]
-    """The number of k >= 1 with x < survival[k]: the quantile of the law at 1 - x."""
+    """The number of k >= 1 with x < survival[k]: the quantile of the length at 1 - x."""
     low = 0
     high = survival.size
     while high - low > 1:
@@ -93,7 +93,7 @@ def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: i
             else:
                 x = (order - 1 - permutations[member - 1, tile] + x) / order
         elif rule == _RULE_STRATIFIED:
-            # A random rotation of the strata makes every walk's own law exact.
+            # A random rotation of the strata makes every walk's own distribution exact.
             if j == 0:
                 shift = np.int64((w2 * uint64(m)) >> _U32)
             x = ((permutations[0, j] + shift) % m + x) / m
@@ -120,7 +120,7 @@ def walk_block(  # type: ignore[no-untyped-def]
     indptr, indices : int arrays of the CSR walk adjacency
     cumulative : float64, running share of each row's weights, or empty if unweighted
     sources : int64, shape (n,)
-    rule, survival, permutations : the law of lengths
+    rule, survival, permutations : the distribution of lengths
     stratified : bool, whether directions are stratified
     key : uint64, the seed
     desk : `new_desk` for the sources whose walks advance together: 1, or at most `MOST_TOGETHER` walks in all

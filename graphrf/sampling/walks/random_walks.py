@@ -25,16 +25,16 @@ _VISITS_TOGETHER = 32_768
 
 
 class AdaptiveLengths(ABC):
-    """Contract of `lengths` that depend on the graph, such as `AutoLengths`: they choose a law for it."""
+    """Contract of `lengths` that depend on the graph, such as `AutoLengths`: they choose a distribution for it."""
 
     @property
     @abstractmethod
     def laplacian(self) -> str:
-        """Whose walks the law is chosen for."""
+        """The Laplacian for whose walks lengths are chosen."""
 
     @abstractmethod
     def law(self, graph: Graph, sampler: RandomWalks) -> LengthLaw:
-        """The law for a sampler's walks on a graph: a deterministic function of both."""
+        """The distribution of lengths for a sampler on a graph: a deterministic function of both."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,18 @@ class RandomWalks:
     Parameters
     ----------
     n_walks : int
-        m, walks from each node, 1 to 65,535; even for laws that couple pairs.
+        m, walks from each node, 1 to 65,535; even for lengths coupled in pairs.
     lengths : LengthLaw or AdaptiveLengths
         `Stratified(0.1)` by default; `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`; or `AutoLengths(kernel)`,
-        which chooses a law for each graph (`resolved`). The default serves kernels of short and long range alike:
-        tables that end no walk within its first steps have less error for short kernels, and more for those that
-        decay slowly (`benchmarks/default_sampler.py`).
+        which chooses a distribution for each graph (`resolved`). The default serves kernels of short and long
+        range alike: tables that end no walk within its first steps have less error for short kernels, and more for
+        those that decay slowly (`benchmarks/default_sampler.py`).
     directions : {"stratified", "independent"}
         Whether the walks of one node that stand together leave by systematic sampling over the neighbours
         (fewer walks repeat each other) or independently (as in the paper).
     laplacian : {"normalized", "combinatorial"}
-        Whose kernels the features will serve. Combinatorial walks stay where they are most of the time on
-        graphs with hubs: prefer the series there.
+        The Laplacian of the kernels for which the features will be used. On graphs with hubs,
+        combinatorial walks mostly stay where they are: prefer the series there.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class RandomWalks:
             way_out = "; pass Stratified(table)" if isinstance(self.lengths, Survival) else ""
             raise checks.type_error(
                 "lengths",
-                "must be a law such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1), Truncated(8) or "
+                "must be a distribution such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1), Truncated(8) or "
                 f"AutoLengths(kernel), got {checks.describe(self.lengths)}{way_out}",
             )
         checks.choice("directions", self.directions, DIRECTIONS)
@@ -105,7 +105,7 @@ class RandomWalks:
         return self.lengths.survival
 
     def resolved(self, graph: Graph) -> RandomWalks:
-        """This sampler with the law of lengths that `AdaptiveLengths` make for the graph; else itself."""
+        """This sampler with the lengths that `AdaptiveLengths` make for the graph; else itself."""
         if isinstance(self.lengths, LengthLaw):
             return self
         return replace(self, lengths=self.lengths.law(graph, self))

@@ -111,5 +111,5 @@ def test_edges_far_longer_than_the_lengthscale_are_independent_ends():
 
 def test_a_precision_that_is_singular_to_rounding_is_refused():
     graph = MetricGraph([0, 1], [1, 2], [1e-9, 1.0])
-    with pytest.raises(ValueError, match="singular to rounding: pieces of edges are 1e-09 to 1 long"):
+    with pytest.raises(ValueError, match="numerically singular: pieces of edges are 1e-09 to 1 long"):
         graph.covariance(lengthscale=1e6, ends="free")

@@ -222,7 +222,7 @@ def test_it_is_an_estimator(observed):
         ({"output_scale": "big"}, "`output_scale` must be a number"),
         ({"hyperparameters": "best"}, "`hyperparameters` must be one of"),
         ({"prior": "strong"}, "`prior` must be"),
-        ({"lengthscale": 1e15}, "singular to rounding"),
+        ({"lengthscale": 1e15}, "numerically singular"),
     ],
 )
 def test_settings_out_of_range_are_refused(observed, settings, said):

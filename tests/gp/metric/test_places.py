@@ -122,7 +122,7 @@ def test_what_is_no_place_is_refused(roads, places, said):
         (([0], [1], [1.0, 2.0]), r"`length` must have shape \(1,\)"),
         (([0], [1], ["long"]), "`length` must hold numbers"),
         (([0], [2], [1.0]), "`nodes` must each be an end of an edge, got 1"),
-        (([0, 1], [1], [1.0]), "must have one length"),
+        (([0, 1], [1], [1.0]), "must be equally long"),
     ],
 )
 def test_what_is_no_metric_graph_is_refused(arguments, said):

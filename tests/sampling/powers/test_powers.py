@@ -289,7 +289,7 @@ def test_powers_are_saved_taken_pickled_and_multiplied_as_walks_are(tmp_path, we
         arrays = dict(archive)
     for broken in ({"counts": arrays["counts"].astype(np.float64)}, {"work": arrays["work"][:-1]}):
         np.savez(tmp_path / "broken.npz", **{**arrays, **broken})
-        with pytest.raises(ValueError, match="contradict"):
+        with pytest.raises(ValueError, match="inconsistent"):
             grf.load_features(tmp_path / "broken.npz")
 
 

@@ -266,7 +266,7 @@ def test_errors_at_the_door(karate):
     combinatorial = grf.Diffusion(1.0, laplacian="combinatorial")
     with pytest.raises(ValueError, match="pass laplacian='combinatorial'"):
         grf.RandomWalks(8, grf.AutoLengths(combinatorial))
-    with pytest.raises(TypeError, match="`lengths` must be a law"):
+    with pytest.raises(TypeError, match="`lengths` must be a distribution"):
         grf.RandomWalks(8, KERNEL)
     sampler = grf.RandomWalks(8, grf.AutoLengths(KERNEL))
     with pytest.raises(ValueError, match=r"sampler\.resolved\(graph\)\.survival"):

@@ -1,14 +1,14 @@
 r"""The normal distribution nearest to the posterior, where Laplace's approximation is off because of skewness.
 
-Of all laws N(m, S) with S^-1 = K^-1 + W and diagonal W >= 0, the one of the least Kullback-Leibler divergence to
-the posterior of f has
+Of all distributions N(m, S) with S^-1 = K^-1 + W and diagonal W >= 0, the one of the least Kullback-Leibler
+divergence to the posterior of f has
 
 .. math:: K^{-1} m = g, \quad g_i = \mathrm{E} \, \partial_f \log p(y_i \mid f_i), \quad
           W_i = -\mathrm{E} \, \partial_f^2 \log p(y_i \mid f_i), \quad f_i \sim N(m_i, S_{ii}),
 
 or W_i = 0 where that is negative. For given variances m is the mode under an averaged log density, which the same
-Newton steps find; then W and the variances follow, and so on, from Laplace's. N(m, S) is the law of f given
-observations m + g / W of noise variances 1 / W.
+Newton steps find; then W and the variances follow, and so on, from Laplace's. N(m, S) is the distribution of f
+given observations m + g / W of noise variances 1 / W.
 
 Sources: Opper and Archambeau 2009, "The variational Gaussian approximation revisited"; van Niekerk and Rue 2021,
 "Low-rank variational Bayes correction to the Laplace method", who move the means of some latent values and keep

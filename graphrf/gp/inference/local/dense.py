@@ -1,7 +1,7 @@
 r"""Laplace's approximation for likelihoods that factor over nodes, by dense matrices or products with K.
 
 The latent values at m observed nodes are N(0, K); the constant and the trend, with normal priors, are part of K.
-Laplace's approximation is normal around its mode, with the curvature W of the log-likelihood there: the law of f
+Laplace's approximation is normal around its mode, with the curvature W of the log-likelihood there: as that of f
 given observations z = f + g / W of noise variances 1 / W, where g is the log-likelihood's gradient. So everything
 that holds for normal noise holds for it. Hyperparameters are trained by its evidence; predictions take the nearest
 normal distribution (see `averaged`), for which it is the start.

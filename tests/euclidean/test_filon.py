@@ -118,7 +118,7 @@ def test_shapes_follow_t():
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
-        ({"n_nodes": 4}, ValueError, "`n_nodes` must be odd for Filon's rule, got 4: take 5"),
+        ({"n_nodes": 4}, ValueError, "`n_nodes` must be odd for Filon's rule, got 4: use 5"),
         ({"n_nodes": 1}, ValueError, "`n_nodes` must be at least 3"),
         ({"n_nodes": 5.0}, TypeError, "`n_nodes` must be an integer"),
         ({"lengthscale": 0}, ValueError, "`lengthscale` must be greater than 0"),

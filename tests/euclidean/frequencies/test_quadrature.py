@@ -213,7 +213,7 @@ def test_a_stated_interval_is_a_given_rule():
     [
         ({"n_nodes": 0}, ValueError, "`n_nodes` must be at least 1"),
         ({"n_nodes": 2.0}, TypeError, "`n_nodes` must be an integer"),
-        ({"n_nodes": 4, "rule": "simpson"}, ValueError, "`n_nodes` must be odd for Simpson's rule, got 4: take 5"),
+        ({"n_nodes": 4, "rule": "simpson"}, ValueError, "`n_nodes` must be odd for Simpson's rule, got 4: use 5"),
         ({"dimension": 0}, ValueError, "`dimension` must be at least 1"),
         ({"dimension": 5}, ValueError, "at most 4 dimensions, got 5: .* use FourierFeatures"),
         (

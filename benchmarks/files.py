@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import scipy.io
 import scipy.sparse as sp
 from _machine import header, timed
@@ -38,7 +39,19 @@ def main() -> None:
         sp.save_npz(npz, matrix)
         features.save(ours)
         np.savez(plain, **arrays)
+        pairs, weighted = Path(folder) / "pairs.csv", Path(folder) / "weighted.csv"
+        edges = pd.DataFrame({"source": ends[0], "target": ends[1]})
+        edges.to_csv(pairs, index=False)
+        edges.assign(weight=rng.random(entries)).to_csv(weighted, index=False)
         cases = {
+            "edges in csv, against pandas": (
+                lambda: grf.load_graph(pairs),
+                lambda: grf.load_graph(pd.read_csv(pairs)),
+            ),
+            "weighted edges in csv, against pandas": (
+                lambda: grf.load_graph(weighted, weight="weight"),
+                lambda: grf.load_graph(pd.read_csv(weighted), weight="weight"),
+            ),
             "MatrixMarket, against scipy": (
                 lambda: matrix_files.read_matrix_market(market),
                 lambda: scipy.io.mmread(market),

@@ -9,10 +9,11 @@ import typer
 
 from graphrf._base.lazy import put_off
 from graphrf.cli.options.kernels import KernelChoice
+from graphrf.cli.options.messages import brief, shortened
 from graphrf.cli.options.nodes import ChosenNodes, NodeNames
 from graphrf.cli.options.observations import PANEL as OBSERVATIONS
 from graphrf.cli.options.observations import ObservationsFile, ObservedColumns
-from graphrf.cli.options.output import OutputPath, Result, aligned, brief, check_output, deliver, shortened
+from graphrf.cli.options.output import OutputPath, Result, aligned, check_output, deliver
 from graphrf.cli.options.reading import GraphSource, Reading, load
 from graphrf.cli.options.refusals import refuse_unused
 from graphrf.cli.options.running import Seeding, Talking, Threads

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graphrf.cli.options.kernels import KernelChoice
+from graphrf.cli.options.messages import brief, shortened
 from graphrf.cli.options.nodes import NodeNames
 from graphrf.cli.options.observations import ObservedColumns
-from graphrf.cli.options.output import Result, aligned, brief, check_output, deliver, shortened
+from graphrf.cli.options.output import Result, aligned, check_output, deliver
 from graphrf.cli.options.reading import GraphSource, Reading, load
 from graphrf.cli.options.refusals import refuse_without
 from graphrf.cli.options.running import Seeding, Talking, Threads

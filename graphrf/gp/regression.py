@@ -822,6 +822,13 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         -------
         ndarray, shape (q, n_samples), or (q, p, n_samples) for several outputs
             Draws of f without noise; with a likelihood other than the Gaussian, of the latent function.
+
+        Examples
+        --------
+        >>> import graphrf as grf
+        >>> gp = grf.GraphGPRegressor(grf.datasets.load("generated-grid").graph, kernel="diffusion", seed=0)
+        >>> gp.fit([0, 5, 16, 32], [1.0, 1.2, 1.1, -0.9]).sample_y([1, 2, 33], n_samples=10).shape
+        (3, 10)
         """
         if isinstance(random_state, np.random.RandomState):
             random_state = int(random_state.randint(2**31))

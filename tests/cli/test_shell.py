@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from graphrf.cli import app
 from graphrf.cli.options import completion
-from graphrf.cli.options.output import brief, shortened
+from graphrf.cli.options.messages import brief, shortened
 
 EDGES = "source,target\na,b\nb,c\nc,d\nd,a\nd,e\ne,f\nf,g\ng,e\n"
 OBSERVED = "node,speed\na,1.0\nc,2.0\ne,5.5\ng,6.0\n"

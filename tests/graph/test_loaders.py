@@ -577,7 +577,7 @@ def test_lines_with_zero_bytes_are_no_headers_and_no_edges(tmp_path):
     for text, line in (("a\0,b\n1,2\n", 1), ("a,b,\0\nb,c,2\n", 1), ("1,2\n\n2,\0\n", 3)):
         with pytest.raises(ValueError, match=rf"e\.csv, line {line}: a byte is zero"):
             load_graph(write(tmp_path, "e.csv", text))
-    with pytest.raises(ValueError, match=r"line 1: a byte is zero, unlike in text; convert the file to UTF-8"):
+    with pytest.raises(ValueError, match="line 1: a byte is zero, which no text contains; convert the file"):
         load_graph(write(tmp_path, "e.csv", "1,2\n".encode("utf-16-le")))
 
 

@@ -64,10 +64,9 @@ _CALL = re.compile(rf"(`?)\b({'|'.join(map(re.escape, _CALLS))})\b(?:\([^()]*\))
 _REMARK = re.compile(rf"(?: \(|; |(?<=\?) )(?:{'|'.join(map(re.escape, _ONLY_PYTHON))})\([^()]*\)[^();]*\)?")
 # Names that no sentence has by chance, where they are not part of the text of an object.
 _BARE = re.compile(r"(?<![`\w.-])(n_walks|p_halt|max_length|memory_limit|n_threads|weight_is|n_samples)(?![\w=`])")
-
-
-# By which names of nodes could rule a terminal.
+# A terminal obeys these characters, also in the name of a node.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LONG_NUMBER = re.compile(r"\d+\.\d{4,}(?:e[-+]\d+)?")
 
 
 @contextmanager
@@ -105,6 +104,16 @@ def visible(text: str) -> str:
     return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def brief(value: float) -> str:
+    """A number for people: four significant digits, and all of those before the point."""
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def shortened(text: str) -> str:
+    """The text, such as the `repr` of a kernel, with its decimal numbers as `brief` shows them."""
+    return _LONG_NUMBER.sub(lambda found: brief(float(found[0])), text)
+
+
 def _in_options(text: str, places: Mapping[str, str] | None) -> str:
     """A message of the library in the words of the command line, by its names of arguments and calls."""
     names = {**_OPTIONS, **(places or {})}
@@ -112,8 +121,6 @@ def _in_options(text: str, places: Mapping[str, str] | None) -> str:
     def setting(found: re.Match[str]) -> str:
         name, word, truth = found.groups()
         if name is None:
-            from graphrf.cli.options.output import shortened
-
             return shortened(found[0])
         if not names.get(name, "").startswith("--"):
             return found[0]

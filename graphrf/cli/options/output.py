@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 # Titles may repeat, as those of the columns of a kernel matrix.
 Columns = Sequence[tuple[str, "Sequence[Any] | np.ndarray"]]
 ENDINGS = (".csv", ".npz", ".json")
-_LONG_NUMBER = re.compile(r"\d+\.\d{4,}(?:e[-+]\d+)?")
 OutputPath = Annotated[
     str | None,
     typer.Option(
@@ -88,16 +86,6 @@ def deliver(result: Result, output: str | None, talking: Talking) -> None:
 def echo(text: str) -> None:
     """Print on standard output, all at once and flushed, so that a closed pipe shows here and not at the end."""
     typer.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
-
-
-def brief(value: float) -> str:
-    """A number for people: four significant digits, and all of those before the point."""
-    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
-
-
-def shortened(text: str) -> str:
-    """The text, such as the `repr` of a kernel, with its decimal numbers as `brief` shows them."""
-    return _LONG_NUMBER.sub(lambda found: brief(float(found[0])), text)
 
 
 def _write(result: Result, path: Path) -> None:

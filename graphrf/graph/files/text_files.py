@@ -79,7 +79,7 @@ def read_text(path: Path, factor: float = _TEXT, memory_limit: int | None = None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise ValueError(f"{path}, line {line}: a byte is zero, unlike in text; convert the file to UTF-8")
+        raise ValueError(f"{path}, line {line}: a byte is zero, which no text contains; convert the file to UTF-8")
     return text
 
 
@@ -113,8 +113,8 @@ def read_edge_list(
     """
     text = read_text(path, _TEXT, memory_limit)
     require_room(path, text, memory_limit)
-    options = columns, weight, header
-    table, integers = _large_table(path, text, *options) or (_table(path, text, *options), None)
+    asked = _Asked(columns, weight, header)
+    table, integers = _large_table(path, text, asked) or (_table(path, text, asked), None)
     del text
     cells, titles, width = table.cells, table.titles, table.width
     if len(table.numbers) == 0:
@@ -143,6 +143,14 @@ def read_edge_list(
     return EdgeList(positions[0::2], positions[1::2], values, nodes, lines_read, weight_title, others)
 
 
+class _Asked(NamedTuple):
+    """What a caller of `read_edge_list` says of the columns."""
+
+    columns: tuple[str | int, str | int] | None
+    weight: str | int | None
+    header: bool | None
+
+
 class _Table(NamedTuple):
     """The rows of an edge list: their cells in one list, their line numbers, and what the first line says."""
 
@@ -154,13 +162,8 @@ class _Table(NamedTuple):
     ends: tuple[int, int]
 
 
-def _table(
-    path: Path,
-    text: str,
-    columns: tuple[str | int, str | int] | None,
-    weight: str | int | None,
-    header: bool | None,
-) -> _Table:
+def _table(path: Path, text: str, asked: _Asked) -> _Table:
+    columns, weight, header = asked
     numbers, lines = _data_lines(path, text)
     with at_line(path, numbers[0]):
         delimiter = edge_tables.delimiter(lines[0])
@@ -178,13 +181,7 @@ def _table(
     return _Table(cells, numbers, width, delimiter, titles, (first, second))
 
 
-def _large_table(
-    path: Path,
-    text: str,
-    columns: tuple[str | int, str | int] | None,
-    weight: str | int | None,
-    header: bool | None,
-) -> tuple[_Table, np.ndarray] | None:
+def _large_table(path: Path, text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
     """The table of a large text and the integers at the ends of its edges; None for all but the plainest rows.
 
     The first rows tell whether there are titles and which columns are the ends. Where all ends are integers, all
@@ -196,7 +193,7 @@ def _large_table(
 
     some = text[: text.find("\n", _SAMPLE) + 1] or text
     try:
-        table = _table(path, some, columns, weight, header)
+        table = _table(path, some, asked)
     except ValueError:
         return None
     if len(table.numbers) == 0:
@@ -207,7 +204,7 @@ def _large_table(
     integers = np.empty((body.count("\n") + 1, 2), dtype=np.int64)
     if not integer_ends(np.frombuffer(body.encode(), np.uint8), ord(mark), table.width, *table.ends, integers):
         return None
-    cells = [] if table.width == 2 and weight is None else body.replace("\n", mark).split(mark)
+    cells = [] if table.width == 2 and asked.weight is None else body.replace("\n", mark).split(mark)
     numbers = table.numbers[0] + np.arange(len(integers))
     return table._replace(cells=cells, numbers=numbers), integers.ravel()
 

@@ -1,10 +1,10 @@
 r"""Laplace's approximation for likelihoods that factor over nodes, by dense matrices or products with K.
 
 The latent values at m observed nodes are N(0, K); the constant and the trend, with normal priors, are part of K.
-Laplace's approximation is normal around its mode, with the curvature W of the log-likelihood there: as that of f
-given observations z = f + g / W of noise variances 1 / W, where g is the log-likelihood's gradient. So everything
-that holds for normal noise holds for it. Hyperparameters are trained by its evidence; predictions take the nearest
-normal distribution (see `averaged`), for which it is the start.
+Laplace's approximation is normal around its mode, with the curvature W of the log-likelihood there. It is the
+distribution of f given observations z = f + g / W with normal noise of variances 1 / W, where g is the
+log-likelihood's gradient, so everything that holds for normal noise holds for it. Hyperparameters are trained by
+its evidence; predictions take the nearest normal distribution (see `averaged`), for which it is the start.
 
 Where log p is not concave the evidence takes the positive part of W, and that start what the likelihood calls its
 information, as the mean of minus the second derivative over y for Student's t.

@@ -815,6 +815,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         nodes : nodes, as in `fit`; None for all
             q of them. Their covariates, if the model has any, must be known from `fit`.
         n_samples : int
+            Number of draws.
         random_state : int in [0, 2^63), numpy.random.RandomState or None
             An integer is the `seed` of `sample`. None draws one.
 

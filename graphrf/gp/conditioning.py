@@ -10,7 +10,7 @@ import numpy as np
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
-from graphrf.gp.inference.covariance import Covariance
+from graphrf.gp.inference.covariance import Covariance, shared_matrices
 from graphrf.gp.inference.mean_function import Covariates
 from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.observations import Observations
@@ -134,72 +134,78 @@ def condition(
     iteration of conjugate gradients, and a sparse precision on the same graph, if there is one. The same arguments
     give the same posterior: what is drawn depends on the seed only.
     """
-    if given.points:
-        longest = max(given.points, key=lambda point: point.kernel.hyperparameters.get("lengthscale", 0.0))
-        found = [
-            condition(
-                graph, given.at(point), basis, solver=solver, tol=tol, max_iterations=max_iterations,
-                n_threads=n_threads, draw=draw, step=step, tell=point is longest, precision=precision,
-            )
-            for point in given.points
-        ]  # fmt: skip
-        probabilities = np.array([point.weight for point in given.points])
-        posteriors = [posterior for posterior, _ in found if not isinstance(posterior, MixturePosterior)]
-        return MixturePosterior(posteriors, probabilities), max(error for _, error in found)
-    observations, kernel = given.observations, given.kernel
+    parts = [given.at(point) for point in given.points] or [given]
     if given.sparse:
-        own = precision_of(graph, kernel) if precision is None else precision.with_kernel(kernel)
-        return PrecisionPosterior(
-            own, given.amplitude, observations, noise=given.noise, basis=basis, offset=given.offset,
-            mean_precision=given.mean_precision,
-        ), 0.0  # fmt: skip
-    size = observations.nodes.size
+        return _joined([_by_precision(graph, part, basis, precision) for part in parts], given), 0.0
+    nodes = given.observations.nodes
     if solver == "auto":
-        solver = choose_solver(graph, given.method, size)
+        solver = choose_solver(graph, given.method, nodes.size)
     if solver == "cholesky":
         draw = None  # the whole matrix is here
         require_memory(
-            16.0 * size**2,  # beside the matrix, rows on the way to it, then its order turned for LAPACK
-            f"the covariance matrix of {size} observed nodes",
+            16.0 * nodes.size**2,  # beside the matrix, rows on the way to it, then its order turned for LAPACK
+            f"the covariance matrix of {nodes.size} observed nodes",
             "pass solver='cg', or fewer observations",
         )
-    covariance = Covariance.of(
-        graph,
-        kernel,
-        given.amplitude,
-        sampler=given.sampler,
-        seed=given.seed,
-        n_threads=n_threads,
-        draw=draw,
-        tell=tell,
-    )
-    with linear_algebra(size, n_threads):
-        rows = covariance.rows(observations.nodes)
-        made: CholeskySolver | IterativeSolver
-        if solver == "cholesky":
-            made = _cholesky(rows, given, tol)
-        else:
-            options = {"tol": tol, "max_iterations": max_iterations}
-            made = _conjugate_gradients(graph, given, covariance, rows, step, n_threads, options)
-        posterior = Posterior(
-            covariance, rows, made, observations, noise=given.noise, basis=basis, offset=given.offset,
-            mean_precision=given.mean_precision,
-        )  # fmt: skip
-    error = covariance.error / given.mean_variance
-    cut = covariance.cut(given.noise)
-    if tell and cut > _CUT:
-        warn(
-            f"the series of the root of {kernel!r} had to be cut, which moves the prior covariance by up to "
-            f"{cut:.2g} of itself and the noise: means and standard deviations may be off by as much; raise "
-            "`noise`, or use a kernel whose root is smooth, such as Matern or Diffusion",
+    longest = max(parts, key=lambda part: part.kernel.hyperparameters.get("lengthscale", 0.0))
+    covariances = [
+        Covariance.of(
+            graph, part.kernel, part.amplitude, sampler=part.sampler, seed=part.seed, n_threads=n_threads,
+            draw=draw, tell=tell and part is longest,
         )
-    return posterior, error
+        for part in parts
+    ]  # fmt: skip
+    options = {"tol": tol, "max_iterations": max_iterations}
+    posteriors = []
+    with linear_algebra(nodes.size, n_threads):
+        known = shared_matrices(covariances, nodes) if solver == "cholesky" else [None] * len(parts)
+        for part, covariance, matrix in zip(parts, covariances, known, strict=True):
+            rows = covariance.rows(nodes)
+            made: CholeskySolver | IterativeSolver
+            if solver == "cholesky":
+                made = _cholesky(rows.dense() if matrix is None else matrix, part, tol)
+            else:
+                made = _conjugate_gradients(graph, part, covariance, rows, step, n_threads, options)
+            posterior = Posterior(
+                covariance, rows, made, part.observations, noise=part.noise, basis=basis, offset=part.offset,
+                mean_precision=part.mean_precision,
+            )  # fmt: skip
+            posteriors.append(posterior)
+            cut = covariance.cut(part.noise)
+            if tell and part is longest and cut > _CUT:
+                warn(
+                    f"the series of the root of {part.kernel!r} had to be cut, which moves the prior covariance "
+                    f"by up to {cut:.2g} of itself and the noise: means and standard deviations may be off by as "
+                    "much; raise `noise`, or use a kernel whose root is smooth, such as Matern or Diffusion",
+                )
+    errors = [covariance.error / part.mean_variance for part, covariance in zip(parts, covariances, strict=True)]
+    return _joined(posteriors, given), max(errors)
 
 
-def _cholesky(rows: RootRows, given: Conditions, tol: float) -> CholeskySolver:
+def _joined(
+    posteriors: Sequence[Posterior] | Sequence[PrecisionPosterior], given: Conditions
+) -> Posterior | PrecisionPosterior | MixturePosterior:
+    """The average of the posteriors at all points, if there are points."""
+    if not given.points:
+        return posteriors[0]
+    return MixturePosterior(posteriors, np.array([point.weight for point in given.points]))
+
+
+def _by_precision(
+    graph: Graph, given: Conditions, basis: np.ndarray, precision: KernelPrecision | None
+) -> PrecisionPosterior:
+    """The posterior by the kernel's sparse precision."""
+    own = precision_of(graph, given.kernel) if precision is None else precision.with_kernel(given.kernel)
+    return PrecisionPosterior(
+        own, given.amplitude, given.observations, noise=given.noise, basis=basis, offset=given.offset,
+        mean_precision=given.mean_precision,
+    )  # fmt: skip
+
+
+def _cholesky(matrix: np.ndarray, given: Conditions, tol: float) -> CholeskySolver:
     """The solver by the whole matrix of the observations' covariance."""
     try:
-        return CholeskySolver(rows.dense(), given.noise / given.observations.counts, tol=tol)
+        return CholeskySolver(matrix, given.noise / given.observations.counts, tol=tol)
     except np.linalg.LinAlgError:
         raise ValueError(
             f"the covariance of the observations with noise {given.noise:g} is numerically singular: raise "

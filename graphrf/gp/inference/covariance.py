@@ -13,7 +13,7 @@ from graphrf.features.error import warn_of_diagonal
 from graphrf.gp.inference.root_series import root_series
 from graphrf.gp.inference.rows import RootRows
 from graphrf.graph.graph import Graph
-from graphrf.kernels.chebyshev_sums import ChebyshevSum, shared_diagonals
+from graphrf.kernels.chebyshev_sums import ChebyshevSum, shared_blocks, shared_diagonals
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.contract import KernelPrecision
@@ -24,6 +24,8 @@ from graphrf.sampling.sample import sample_features
 # What a moment of the recurrence for diagonals takes over a step of that for columns: 0.6 to 0.85 were
 # measured on graphs of 3 to 15 neighbours per node.
 _MOMENT = 0.75
+# Numbers in the matrices of several covariances that are made together, 512 MB.
+_SHARED_NUMBERS = 64_000_000
 
 
 class FactorSource(Protocol):
@@ -217,6 +219,22 @@ class Covariance:
         return self.exact_rows(nodes).apply(x)
 
 
+def shared_matrices(covariances: Sequence[Covariance], nodes: np.ndarray) -> list[np.ndarray | None]:
+    """K among distinct nodes, dense, by one recurrence for all series of one Laplacian.
+
+    None of a covariance that shares with no other, and of all where they would take more than 512 MB.
+    """
+    found: list[np.ndarray | None] = [None] * len(covariances)
+    if len(covariances) * nodes.size**2 > _SHARED_NUMBERS:
+        return found
+    for numbers, sums in _of_one_laplacian(covariances):
+        if len(numbers) > 1:
+            for number, block in zip(numbers, shared_blocks(sums, nodes, nodes), strict=True):
+                block *= covariances[number].amplitude
+                found[number] = block
+    return found
+
+
 def shared_variances(
     covariances: Sequence[Covariance], nodes: np.ndarray, n_observed: int
 ) -> list[np.ndarray | None]:
@@ -226,16 +244,20 @@ def shared_variances(
     fewer products than the recurrence and columns at the observed nodes.
     """
     found: list[np.ndarray | None] = [None] * len(covariances)
-    sums: dict[int, ChebyshevSum] = {}
-    of_laplacian: dict[str, list[int]] = {}
-    for number, covariance in enumerate(covariances):
-        if covariance.series is not None:
-            sums[number] = covariance.series.square
-            of_laplacian.setdefault(covariance.series.laplacian, []).append(number)
-    for numbers in of_laplacian.values():
-        degrees = [sums[number].degree for number in numbers]
+    for numbers, sums in _of_one_laplacian(covariances):
+        degrees = [each.degree for each in sums]
         if n_observed * sum(degrees) + _MOMENT * nodes.size * max(degrees) < nodes.size * sum(degrees):
-            diagonals = shared_diagonals([sums[number] for number in numbers], nodes)
-            for number, diagonal in zip(numbers, diagonals, strict=True):
+            for number, diagonal in zip(numbers, shared_diagonals(sums, nodes), strict=True):
                 found[number] = covariances[number].amplitude * diagonal
     return found
+
+
+def _of_one_laplacian(covariances: Sequence[Covariance]) -> list[tuple[list[int], list[ChebyshevSum]]]:
+    """Of each Laplacian the numbers of the covariances by its `series`, and K of each as a sum."""
+    found: dict[str, tuple[list[int], list[ChebyshevSum]]] = {}
+    for number, covariance in enumerate(covariances):
+        if covariance.series is not None:
+            numbers, sums = found.setdefault(covariance.series.laplacian, ([], []))
+            numbers.append(number)
+            sums.append(covariance.series.square)
+    return list(found.values())

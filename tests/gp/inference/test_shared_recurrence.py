@@ -1,4 +1,4 @@
-"""Deviations at more nodes than were observed: diagonals by one recurrence, columns at the observed nodes."""
+"""What the parts of an average share: one recurrence for the matrices of the observed nodes, one for variances."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.inference.covariance import Covariance, shared_variances
+from graphrf.gp.inference import covariance as covariance_module
+from graphrf.gp.inference.covariance import Covariance, shared_matrices, shared_variances
 from graphrf.gp.inference.posterior import Posterior
 from graphrf.gp.inference.rows import RootRows
 from tests.support.dense_gp import dense_posterior
@@ -61,15 +62,53 @@ def test_variances_of_a_mixture_share_one_recurrence(monkeypatch: pytest.MonkeyP
     assert np.allclose(together[[0, 5, 70, 143]], alone, rtol=1e-9, atol=0)
 
 
-def test_only_whole_exact_series_share() -> None:
+@pytest.mark.usefixtures("no_columns_at_queried_nodes")
+def test_a_mixture_is_that_of_its_parts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    y = np.sin(NODES / 20) + 0.1 * np.cos(NODES)
+
+    def fit() -> grf.GraphGPRegressor:
+        return grf.GraphGPRegressor(GRAPH, hyperparameters="integrate", seed=0).fit(NODES, y)
+
+    together = fit()
+    monkeypatch.setattr(covariance_module, "_SHARED_NUMBERS", 0)
+    alone = fit()
+    assert together.n_points_ == alone.n_points_ > 1
+    for one, other in zip(together.predict(return_std=True), alone.predict(return_std=True), strict=True):
+        assert np.allclose(one, other, rtol=1e-9, atol=1e-12)
+    assert together.kernel_ == alone.kernel_
+    assert len({point.kernel.laplacian for point in together._given.points}) == 2
+
+
+@pytest.fixture
+def covariances() -> list[Covariance]:
+    """A diffusion, a cut root, a kernel of the other Laplacian, sampled rows, correlations, a wider diffusion."""
     options = {"sampler": None, "seed": 0, "n_threads": 1}
     series = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, **options)
     other = Covariance.of(GRAPH, grf.Matern(1.5, 3.0, laplacian="combinatorial"), 3.0, **options)
     correlations = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, normalize=True, **options)
     cut = Covariance.of(GRAPH, grf.InverseCosine(), 1.0, tell=False, **options)
     sampled = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, **{**options, "sampler": grf.RandomWalks(8)})
+    wider = Covariance.of(GRAPH, grf.Diffusion(30.0), 2.0, **options)
     assert cut.lacks is not None
-    found = shared_variances([series, cut, other, sampled, correlations], EVERY, NODES.size)
+    return [series, cut, other, sampled, correlations, wider]
+
+
+def test_only_whole_exact_series_of_one_laplacian_share_matrices(
+    covariances: list[Covariance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = shared_matrices(covariances, NODES)
+    assert [part is not None for part in found] == [True, False, False, False, False, True]
+    for part, lengthscale, amplitude in ((found[0], 2.0, 1.0), (found[5], 30.0, 2.0)):
+        dense = grf.Diffusion(lengthscale).dense(GRAPH)[np.ix_(NODES, NODES)]
+        assert part == pytest.approx(amplitude * dense, rel=1e-9, abs=1e-13)
+    monkeypatch.setattr(covariance_module, "_SHARED_NUMBERS", 6 * NODES.size**2 - 1)
+    assert shared_matrices(covariances, NODES) == [None] * 6
+
+
+def test_only_whole_exact_series_share_variances(covariances: list[Covariance]) -> None:
+    covariances = covariances[:5]
+    series = covariances[0]
+    found = shared_variances(covariances, EVERY, NODES.size)
     assert [part is not None for part in found] == [True, False, True, False, False]
     assert found[0] == pytest.approx(np.diagonal(grf.Diffusion(2.0).dense(GRAPH)), rel=1e-12)
     dense = grf.Matern(1.5, 3.0, laplacian="combinatorial").dense(GRAPH)

@@ -32,7 +32,7 @@ from graphrf.kernels.spectrum import density_of_states
 # Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
 _PROBES = 64
 _PROBE_NUMBERS = 4_000_000
-# Several kernels are compared up to the lengthscales that so many degrees of their series serve.
+# Several kernels are compared up to the lengthscales that so many degrees of their series serve, first.
 _COMPARED_DEGREES = 400
 # From so many observations on peaks are climbed, of kernels whose evidence is within so many nats for each.
 _SHARP, _MISSED = 40, 0.25
@@ -197,49 +197,79 @@ def compare(
 
     `leave_out` says whether weights of averages are wanted.
     """
-    found = []
     most = _COMPARED_DEGREES if len(sets) > 1 else None
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
-        for training in sets:
-            candidate: Candidate = candidates(training, method, sampler).scout(most)
-            search = _search(training, targets, candidate)
-            ranges = training.ranges(training.names, candidate.longest)
-            grid = HyperparameterGrid(
-                search.blocks, training.kernel,
-                Axes.of(training.kernel, ranges, targets.output_scale, targets.noise, search.unit),
-                divisor=search.divisor,
-                unit=search.unit, length_unit=search.length_unit, prior=targets.prior,
-                leave_out=leave_out,
-            )  # fmt: skip
-            if np.isfinite(grid.likelihood).any():
-                found.append((training, grid, search))
+        every = [_looked_at(training, targets, method, sampler, most, leave_out) for training in sets]
+        found = [one for one in every if np.isfinite(one.grid.likelihood).any()]
         if not found:
             raise ValueError(
                 "the covariance of the observations cannot be factored: the kernel vanishes there to rounding, or "
                 "its series is too short for it; shorten the lengthscale of `kernel`"
             )
-        _warn_of_nothing([grid for _, grid, _ in found], targets)
-        evidence = _evidence([(grid, search) for _, grid, search in found], targets)
+        if most is not None and method == "series":
+            _look_further(found, targets, leave_out)
+        _warn_of_nothing([one.grid for one in found], targets)
+        evidence = _evidence(found, targets)
     probabilities = np.exp(evidence - log_sum_exp(evidence))
     order = np.argsort(-probabilities, kind="stable")
     kernels = [
-        CandidateKernel(found[k][1].maxima(1)[0][0], float(evidence[k]), float(probabilities[k])) for k in order
+        CandidateKernel(found[k].grid.maxima(1)[0][0], float(evidence[k]), float(probabilities[k])) for k in order
     ]
-    return Compared(kernels, [found[k][0] for k in order], [found[k][1] for k in order])
+    return Compared(kernels, [found[k].training for k in order], [found[k].grid for k in order])
 
 
-def _evidence(found: Sequence[tuple[HyperparameterGrid, LikelihoodSearch]], targets: Targets) -> np.ndarray:
+class _Looked(NamedTuple):
+    """A kernel on its grid, and the search that may follow."""
+
+    training: TrainingSet
+    grid: HyperparameterGrid
+    search: LikelihoodSearch
+    longest: float
+
+
+def _looked_at(
+    training: TrainingSet, targets: Targets, method: str, sampler: Any, most: int | None, leave_out: bool
+) -> _Looked:
+    """A kernel on its grid, up to the lengthscale that `most` degrees serve."""
+    candidate: Candidate = candidates(training, method, sampler).scout(most)
+    search = _search(training, targets, candidate)
+    ranges = training.ranges(training.names, candidate.longest)
+    grid = HyperparameterGrid(
+        search.blocks, training.kernel,
+        Axes.of(training.kernel, ranges, targets.output_scale, targets.noise, search.unit),
+        divisor=search.divisor,
+        unit=search.unit, length_unit=search.length_unit, prior=targets.prior,
+        leave_out=leave_out,
+    )  # fmt: skip
+    return _Looked(training, grid, search, candidate.longest)
+
+
+def _look_further(found: list[_Looked], targets: Targets, leave_out: bool) -> None:
+    """In place, kernels whose evidence rises at the longest lengthscale on to the longest of the whole tables.
+
+    Only where they might then reach the best: the degrees are what a comparison costs.
+    """
+    for k in sorted(range(len(found)), key=lambda k: -found[k].grid.log_evidence):
+        one = found[k]
+        if "lengthscale" in one.training.names and one.longest < one.training.largest_lengthscale:
+            longest = candidates(one.training, "series", None).scout().longest
+            best = max(other.grid.log_evidence for other in found)
+            if longest > one.longest and one.grid.bound_at(longest) > best + math.log(_LIKELY):
+                found[k] = _looked_at(one.training, targets, "series", None, None, leave_out)
+
+
+def _evidence(found: Sequence[_Looked], targets: Targets) -> np.ndarray:
     """The log evidence of each kernel.
 
     The more observations, the sharper the peak, which a grid then misses, of one kernel by more than of another.
     So peaks that may decide are climbed, and what the grid missed is added.
     """
-    evidence = np.array([grid.log_evidence for grid, _ in found])
+    evidence = np.array([one.grid.log_evidence for one in found])
     n = sum(block.n_total * block.n_outputs for block in targets.observations)
     if len(found) == 1 or n < _SHARP:
         return evidence
     for k in np.flatnonzero(evidence >= evidence.max() - _MISSED * n).tolist():
-        grid, search = found[k]
+        _, grid, search, _ = found[k]
         peak = search.run([search.point(*grid.maxima(1)[0])]).point
         evidence[k] += max(0.0, -search.negative(peak, gradient=False)[0] - grid.log_peak)
     return evidence

@@ -25,7 +25,7 @@ from graphrf.gp.training.likelihood_search import Block, Divisor
 from graphrf.gp.training.ranges import NOISES, OUTPUT_SCALES
 from graphrf.kernels.kernel import Kernel
 
-# Factors between neighbouring lengthscales, and numbers of output scales and noises.
+# Factors between neighbouring lengthscales, at most, and numbers of output scales and noises.
 _LENGTHSCALE_FACTOR = 2.0
 _SCALES = 19
 _NOISES = 19
@@ -115,7 +115,7 @@ class Axes:
             low, high = ranges[name]
             if name in kernel.shares:
                 low, high = low / (1 - low), high / (1 - high)
-            lengths = low * _LENGTHSCALE_FACTOR ** np.arange(1 + int(math.log(high / low, _LENGTHSCALE_FACTOR)))
+            lengths = np.geomspace(low, high, 1 + math.ceil(math.log(high / low, _LENGTHSCALE_FACTOR)))
         return cls(
             lengths,
             unit * np.geomspace(*OUTPUT_SCALES, _SCALES) if output_scale is None else np.array([output_scale]),
@@ -272,6 +272,18 @@ class HyperparameterGrid:
     def log_peak(self) -> float:
         """The largest log likelihood times prior density on the grid."""
         return float(self.posterior.max()) - self._axes.log_cell
+
+    def bound_at(self, lengthscale: float) -> float:
+        """The log evidence if lengthscales were sought up to this one, if it went on as it rises towards its end.
+
+        -inf where it does not rise there.
+        """
+        lengths = self._axes.lengthscales
+        before, last = log_sum_exp(self.posterior[-2:], axis=(1, 2))
+        if not last > before:
+            return -math.inf
+        steps = math.log(lengthscale / lengths[-1]) / math.log(lengths[-1] / lengths[-2])
+        return self.log_evidence + float(last - before) * steps
 
     @property
     def log_bayes_factor(self) -> float:

@@ -52,11 +52,12 @@ def _dropped(c: np.ndarray) -> np.ndarray:
 
 def chebyshev_columns(
     function: Function, width: float, *, tol: float, max_degree: int, columns: slice = slice(0, 1)
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """Chebyshev coefficients on 1 - width <= x <= 1 of every column of function(1 - x), (degree + 1, columns).
 
-    They end with the last that is above tol max |column| in one of the named columns. Where that is beyond
-    `max_degree`, there are more of them, not all of which need be right: only a degree that is large.
+    The second result is the largest value of each column. The coefficients end with the last that is above
+    tol max |column| in one of the named columns. Where that is beyond `max_degree`, there are more of them, not
+    all of which need be right: only a degree that is large.
     """
 
     def size(c: np.ndarray, largest: np.ndarray) -> int:
@@ -64,8 +65,8 @@ def chebyshev_columns(
         return int(np.flatnonzero(above.any(axis=1))[-1]) + 1 if above.any() else 1
 
     # at one resolution more than the largest degree needs
-    c, _, kept = _resolved(function, width, size, max_degree + 1)
-    return c[:kept].copy()
+    c, largest, kept = _resolved(function, width, size, max_degree + 1)
+    return c[:kept].copy(), largest
 
 
 def _resolved(

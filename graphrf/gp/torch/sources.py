@@ -256,7 +256,7 @@ class TorchSeriesSource:
             slopes = root_derivatives(kernel, names, gap, scale)
             return np.column_stack([kernel.root_spectrum(scale * gap, scale), slopes])
 
-        c = chebyshev_columns(
+        c, _ = chebyshev_columns(
             values, self._width, tol=_CHEBYSHEV_TOL, max_degree=_LARGEST_DEGREE, columns=slice(None)
         )
         kept, dropped = c[: _LARGEST_DEGREE + 1], c[_LARGEST_DEGREE + 1 :, 0]

@@ -25,8 +25,10 @@ from graphrf.kernels.factor import Factor, units
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.contract import KernelPrecision
 
-# Chebyshev terms below this share of the largest value are left out of K[S, S].
-_TOLERANCE = 1e-9
+# Chebyshev terms below the first share of the largest value are not worth a larger table. Of those that the table
+# holds, all above the second share are summed: if the degree changed with the lengthscale, the likelihood would
+# jump by tenths of a nat where noise is small, and searches would end there.
+_TOLERANCE, _SUMMED = 1e-9, 1e-13
 _TABLE_CHUNK = 32
 _BLOCK_COLUMNS = 16
 # Degrees whose reach the first part of the graph holds; with more, the table begins anew on a larger part.
@@ -51,8 +53,9 @@ class SeriesGram:
     .. math:: K[S, S] = \sum_k c_k(\theta) \, T_k(M)[S, S], \quad
               \partial_\theta K[S, S] = \sum_k \partial_\theta c_k \, T_k(M)[S, S].
 
-    The table grows as far as the kernels asked for need, up to `max_degree`; beyond, the series is cut. After
-    that an evaluation costs (degree) m^2 / 2 multiply-adds for the matrix and for each derivative.
+    The table grows as far as the kernels asked for need, up to `max_degree`; beyond, the series is cut. Terms
+    below 1e-9 of K's norm are summed where the table holds them for kernels that were asked for before. An
+    evaluation costs (degree) m^2 / 2 multiply-adds for the matrix and for each derivative.
 
     Parameters
     ----------
@@ -87,7 +90,7 @@ class SeriesGram:
 
     def fits(self, kernel: Kernel, degree: int) -> bool:
         """Whether the kernel's matrix needs no larger degree, which is at most `max_degree`."""
-        return self._coefficients(kernel, (), degree).shape[0] - 1 <= degree
+        return self._coefficients(kernel, (), degree, _TOLERANCE)[0].shape[0] - 1 <= degree
 
     def lost(self, kernel: Kernel) -> float:
         """What the matrix lacks because its series is cut at `max_degree`, as a share of the kernel's norm."""
@@ -98,8 +101,10 @@ class SeriesGram:
         )[1]  # fmt: skip
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
-        coefficients = self._coefficients(kernel, names, self._max_degree)[: self._max_degree + 1]
-        self._grow(coefficients.shape[0])
+        coefficients, largest = self._coefficients(kernel, names, self._max_degree, _SUMMED)
+        coefficients = coefficients[: self._max_degree + 1]
+        self._grow(1 + int(np.flatnonzero(np.abs(coefficients[:, 0]) > _TOLERANCE * largest[0]).max(initial=0)))
+        coefficients = coefficients[: len(self._chunks) * _TABLE_CHUNK]
         packed = np.zeros((coefficients.shape[1], self._triangle[0].size))
         for start, chunk in zip(range(0, coefficients.shape[0], _TABLE_CHUNK), self._chunks, strict=False):
             part = coefficients[start : start + _TABLE_CHUNK]
@@ -107,10 +112,13 @@ class SeriesGram:
         matrices = [self._unpacked(values) for values in packed]
         return matrices[0], matrices[1:]
 
-    def _coefficients(self, kernel: Kernel, names: Sequence[str], most: int) -> np.ndarray:
+    def _coefficients(
+        self, kernel: Kernel, names: Sequence[str], most: int, tol: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Chebyshev coefficients of g and of its derivatives, shape (degree + 1, 1 + len(names)).
 
-        Above the degree `most` they need not be right, but there are more than `most` + 1 then.
+        The second result is the largest value of each. Above the degree `most` coefficients need not be right, but
+        there are more than `most` + 1 then.
         """
         scale = self._scale
 
@@ -119,7 +127,7 @@ class SeriesGram:
             return np.column_stack([kernel.spectrum(scale * gap, scale), slopes])
 
         # derivatives do not decide the degree
-        return chebyshev_columns(values, self._width, tol=_TOLERANCE, max_degree=most)
+        return chebyshev_columns(values, self._width, tol=tol, max_degree=most)
 
     def _start(self, n_degrees: int) -> None:
         """Begin the table anew, on the part of the graph that so many degrees reach.

@@ -83,6 +83,18 @@ def test_series_gram_grows_for_longer_lengthscales_and_keeps_what_it_had(grid):
         np.testing.assert_allclose(gram(kernel, ())[0], kernel.dense(grid)[np.ix_(nodes, nodes)], atol=1e-8)
 
 
+def test_series_gram_sums_what_the_table_holds(grid):
+    nodes = np.arange(0, 144, 2)
+    kernel = grf.Matern(nu=3.0, lengthscale=6.0)
+    expected = kernel.dense(grid)
+    gram = SeriesGram(grid, "normalized", nodes, max_degree=400)
+    first = gram(kernel, ())[0]
+    gram(grf.Matern(nu=3.0, lengthscale=12.0), ())
+    again = gram(kernel, ())[0]
+    for found, tolerance in ((first, 1e-7), (again, 1e-11)):
+        np.testing.assert_allclose(found, expected[np.ix_(nodes, nodes)], atol=tolerance * expected.max())
+
+
 LONG = [
     grf.Diffusion(40.0),
     grf.Diffusion(8.0, laplacian="combinatorial"),

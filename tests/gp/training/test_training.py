@@ -11,6 +11,7 @@ import pytest
 import graphrf as grf
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import FLAT, HyperparameterPrior
+from graphrf.gp.training import fitting
 from graphrf.gp.training.blocks import training_blocks
 from graphrf.gp.training.gram import FactorGram, SeriesGram
 from graphrf.gp.training.grid import Axes, HyperparameterGrid
@@ -155,6 +156,56 @@ def test_little_and_much_noise_are_both_found(noise):
         # the estimate of a variance from 2,000 numbers: five standard errors are 16 %
         assert abs(gp.noise_ / noise - 1) < 0.3
         assert 3.0 < gp.kernel_.hyperparameters["lengthscale"] < 8.0
+
+
+def _smooth_values(n, noise):
+    """A 30 x 30 grid, and a smooth function observed at n of its nodes with little noise."""
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(30, 30)))
+    x, y = np.divmod(np.arange(900), 30)
+    rng = np.random.default_rng(1)
+    nodes = rng.choice(900, n, replace=False)
+    return graph, nodes, (np.sin(x / 5) * np.cos(y / 7))[nodes] + noise * rng.standard_normal(n)
+
+
+def test_the_likelihood_of_little_noise_does_not_jump():
+    # where the series ended at another degree for every lengthscale, these differences were off by up to 40 nats
+    graph, nodes, y = _smooth_values(150, 0.001)
+    kernel = grf.Matern(nu=4.0, lengthscale=9.0, laplacian="combinatorial")
+    gram = SeriesGram(graph, "combinatorial", nodes, max_degree=600)
+    parameters = Parameters(kernel, ["lengthscale"], {"lengthscale": (0.1, 20.0)})
+    observations = Observations.of(nodes, y[:, None], np.ones((900, 1)))
+    search = LikelihoodSearch(
+        [Block(gram, observations)], parameters, 1.0, 2.6e-5, subset_divisor(), FLAT, unit=1.0, length_unit=1.0
+    )
+    gram(kernel.replace(lengthscale=18.0), ())
+    points = math.log(9.0) + 1e-3 * np.arange(-6, 7)[:, None]
+    values, slopes = zip(*(search.negative(point) for point in points), strict=True)
+    between = 0.5 * (np.ravel(slopes)[:-1] + np.ravel(slopes)[1:])
+    np.testing.assert_allclose(np.diff(values) / 1e-3, between, atol=0.5)
+
+
+def test_kernels_whose_evidence_rises_at_the_longest_lengthscale_are_compared_further_on(monkeypatch):
+    graph, nodes, y = _smooth_values(150, 0.05)
+
+    def evidence() -> dict[tuple, float]:
+        gp = grf.GraphGPRegressor(graph, hyperparameters="map", seed=0).fit(nodes, y)
+        return {
+            (type(each.kernel), each.kernel.laplacian, each.kernel.hyperparameters.get("nu")): each.log_evidence
+            for each in gp.candidates_
+        }
+
+    whole = evidence()
+    monkeypatch.setattr(fitting, "_COMPARED_DEGREES", 80)
+    further = evidence()
+    monkeypatch.setattr(fitting, "_look_further", lambda *arguments: None)
+    cut = evidence()
+    close = [name for name in whole if whole[name] > max(whole.values()) - 25]
+    assert len(close) > 4
+    assert [further[name] for name in close] == pytest.approx([whole[name] for name in close], abs=1.0)
+    smooth = grf.Matern, "normalized", 3.0
+    assert cut[smooth] < whole[smooth] - 20  # its lengthscale takes more degrees
+    rough = grf.Matern, "normalized", 0.5
+    assert further[rough] == cut[rough] < whole[rough] - 20  # it could not have reached the best
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2])

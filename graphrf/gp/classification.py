@@ -252,7 +252,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         if self._asked_method() == "precision":
             precision, _ = factored_precision(self.graph, [(kernel, names)])
         elif self._asked_method() == "auto":
-            precision = cheaper_precision(self.graph, kernel, n_observed)
+            precision = cheaper_precision(self.graph, [kernel], n_observed)
         self.method_ = self._choose_method(n_observed) if precision is None else "precision"
 
         trained_by = "features" if self.method_ == "features" else "series"

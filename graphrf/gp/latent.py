@@ -37,6 +37,7 @@ from graphrf.gp.settings import (
     checked_settings,
     checked_targets,
     drawing,
+    with_diffusion,
 )
 from graphrf.gp.training.fitting import normaliser
 from graphrf.gp.training.grid import GridCell
@@ -162,6 +163,7 @@ def fit_latent(
     seed = checks.seed(gp.seed)
     share = reached_share(gp.graph, distinct, gp.max_train)
     method = gp._choose_method(distinct.size, share)
+    kernels = with_diffusion(gp, kernels, method)
     integrate = gp.hyperparameters == "integrate" or (gp.hyperparameters == "auto" and distinct.size < _FEW)
     if precision is not None and affords_precision_grams(precision, min(distinct.size, gp.max_train)):
         method = "precision"
@@ -340,7 +342,7 @@ def _trained(
     """What training finds, and the sparse precision of the posterior if it is to have one."""
     part, searched = None, gp._asked_method() == "auto" and not integrate
     if searched and len(kernels) == 1:
-        sparse = cheaper_precision(gp.graph, kernels[0][0], training.responses.nodes.size)
+        sparse = cheaper_precision(gp.graph, [kernels[0][0]], training.responses.nodes.size)
         if sparse is not None and affords_exact_likelihood(sparse):  # a rough start is enough
             precision, training = sparse, replace(training, n_train=min(training.n_train, SCOUTED), exact=True)
     if precision is not None and not affords_exact_likelihood(precision):
@@ -351,7 +353,7 @@ def _trained(
     else:
         trained = training.run(kernels)
         if searched and precision is None:
-            precision = cheaper_precision(gp.graph, trained.best.kernel, training.responses.nodes.size)
+            precision = cheaper_precision(gp.graph, [trained.best.kernel], training.responses.nodes.size)
         if precision is not None and training.responses.nodes.size > training.n_train:
             trained = training.exactly(trained, precision)
     if precision is not None:

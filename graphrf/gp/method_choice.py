@@ -115,20 +115,19 @@ def factored_precision(
     return precision.with_kernel(kept[0][0]), kept
 
 
-def cheaper_precision(graph: Graph, kernel: Kernel, n_observed: int) -> KernelPrecision | None:
-    """The kernel's sparse precision if it costs less than the series.
+def cheaper_precision(graph: Graph, kernels: Sequence[Kernel], n_observed: int) -> KernelPrecision | None:
+    """The sparse precision of the first kernel, if those of all cost less than the series.
 
     Graphs whose factor would fill up are told by the boundary of balls of nodes, then by the order of elimination.
     """
-    if n_observed < _FEWEST_FACTORED or not has_sparse_precision(kernel):
+    if n_observed < _FEWEST_FACTORED or not all(map(has_sparse_precision, kernels)):
         return None
     if graph.n_nodes > _QUICKLY_ORDERED and boundary_share(graph, _QUICKLY_ORDERED) > _THICK:
         return None
     try:
-        precision = precision_of(graph, kernel)
-        elimination = precision.own_elimination
+        precision = precision_of(graph, kernels[0])
+        seconds = max(precision.with_kernel(kernel).own_elimination.seconds for kernel in kernels)
     except (FactorTooLargeError, ImportError, ValueError):
         return None
     series = _SERIES_DEGREE * graph.adjacency.nnz * min(n_observed, _SOLVE_PRODUCTS // _SERIES_DEGREE)
-    seconds = series / _SERIES_SPEED + n_observed**3 / 6 / _DENSE_SPEED
-    return precision if 2 * elimination.seconds < seconds else None
+    return precision if 2 * seconds < series / _SERIES_SPEED + n_observed**3 / 6 / _DENSE_SPEED else None

@@ -39,6 +39,7 @@ from graphrf.gp.settings import (
     checked_settings,
     checked_targets,
     drawing,
+    with_diffusion,
 )
 from graphrf.gp.training.fitting import CandidateKernel, normaliser
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
@@ -67,8 +68,8 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
               \varepsilon \sim N(0, s),
 
     with covariates x of the nodes (none by default), a node kernel K, its mean variance k_bar = trace(K) / N
-    (`normalize=True`), output scale sigma^2 and noise variance s. The kernel is the one with the largest evidence
-    among those compared; its hyperparameters maximise the marginal likelihood of at most `max_train` observed
+    (`normalize=True`), output scale sigma^2 and noise variance s. Kernels are compared by their evidence; the
+    hyperparameters of each maximise the marginal likelihood of at most `max_train` observed
     nodes times a weak prior. The posterior uses all observations. With few of them, predictions are averaged over
     kernels and hyperparameters by their posterior probability.
 
@@ -77,11 +78,12 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     graph : Graph
         Undirected, N nodes. Shared, never copied.
     kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian", "bym2", "car", "icar", "leroux"}
-        "auto" compares `Diffusion` and `Matern` with nu = 0.5, 1, 2 and 3, each with the normalized and the
-        combinatorial Laplacian, by their evidence, and keeps the best (see `candidates_`). Another name means
-        the kernel with its default smoothness; its lengthscale is trained. A `Kernel` keeps its smoothness while
-        its other hyperparameters are trained (with `optimize=False`, all are kept). The last four are areal
-        kernels; all but "leroux" require the method "precision", which "auto" then uses.
+        "auto" compares `Matern` with nu = 0.5, 1, 2 and 3 (and `Diffusion` where the method is "features"), each
+        with the normalized and the combinatorial Laplacian, by their evidence (see `candidates_`): it averages
+        over them, or keeps one (`hyperparameters`). Another name means the kernel with its default smoothness;
+        its lengthscale is trained. A `Kernel` keeps its smoothness while its other hyperparameters are trained
+        (with `optimize=False`, all are kept). The last four are areal kernels; all but "leroux" require the method
+        "precision", which "auto" then uses.
     method : {"auto", "series", "precision", "features"}
         "series": the exact K, by sparse products. "precision": the exact posterior by the sparse inverse of K, for
         areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4
@@ -126,12 +128,14 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         trains by maximum likelihood alone, which with few observations often leads to zero noise and
         far too narrow intervals.
     hyperparameters : {"auto", "map", "integrate"}
-        "map": predictions use those with the highest posterior density. "integrate": predictions are averaged over
-        about eight points of the posterior of kernel and hyperparameters, as in integrated nested Laplace
-        approximation, and a model of pure noise (see `HyperparameterPrior`) unless y rules it out. The weight of
-        a kernel is the mean of its posterior probability and of what that would be if p(y) were the product of
-        p(y_i | all others). "auto": "integrate" for up to 250 observed nodes, else "map", averaged with pure
-        noise if its probability is above 0.1. With sampled rows, the average is over the best kernel only.
+        "map": predictions use those with the highest posterior density, of a single kernel: of those whose log
+        evidence is within 2 of the largest, the roughest, which has the widest intervals. "integrate":
+        predictions are averaged over about eight points of the posterior of kernel and hyperparameters, as in
+        integrated nested Laplace approximation, and a model of pure noise (see `HyperparameterPrior`) unless y
+        rules it out. The weight of a kernel is the mean of its posterior probability and of what that would be if
+        p(y) were the product of p(y_i | all others). "auto": "integrate" for up to 250 observed nodes, else "map",
+        averaged with pure noise if its probability is above 0.1. With sampled rows, the average is over the best
+        kernel only.
     max_train : int
         Maximum number m of distinct observed nodes used jointly in training, at m^3 operations per step;
         beyond, blocks of 250 nearby nodes and one of distant ones are treated as independent (a composite
@@ -163,7 +167,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     Attributes
     ----------
     kernel_ : Kernel
-        The best kernel, with trained hyperparameters.
+        The kernel chosen (when averaging, the one with the largest evidence), with trained hyperparameters.
     candidates_ : list of CandidateKernel
         The kernels compared, best first: (kernel, log_evidence, probability).
     n_points_ : int
@@ -203,8 +207,8 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
 
     Notes
     -----
-    `method="auto"` uses the sparse precision if the kernel that training selects has one, predictions are not
-    averaged over others, and its factor costs less than products. Otherwise it uses the series if the exact
+    `method="auto"` uses sparse precisions if the kernel that training selects, or all that predictions are
+    averaged over, have one whose factor costs less than products. Otherwise it uses the series if the exact
     products of a fit stay below 5e10 multiply-adds: 40 nnz(W) for every node in training (of the part of the graph
     around its blocks) and, for the posterior, 40 m or 5,000 times nnz(W). Beyond, it uses features if the steps of
     their solver cost at most a quarter of that.
@@ -417,7 +421,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         seed = checks.seed(self.seed)
         share = reached_share(self.graph, distinct, self.max_train)
         method = self._choose_method(distinct.size, share)
-
+        kernels = with_diffusion(self, kernels, method)
         integrate = self._integrates(distinct.size)
         if precision is not None and affords_precision_grams(precision, min(distinct.size, self.max_train)):
             method = "precision"
@@ -470,7 +474,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         n_observed = np.unique(training.positions).size
         if len(kernels) == 1 and not names and None not in (training.output_scale, training.noise):
             if automatic:
-                precision = cheaper_precision(self.graph, kernel, n_observed)
+                precision = cheaper_precision(self.graph, [kernel], n_observed)
             if precision is not None:
                 precision.warn_of_rounding()
                 divisor = normaliser(self.graph, kernel, training.seed, precision) if self.normalize else 1.0
@@ -483,9 +487,10 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             trained = part.run_exactly(trained, precision_of(part.graph, trained.best.kernel), step)
         else:
             trained = training.run(kernels, step)
-            if automatic and not trained.points:
-                precision = cheaper_precision(self.graph, trained.best.kernel, n_observed)
-            if precision is not None:
+            if automatic and not (trained.points and trained.sampler):
+                chosen = [point.kernel for point in trained.points] or [trained.best.kernel]
+                precision = cheaper_precision(self.graph, chosen, n_observed)
+            if precision is not None and not (automatic and trained.points):
                 trained = training.run_exactly(trained, precision, step)
         trained.warn_of_ends()
         if precision is not None:

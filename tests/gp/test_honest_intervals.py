@@ -313,7 +313,7 @@ def test_both_laplacians_and_all_kernels_are_compared_and_told():
     truth = grf.apply_root(graph, grf.Diffusion(1.5, laplacian="combinatorial"), rng.standard_normal(300))
     nodes = rng.choice(300, 150, replace=False)
     gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, truth[nodes] + 0.05 * rng.standard_normal(150))
-    assert len(gp.candidates_) == len(automatic_kernels(graph)) == 10
+    assert len(gp.candidates_) == len(automatic_kernels(graph)) == 8
     probabilities = [candidate.probability for candidate in gp.candidates_]
     assert probabilities == sorted(probabilities, reverse=True)
     assert np.isclose(sum(probabilities), 1.0)

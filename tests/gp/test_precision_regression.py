@@ -51,7 +51,7 @@ def test_the_automatic_method_takes_the_precision_where_it_is_cheaper(roads, obs
     smooth = grf.GraphGPRegressor(roads, kernel="diffusion", seed=0).fit(nodes, y)
     assert smooth.method_ == "series"
     scattered = grf.load_graph(nx.gnm_random_graph(6_000, 30_000, seed=0))
-    assert cheaper_precision(scattered, KERNEL, 1_000) is None
+    assert cheaper_precision(scattered, [KERNEL], 1_000) is None
 
 
 def test_kernels_that_the_default_compares_have_sparse_inverses(roads, observed):
@@ -105,12 +105,13 @@ def test_beyond_what_is_affordable_hyperparameters_are_those_of_a_part(roads, ob
 
 
 def test_a_kernel_that_is_dearer_than_the_others_is_trained_too(roads, observed, monkeypatch):
-    from graphrf.gp.training import precision_search
+    from graphrf.gp.training import fitting, precision_search
 
+    monkeypatch.setattr(fitting, "_ALIKE", 0.0)  # nu = 1 is nearly as probable
     seconds = SparsePrecision(roads, KERNEL).elimination(2).seconds
     monkeypatch.setattr(precision_search, "_SECONDS", 0.99 * 48 * seconds)  # of nu = 2, but not of nu = 1
     gp = grf.GraphGPRegressor(roads, method="precision", max_train=250, seed=0).fit(*observed)
-    assert gp.kernel_.nu == 2.0
+    assert gp.kernel_.nu >= 2.0
     assert gp.converged_
     assert np.isfinite(gp.log_marginal_likelihood_)
 

@@ -175,10 +175,6 @@ class SeriesCandidates(Generic[Result]):
         if self._training.tell:
             self._warn_of_cut(candidate.grams[0], candidate.longest)
 
-    def grams(self) -> Sequence[SeriesGram]:
-        """K of each block, whatever the lengthscale."""
-        return self._training.series_grams()[0]
-
     def scout(self, most: int | None = None) -> Candidate:
         """K on which kernels are compared before one is searched: the exact one, here too, by `most` degrees."""
         _, kernel, names, *_ = self._training
@@ -227,11 +223,7 @@ class PrecisionCandidates(Generic[Result]):
         longest = self._training.largest_lengthscale
         if "lengthscale" in self._training.names:
             longest = longest_lengthscale(self._training.kernel, self._precision.serves, self._training.unit)
-        return Candidate(self.grams(), longest)
-
-    def grams(self) -> list[PrecisionGram]:
-        """K of each block."""
-        return [PrecisionGram(self._precision, block) for block in self._training.blocks]
+        return Candidate([PrecisionGram(self._precision, block) for block in self._training.blocks], longest)
 
 
 class SampledCandidates(Generic[Result]):
@@ -298,10 +290,6 @@ class SampledCandidates(Generic[Result]):
             best, found, at_end = larger, self.result, self._ended(larger)
         self.result = found
         return best, at_end
-
-    def grams(self) -> Sequence[FactorGram]:
-        """K of each block by the rows of `scout`."""
-        return self.scout().grams
 
     def scout(self, most: int | None = None) -> Candidate:
         """Rows on which kernels are compared before one is searched: the given ones, or the first default ones."""

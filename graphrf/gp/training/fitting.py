@@ -40,6 +40,8 @@ _SHARP, _MISSED = 40, 0.25
 _STARTS = 2
 # Points over which predictions are averaged.
 N_POINTS = 8
+# Nats that do not tell kernels apart where only one is taken.
+_ALIKE = 2.0
 # Kernels whose weight is a smaller share of the largest are not averaged over.
 _LIKELY = 0.05
 # So few observations may well tell nothing of hyperparameters: that the graph explains nothing is no news.
@@ -123,6 +125,17 @@ class Compared(NamedTuple):
     grids: list[HyperparameterGrid]
 
     @property
+    def chosen(self) -> int:
+        """The kernel to take if only one is: of those within two nats of the best, the roughest.
+
+        Where the data do not determine the smoothness, rougher kernels have wider intervals, and their means are
+        hardly worse.
+        """
+        best = self.kernels[0].log_evidence
+        close = [k for k, kernel in enumerate(self.kernels) if kernel.log_evidence >= best - _ALIKE]
+        return min(close, key=lambda k: self.kernels[k].kernel.hyperparameters.get("nu", math.inf))
+
+    @property
     def shares(self) -> np.ndarray:
         """The weight of each kernel in averages.
 
@@ -146,7 +159,8 @@ class Compared(NamedTuple):
         for training, grid, share in zip(self.training, self.grids, shares, strict=True):
             if share >= _LIKELY * shares.max():
                 whole = training._replace(blocks=blocks)
-                finer = grid.finer(_blocks(candidates(whole, method, sampler).grams(), targets))
+                scouted = candidates(whole, method, sampler).scout()
+                finer = grid.finer(_blocks(scouted.grams, targets), scouted.longest)
                 likely.append(_Shared(finer.posterior - finer.log_evidence + math.log(share), finer.cell))
         found = self.with_noise_alone(representatives(likely, N_POINTS), targets)
         if len(found) == 1:
@@ -160,8 +174,9 @@ class Compared(NamedTuple):
         ]
 
     def mode_and_noise_alone(self, best: LikelihoodResult, targets: Targets) -> list[GridCell]:
-        """The best hyperparameters and noise alone, where that is probable enough to matter; else none."""
-        cell = self.grids[0].cell(int(np.argmax(self.grids[0].posterior)), 1.0)
+        """The best hyperparameters of one kernel and noise alone, where that is probable enough; else none."""
+        grid = self.grids[self.chosen]
+        cell = grid.cell(int(np.argmax(grid.posterior)), 1.0)
         scale = best.amplitude * cell.output_scale / cell.amplitude
         mode = cell._replace(kernel=best.kernel, amplitude=best.amplitude, output_scale=scale, noise=best.noise)
         found = self.with_noise_alone([mode], targets)
@@ -364,7 +379,7 @@ def warn_of_ends(trained: LikelihoodResult, largest: float) -> None:
     said = {
         "largest lengthscale": "so the data do not determine it: y is smoother than the kernel, or has a trend. "
         "Predictions may still be good, but the lengthscale is meaningless: compare a smoother kernel "
-        "(kernel='diffusion'), or fix the lengthscale (optimize=False)",
+        "on held-out values (kernel='diffusion'), or fix the lengthscale (optimize=False)",
         "smallest lengthscale": f"so y at a node carries no information on y at its neighbours: {order}",
         "smallest output_scale": f"so only a mean and noise were found: {order}",
         "largest noise": f"so only noise was found: {order}",

@@ -136,14 +136,17 @@ class Axes:
         steps = [math.log(axis[1] / axis[0]) for axis in self._each if axis.size > 1]
         return float(np.log(steps).sum())
 
-    def around(self, posterior: np.ndarray) -> Axes:
-        """Finer axes over the part that holds the probability."""
+    def around(self, posterior: np.ndarray, longest: float) -> Axes:
+        """Finer axes over the part that holds the probability, with lengthscales up to the longest."""
         fine = []
         for number, (axis, size) in enumerate(zip(self._each, _FINE, strict=True)):
             marginal = log_sum_exp(posterior, axis=tuple(other for other in range(3) if other != number))
             kept = np.flatnonzero(marginal >= marginal.max() + math.log(_CUT))
             low, high = max(kept[0] - 1, 0), min(kept[-1] + 1, marginal.size - 1)
-            fine.append(np.geomspace(axis[low], axis[high], size) if axis.size > 1 else axis)
+            if axis.size > 1:
+                last = min(axis[high], longest) if number == 0 and self.name == "lengthscale" else axis[high]
+                axis = np.geomspace(min(axis[low], 0.5 * last), last, size)
+            fine.append(axis)
         return Axes(fine[0], fine[1], fine[2], self.name)
 
     @property
@@ -233,11 +236,14 @@ class HyperparameterGrid:
         self.posterior = self.likelihood + np.array(densities)
         self._density, self._densities = density, np.array(densities)
 
-    def finer(self, blocks: Sequence[Block]) -> HyperparameterGrid:
-        """A grid of smaller cells on the part that holds the probability, for these blocks."""
+    def finer(self, blocks: Sequence[Block], longest: float) -> HyperparameterGrid:
+        """A grid of smaller cells on the part that holds the probability, for these blocks.
+
+        `longest` is the longest lengthscale that they serve.
+        """
         return HyperparameterGrid(
             blocks,
-            self._kernel, self._axes.around(self.posterior), divisor=self._divisor, unit=self._unit,
+            self._kernel, self._axes.around(self.posterior, longest), divisor=self._divisor, unit=self._unit,
             length_unit=self._length_unit, prior=self._prior,
         )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -56,8 +57,15 @@ class Trained(NamedTuple):
     targets: Targets
 
     def warn_of_ends(self) -> None:
-        """Warn of hyperparameters at the ends of the search."""
-        warn_of_ends(self.best, self.training.largest_lengthscale)
+        """Warn of hyperparameters at the ends of the search.
+
+        Not of the largest lengthscale of the smoothest of several kernels: y is smoother than all of them, and
+        nobody asked for one of them.
+        """
+        nus = [each.kernel.hyperparameters.get("nu", math.inf) for each in self.candidates]
+        own = self.best.kernel.hyperparameters.get("nu", math.inf)
+        longest = math.inf if min(nus) < own == max(nus) else self.training.largest_lengthscale
+        warn_of_ends(self.best, longest)
 
 
 @dataclass(frozen=True)
@@ -142,11 +150,12 @@ class RegressionTraining:
             for kernel, names in kernels
         ]
         compared = compare(sets, few, self.method, self.sampler, leave_out=integrate)
-        chosen = compared.training[0]._replace(blocks=blocks)
+        first = 0 if integrate else compared.chosen
+        chosen = compared.training[first]._replace(blocks=blocks)
         if self.exact and len(blocks) > 1:  # the best on the grid is where the exact search begins
-            best, sampler = begun(compared.grids[0]), None
+            best, sampler = begun(compared.grids[first]), None
         else:
-            best, sampler = train(chosen, whole, compared.grids[0], self.method, self.sampler)
+            best, sampler = train(chosen, whole, compared.grids[first], self.method, self.sampler)
         points: list[GridCell] = []
         if integrate:
             points = compared.points(blocks, whole, self.method, sampler)

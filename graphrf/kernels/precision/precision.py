@@ -20,7 +20,7 @@ LARGEST_POWER = 4
 # Entries of a power of the Laplacian that are looked at: 3 GB.
 _MOST_ENTRIES = 2e8
 # Ratios of the largest to the smallest eigenvalue of Q from which rounding shows, and from which nothing is left.
-_ROUNDED, _LOST = 1e10, 1e14
+_ROUNDED, _LOST = 1e12, 1e14
 
 
 def has_sparse_precision(kernel: Kernel) -> bool:
@@ -247,7 +247,7 @@ class SparsePrecision:
             )
 
     def warn_of_rounding(self) -> None:
-        """Warn where the eigenvalues of Q span ten orders of magnitude or more."""
+        """Warn where the eigenvalues of Q span twelve orders of magnitude or more."""
         if self._spread > _ROUNDED:
             warn(
                 f"the eigenvalues of the inverse of {self.kernel!r} span a factor of {self._spread:.1g}, so that "

@@ -323,6 +323,27 @@ def test_both_laplacians_and_all_kernels_are_compared_and_told():
     assert {kernel.laplacian for kernel in automatic_kernels(regular)} == {"normalized"}
 
 
+def test_one_kernel_is_the_roughest_of_those_that_are_alike():
+    graph = grf.datasets.load("generated-grid").graph
+    rng = np.random.default_rng(1)
+    truth = grf.apply_root(graph, grf.Matern(nu=2.0, lengthscale=6.0), rng.standard_normal(900))
+    nodes = rng.choice(900, 300, replace=False)
+    y = truth[nodes] + 0.1 * truth.std() * rng.standard_normal(300)
+    gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, y)
+    best = gp.candidates_[0].log_evidence
+    alike = [each.kernel.nu for each in gp.candidates_ if each.log_evidence >= best - 2]
+    assert max(alike) > min(alike) == gp.kernel_.nu
+
+
+def test_smooth_values_on_a_mesh_have_intervals_that_hold():
+    # by diffusion, whose evidence is larger, a third of them
+    data = grf.datasets.load("generated-torus")
+    nodes = np.random.default_rng(0).permutation(4096)[:200]
+    gp = grf.GraphGPRegressor(data.graph, seed=0).fit(nodes, data.targets[nodes])
+    mean, std = gp.predict(return_std=True)
+    assert np.mean(np.abs(mean - data.targets) < 1.96 * std) > 0.8
+
+
 def test_values_in_another_order_than_their_nodes_are_told():
     graph = grf.datasets.load("generated-grid").graph
     rng = np.random.default_rng(0)

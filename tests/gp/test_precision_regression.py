@@ -54,6 +54,20 @@ def test_the_automatic_method_takes_the_precision_where_it_is_cheaper(roads, obs
     assert cheaper_precision(scattered, [KERNEL], 1_000) is None
 
 
+def test_averages_take_precisions_where_they_are_cheaper(roads, observed):
+    nodes, y = (part[:150] for part in observed)
+    settings = {"kernel": grf.Matern(nu=2.0), "hyperparameters": "integrate", "seed": 0}
+    sparse = grf.GraphGPRegressor(roads, **settings).fit(nodes, y)
+    series = grf.GraphGPRegressor(roads, method="series", **settings).fit(nodes, y)
+    assert (sparse.method_, series.method_) == ("precision", "series")
+    assert sparse.n_points_ == series.n_points_ > 1
+    assert sparse.kernel_ == series.kernel_
+    for one, other in zip(sparse.predict(return_std=True), series.predict(return_std=True), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
+    rough = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=1.5), hyperparameters="integrate", seed=0)
+    assert rough.fit(nodes, y).method_ == "series"
+
+
 def test_kernels_that_the_default_compares_have_sparse_inverses(roads, observed):
     gp = grf.GraphGPRegressor(roads, method="precision", seed=0).fit(*observed)
     assert {type(candidate.kernel) for candidate in gp.candidates_} == {grf.Matern}

@@ -69,7 +69,7 @@ def test_an_inverse_that_is_singular_to_rounding_is_refused_and_one_that_is_near
     with pytest.raises(ValueError, match=r"numerically singular .* shorten the lengthscale"):
         SparsePrecision(karate, grf.Matern(2.0, 1e9))
     nearly = SparsePrecision(karate, grf.Matern(4.0, 80.0))
-    with pytest.warns(UserWarning, match=r"span a factor of 9e\+12, so that 13 of 16 digits may be lost"):
+    with pytest.warns(UserWarning, match=r"span a factor of 7e\+12, so that 13 of 16 digits may be lost"):
         nearly.warn_of_rounding()
 
 

@@ -332,7 +332,13 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             matrix = 0.5 * (matrix + matrix.T)
             mode = find_mode(lambda x: matrix @ x, labels.counts, labels.bias)
             if self.predictive == "integrated":
-                self._curvature = Curvature(matrix, mode.probabilities, labels.counts.sum(axis=1))
+                try:
+                    self._curvature = Curvature(matrix, mode.probabilities, labels.counts.sum(axis=1))
+                except np.linalg.LinAlgError:
+                    raise ValueError(
+                        "the covariance of the labelled nodes cannot be factored with these hyperparameters: "
+                        "lower `output_scale`, or leave it to training"
+                    ) from None
         else:
             mode = find_mode(rows.gram, labels.counts, labels.bias)
         self._mode = mode

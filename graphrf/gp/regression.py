@@ -435,7 +435,8 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
             method=method, precision=precision, sampler=self.sampler, integrate=integrate,
             noise_alone=self.hyperparameters == "auto" and precision is None,
-            exact=exact, seed=seed, n_threads=self.n_threads,
+            exact=exact, refined=lambda kernel: self._refines(kernel, distinct.size), seed=seed,
+            n_threads=self.n_threads,
         )  # fmt: skip
         with step_bar("training", self.progress) as bar:
             trained, precision = self._trained(training, kernels, precision, bar.update)
@@ -497,6 +498,13 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             precision = precision.with_kernel(trained.best.kernel)
             precision.warn_of_rounding()
         return trained, precision
+
+    def _refines(self, kernel: Kernel, n_observed: int) -> bool:
+        """Whether training goes on by the exact likelihood with a sparse precision that it has chosen itself."""
+        if self._asked_method() != "auto":
+            return False
+        precision = cheaper_precision(self.graph, [kernel], n_observed)
+        return precision is not None and affords_exact_likelihood(precision)
 
     def _integrates(self, n_observed: int) -> bool:
         """Whether predictions are averaged over hyperparameters: by default where observations are few."""

@@ -85,8 +85,9 @@ def automatic_kernels(graph: Graph, laplacian: str | None = None) -> list[Kernel
     Diffusion is not among them. Its evidence is the highest for smooth values on meshes, such as coordinates, but
     what it cannot explain goes into the noise: with 300 observations its intervals hold 0.76 of f, on average over
     five meshes, and those of the kernels chosen here 0.92 (`benchmarks/calibration.py --observed 300 --signals
-    height normal`, with and without `--kernel diffusion`). Where all degrees are equal both Laplacians make the same
-    kernels, so one is enough.
+    height normal`, with and without `--kernel diffusion`).
+
+    Where all degrees are equal both Laplacians make the same kernels, so one is enough.
     """
     laplacians: tuple[str, ...] = ("normalized", "combinatorial") if laplacian is None else (laplacian,)
     degrees = graph.walk_degrees

@@ -97,6 +97,8 @@ class TrainingSet(NamedTuple):
         Of any of the kernels, for the method "precision".
     tell : bool
         Whether it is told if the series was cut; not where the exact likelihood follows.
+    quiet : bool
+        Whether it is not, although the series is as long as if nothing followed.
     """
 
     graph: Graph
@@ -109,6 +111,7 @@ class TrainingSet(NamedTuple):
     tables: SeriesTables | None = None
     precision: KernelPrecision | None = None
     tell: bool = True
+    quiet: bool = False
 
     def series_grams(self) -> tuple[list[SeriesGram], int]:
         """Of each block, and the largest degree that they hold."""
@@ -172,7 +175,7 @@ class SeriesCandidates(Generic[Result]):
     def __iter__(self) -> Iterator[Candidate]:
         candidate = self.scout()
         yield candidate
-        if self._training.tell:
+        if self._training.tell and not self._training.quiet:
             self._warn_of_cut(candidate.grams[0], candidate.longest)
 
     def scout(self, most: int | None = None) -> Candidate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -100,6 +100,8 @@ class RegressionTraining:
         Whether noise alone may be averaged with the best hyperparameters where points are not wanted.
     exact : bool
         Whether `run_exactly` follows.
+    refined : callable
+        Whether it follows if this kernel is the best.
     seed : int
     n_threads : int or None
     """
@@ -121,6 +123,7 @@ class RegressionTraining:
     integrate: bool
     noise_alone: bool
     exact: bool
+    refined: Callable[[Kernel], bool]
     seed: int
     n_threads: int | None
 
@@ -151,7 +154,8 @@ class RegressionTraining:
         ]
         compared = compare(sets, few, self.method, self.sampler, leave_out=integrate)
         first = 0 if integrate else compared.chosen
-        chosen = compared.training[first]._replace(blocks=blocks)
+        chosen = compared.training[first]
+        chosen = chosen._replace(blocks=blocks, quiet=not integrate and self.refined(chosen.kernel))
         if self.exact and len(blocks) > 1:  # the best on the grid is where the exact search begins
             best, sampler = begun(compared.grids[first]), None
         else:

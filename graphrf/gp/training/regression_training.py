@@ -155,7 +155,9 @@ class RegressionTraining:
         compared = compare(sets, few, self.method, self.sampler, leave_out=integrate)
         first = 0 if integrate else compared.chosen
         chosen = compared.training[first]
-        chosen = chosen._replace(blocks=blocks, quiet=not integrate and self.refined(chosen.kernel))
+        # in an average over kernels, the longest lengthscale that the tables serve is the end of the prior's range
+        quiet = len(sets) > 1 if integrate else self.refined(chosen.kernel)
+        chosen = chosen._replace(blocks=blocks, quiet=quiet)
         if self.exact and len(blocks) > 1:  # the best on the grid is where the exact search begins
             best, sampler = begun(compared.grids[first]), None
         else:

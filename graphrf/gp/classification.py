@@ -30,7 +30,7 @@ from graphrf.gp.method_choice import (
 from graphrf.gp.saved_classifier import SavedClassifier
 from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior, observed
 from graphrf.gp.training.candidates import TrainingSet, candidates
-from graphrf.gp.training.evidence_search import EvidenceResult, search
+from graphrf.gp.training.evidence_search import UNFACTORED, EvidenceResult, search
 from graphrf.graph.graph import Graph
 from graphrf.graph.tables import frame_of_nodes
 from graphrf.kernels.kernel import Kernel
@@ -335,10 +335,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
                 try:
                     self._curvature = Curvature(matrix, mode.probabilities, labels.counts.sum(axis=1))
                 except np.linalg.LinAlgError:
-                    raise ValueError(
-                        "the covariance of the labelled nodes cannot be factored with these hyperparameters: "
-                        "lower `output_scale`, or leave it to training"
-                    ) from None
+                    raise ValueError(UNFACTORED) from None
         else:
             mode = find_mode(rows.gram, labels.counts, labels.bias)
         self._mode = mode

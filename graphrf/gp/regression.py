@@ -435,7 +435,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
             method=method, precision=precision, sampler=self.sampler, integrate=integrate,
             noise_alone=self.hyperparameters == "auto" and precision is None,
-            exact=exact, refined=lambda kernel: self._refines(kernel, distinct.size), seed=seed,
+            exact=exact, cheaper=lambda kernel: self._cheaper_precision(kernel, distinct.size), seed=seed,
             n_threads=self.n_threads,
         )  # fmt: skip
         with step_bar("training", self.progress) as bar:
@@ -499,12 +499,9 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             precision.warn_of_rounding()
         return trained, precision
 
-    def _refines(self, kernel: Kernel, n_observed: int) -> bool:
-        """Whether training goes on by the exact likelihood with a sparse precision that it has chosen itself."""
-        if self._asked_method() != "auto":
-            return False
-        precision = cheaper_precision(self.graph, [kernel], n_observed)
-        return precision is not None and affords_exact_likelihood(precision)
+    def _cheaper_precision(self, kernel: Kernel, n_observed: int) -> KernelPrecision | None:
+        """The sparse precision of a kernel if it may be chosen, and is cheaper than the series."""
+        return cheaper_precision(self.graph, [kernel], n_observed) if self._asked_method() == "auto" else None
 
     def _integrates(self, n_observed: int) -> bool:
         """Whether predictions are averaged over hyperparameters: by default where observations are few."""

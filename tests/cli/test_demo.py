@@ -211,9 +211,7 @@ def test_speeds_are_predicted_at_sensors_that_were_not_shown():
     assert default.rmse < diffusion.rmse < constant.rmse
     text = report.as_text(part)
     assert max(map(len, text.splitlines())) <= 100
-    words = " ".join(text.split())
-    assert "here the best is the Matern kernel" in words
-    assert "with the combinatorial Laplacian" in words
+    assert "here the best is the Matern kernel with the combinatorial Laplacian" in " ".join(text.split())
     assert all(0.7 < row.coverage <= 1 for row in part.rows)
     hidden = np.isfinite(part.truth) & np.isnan(part.observed)
     assert np.sqrt(np.mean((part.mean - part.truth)[hidden] ** 2)) == pytest.approx(default.rmse)

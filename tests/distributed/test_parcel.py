@@ -363,9 +363,8 @@ def test_what_is_sent_reaches_each_worker_once(cluster_client):
     work = cluster_client.map(_add_total, range(40), sent=future, pure=False)
     assert cluster_client.gather(work) == [size // 8 + number for number in range(40)]
     after = cluster_client.run(_sent_on)
-    # From this process once to each, or to one of them, and from there to the other: again where that one was too
-    # busy to answer in time, but not for each of 40 tasks.
-    assert sum(after.values()) - sum(before.values()) <= 3.01 * size
+    # From this process once to each, or to one of them, and from there to the other.
+    assert sum(after.values()) - sum(before.values()) <= 1.01 * size
 
 
 def _add_total(number, sent):

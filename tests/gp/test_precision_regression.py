@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import networkx as nx
 import numpy as np
 import pytest
 
 import graphrf as grf
 from graphrf.gp.method_choice import cheaper_precision
+from graphrf.gp.training import candidates
 from graphrf.kernels.precision.precision import SparsePrecision
 
 RNG = np.random.default_rng(3)
@@ -54,6 +57,29 @@ def test_the_automatic_method_takes_the_precision_where_it_is_cheaper(roads, obs
     assert cheaper_precision(scattered, [KERNEL], 1_000) is None
 
 
+@pytest.mark.parametrize("noise", [1e-2, 1e-6])
+def test_rounding_that_is_not_warned_of_does_not_show(noise):
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(30, 30)))
+    nodes = np.random.default_rng(0).choice(900, 120, replace=False)
+    kernel = grf.Matern(nu=3.0, lengthscale=170.0)  # eigenvalues span 9e11
+    settings = {
+        "optimize": False,
+        "output_scale": 1.0,
+        "noise": noise,
+        "normalize": False,
+        "mean": "zero",
+        "seed": 0,
+    }
+    found = [
+        grf.GraphGPRegressor(graph, kernel=kernel, method=method, **settings)
+        .fit(nodes, np.sin(nodes / 50))
+        .predict(return_std=True)
+        for method in ("series", "precision")
+    ]
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-4)
+
+
 def test_averages_take_precisions_where_they_are_cheaper(roads, observed):
     nodes, y = (part[:150] for part in observed)
     settings = {"kernel": grf.Matern(nu=2.0), "hyperparameters": "integrate", "seed": 0}
@@ -66,6 +92,26 @@ def test_averages_take_precisions_where_they_are_cheaper(roads, observed):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
     rough = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=1.5), hyperparameters="integrate", seed=0)
     assert rough.fit(nodes, y).method_ == "series"
+
+
+def test_averages_go_on_by_precisions_where_the_tables_of_the_series_end(roads, observed, monkeypatch):
+    nodes, y = (part[:150] for part in observed)
+    settings = {"kernel": grf.Matern(nu=2.0, laplacian="combinatorial"), "hyperparameters": "integrate", "seed": 0}
+
+    def longest(method):
+        gp = grf.GraphGPRegressor(roads, method=method, **settings).fit(nodes, y)
+        return max(point.kernel.lengthscale for point in gp._given.points)
+
+    whole = longest("auto")
+    monkeypatch.setattr(candidates, "_FEWEST_DEGREES", 24)
+    monkeypatch.setattr(candidates, "_LARGEST_DEGREE", 24)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the lengthscale stopped")  # of the mode of a single kernel
+        with pytest.warns(
+            UserWarning, match="% of the probability of the kernels averaged over is at the longest"
+        ):
+            cut = longest("series")
+        assert 1.2 * cut < longest("auto") == pytest.approx(whole, rel=0.5)
 
 
 def test_kernels_that_the_default_compares_have_sparse_inverses(roads, observed):
@@ -123,9 +169,9 @@ def test_a_kernel_that_is_dearer_than_the_others_is_trained_too(roads, observed,
 
     monkeypatch.setattr(fitting, "_ALIKE", 0.0)  # nu = 1 is nearly as probable
     seconds = SparsePrecision(roads, KERNEL).elimination(2).seconds
-    monkeypatch.setattr(precision_search, "_SECONDS", 0.99 * 48 * seconds)  # of nu = 2, but not of nu = 1
+    monkeypatch.setattr(precision_search, "_SECONDS", 0.99 * 48 * seconds)  # of nu = 2 and 3, but not of nu = 1
     gp = grf.GraphGPRegressor(roads, method="precision", max_train=250, seed=0).fit(*observed)
-    assert gp.kernel_.nu >= 2.0
+    assert gp.kernel_.nu == 3.0
     assert gp.converged_
     assert np.isfinite(gp.log_marginal_likelihood_)
 

@@ -19,6 +19,10 @@ from graphrf.kernels.kernel import Kernel
 
 _GRID_SCALES = (3.0, 30.0)
 _MAX_STEPS = 40
+UNFACTORED = (
+    "the covariance of the labelled nodes cannot be factored with these hyperparameters: lower `output_scale`, or "
+    "leave it to training"
+)
 # What the optimiser is told where the covariance cannot be factored.
 _IMPOSSIBLE = 1e25
 
@@ -108,10 +112,7 @@ class EvidenceSearch:
             matrix, _ = self._prior(*self._model(start), ())
             result = evidence(matrix, self.labels.counts, self.labels.bias, start=self._last, gradient=False)
         except np.linalg.LinAlgError:
-            raise ValueError(
-                "the covariance of the labelled nodes cannot be factored with these hyperparameters: lower "
-                "`output_scale`, or leave it to training"
-            ) from None
+            raise ValueError(UNFACTORED) from None
         return EvidenceResult(*self._model(start), result.value, converged, start)
 
     def _prior(

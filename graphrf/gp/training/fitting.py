@@ -38,6 +38,8 @@ _COMPARED_DEGREES = 400
 _SHARP, _MISSED = 40, 0.25
 # Searches begin at so many maxima of the grid.
 _STARTS = 2
+# The probability at the end of the tables of the series that a precision is worth, and that is warned of.
+_CUT_OFF, _MUCH_AT_END = 0.1, 0.5
 # Points over which predictions are averaged.
 N_POINTS = 8
 # Nats that do not tell kernels apart where only one is taken.
@@ -128,8 +130,8 @@ class Compared(NamedTuple):
     def chosen(self) -> int:
         """The kernel to take if only one is: of those within two nats of the best, the roughest.
 
-        Where the data do not determine the smoothness, rougher kernels have wider intervals, and their means are
-        hardly worse.
+        Where the data do not determine the smoothness, a rougher kernel is the safer choice, as its intervals are
+        wider.
         """
         best = self.kernels[0].log_evidence
         close = [k for k, kernel in enumerate(self.kernels) if kernel.log_evidence >= best - _ALIKE]
@@ -147,21 +149,50 @@ class Compared(NamedTuple):
         predictive = np.exp(left - log_sum_exp(left))
         return 0.5 * (np.array([kernel.probability for kernel in self.kernels]) + predictive)
 
-    def points(self, blocks: Sequence[np.ndarray], targets: Targets, method: str, sampler: Any) -> list[GridCell]:
+    def points(
+        self,
+        blocks: Sequence[np.ndarray],
+        targets: Targets,
+        method: str,
+        sampler: Any,
+        cheaper: Callable[[Kernel], KernelPrecision | None],
+    ) -> list[GridCell]:
         """Hyperparameters that stand for their posterior, over all kernels that are not out of the question.
 
         With sampled rows it is over the best kernel alone, for whose Laplacian and length these are. `blocks` are
         the nodes of `targets`, on which finer grids have the posterior. None where one point would stand for all,
-        as where nothing is trained.
+        as where nothing is trained. Where the tables of the series end too early, a sparse precision, if `cheaper`
+        has one, goes on. It warns where more than half of the probability is still at the longest lengthscales.
         """
         shares = self.shares if sampler is None else np.eye(len(self.kernels))[0]
-        likely = []
+        likely, at_end = [], 0.0
         for training, grid, share in zip(self.training, self.grids, shares, strict=True):
             if share >= _LIKELY * shares.max():
                 whole = training._replace(blocks=blocks)
-                scouted = candidates(whole, method, sampler).scout()
-                finer = grid.finer(_blocks(scouted.grams, targets), scouted.longest)
+
+                def refined(candidate: Candidate, grid: HyperparameterGrid = grid) -> HyperparameterGrid:
+                    return grid.finer(_blocks(candidate.grams, targets), candidate.longest)
+
+                scouted: Candidate = candidates(whole, method, sampler).scout()
+                finer = refined(scouted)
+                trained = method == "series" and "lengthscale" in training.names
+                if trained and scouted.longest < whole.largest_lengthscale:
+                    precision = None
+                    if finer.share_at(scouted.longest) > _CUT_OFF:
+                        precision = cheaper(training.kernel)
+                    if precision is not None:
+                        whole = whole._replace(precision=precision)
+                        scouted = candidates(whole, "precision", None).scout()
+                        finer = refined(scouted)
+                    at_end += share * finer.share_at(scouted.longest)
                 likely.append(_Shared(finer.posterior - finer.log_evidence + math.log(share), finer.cell))
+        if at_end > _MUCH_AT_END:
+            warn(
+                f"{100 * at_end:.0f} % of the probability of the kernels averaged over is at the longest "
+                "lengthscales that training supports with the Chebyshev terms of the series, but the data favour "
+                "longer ones: intervals may be too wide; bring the weights closer together, or name a smoother "
+                "kernel",
+            )
         found = self.with_noise_alone(representatives(likely, N_POINTS), targets)
         if len(found) == 1:
             return []
@@ -260,9 +291,10 @@ def _looked_at(
 
 
 def _look_further(found: list[_Looked], targets: Targets, leave_out: bool) -> None:
-    """In place, kernels whose evidence rises at the longest lengthscale on to the longest of the whole tables.
+    """Compare kernels on a longer range of lengthscales where their evidence still rises at its end, in place.
 
-    Only where they might then reach the best: the degrees are what a comparison costs.
+    That range ends where the whole tables do. Only kernels that might then reach the best are looked at again,
+    because the degrees are what a comparison costs.
     """
     for k in sorted(range(len(found)), key=lambda k: -found[k].grid.log_evidence):
         one = found[k]

@@ -137,14 +137,19 @@ class Axes:
         return float(np.log(steps).sum())
 
     def around(self, posterior: np.ndarray, longest: float) -> Axes:
-        """Finer axes over the part that holds the probability, with lengthscales up to the longest."""
+        """Finer axes over the part that holds the probability, with lengthscales up to the longest.
+
+        They may be twice as long as the longest so far where that is still probable.
+        """
         fine = []
         for number, (axis, size) in enumerate(zip(self._each, _FINE, strict=True)):
             marginal = log_sum_exp(posterior, axis=tuple(other for other in range(3) if other != number))
             kept = np.flatnonzero(marginal >= marginal.max() + math.log(_CUT))
             low, high = max(kept[0] - 1, 0), min(kept[-1] + 1, marginal.size - 1)
             if axis.size > 1:
-                last = min(axis[high], longest) if number == 0 and self.name == "lengthscale" else axis[high]
+                last = axis[high]
+                if number == 0 and self.name == "lengthscale":
+                    last = min(last if kept[-1] < marginal.size - 1 else _LENGTHSCALE_FACTOR * last, longest)
                 axis = np.geomspace(min(axis[low], 0.5 * last), last, size)
             fine.append(axis)
         return Axes(fine[0], fine[1], fine[2], self.name)
@@ -280,16 +285,24 @@ class HyperparameterGrid:
         return float(self.posterior.max()) - self._axes.log_cell
 
     def bound_at(self, lengthscale: float) -> float:
-        """The log evidence if lengthscales were sought up to this one, if it went on as it rises towards its end.
+        """The log evidence with lengthscales up to this one, if it went on as it rises at the end of the grid.
 
-        -inf where it does not rise there.
+        -inf where it does not rise there, inf where a single lengthscale does not tell.
         """
         lengths = self._axes.lengthscales
+        if lengths.size == 1:
+            return math.inf
         before, last = log_sum_exp(self.posterior[-2:], axis=(1, 2))
         if not last > before:
             return -math.inf
         steps = math.log(lengthscale / lengths[-1]) / math.log(lengths[-1] / lengths[-2])
         return self.log_evidence + float(last - before) * steps
+
+    def share_at(self, lengthscale: float) -> float:
+        """The probability of the longest lengthscale of the grid if that is this one, else 0."""
+        if not self._axes.lengthscales[-1] >= 0.99 * lengthscale:
+            return 0.0
+        return float(np.exp(log_sum_exp(self.posterior[-1]) - self.log_evidence))
 
     @property
     def log_bayes_factor(self) -> float:

@@ -100,8 +100,8 @@ class RegressionTraining:
         Whether noise alone may be averaged with the best hyperparameters where points are not wanted.
     exact : bool
         Whether `run_exactly` follows.
-    refined : callable
-        Whether it follows if this kernel is the best.
+    cheaper : callable
+        The sparse precision that the posterior would use for a kernel, or None.
     seed : int
     n_threads : int or None
     """
@@ -123,7 +123,7 @@ class RegressionTraining:
     integrate: bool
     noise_alone: bool
     exact: bool
-    refined: Callable[[Kernel], bool]
+    cheaper: Callable[[Kernel], KernelPrecision | None]
     seed: int
     n_threads: int | None
 
@@ -155,8 +155,9 @@ class RegressionTraining:
         compared = compare(sets, few, self.method, self.sampler, leave_out=integrate)
         first = 0 if integrate else compared.chosen
         chosen = compared.training[first]
-        # in an average over kernels, the longest lengthscale that the tables serve is the end of the prior's range
-        quiet = len(sets) > 1 if integrate else self.refined(chosen.kernel)
+        # of an average over kernels, `points` says whether the tables end too early
+        follows = None if integrate else self.cheaper(chosen.kernel)
+        quiet = len(sets) > 1 if integrate else follows is not None and affords_exact_likelihood(follows)
         chosen = chosen._replace(blocks=blocks, quiet=quiet)
         if self.exact and len(blocks) > 1:  # the best on the grid is where the exact search begins
             best, sampler = begun(compared.grids[first]), None
@@ -164,7 +165,7 @@ class RegressionTraining:
             best, sampler = train(chosen, whole, compared.grids[first], self.method, self.sampler)
         points: list[GridCell] = []
         if integrate:
-            points = compared.points(blocks, whole, self.method, sampler)
+            points = compared.points(blocks, whole, self.method, sampler, self.cheaper)
         elif self.noise_alone and whole.vary and len(blocks) == 1:
             points = compared.mode_and_noise_alone(best, whole)
         return Trained(best, sampler, compared.kernels, points, chosen, whole)

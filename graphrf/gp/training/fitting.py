@@ -169,22 +169,16 @@ class Compared(NamedTuple):
         for training, grid, share in zip(self.training, self.grids, shares, strict=True):
             if share >= _LIKELY * shares.max():
                 whole = training._replace(blocks=blocks)
-
-                def refined(candidate: Candidate, grid: HyperparameterGrid = grid) -> HyperparameterGrid:
-                    return grid.finer(_blocks(candidate.grams, targets), candidate.longest)
-
                 scouted: Candidate = candidates(whole, method, sampler).scout()
-                finer = refined(scouted)
+                finer = grid.finer(_blocks(scouted.grams, targets), scouted.longest)
                 trained = method == "series" and "lengthscale" in training.names
                 if trained and scouted.longest < whole.largest_lengthscale:
-                    precision = None
-                    if finer.share_at(scouted.longest) > _CUT_OFF:
-                        precision = cheaper(training.kernel)
+                    precision = cheaper(training.kernel) if finer.share_at_end > _CUT_OFF else None
                     if precision is not None:
-                        whole = whole._replace(precision=precision)
-                        scouted = candidates(whole, "precision", None).scout()
-                        finer = refined(scouted)
-                    at_end += share * finer.share_at(scouted.longest)
+                        scouted = candidates(whole._replace(precision=precision), "precision", None).scout()
+                    while finer.share_at_end > _CUT_OFF and finer.longest < 0.99 * scouted.longest:
+                        finer = finer.finer(_blocks(scouted.grams, targets), scouted.longest)
+                    at_end += share * finer.share_at_end
                 likely.append(_Shared(finer.posterior - finer.log_evidence + math.log(share), finer.cell))
         if at_end > _MUCH_AT_END:
             warn(

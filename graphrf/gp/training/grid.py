@@ -298,10 +298,14 @@ class HyperparameterGrid:
         steps = math.log(lengthscale / lengths[-1]) / math.log(lengths[-1] / lengths[-2])
         return self.log_evidence + float(last - before) * steps
 
-    def share_at(self, lengthscale: float) -> float:
-        """The probability of the longest lengthscale of the grid if that is this one, else 0."""
-        if not self._axes.lengthscales[-1] >= 0.99 * lengthscale:
-            return 0.0
+    @property
+    def longest(self) -> float:
+        """The longest lengthscale."""
+        return float(self._axes.lengthscales[-1])
+
+    @property
+    def share_at_end(self) -> float:
+        """The probability of the longest lengthscale."""
         return float(np.exp(log_sum_exp(self.posterior[-1]) - self.log_evidence))
 
     @property

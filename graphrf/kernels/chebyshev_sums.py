@@ -118,6 +118,11 @@ class ChebyshevSum:
         """c_k, shape (degree + 1,)."""
         return self._c
 
+    def coefficients_to(self, tol: float) -> np.ndarray:
+        """The first c_k, without which the others sum to at most `tol`: a bound in operator norm as |T_k| <= 1."""
+        tail = np.cumsum(np.abs(self._c[::-1]))[::-1]
+        return self._c[: max(1, int(np.count_nonzero(tail > tol)))]
+
     @property
     def degree(self) -> int:
         """Products that a vector takes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -51,6 +52,13 @@ class SeriesSource:
 
     def __call__(self, nodes: np.ndarray) -> SeriesFactor:
         return self._all.take(nodes)
+
+    def shortened(self, tol: float) -> SeriesSource:
+        """The same without terms at the end of the series, which lacks at most `tol` more in operator norm."""
+        other = copy.copy(self)
+        other._all = self._all.shortened(self.modulation, tol)
+        vars(other).pop("square", None)
+        return other
 
     @cached_property
     def square(self) -> ChebyshevSum:
@@ -213,6 +221,15 @@ class Covariance:
     def exact_rows(self, nodes: np.ndarray) -> RootRows:
         """The exact rows of some nodes."""
         return self._exact.rows(nodes)
+
+    def shortened(self, tol: float) -> Covariance:
+        """The same with exact rows that lack at most `tol`, before the amplitude, where it has sampled rows too."""
+        if self.exact or not isinstance(self._exact._source, SeriesSource):
+            return self
+        exact, other = copy.copy(self._exact), copy.copy(self)
+        exact._exact, exact._source = exact, self._exact._source.shortened(tol)
+        other._exact = exact
+        return other
 
     def root_values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
         """E_q x at any nodes, with their exact rows E_q, for x of shape (N, p)."""

@@ -24,7 +24,8 @@ LARGEST_CHOLESKY = 7_000
 LARGEST_JOINT = 5_000
 # Columns solved together by conjugate gradients.
 _SOLVE_WIDTH = 64
-# Draws whose squares estimate variances, how many are held at once, and the residual that is enough for them.
+# Draws whose squares estimate variances, how many are held at once, and the residual that is enough for them; so
+# much of the prior's standard deviation may their exact rows lack where those of the predictor are sampled anyway.
 N_DRAWS = 64
 _DRAWS_AT_ONCE = 16
 _DRAWS_TOLERANCE = 1e-4
@@ -194,10 +195,11 @@ class Posterior:
         every = np.arange(self._rows.shape[1])
         squares = np.zeros(every.size)
         nothing = np.zeros((self._nodes.size, 1))  # a draw given observations of 0 is an error of the predictor
+        covariance = self.covariance.shortened(_DRAWS_TOLERANCE * np.sqrt(np.mean(self._rows.squared_norms())))
         for part in slices(n_draws, _DRAWS_AT_ONCE):
             count = part.stop - part.start
-            weights, trend, _ = self._drawn(nothing, count, rng, self._solve_loosely)
-            draws = self.covariance.root_values(every, weights[:, :, 0]) + self._basis @ trend[:, :, 0]
+            weights, trend, _ = self._drawn(nothing, count, rng, self._solve_loosely, covariance)
+            draws = covariance.root_values(every, weights[:, :, 0]) + self._basis @ trend[:, :, 0]
             squares += np.einsum("ij,ij->i", draws, draws)
             if bar is not None:
                 bar.update(every.size * count // n_draws)
@@ -242,7 +244,7 @@ class Posterior:
 
         What `rng` yields does not depend on the nodes: a draw is one function on the whole graph.
         """
-        weights, trend, solution = self._drawn(self._values, n_samples, rng, self._solver.solve)
+        weights, trend, solution = self._drawn(self._values, n_samples, rng, self._solver.solve, self.covariance)
         _report(solution, "the samples")
         values = self.covariance.root_values(nodes, weights.reshape(weights.shape[0], -1))
         result = np.moveaxis(values.reshape(nodes.size, *weights.shape[1:]), 0, 1)
@@ -251,7 +253,12 @@ class Posterior:
         return result
 
     def _drawn(
-        self, values: np.ndarray, n_samples: int, rng: np.random.Generator, solve: Callable[[np.ndarray], Solution]
+        self,
+        values: np.ndarray,
+        n_samples: int,
+        rng: np.random.Generator,
+        solve: Callable[[np.ndarray], Solution],
+        covariance: Covariance,
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
         """Draws given values of shape (m, p): weights g' of E, shape (N, s, p), and of H, shape (b, s, p).
 
@@ -264,7 +271,7 @@ class Posterior:
             self._rows.shape[1], size, self._diagonal, n_samples=n_samples, outputs=outputs, rng=rng
         )
         flat = prior.reshape(prior.shape[0], -1)
-        observed = (values[:, None, :] - errors).reshape(size, -1) - self._exact_rows.apply(flat)
+        observed = (values[:, None, :] - errors).reshape(size, -1) - covariance.root_values(self._nodes, flat)
         drawn = self._mean.prior_draws(n_samples * outputs, rng)
         if drawn is not None:
             observed -= self._mean.basis @ drawn

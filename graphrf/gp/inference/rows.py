@@ -59,7 +59,13 @@ class RootRows:
         """The diagonal of K, shape (n,)."""
         if self._weights is not None:
             return np.full(self.shape[0], self._amplitude)
-        return self._amplitude * self._factor.diagonal(self._f)
+        return self._amplitude * self.squared_norms()
+
+    def squared_norms(self) -> np.ndarray:
+        """|F_i|^2 of the factor's rows, before they are scaled, shape (n,)."""
+        if self._weights is not None:
+            return np.asarray(self._weights**-2)
+        return self._factor.diagonal(self._f)
 
     def columns(self, other: RootRows) -> tuple[np.ndarray, np.ndarray]:
         """K between these nodes and distinct others, dense, and the variances of the others."""

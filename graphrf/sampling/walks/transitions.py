@@ -65,7 +65,7 @@ def _running_shares(indptr: np.ndarray, weights: np.ndarray) -> np.ndarray:
     if _rows_are_level(indptr, weights):
         return np.zeros(0)
     # Sums run within each row, so that a heavy row does not blur the shares of a light one.
-    cumulative = np.asarray(row_cumsum(weights, indptr))
+    cumulative = row_cumsum(weights, indptr)
     divide_by_last(cumulative, indptr)
     return cumulative
 
@@ -93,16 +93,24 @@ def divide_by_last(sums, indptr):  # type: ignore[no-untyped-def]
             sums[last] = 1.0
 
 
+def row_cumsum(weights: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Running sums of `weights` that start anew at every CSR row.
+
+    NumPy makes the array, in large pages of memory where the system has them; compiled loops would make it in
+    small ones, and walks on large graphs, which read it at random places, would wait for their addresses.
+    """
+    sums = np.empty(weights.size)
+    _sum_rows(weights, indptr, sums)
+    return sums
+
+
 @njit(nogil=True, cache=True)
-def row_cumsum(weights, indptr):  # type: ignore[no-untyped-def]
-    """Running sums of `weights` that start anew at every CSR row."""
-    sums = np.empty(weights.size, np.float64)
+def _sum_rows(weights, indptr, sums):  # type: ignore[no-untyped-def]
     for row in range(indptr.size - 1):
         total = 0.0
         for entry in range(indptr[row], indptr[row + 1]):
             total += weights[entry]
             sums[entry] = total
-    return sums
 
 
 @njit(inline="always")

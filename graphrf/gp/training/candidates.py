@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from graphrf._base.warn import warn
+from graphrf.features.features import Features
 from graphrf.gp.training import sampler_choice
 from graphrf.gp.training.gram import FactorGram, PrecisionGram, SeriesGram
 from graphrf.gp.training.ranges import LENGTHSCALES, hyperparameter_range, lengthscale_unit, longest_lengthscale
@@ -30,6 +31,10 @@ _BEGUN_DEGREES = 128
 MUCH_LOST = 1e-3
 # Nats that rows of twice the length, or of twice the entries, must gain.
 _WORTH_MORE = 1.0
+# The longest lengthscale that rows serve has grown where it is so many times the one before.
+_FURTHER = 1.02
+# Nodes at which rows are drawn twice, to see how much of their norm is sampling error.
+_DRAWN_TWICE = 128
 
 
 class SearchResult(Protocol):
@@ -154,6 +159,8 @@ class Candidate(NamedTuple):
         Of sampled rows.
     features : Features or None
         Of the first block's.
+    too_short : bool
+        Whether `longest` is where these rows end, and not where their variance is too large.
     """
 
     grams: Sequence[Any]
@@ -161,6 +168,7 @@ class Candidate(NamedTuple):
     start: np.ndarray | None = None
     sampler: Any = None
     features: Any = None
+    too_short: bool = False
 
 
 class SeriesCandidates(Generic[Result]):
@@ -233,9 +241,10 @@ class SampledCandidates(Generic[Result]):
     """Searches with sampled rows; `result` is what the caller found for the last, and in the end the best.
 
     In the end `sampler` is that of the posterior's rows: the given one, or if it is None compressed powers: what
-    training learns rests on the sampling error of its rows, which those of the posterior must share. Rows that end
-    where the lengthscale does are doubled, up to 128 steps, and then their budget, up to 512 entries, each as long
-    as the likelihood gains a nat by it: data that say nothing of the lengthscale do not pay for long rows.
+    training learns rests on the sampling error of its rows, which those of the posterior must share. Lengthscales
+    end where the rows do, or where their variance is a quarter of the kernel's. Rows that end where the lengthscale
+    does are doubled, up to 128 steps, and else their budget, up to 512 entries, each as long as the likelihood
+    gains a nat by it: data that say nothing of the lengthscale do not pay for long rows.
     """
 
     result: Result
@@ -245,11 +254,11 @@ class SampledCandidates(Generic[Result]):
             # once: the kernel that is trained does not change its lengths
             sampler = sampler.resolved(training.graph)
         self._training = training
+        self._given = sampler is not None
         self.sampler = sampler
 
     def __iter__(self) -> Iterator[Candidate]:
-        given = self.sampler is not None
-        if given:
+        if self._given:
             best = self._candidate(self.sampler)
             yield best
             at_end = self._ended(best)
@@ -263,34 +272,33 @@ class SampledCandidates(Generic[Result]):
                 f"{best.sampler!r} supports, but the data favour a longer one; pass a longer `sampler` or "
                 "method='series'",
             )
-        if not given:  # steps that the kernel does not need; the others stay as they are
+        if not self._given:  # steps that the kernel does not need; the others stay as they are
             needed = steps_needed(kernel, self._training.scale)
             self.sampler = replace(best.sampler, max_length=min(needed, best.sampler.survival.max_length))
 
     def _growing(self) -> Generator[Candidate, None, tuple[Candidate, bool]]:
         """Searches with compressed powers, ever longer and wider: the best, and whether it should be longer."""
-        kernel, names = self._training.kernel, self._training.names
-        n_trained = sum(block.size for block in self._training.blocks)
+        laplacian, n_trained = self._training.kernel.laplacian, sum(block.size for block in self._training.blocks)
         best = self.scout()
-        length = best.sampler.survival.max_length
         yield best
         found, at_end = self.result, self._ended(best)
-        while at_end and length < sampler_choice.LONGEST:
-            length *= 2
-            sampler = sampler_choice.default_sampler(kernel.laplacian, length, n_trained)
-            longer = self._candidate(sampler, found.point)
-            yield longer
-            if self.result.value < found.value + _WORTH_MORE:
-                at_end = False
+        length, times, longer_helps = best.sampler.survival.max_length, 1, True
+        while self._training.names:
+            longer = longer_helps and at_end and best.too_short and length < sampler_choice.LONGEST
+            if not longer and best.sampler.budget >= sampler_choice.LARGEST_BUDGET:
                 break
-            best, found, at_end = longer, self.result, self._ended(longer)
-        while names and best.sampler.budget < sampler_choice.LARGEST_BUDGET:
-            budget = min(2 * best.sampler.budget, sampler_choice.LARGEST_BUDGET)
-            larger = self._candidate(replace(best.sampler, budget=budget), found.point)
+            tried = (2 * length, times) if longer else (length, 2 * times)
+            default = sampler_choice.default_sampler(laplacian, tried[0], n_trained)
+            budget = min(tried[1] * default.budget, sampler_choice.LARGEST_BUDGET)
+            larger = self._candidate(replace(default, budget=budget), found.point)
             yield larger
-            if self.result.value < found.value + _WORTH_MORE:
+            if self.result.value >= found.value + _WORTH_MORE:
+                (length, times), best, found, at_end = tried, larger, self.result, self._ended(larger)
+                continue
+            at_end = at_end and larger.longest < _FURTHER * best.longest  # else it could have gone on
+            if not longer:
                 break
-            best, found, at_end = larger, self.result, self._ended(larger)
+            longer_helps = False
         self.result = found
         return best, at_end
 
@@ -305,16 +313,31 @@ class SampledCandidates(Generic[Result]):
     def _candidate(self, sampler: Any, start: np.ndarray | None = None) -> Candidate:
         graph, kernel, names, blocks, _, seed, n_threads, *_ = self._training
         scale, longest = self._training.scale, self._training.largest_lengthscale
-        if "lengthscale" in names:
-            longest = longest_lengthscale(kernel, sampler_choice.serves(sampler, scale), self._training.unit)
-        sampled = [
-            sample_features(
-                graph, sampler, nodes=graph.positions(block), seed=seed, n_threads=n_threads, dtype="float64"
+
+        def drawn(nodes: np.ndarray, seed: int) -> Features:
+            positions = graph.positions(nodes)
+            return sample_features(
+                graph, sampler, nodes=positions, seed=seed, n_threads=n_threads, dtype="float64"
             )
-            for block in blocks
-        ]
+
+        sampled = [drawn(block, seed) for block in blocks]
         grams = [FactorGram(features.factor(n_threads=n_threads), scale) for features in sampled]
-        return Candidate(grams, longest, start, sampler, sampled[0])
+        too_short = False
+        if "lengthscale" in names:
+            some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(np.int64)
+            rows = sampled[0].factor(n_threads=n_threads).take(some)
+            others = drawn(blocks[0][some], seed ^ 1).factor(n_threads=n_threads)
+            long_enough = sampler_choice.serves(sampler, scale)
+
+            def fits(kernel: Kernel) -> bool:
+                f = kernel.modulation(sampler.survival.table.size, scale)
+                return long_enough(kernel) and (
+                    self._given or sampler_choice.excess(rows, others, f) <= sampler_choice.MOST_EXCESS
+                )
+
+            longest = longest_lengthscale(kernel, fits, self._training.unit)
+            too_short = not long_enough(kernel.replace(lengthscale=_FURTHER * longest))
+        return Candidate(grams, longest, start, sampler, sampled[0], too_short)
 
     def _ended(self, candidate: Candidate) -> bool:
         """Whether the lengthscale found is the longest that the rows serve, and not the longest of all."""

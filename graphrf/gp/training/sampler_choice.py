@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from graphrf.features.bounds import HEAVY, termination_variance
+from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.truncation import steps_needed
 from graphrf.sampling.powers.powers import CompressedPowers
@@ -20,6 +22,9 @@ SMALLEST_BUDGET = 64
 LARGEST_BUDGET = 512
 FIRST_LENGTH = 16
 LONGEST = 128
+# How much larger than K_ii the squared norms of rows may be: training takes the rest for a signal that differs at
+# every node, and its noise and intervals come out too small.
+MOST_EXCESS = 0.25
 
 
 def default_sampler(laplacian: str, length: int, n_trained: int) -> CompressedPowers:
@@ -40,3 +45,15 @@ def serves(sampler: Any, scale: float) -> Callable[[Kernel], bool]:
         return 0 < heavy <= HEAVY * plain
 
     return fits
+
+
+def excess(rows: Factor, others: Factor, f: np.ndarray) -> float:
+    """By how much |F_i|^2 exceeds K_ii on average over the nodes, as a share of K_ii; inf where K_ii is lost in it.
+
+    The variance of a row is added to its squared norm. The product of two rows of one node that were drawn
+    independently has the mean K_ii.
+    """
+    first, second = rows.matrix(f), others.matrix(f)
+    product = first.multiply(second) if sp.issparse(first) else first * second
+    norms = float(rows.diagonal(f).sum())
+    return norms / float(product.sum()) - 1.0 if norms > 0 and product.sum() > 0 else np.inf

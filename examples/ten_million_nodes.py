@@ -88,7 +88,7 @@ def run(n_nodes: int, folder: Path) -> None:
 
     y = truth[:OBSERVED] + 0.1 * rng.standard_normal(OBSERVED)
     with told(f"a Gaussian process of {OBSERVED:,} observations"):
-        model = grf.GraphGPRegressor(graph, kernel="diffusion", method="features", seed=0)
+        model = grf.GraphGPRegressor(graph, method="features", seed=0)
         model.fit(graph.positions(observed), y)
     print(f"  {model.kernel_}, noise {model.noise_:.3f}")
     with told(f"its mean at {PREDICTED:,} nodes"):
@@ -97,8 +97,8 @@ def run(n_nodes: int, folder: Path) -> None:
         _, deviation = model.predict(graph.positions(others[:WITH_DEVIATIONS]), return_std=True)
     error = np.abs(mean - truth[OBSERVED:])
     print(
-        f"  root mean square error {np.sqrt(np.mean(error**2)):.3f} (of the mean of y {truth[OBSERVED:].std():.3f}); "
-        f"95 % intervals hold {np.mean(error[:WITH_DEVIATIONS] < 1.96 * deviation):.2f}"
+        f"  root mean square error {np.sqrt(np.mean(error**2)):.3f}, of values that vary by "
+        f"{truth[OBSERVED:].std():.3f}; 95 % intervals hold {np.mean(error[:WITH_DEVIATIONS] < 1.96 * deviation):.2f}"
     )
 
     with told("PageRank that starts from one node, by pushes"):

@@ -223,7 +223,7 @@ class Covariance:
         return self._exact.rows(nodes)
 
     def shortened(self, tol: float) -> Covariance:
-        """The same with exact rows that lack at most `tol`, before the amplitude, where it has sampled rows too."""
+        """The same; beside sampled rows with exact ones that lack at most `tol`, before the amplitude."""
         if self.exact or not isinstance(self._exact._source, SeriesSource):
             return self
         exact, other = copy.copy(self._exact), copy.copy(self)

@@ -160,7 +160,7 @@ class Candidate(NamedTuple):
     features : Features or None
         Of the first block's.
     too_short : bool
-        Whether `longest` is where these rows end, and not where their variance is too large.
+        Whether rows end there because they are too short, and not because their variance is too large.
     """
 
     grams: Sequence[Any]
@@ -242,9 +242,9 @@ class SampledCandidates(Generic[Result]):
 
     In the end `sampler` is that of the posterior's rows: the given one, or if it is None compressed powers: what
     training learns rests on the sampling error of its rows, which those of the posterior must share. Lengthscales
-    end where the rows do, or where their variance is a quarter of the kernel's. Rows that end where the lengthscale
-    does are doubled, up to 128 steps, and else their budget, up to 512 entries, each as long as the likelihood
-    gains a nat by it: data that say nothing of the lengthscale do not pay for long rows.
+    end where the rows are too short, or where a fifth of their squared norms is sampling variance. If the best one
+    is at the end of short rows, these are doubled, up to 128 steps, and else their budget, up to 512 entries, each
+    as long as the likelihood gains a nat by it: data that say nothing of the lengthscale do not pay for long rows.
     """
 
     result: Result

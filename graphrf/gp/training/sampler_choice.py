@@ -48,7 +48,7 @@ def serves(sampler: Any, scale: float) -> Callable[[Kernel], bool]:
 
 
 def excess(rows: Factor, others: Factor, f: np.ndarray) -> float:
-    """By how much |F_i|^2 exceeds K_ii on average over the nodes, as a share of K_ii; inf where K_ii is lost in it.
+    """By how much |F_i|^2 exceeds K_ii, on average over the nodes and as a share of K_ii, or inf.
 
     The variance of a row is added to its squared norm. The product of two rows of one node that were drawn
     independently has the mean K_ii.

@@ -55,8 +55,8 @@ def test_lengthscales_end_where_the_variance_of_rows_is_a_quarter_of_the_kernels
 
 
 def test_rows_do_not_pass_for_a_signal_that_differs_at_every_node():
-    # Half of a value is the node's own, half its neighbours'. At long lengthscales K has next to no diagonal on such
-    # a graph, rows of it nothing else: they took a node's own half for a smooth signal, of lengthscale 5.28.
+    # Half of a value is the node's own, half its neighbours'. At long lengthscales K has next to no diagonal on
+    # such a graph, and rows of it nothing else: they took a node's own half for a signal of lengthscale 5.28.
     ends = np.random.default_rng(0).integers(0, 10_000, (2, 40_000))
     graph = grf.from_edges(*ends[:, ends[0] != ends[1]], n_nodes=10_000)
     rng = np.random.default_rng(2)

@@ -96,9 +96,10 @@ def run(n_nodes: int, folder: Path) -> None:
     with told(f"standard deviations at {WITH_DEVIATIONS} of them"):
         _, deviation = model.predict(graph.positions(others[:WITH_DEVIATIONS]), return_std=True)
     error = np.abs(mean - truth[OBSERVED:])
+    inside = np.mean(error[:WITH_DEVIATIONS] < 1.96 * deviation)
     print(
         f"  root mean square error {np.sqrt(np.mean(error**2)):.3f}, of values that vary by "
-        f"{truth[OBSERVED:].std():.3f}; 95 % intervals hold {np.mean(error[:WITH_DEVIATIONS] < 1.96 * deviation):.2f}"
+        f"{truth[OBSERVED:].std():.3f}; 95 % intervals hold {inside:.2f}"
     )
 
     with told("PageRank that starts from one node, by pushes"):

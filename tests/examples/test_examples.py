@@ -237,6 +237,22 @@ def test_traffic_through_time_beats_the_time_of_day_and_draws(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.filterwarnings("ignore:the graph explains y no better")  # so few values may not say more than noise
+def test_the_example_of_ten_million_nodes_runs_on_fewer(example, monkeypatch, capsys, tmp_path):
+    module = example("ten_million_nodes")
+    for name, size in (("OBSERVED", 80), ("PREDICTED", 300), ("WITH_DEVIATIONS", 50), ("CHUNK", 3_000)):
+        monkeypatch.setattr(module, name, size)
+    module.run(2_000, tmp_path)
+    graph = grf.open_graph(tmp_path)
+    assert (graph.n_nodes, graph.n_edges) == (2_000, pytest.approx(8_000, rel=0.01))
+    near = module.neighbourhood(graph, 0, 100)
+    assert near.size == np.unique(near).size == 100
+    assert set(graph.adjacency[[0]].indices) <= set(near)
+    said = capsys.readouterr().out
+    assert float(said.rpartition("intervals hold ")[2].split()[0]) > 0.7
+    assert 0 <= float(said.rpartition("scores lack ")[2].split()[0]) < 1
+
+
 def test_label_spreading_is_its_closed_form(example, karate):
     module = example("node_classification")
     nodes, y = np.array([0, 33, 5]), np.array([0, 1, 0])

@@ -270,7 +270,7 @@ class SampledCandidates(Generic[Result]):
             warn(
                 f"the lengthscale stopped at {kernel.hyperparameters['lengthscale']:.3g}, the longest that "
                 f"{best.sampler!r} supports, but the data favour a longer one; pass a longer `sampler` or "
-                "method='series'",
+                "one with a larger budget, or method='series'",
             )
         if not self._given:  # steps that the kernel does not need; the others stay as they are
             needed = steps_needed(kernel, self._training.scale)
@@ -324,16 +324,16 @@ class SampledCandidates(Generic[Result]):
         grams = [FactorGram(features.factor(n_threads=n_threads), scale) for features in sampled]
         too_short = False
         if "lengthscale" in names:
-            some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(np.int64)
-            rows = sampled[0].factor(n_threads=n_threads).take(some)
-            others = drawn(blocks[0][some], seed ^ 1).factor(n_threads=n_threads)
-            long_enough = sampler_choice.serves(sampler, scale)
+            fits = long_enough = sampler_choice.serves(sampler, scale)
+            if not self._given:
+                some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(np.int64)
+                rows = sampled[0].factor(n_threads=n_threads).take(some)
+                others = drawn(blocks[0][some], seed ^ 1).factor(n_threads=n_threads)
 
-            def fits(kernel: Kernel) -> bool:
-                f = kernel.modulation(sampler.survival.table.size, scale)
-                return long_enough(kernel) and (
-                    self._given or sampler_choice.excess(rows, others, f) <= sampler_choice.MOST_EXCESS
-                )
+                def fits(kernel: Kernel) -> bool:
+                    f = kernel.modulation(sampler.survival.table.size, scale)
+                    variance = sampler_choice.excess(rows, others, f)
+                    return long_enough(kernel) and variance <= sampler_choice.MOST_EXCESS
 
             longest = longest_lengthscale(kernel, fits, self._training.unit)
             too_short = not long_enough(kernel.replace(lengthscale=_FURTHER * longest))

@@ -82,7 +82,7 @@ def test_all_routes_agree(grid, signal, options):
     for a, b in zip(*(gp.predict(some, latent=True, return_std=True) for gp in (one, other)), strict=True):
         np.testing.assert_allclose(a, b, rtol=0.02, atol=0.02)
     np.testing.assert_allclose(
-        one.sample(some, 500, seed=0).std(axis=0), other.sample(some, 500).std(axis=0), rtol=0.2
+        one.sample(some, 2000, seed=0).std(axis=0), other.sample(some, 2000, seed=1).std(axis=0), rtol=0.15
     )
 
 

@@ -60,7 +60,7 @@ def told(what: str) -> Iterator[None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=10_000_000)
-    parser.add_argument("--folder", type=Path, default=None, help="where the graph is kept; default: a temporary folder")
+    parser.add_argument("--folder", type=Path, default=None, help="keeps the graph (default: a temporary one)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         run(options.nodes, options.folder or Path(temporary))

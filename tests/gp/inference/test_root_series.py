@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.gp.inference import posterior
 from graphrf.gp.inference.root_series import root_series
 
 PATH = grf.load_graph(nx.path_graph(40))
@@ -102,3 +103,25 @@ def test_training_says_where_its_tables_of_the_series_end(recwarn):
         grf.GraphGPClassifier(PATH, kernel=long, method="series", optimize=False, seed=0).fit(nodes, labels)
     with pytest.warns(UserWarning, match="training cut the series of Matern.* after 1000 Chebyshev terms"):
         grf.GraphGPRegressor(PATH, kernel=long, method="series", optimize=False, seed=0).fit(nodes, 1.0 * labels)
+
+
+def test_draws_for_deviations_take_shorter_roots_and_change_by_less_than_their_chance(monkeypatch):
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.random_regular_graph(6, 400, seed=0)))
+    nodes = np.random.default_rng(0).choice(400, 60, replace=False)
+
+    def deviations(tolerance):
+        monkeypatch.setattr(posterior, "_DRAWS_TOLERANCE", tolerance)
+        gp = grf.GraphGPRegressor(
+            graph, kernel=grf.Matern(nu=0.5, lengthscale=3.0), method="features", noise=0.01, optimize=False,
+            output_scale=1.0, deviations="sampled", seed=0,
+        )  # fmt: skip
+        return gp.fit(nodes, np.sin(nodes)).predict(return_std=True)[1]
+
+    whole = deviations(0.0)
+    np.testing.assert_allclose(deviations(1e-4), whole, rtol=2e-3)
+    assert np.abs(deviations(0.5) / whole - 1).max() > 2e-3
+    series = root_series(graph, grf.Matern(nu=0.5, lengthscale=3.0))
+    short = series.factor.shortened(series.modulation, 1e-4)
+    assert 2 * short.n_products(series.modulation) < series.factor.n_products(series.modulation)
+    gap = short.apply(series.modulation, np.eye(400)) - series.factor.apply(series.modulation, np.eye(400))
+    assert 1e-6 < np.linalg.norm(gap, 2) <= 1e-4

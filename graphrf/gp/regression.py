@@ -95,10 +95,10 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "features". Default: compressed powers of 64 to 512 entries, as many as training can afford, with as
         many steps as the trained kernel needs to lose at most a thousandth of sum |f_k| (an error of K of at most
-        0.2 %), up to 128, as long as the likelihood increases. Rows with fewer entries are exact. Training ends at
-        the lengthscale for which the variance of these rows is a quarter of the diagonal of K: beyond, it would
-        pass for a signal that differs at every node, and intervals would be too narrow. With a given sampler
-        training does not end there.
+        0.2 %), up to 128, as long as the likelihood increases. Rows with fewer entries are exact. With any sampler
+        training ends, with a warning, at the lengthscale for which the variance of the rows is a quarter of the
+        diagonal of K: beyond, it would pass for a signal that differs at every node, and intervals would be too
+        narrow.
     draw : callable, optional
         Draws the rows of the observed nodes for the posterior: called as `graphrf.sample_features` (the default)
         with graph, sampler, `nodes`, `seed`, `n_threads` and `dtype`, it returns something whose

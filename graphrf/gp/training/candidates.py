@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -161,6 +161,8 @@ class Candidate(NamedTuple):
         Of the first block's.
     too_short : bool
         Whether rows end there because they are too short, and not because their variance is too large.
+    excess : callable
+        By how much squared norms of rows exceed the diagonal of a kernel, as a share of it.
     """
 
     grams: Sequence[Any]
@@ -169,6 +171,7 @@ class Candidate(NamedTuple):
     sampler: Any = None
     features: Any = None
     too_short: bool = False
+    excess: Callable[[Kernel], float] = lambda kernel: 0.0
 
 
 class SeriesCandidates(Generic[Result]):
@@ -272,6 +275,8 @@ class SampledCandidates(Generic[Result]):
                 f"{best.sampler!r} supports, but the data favour a longer one; pass a longer `sampler` or "
                 "one with a larger budget, or method='series'",
             )
+        elif "lengthscale" not in self._training.names:
+            self._warn_of_variance(best)
         if not self._given:  # steps that the kernel does not need; the others stay as they are
             needed = steps_needed(kernel, self._training.scale)
             self.sampler = replace(best.sampler, max_length=min(needed, best.sampler.survival.max_length))
@@ -322,22 +327,35 @@ class SampledCandidates(Generic[Result]):
 
         sampled = [drawn(block, seed) for block in blocks]
         grams = [FactorGram(features.factor(n_threads=n_threads), scale) for features in sampled]
+        some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(np.int64)
+        rows = sampled[0].factor(n_threads=n_threads).take(some)
+        others = drawn(blocks[0][some], seed ^ 1).factor(n_threads=n_threads)
+
+        def excess(kernel: Kernel) -> float:
+            return sampler_choice.excess(rows, others, kernel.modulation(sampler.survival.table.size, scale))
+
         too_short = False
         if "lengthscale" in names:
-            fits = long_enough = sampler_choice.serves(sampler, scale)
-            if not self._given:
-                some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(np.int64)
-                rows = sampled[0].factor(n_threads=n_threads).take(some)
-                others = drawn(blocks[0][some], seed ^ 1).factor(n_threads=n_threads)
-
-                def fits(kernel: Kernel) -> bool:
-                    f = kernel.modulation(sampler.survival.table.size, scale)
-                    variance = sampler_choice.excess(rows, others, f)
-                    return long_enough(kernel) and variance <= sampler_choice.MOST_EXCESS
-
-            longest = longest_lengthscale(kernel, fits, self._training.unit)
+            long_enough = sampler_choice.serves(sampler, scale)
+            longest = longest_lengthscale(
+                kernel,
+                lambda k: long_enough(k) and excess(k) <= sampler_choice.MOST_EXCESS,
+                self._training.unit,
+            )
             too_short = not long_enough(kernel.replace(lengthscale=_FURTHER * longest))
-        return Candidate(grams, longest, start, sampler, sampled[0], too_short)
+        return Candidate(grams, longest, start, sampler, sampled[0], too_short, excess)
+
+    def _warn_of_variance(self, candidate: Candidate) -> None:
+        """Warn where rows are long enough for a kernel whose lengthscale is given, and vary too much."""
+        kernel, sampler = self.result.kernel, candidate.sampler
+        excess = candidate.excess(kernel)
+        if excess > sampler_choice.MOST_EXCESS and sampler_choice.serves(sampler, self._training.scale)(kernel):
+            warn(
+                f"the squared norms of rows of {sampler!r} exceed the variances of {kernel!r} by "
+                f"{100 * excess:.0f} % on average: that is sampling variance, which the Gaussian process takes "
+                "for a signal that differs at every node, so that noise and intervals come out too small; pass a "
+                "`sampler` with a larger budget or more walks, a shorter lengthscale, or method='series'",
+            )
 
     def _ended(self, candidate: Candidate) -> bool:
         """Whether the lengthscale found is the longest that the rows serve, and not the longest of all."""

@@ -28,8 +28,11 @@ class Likelihood(NamedTuple):
         Coefficients of the mean's basis for each output: their maximum-likelihood values.
     log_scale, log_noise : float
         Derivatives in the logarithms of the output scale and of the noise variance.
-    parameters : ndarray, shape (number of derivatives,)
+    parameters : ndarray, shape (d,)
         Derivatives in what the derivatives of the matrices were taken in.
+    information : ndarray, shape (d + 2, d + 2)
+        The average of the observed and of the expected information, in the parameters, the logarithm of the output
+        scale, and that of the noise: about minus the second derivatives where these are linear in A.
     """
 
     value: float
@@ -37,6 +40,23 @@ class Likelihood(NamedTuple):
     log_scale: float
     log_noise: float
     parameters: np.ndarray
+    information: np.ndarray
+
+
+def average_information(moved: np.ndarray, solved: np.ndarray, within: float) -> np.ndarray:
+    r"""The average information of some coordinates, the last of them the logarithm of the noise.
+
+    .. math:: \tfrac12 \, a^\top \partial_i A \, A^{-1} \, \partial_j A \, a, \qquad a = A^{-1} r,
+
+    summed over outputs: the mean of the observed and the expected information where A is linear in the
+    coordinates, whose traces then cancel. `moved` and `solved` have dA_i a and A^-1 dA_i a, shape (d, m, p);
+    `within` is half of what repeated observations add to the quadratic form.
+
+    Source: Gilmour, Thompson and Cullis 1995, "Average information REML", Biometrics 51.
+    """
+    found = 0.5 * np.tensordot(moved, solved, axes=((1, 2), (1, 2)))
+    found[-1, -1] += within
+    return np.asarray(found)
 
 
 def mean_root(precision: np.ndarray) -> np.ndarray:
@@ -117,6 +137,7 @@ def log_marginal_likelihood(
     outputs = blocks[0].n_outputs
     value = log_scale = log_noise = 0.0
     slopes = np.zeros(len(derivatives[0]) if derivatives else 0)
+    information = np.zeros((slopes.size + 2, slopes.size + 2))
     for k, (matrix, block, factor) in enumerate(zip(matrices, blocks, factors, strict=True)):
         extra = block.n_total - block.nodes.size
         residual = block.means - block.basis @ mean
@@ -136,7 +157,10 @@ def log_marginal_likelihood(
         log_noise += noise * float(np.diagonal(weight) @ (1 / block.counts)) - 0.5 * outputs * extra
         log_noise += 0.5 * block.within / noise
         slopes += [scale * float(np.vdot(weight, change)) for change in derivatives[k]]
-    return Likelihood(value, mean, log_scale, log_noise, slopes)
+        moved = [scale * (change @ solved) for change in (*derivatives[k], matrix)]
+        moved.append(noise * solved / block.counts[:, None])
+        information += average_information(np.array(moved), inverse @ np.array(moved), 0.5 * block.within / noise)
+    return Likelihood(value, mean, log_scale, log_noise, slopes, information)
 
 
 def _factor(a: np.ndarray) -> np.ndarray:

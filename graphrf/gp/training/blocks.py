@@ -17,6 +17,8 @@ _FEWEST_OBSERVED = 1_000
 _BALLS = (25_000, 50_000, 100_000)
 # The widest block is drawn from a neighbourhood of at most so many nodes of the graph.
 _WIDEST = 20_000
+# Rings with more than one over this of all nodes are marked in a mask; smaller ones are sorted.
+_SORTED = 200
 
 
 def training_blocks(
@@ -118,7 +120,7 @@ def _nearest(
 
 def _rings(graph: Graph, centres: np.ndarray, n_steps: int) -> Iterator[np.ndarray]:
     """Nodes at distance 0, 1, ... of the centres."""
-    seen = np.zeros(graph.n_nodes, dtype=bool)
+    seen, fresh = (np.zeros(graph.n_nodes, dtype=bool) for _ in range(2))
     ring = np.unique(centres)
     seen[ring] = True
     adjacency = graph.adjacency
@@ -127,8 +129,14 @@ def _rings(graph: Graph, centres: np.ndarray, n_steps: int) -> Iterator[np.ndarr
         starts, stops = adjacency.indptr[ring], adjacency.indptr[ring + 1]
         lengths = stops - starts
         offsets = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
-        ring = np.unique(adjacency.indices[offsets + np.arange(lengths.sum())])
-        ring = ring[~seen[ring]]
-        if not ring.size:
+        reached = adjacency.indices[offsets + np.arange(lengths.sum())]
+        reached = reached[~seen[reached]]
+        if not reached.size:
             return
+        if reached.size < graph.n_nodes // _SORTED:
+            ring = np.unique(reached)
+        else:
+            fresh[reached] = True
+            ring = np.flatnonzero(fresh)
+            fresh[ring] = False
         seen[ring] = True

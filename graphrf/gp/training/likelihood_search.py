@@ -1,4 +1,4 @@
-"""Hyperparameters of the largest posterior density: L-BFGS with exact gradients, from the maxima of a grid."""
+"""Hyperparameters of the largest posterior density: Newton steps by average information, from a grid's maxima."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize
 
 from graphrf.gp.inference.likelihood import Likelihood, least_squares_mean, log_marginal_likelihood
 from graphrf.gp.inference.observations import Observations
@@ -23,9 +22,18 @@ from graphrf.kernels.precision.contract import KernelPrecision
 # Noise that a search which goes on begins with where that is better, in units of y's variance.
 _LARGER_NOISE = (0.01, 0.1, 0.5, 0.9)
 _MAX_STEPS = 40
-# Where the optimiser stops: at so small a share of the likelihood gained by a step, or so few nats a unit of the
-# parameters' logarithms. Hyperparameters are known to a nat.
-_FLAT, _LEVEL = 1e-7, 1e-3
+# Where the search stops: at so few nats that a step would gain, or a unit of the parameters' logarithms.
+# Hyperparameters are known to a nat.
+_FLAT, _LEVEL = 1e-6, 1e-3
+# The longest step of a coordinate, mostly a logarithm.
+_STRIDE = 1.0
+# What is added to the diagonal of the information, as a share of it: at first, the factors after a step that was
+# worth it and one that was not, and the least and the most.
+_DAMPING, _LESS, _MORE, _LEAST, _MOST = 0.1, 0.2, 6.0, 1e-6, 1e8
+# A step is taken if it gains this share of what was expected.
+_WORTH = 1e-4
+# Second derivatives of which nothing is known.
+_SLIGHT = 1e-3
 # It has converged where the gradient, projected on the bounds, is so small.
 _NEARLY_LEVEL = 0.1
 # So near a bound of the search, mostly in logarithms, a hyperparameter is at it.
@@ -143,23 +151,40 @@ class LikelihoodSearch:
         return np.array(vector)
 
     def _climb(self, start: np.ndarray, box: list[tuple[float, float]]) -> tuple[np.ndarray, float, bool]:
-        """The end of L-BFGS from a point, its value, and whether the gradient there is nearly level."""
-        _, slope = self.negative(start)
-        # Within a box the optimiser's first step is the whole gradient: of length 1 it stays near the start.
-        steep = max(1.0, float(np.abs(slope).max()))
+        """The end of damped Newton steps from a point, its value, and whether the gradient there is nearly level.
 
-        def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = self._unitless(vector)
-            return value / steep, gradient / steep
-
-        result = optimize.minimize(
-            objective, start, jac=True, method="L-BFGS-B", bounds=box,
-            options={"maxiter": _MAX_STEPS, "ftol": _FLAT / steep, "gtol": _LEVEL / steep},
-        )  # fmt: skip
-        value, slope = self.negative(result.x)
+        A step is one of Levenberg and Marquardt among the coordinates that it does not move out of the box. In
+        place of second derivatives it has the average information, corrected by what the last steps told of them:
+        where the data tell little of a hyperparameter, these differ by a factor.
+        """
         low, high = np.transpose(box)
-        projected = result.x - np.clip(result.x - slope, low, high)
-        return result.x, -value, bool(np.abs(projected).max() <= _NEARLY_LEVEL)
+        point, damping = start, _DAMPING
+        value, slope, information = self._expanded(point)
+        steps: list[tuple[np.ndarray, np.ndarray]] = []
+        for _ in range(_MAX_STEPS):
+            free = np.where(slope > 0, point > low, point < high)
+            if not np.any(np.abs(slope[free]) > _LEVEL) or damping > _MOST:
+                break
+            curvature = _told_by_steps(information, steps[-point.size :])
+            own = curvature[np.ix_(free, free)]
+            step = np.zeros(point.size)
+            step[free] = -np.linalg.solve(own + damping * np.diag(np.diagonal(own)), slope[free])
+            step *= min(1.0, _STRIDE / np.abs(step).max())
+            there = np.clip(point + step, low, high)
+            moved = there - point
+            expected = -float(slope @ moved + 0.5 * moved @ curvature @ moved)
+            if 0 <= expected < _FLAT:
+                break
+            found = self._expanded(there)
+            if found[0] < _IMPOSSIBLE:
+                steps.append((moved, found[1] - slope))
+            if found[0] < value - _WORTH * max(expected, 0.0):
+                point, (value, slope, information) = there, found
+                damping = max(_LESS * damping, _LEAST)
+            else:
+                damping *= _MORE
+        projected = point - np.clip(point - slope, low, high)
+        return point, -value, bool(np.abs(projected).max(initial=0.0) <= _NEARLY_LEVEL)
 
     # -- vectors of parameters ---------------------------------------------------------------------
 
@@ -195,27 +220,30 @@ class LikelihoodSearch:
 
     # -- the objective -----------------------------------------------------------------------------
 
-    def _unitless(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """The objective for y in units of its deviation: the optimiser stops alike in all units."""
-        value, slope = self.negative(vector)
-        count = sum(block.observations.n_total * block.observations.n_outputs for block in self.blocks)
-        return value - 0.5 * count * math.log(self.unit), slope
-
     def negative(self, vector: np.ndarray, gradient: bool = True, prior: bool = True) -> tuple[float, np.ndarray]:
         """Minus the log marginal likelihood, with the prior or without, and its gradient (or zeros)."""
+        value, slope, _ = self._expanded(vector, gradient, prior)
+        return value, slope
+
+    def _expanded(
+        self, vector: np.ndarray, gradient: bool = True, prior: bool = True
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """The same, and about its second derivatives, positive definite (or zeros)."""
+        nothing = np.zeros(vector.size), np.zeros((vector.size, vector.size))
         kernel, output_scale, noise = self._model(vector)
         result = self._likelihood(kernel, self.parameters.names if gradient else None, output_scale, noise)
         if result is None:
-            return _IMPOSSIBLE, np.zeros(vector.size)
-        density, density_slope = self._log_prior(vector) if prior else (0.0, np.zeros(vector.size))
+            return _IMPOSSIBLE, *nothing
+        density, bend, more = self._log_prior(vector) if prior else (0.0, *nothing)
         if not gradient:
-            return -result.value - density, np.zeros(vector.size)
-        slope = list(self.parameters.slopes(kernel, result.parameters))
-        if self.output_scale is None:
-            slope.append(result.log_scale)
-        if self.noise is None:
-            slope.append(result.log_noise)
-        return -result.value - density, -np.array(slope) - density_slope
+            return -result.value - density, *nothing
+        slope = np.append(result.parameters, [result.log_scale, result.log_noise])
+        turned = np.append(self.parameters.slopes(kernel, np.ones(result.parameters.size)), [1.0, 1.0])
+        told = np.ones(turned.size, dtype=bool)
+        told[-2:] = self.output_scale is None, self.noise is None
+        curvature = (turned[:, None] * result.information * turned)[np.ix_(told, told)] + more
+        curvature[np.diag_indices(vector.size)] += _SLIGHT
+        return -result.value - density, -(turned * slope)[told] - bend, curvature
 
     def _likelihood(
         self, kernel: Kernel, names: Sequence[str] | None, output_scale: float, noise: float
@@ -242,14 +270,26 @@ class LikelihoodSearch:
         """What K is divided by before the output scale multiplies it."""
         return self.divisor(kernel, (), [block.gram(kernel, ()) for block in self.blocks])[0]
 
-    def _log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """The log prior density of a vector and its gradient."""
+    def _log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """The log prior density of a vector, its gradient, and minus second derivatives where it is concave."""
         units = {"lengthscale": self.length_unit, "output_scale": self.unit, "noise": self.unit}
-        parts = [
-            self.prior.log_density(name, value, units.get(name, 1.0))
-            for name, value in zip(self._names, vector, strict=True)
-        ]
-        return float(sum(part for part, _ in parts)), np.array([slope for _, slope in parts], dtype=np.float64)
+        sides = np.array([[0.0], [_DIFFERENCE], [-_DIFFERENCE]])
+        values, slopes = np.zeros(vector.size), np.zeros((3, vector.size))
+        for k, (name, own) in enumerate(zip(self._names, vector, strict=True)):
+            density, slope = self.prior.log_density(name, own + sides[:, 0], units.get(name, 1.0))
+            values[k], slopes[:, k] = density[0], slope
+        bend = (slopes[2] - slopes[1]) / (2 * _DIFFERENCE)
+        return float(values.sum()), slopes[0], np.diag(np.maximum(bend, 0.0))
+
+
+def _told_by_steps(information: np.ndarray, steps: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Second derivatives: the information, and along steps what the gradient's change over them told (BFGS)."""
+    found = information
+    for step, change in steps:
+        if (bend := float(step @ change)) > _SLIGHT * float(step @ step):
+            along = found @ step
+            found = found + np.outer(change, change) / bend - np.outer(along, along) / float(step @ along)
+    return found
 
 
 def spread(blocks: Sequence[Observations]) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphrf.gp.inference.likelihood import Likelihood, least_squares_mean
+from graphrf.gp.inference.likelihood import Likelihood, average_information, least_squares_mean
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.training.likelihood_search import Block, LikelihoodSearch
 from graphrf.kernels.kernel import Kernel
@@ -85,17 +85,25 @@ def precision_likelihood(
     log_determinant = factor.log_determinant - precision.log_determinant() + nodes.size * np.log(noise)
     value = -0.5 * (signal + error) - 0.5 * p * log_determinant + float(observations.log_constant(noise))
     if names is None:
-        return Likelihood(value, mean, 0.0, 0.0, np.zeros(0))
+        return Likelihood(value, mean, 0.0, 0.0, np.zeros(0), np.zeros((2, 2)))
     told = amplitude * float(factor.inverse_diagonal[nodes] @ d)  # trace(A^-1 a K_uu)
     log_amplitude = 0.5 * (signal - p * told)
     extra = observations.n_total - nodes.size
     log_noise = 0.5 * (error - p * (nodes.size - told)) - 0.5 * p * extra + 0.5 * observations.within / noise
-    slopes = []
+    slopes, moved = [], []
     for name in names:
         change = precision.derivative(name)
         quadratic = float(np.vdot(f, change @ f)) / amplitude
         slopes.append(-0.5 * quadratic - 0.5 * p * (factor.trace(change) - precision.trace_of_derivative(name)))
-    return Likelihood(value, mean, log_amplitude, log_noise, np.array(slopes))
+        moved.append(-precision.solve(change @ f)[nodes])
+    moved += [f[nodes], rest]  # dA a, of the amplitude a K_uu A^-1 r
+    columns = np.concatenate(moved, axis=1)
+    spread = np.zeros((weights.size, columns.shape[1]))
+    spread[nodes] = (amplitude * d)[:, None] * columns
+    solved = d[:, None] * (columns - factor.solve(spread)[nodes])
+    solved = np.array(np.split(solved, len(moved), axis=1))
+    information = average_information(np.array(moved), solved, 0.5 * observations.within / noise)
+    return Likelihood(value, mean, log_amplitude, log_noise, np.array(slopes), information)
 
 
 class PrecisionSearch(LikelihoodSearch):
@@ -119,7 +127,12 @@ class PrecisionSearch(LikelihoodSearch):
             return None
         if names is None:
             return result
-        return result._replace(parameters=result.parameters - result.log_scale * slopes / divisor)
+        turned = np.eye(len(names) + 2)
+        turned[: len(names), -2] = -slopes / divisor
+        return result._replace(
+            parameters=result.parameters - result.log_scale * slopes / divisor,
+            information=turned @ result.information @ turned.T,
+        )
 
     def divided_by(self, kernel: Kernel) -> float:
         return self.divisor(kernel, (), [])[0]

@@ -137,6 +137,14 @@ class ArealPrecision:
         matrix = self._lifted + sp.diags_array(np.broadcast_to(weights, self.n_nodes), format="csr")
         return self._factored(sp.csr_array(matrix))
 
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """Q^-1 b for b of shape (n,) or (n, p)."""
+        return self._prior.solve(rhs)
+
+    @cached_property
+    def _prior(self) -> SparseCholesky:
+        return self.factor()
+
     def unconstrained(self, x: np.ndarray) -> np.ndarray:
         """x: there are no constraints."""
         return x
@@ -206,10 +214,6 @@ class ProperPrecision(ArealPrecision):
     def mean_variance(self) -> float:
         """The mean of the prior variances over the nodes."""
         return float(self._prior.inverse_diagonal.mean())
-
-    @cached_property
-    def _prior(self) -> SparseCholesky:
-        return self.factor()
 
     @property
     def _laplacian(self) -> sp.csr_array:

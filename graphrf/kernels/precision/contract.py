@@ -51,6 +51,10 @@ class Precision(Protocol):
         """log |Q|."""
         ...
 
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """Q^-1 b for b of shape (n,) or (n, p)."""
+        ...
+
     def derivative(self, name: str) -> sp.csr_array:
         """The derivative of Q in a hyperparameter."""
         ...

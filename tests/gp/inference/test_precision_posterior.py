@@ -107,5 +107,6 @@ def test_the_likelihood_and_its_gradient_are_those_of_dense_algebra(kernel, mean
     assert (sparse.log_scale, sparse.log_noise) == pytest.approx((dense.log_scale, dense.log_noise), rel=1e-9)
     assert sparse.parameters == pytest.approx(dense.parameters, rel=1e-6)
     np.testing.assert_allclose(sparse.mean, dense.mean, rtol=1e-8)
+    np.testing.assert_allclose(sparse.information, dense.information, rtol=1e-5)
     alone = precision_likelihood(precision, observations, amplitude=AMPLITUDE, noise=0.2)
     assert alone.value == sparse.value

@@ -7,8 +7,10 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
+from scipy import optimize
 
 import graphrf as grf
+from graphrf.gp.inference.likelihood import log_marginal_likelihood
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import FLAT, HyperparameterPrior
 from graphrf.gp.training import fitting
@@ -77,6 +79,61 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
     steps = 1e-5 * np.eye(at.size)
     expected = [(search.negative(at + h)[0] - search.negative(at - h)[0]) / 2e-5 for h in steps]
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=2e-5)
+
+
+def test_the_information_is_the_mean_of_the_observed_and_the_expected(karate):
+    # In the output scale and the noise A is linear, so that nothing is left out; with repeated observations.
+    observations = Observations.of(
+        NODES, np.random.default_rng(0).standard_normal((NODES.size, 2)), np.ones((34, 0))
+    )
+    kernel = grf.Diffusion(2.0)
+    matrix = kernel.dense(karate)[np.ix_(observations.nodes, observations.nodes)]
+    at = np.array([1.7, 0.4])
+
+    def slopes(scale, noise):
+        found = log_marginal_likelihood([matrix], [observations], scale=scale, noise=noise, derivatives=[[]])
+        return np.array([found.log_scale / scale, found.log_noise / noise])
+
+    observed = -np.array([(slopes(*(at + h)) - slopes(*(at - h))) / 2e-5 for h in 1e-5 * np.eye(2)])
+    moves = [matrix[np.ix_(whole := np.searchsorted(observations.nodes, NODES), whole)], np.eye(NODES.size)]
+    inverse = np.linalg.inv(at[0] * moves[0] + at[1] * moves[1])
+    expected = np.array([[np.trace(inverse @ a @ inverse @ b) for a in moves] for b in moves])  # half, two outputs
+    found = log_marginal_likelihood([matrix], [observations], scale=at[0], noise=at[1], derivatives=[[]])
+    np.testing.assert_allclose(found.information / np.outer(at, at), (observed + expected) / 2, rtol=1e-6)
+    assert np.abs(observed / expected - 1).min() > 0.01  # they differ
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.3])
+@pytest.mark.parametrize("kernel", [grf.Diffusion(3.0), grf.Matern(1.0, 3.0)], ids=repr)
+def test_the_search_ends_where_another_optimiser_does_and_sooner(kernel, noise):
+    graph = grf.load_graph(nx.grid_2d_graph(20, 20))
+    evaluations = {"ours": 0, "theirs": 0}
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        y = grf.apply_root(graph, kernel, rng.standard_normal(400))
+        y += np.sqrt(noise) * y.std() * rng.standard_normal(400)
+        observations = Observations.of(nodes := rng.permutation(400)[:80], y[nodes, None], np.ones((400, 1)))
+        bounds = {"lengthscale": (0.1, 30.0)}
+        search = LikelihoodSearch(
+            [Block(SeriesGram(graph, "normalized", observations.nodes, max_degree=400), observations)],
+            Parameters(kernel, tuple(bounds), bounds), None, None, subset_divisor(), HyperparameterPrior(),
+            unit=y.var(), length_unit=1.0,
+        )  # fmt: skip
+        start = search.point(kernel.replace(lengthscale=1.0), y.var(), 0.05 * y.var())
+        whole = search._expanded
+
+        def counted(*arguments, whole=whole):
+            evaluations["ours"] += 1
+            return whole(*arguments)
+
+        search._expanded = counted
+        found = search.run([start])
+        del search._expanded
+        theirs = optimize.minimize(search.negative, start, jac=True, method="L-BFGS-B", bounds=search._box())
+        evaluations["theirs"] += theirs.nfev
+        assert found.converged
+        assert search.negative(found.point)[0] == pytest.approx(theirs.fun, abs=1e-3)
+    assert evaluations["ours"] < 0.75 * evaluations["theirs"]
 
 
 def test_with_nothing_to_train_the_given_values_come_back(karate):

@@ -116,13 +116,11 @@ class LikelihoodSearch:
     def run(self, starts: Sequence[np.ndarray]) -> LikelihoodResult:
         """The best end of searches from some points."""
         box = self._box()
-        best, best_value, converged = starts[0], -math.inf, True
-        if best.size:
-            for start in starts:
-                found, value, level = self._climb(np.clip(start, *np.transpose(box)), box)
-                if value > best_value:
-                    best, best_value, converged = found, value, level
-        value = -self.negative(best, gradient=False, prior=False)[0]
+        if starts[0].size:
+            climbed = (self._climb(np.clip(start, *np.transpose(box)), box) for start in starts)
+            best, value, converged = max(climbed, key=lambda found: found[1])
+        else:
+            best, value, converged = starts[0], -self.negative(starts[0], gradient=False)[0], True
         if value <= -_IMPOSSIBLE:
             raise ValueError(
                 "the covariance of the observations cannot be factored with these hyperparameters: it is "
@@ -130,9 +128,8 @@ class LikelihoodSearch:
                 "kernel (shorten its lengthscale)"
             )
         kernel, output_scale, noise = self._model(best)
-        return LikelihoodResult(
-            kernel, output_scale / self.divided_by(kernel), noise, value, converged, best, self._ends(best, box)
-        )
+        amplitude, likelihood = output_scale / self.divided_by(kernel), value - self._log_prior(best)[0]
+        return LikelihoodResult(kernel, amplitude, noise, likelihood, converged, best, self._ends(best, box))
 
     def again(self, start: np.ndarray) -> LikelihoodResult:
         """From the end of another search, with its noise or more: near none the likelihood is flat in it."""
@@ -220,21 +217,19 @@ class LikelihoodSearch:
 
     # -- the objective -----------------------------------------------------------------------------
 
-    def negative(self, vector: np.ndarray, gradient: bool = True, prior: bool = True) -> tuple[float, np.ndarray]:
-        """Minus the log marginal likelihood, with the prior or without, and its gradient (or zeros)."""
-        value, slope, _ = self._expanded(vector, gradient, prior)
+    def negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
+        """Minus the log posterior density, up to a constant, and its gradient (or zeros)."""
+        value, slope, _ = self._expanded(vector, gradient)
         return value, slope
 
-    def _expanded(
-        self, vector: np.ndarray, gradient: bool = True, prior: bool = True
-    ) -> tuple[float, np.ndarray, np.ndarray]:
+    def _expanded(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray, np.ndarray]:
         """The same, and about its second derivatives, positive definite (or zeros)."""
         nothing = np.zeros(vector.size), np.zeros((vector.size, vector.size))
         kernel, output_scale, noise = self._model(vector)
         result = self._likelihood(kernel, self.parameters.names if gradient else None, output_scale, noise)
         if result is None:
             return _IMPOSSIBLE, *nothing
-        density, bend, more = self._log_prior(vector) if prior else (0.0, *nothing)
+        density, bend, more = self._log_prior(vector)
         if not gradient:
             return -result.value - density, *nothing
         slope = np.append(result.parameters, [result.log_scale, result.log_noise])

@@ -15,7 +15,7 @@ from graphrf.gp.inference.observations import Observations
 from graphrf.gp.likelihoods import Bernoulli, Binomial, Gamma, NegativeBinomial, Poisson, StudentT
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.training.gram import PrecisionGram
-from graphrf.gp.training.likelihood_search import LikelihoodSearch, precision_divisor
+from graphrf.gp.training.likelihood_search import Block, LikelihoodSearch, precision_divisor
 from graphrf.gp.training.parameters import Parameters
 from graphrf.gp.training.precision_search import PrecisionSearch
 from graphrf.gp.training.ranges import SHARES
@@ -129,6 +129,12 @@ def test_training_has_exact_gradients_in_log_odds(kernel, karate):
         for step in 1e-5 * np.eye(3)
     ]
     np.testing.assert_allclose(gradient, numerical, atol=1e-6)
+    dense = LikelihoodSearch(
+        [Block(PrecisionGram(precision, observations.nodes), observations)], parameters, None, None,
+        precision_divisor(precision), HyperparameterPrior(), unit=1.0, length_unit=1.0,
+    )  # fmt: skip
+    for ours, theirs in zip(search._expanded(point), dense._expanded(point), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)  # value, gradient and information
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

@@ -235,7 +235,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(big_grid):
     assert _covered(gp, truth, nodes, factor=1.15) > 4
 
 
-@pytest.mark.filterwarnings("ignore:the squared norms of rows")
+@pytest.mark.filterwarnings("ignore:the sampled rows of")
 @pytest.mark.parametrize(("lengthscale", "n_walks"), [(2.0, 16), (4.0, 16), (4.0, 64)])
 def test_variances_of_walks_are_never_negative(big_grid, lengthscale, n_walks):
     # With the exact diagonal in place of the walks' own, a third and more of these variances are negative: the

@@ -31,8 +31,8 @@ class Likelihood(NamedTuple):
     parameters : ndarray, shape (d,)
         Derivatives in what the derivatives of the matrices were taken in.
     information : ndarray, shape (d + 2, d + 2)
-        The average of the observed and of the expected information, in the parameters, the logarithm of the output
-        scale, and that of the noise: about minus the second derivatives where these are linear in A.
+        See `average_information`: an approximation of minus the second derivatives in the parameters, in the
+        logarithm of the output scale, and in that of the noise.
     """
 
     value: float
@@ -48,9 +48,9 @@ def average_information(moved: np.ndarray, solved: np.ndarray, within: float) ->
 
     .. math:: \tfrac12 \, a^\top \partial_i A \, A^{-1} \, \partial_j A \, a, \qquad a = A^{-1} r,
 
-    summed over outputs: the mean of the observed and the expected information where A is linear in the
-    coordinates, whose traces then cancel. `moved` and `solved` have dA_i a and A^-1 dA_i a, shape (d, m, p);
-    `within` is half of what repeated observations add to the quadratic form.
+    summed over outputs. For a known mean, and where A is linear in the coordinates, it is the mean of the observed
+    and the expected information: their traces cancel, so that it costs no product of matrices. `moved` and
+    `solved` hold dA_i a and A^-1 dA_i a, shape (d, m, p); `within` is what repeated observations add.
 
     Source: Gilmour, Thompson and Cullis 1995, "Average information REML", Biometrics 51.
     """

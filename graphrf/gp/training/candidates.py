@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from graphrf.gp.training import sampler_choice
 from graphrf.gp.training.gram import FactorGram, PrecisionGram, SeriesGram
 from graphrf.gp.training.ranges import LENGTHSCALES, hyperparameter_range, lengthscale_unit, longest_lengthscale
 from graphrf.graph.graph import Graph
+from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.kernels.truncation import steps_needed
@@ -327,12 +329,15 @@ class SampledCandidates(Generic[Result]):
 
         sampled = [drawn(block, seed) for block in blocks]
         grams = [FactorGram(features.factor(n_threads=n_threads), scale) for features in sampled]
-        some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(np.int64)
-        rows = sampled[0].factor(n_threads=n_threads).take(some)
-        others = drawn(blocks[0][some], seed ^ 1).factor(n_threads=n_threads)
+
+        @cache
+        def drawn_twice() -> tuple[Factor, Factor]:
+            some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(np.int64)
+            others = drawn(blocks[0][some], seed ^ 1).factor(n_threads=n_threads)
+            return sampled[0].factor(n_threads=n_threads).take(some), others
 
         def excess(kernel: Kernel) -> float:
-            return sampler_choice.excess(rows, others, kernel.modulation(sampler.survival.table.size, scale))
+            return sampler_choice.excess(*drawn_twice(), kernel.modulation(sampler.survival.table.size, scale))
 
         too_short = False
         if "lengthscale" in names:
@@ -346,15 +351,16 @@ class SampledCandidates(Generic[Result]):
         return Candidate(grams, longest, start, sampler, sampled[0], too_short, excess)
 
     def _warn_of_variance(self, candidate: Candidate) -> None:
-        """Warn where rows are long enough for a kernel whose lengthscale is given, and vary too much."""
+        """Warn where rows are long enough for a kernel whose lengthscale is not trained, but vary too much."""
         kernel, sampler = self.result.kernel, candidate.sampler
         excess = candidate.excess(kernel)
         if excess > sampler_choice.MOST_EXCESS and sampler_choice.serves(sampler, self._training.scale)(kernel):
             warn(
-                f"the squared norms of rows of {sampler!r} exceed the variances of {kernel!r} by "
-                f"{100 * excess:.0f} % on average: that is sampling variance, which the Gaussian process takes "
-                "for a signal that differs at every node, so that noise and intervals come out too small; pass a "
-                "`sampler` with a larger budget or more walks, a shorter lengthscale, or method='series'",
+                f"the sampled rows of {sampler!r} have squared norms that exceed the prior variances of "
+                f"{kernel!r} by {100 * excess:.0f} % on average. This excess is sampling variance, which the "
+                "Gaussian process takes for a signal that differs at every node, so that noise and intervals come "
+                "out too small; pass a `sampler` with a larger budget or more walks, a kernel of shorter range, or "
+                "method='series'",
             )
 
     def _ended(self, candidate: Candidate) -> bool:

@@ -31,7 +31,7 @@ POINTS, HALF_WIDTH = 16, 0.5 * math.log(2.0)
 # The terms left out may be so large beside K, in Frobenius norm.
 _TOLERANCE = 1e-9
 # Evaluations within half a width after which a panel is worth its points.
-_PATIENCE = 20
+_PATIENCE = 2
 # So small, beside K, is rounding alone.
 _ROUNDING = 1e-13
 # Numbers of a panel, and panels that are kept.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy import optimize
 
 from graphrf.gp.inference.likelihood import Likelihood, least_squares_mean, log_marginal_likelihood
 from graphrf.gp.inference.observations import Observations
@@ -25,13 +26,13 @@ _MAX_STEPS = 40
 # Where the search stops: at so few nats that a step would gain, or a unit of the parameters' logarithms.
 # Hyperparameters are known to a nat.
 _FLAT, _LEVEL = 1e-6, 1e-3
-# The longest step of a coordinate, mostly a logarithm.
-_STRIDE = 1.0
-# What is added to the diagonal of the information, as a share of it: at first, the factors after a step that was
-# worth it and one that was not, and the least and the most.
-_DAMPING, _LESS, _MORE, _LEAST, _MOST = 0.1, 0.2, 6.0, 1e-6, 1e8
-# A step is taken if it gains this share of what was expected.
-_WORTH = 1e-4
+# The longest step at first, later, and at the end, mostly in logarithms. The first one is short because a grid
+# chose the start among several maxima, and longer steps leave for others.
+_FIRST, _LONGEST, _SHORTEST = 0.3, 2.0, 1e-6
+# A step is taken if it gains the first share of what was expected. Steps may become longer if it gains the second,
+# and become shorter if it does not gain the third, by these factors.
+_WORTH, _GOOD, _POOR = 1e-4, 0.75, 0.25
+_LONGER, _SHORTER = 2.0, 0.3
 # Second derivatives of which nothing is known.
 _SLIGHT = 1e-3
 # It has converged where the gradient, projected on the bounds, is so small.
@@ -148,25 +149,23 @@ class LikelihoodSearch:
         return np.array(vector)
 
     def _climb(self, start: np.ndarray, box: list[tuple[float, float]]) -> tuple[np.ndarray, float, bool]:
-        """The end of damped Newton steps from a point, its value, and whether the gradient there is nearly level.
+        """The end of Newton steps from a point, its log density, and whether the gradient there is nearly zero.
 
-        A step is one of Levenberg and Marquardt among the coordinates that it does not move out of the box. In
-        place of second derivatives it has the average information, corrected by what the last steps told of them:
-        where the data tell little of a hyperparameter, these differ by a factor.
+        A step goes to the minimum of a quadratic model within a radius; coordinates that it would move out of the
+        box stay. In place of second derivatives the model has the average information, corrected by what the last
+        steps told of them: where the data say little of a hyperparameter, the two differ by a factor.
         """
         low, high = np.transpose(box)
-        point, damping = start, _DAMPING
+        point, radius = start, _FIRST
         value, slope, information = self._expanded(point)
         steps: list[tuple[np.ndarray, np.ndarray]] = []
         for _ in range(_MAX_STEPS):
             free = np.where(slope > 0, point > low, point < high)
-            if not np.any(np.abs(slope[free]) > _LEVEL) or damping > _MOST:
+            if not np.any(np.abs(slope[free]) > _LEVEL) or radius < _SHORTEST:
                 break
             curvature = _told_by_steps(information, steps[-point.size :])
-            own = curvature[np.ix_(free, free)]
             step = np.zeros(point.size)
-            step[free] = -np.linalg.solve(own + damping * np.diag(np.diagonal(own)), slope[free])
-            step *= min(1.0, _STRIDE / np.abs(step).max())
+            step[free] = _step_within(radius, slope[free], curvature[np.ix_(free, free)])
             there = np.clip(point + step, low, high)
             moved = there - point
             expected = -float(slope @ moved + 0.5 * moved @ curvature @ moved)
@@ -175,11 +174,13 @@ class LikelihoodSearch:
             found = self._expanded(there)
             if found[0] < _IMPOSSIBLE:
                 steps.append((moved, found[1] - slope))
-            if found[0] < value - _WORTH * max(expected, 0.0):
+            gained, length = value - found[0], float(np.linalg.norm(moved))
+            if gained < _POOR * expected:
+                radius = _SHORTER * length
+            elif gained > _GOOD * expected and length > 0.9 * radius:
+                radius = min(_LONGER * radius, _LONGEST)
+            if gained > _WORTH * max(expected, 0.0):
                 point, (value, slope, information) = there, found
-                damping = max(_LESS * damping, _LEAST)
-            else:
-                damping *= _MORE
         projected = point - np.clip(point - slope, low, high)
         return point, -value, bool(np.abs(projected).max(initial=0.0) <= _NEARLY_LEVEL)
 
@@ -223,7 +224,7 @@ class LikelihoodSearch:
         return value, slope
 
     def _expanded(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray, np.ndarray]:
-        """The same, and about its second derivatives, positive definite (or zeros)."""
+        """`negative` and an approximation of its second derivatives, positive definite (or zeros)."""
         nothing = np.zeros(vector.size), np.zeros((vector.size, vector.size))
         kernel, output_scale, noise = self._model(vector)
         result = self._likelihood(kernel, self.parameters.names if gradient else None, output_scale, noise)
@@ -268,17 +269,29 @@ class LikelihoodSearch:
     def _log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """The log prior density of a vector, its gradient, and minus second derivatives where it is concave."""
         units = {"lengthscale": self.length_unit, "output_scale": self.unit, "noise": self.unit}
-        sides = np.array([[0.0], [_DIFFERENCE], [-_DIFFERENCE]])
+        sides = np.array([0.0, _DIFFERENCE, -_DIFFERENCE])
         values, slopes = np.zeros(vector.size), np.zeros((3, vector.size))
         for k, (name, own) in enumerate(zip(self._names, vector, strict=True)):
-            density, slope = self.prior.log_density(name, own + sides[:, 0], units.get(name, 1.0))
+            density, slope = self.prior.log_density(name, own + sides, units.get(name, 1.0))
             values[k], slopes[:, k] = density[0], slope
         bend = (slopes[2] - slopes[1]) / (2 * _DIFFERENCE)
         return float(values.sum()), slopes[0], np.diag(np.maximum(bend, 0.0))
 
 
+def _step_within(radius: float, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    """The step s of length `radius` at most with the least slope s + s curvature s / 2 (positive definite)."""
+    values, vectors = np.linalg.eigh(curvature)
+    turned = vectors.T @ slope
+
+    def beyond(more: float) -> float:
+        return float(np.linalg.norm(turned / (values + more))) - radius
+
+    more = 0.0 if beyond(0.0) <= 0 else optimize.brentq(beyond, 0.0, np.linalg.norm(turned) / radius)
+    return np.asarray(-vectors @ (turned / (values + more)))
+
+
 def _told_by_steps(information: np.ndarray, steps: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Second derivatives: the information, and along steps what the gradient's change over them told (BFGS)."""
+    """Second derivatives: the information, and along each step the change of the gradient over it (BFGS)."""
     found = information
     for step, change in steps:
         if (bend := float(step @ change)) > _SLIGHT * float(step @ step):

@@ -59,7 +59,7 @@ def precision_likelihood(
     Returns
     -------
     Likelihood
-        `log_scale` is the derivative in log a.
+        `log_scale` is the derivative in log a; `information` is 0 without `names`.
 
     Notes
     -----
@@ -93,9 +93,10 @@ def precision_likelihood(
     slopes, moved = [], []
     for name in names:
         change = precision.derivative(name)
-        quadratic = float(np.vdot(f, change @ f)) / amplitude
+        along = change @ f
+        quadratic = float(np.vdot(f, along)) / amplitude
         slopes.append(-0.5 * quadratic - 0.5 * p * (factor.trace(change) - precision.trace_of_derivative(name)))
-        moved.append(-precision.solve(change @ f)[nodes])
+        moved.append(-precision.solve(along)[nodes])
     moved += [f[nodes], rest]  # dA a, of the amplitude a K_uu A^-1 r
     columns = np.concatenate(moved, axis=1)
     spread = np.zeros((weights.size, columns.shape[1]))

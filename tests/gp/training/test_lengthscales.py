@@ -22,7 +22,6 @@ def _gram(graph, kernel):
     return FactorGram(features.factor(), graph.laplacian_scale(kernel.laplacian))
 
 
-@pytest.mark.usefixtures("_soon")
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("centre", [0.3, 2.0])
 def test_interpolated_matrices_are_those_computed_directly(grid, kernel, centre, monkeypatch):
@@ -49,12 +48,6 @@ def test_what_was_asked_last_is_not_computed_again(grid, monkeypatch):
     assert gram(KERNELS[0], ["lengthscale"])[1][0] is slope
 
 
-@pytest.fixture
-def _soon(monkeypatch):
-    """Interpolation from the third evaluation on."""
-    monkeypatch.setattr(module, "_PATIENCE", 2)
-
-
 class _Counting:
     """K of one number, a function of the lengthscale, and how often it was asked for."""
 
@@ -67,7 +60,6 @@ class _Counting:
         return np.array([[self.function(kernel.lengthscale)]]), [np.zeros((1, 1))] * len(names)
 
 
-@pytest.mark.usefixtures("_soon")
 def test_what_is_not_smooth_is_not_interpolated():
     rough = _Counting(lambda lengthscale: 2.0 + abs(np.log(lengthscale)))
     for lengthscale in (1.0, 1.01, 1.02, 0.99, 0.98):
@@ -75,7 +67,6 @@ def test_what_is_not_smooth_is_not_interpolated():
     assert rough.asked == 5 + module.POINTS
 
 
-@pytest.mark.usefixtures("_soon")
 def test_kernels_and_hyperparameters_are_told_apart():
     smooth = _Counting(lambda lengthscale: lengthscale)
     for step in range(4):
@@ -90,7 +81,6 @@ def test_kernels_and_hyperparameters_are_told_apart():
     assert smooth.asked == 5 + module.POINTS
 
 
-@pytest.mark.usefixtures("_soon")
 def test_many_nodes_are_not_interpolated():
     smooth = _Counting(lambda lengthscale: lengthscale)
     smooth.known = module.Lengthscales(smooth.values, 2_001)

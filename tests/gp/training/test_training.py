@@ -13,7 +13,7 @@ import graphrf as grf
 from graphrf.gp.inference.likelihood import log_marginal_likelihood
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import FLAT, HyperparameterPrior
-from graphrf.gp.training import fitting
+from graphrf.gp.training import fitting, likelihood_search
 from graphrf.gp.training.blocks import training_blocks
 from graphrf.gp.training.gram import FactorGram, SeriesGram
 from graphrf.gp.training.grid import Axes, HyperparameterGrid
@@ -134,6 +134,26 @@ def test_the_search_ends_where_another_optimiser_does_and_sooner(kernel, noise):
         assert found.converged
         assert search.negative(found.point)[0] == pytest.approx(theirs.fun, abs=1e-3)
     assert evaluations["ours"] < 0.75 * evaluations["theirs"]
+
+
+@pytest.mark.parametrize("first", [0.3, 4.3])
+def test_the_search_stays_near_its_start(first, monkeypatch):
+    # Two wells, the further one shallower, and an information that says next to nothing, so that the model's
+    # minimum is far away. A long first step leads into the wrong well.
+    def objective(x):
+        value = x**2 * (x - 4) ** 2 + x
+        return value, np.array([2 * x * (x - 4) * (2 * x - 4) + 1]), np.array([[1e-3]])
+
+    monkeypatch.setattr(likelihood_search, "_FIRST", first)
+    monkeypatch.setattr(likelihood_search, "_LONGEST", max(first, 2.0))
+    search = LikelihoodSearch(
+        (), Parameters(grf.Diffusion(1.0), (), {}), None, 1.0, unit_divisor(), FLAT, 1.0, 1.0
+    )
+    search._expanded = lambda vector: objective(vector[0])
+    (found,), value, level = search._climb(np.array([-0.5]), [(-10.0, 10.0)])
+    assert level
+    assert value == pytest.approx(-objective(found)[0])
+    assert abs(found) < 0.1 if first == 0.3 else found > 3.8
 
 
 def test_with_nothing_to_train_the_given_values_come_back(karate):

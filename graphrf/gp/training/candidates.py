@@ -359,8 +359,8 @@ class SampledCandidates(Generic[Result]):
                 f"the sampled rows of {sampler!r} have squared norms that exceed the prior variances of "
                 f"{kernel!r} by {100 * excess:.0f} % on average. This excess is sampling variance, which the "
                 "Gaussian process takes for a signal that differs at every node, so that noise and intervals come "
-                "out too small; pass a `sampler` with a larger budget or more walks, a kernel of shorter range, or "
-                "method='series'",
+                "out too small; pass a `sampler` with a larger budget or more walks, a kernel of shorter range, "
+                "or method='series'",
             )
 
     def _ended(self, candidate: Candidate) -> bool:

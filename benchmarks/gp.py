@@ -22,8 +22,8 @@ Compilation is done before, on small graphs. Wall seconds, processor seconds bes
 
 Measured on 2 cores: `grid10k` series 7.7 s (three seeds, 7.4 to 8.5), rows 10.0 s (9.3 to 10.1), both RMSE .0867
 and NLPD -.620 to -.622, against .0865 and -.622 with the true hyperparameters, deviations .9 % off in the median
-(series, seed 0); fast-graph-gp 224 s, .184, -.119. `few`: grid fit 9.0 s, deviations 9.8 s, means .2 s; random
-graph, whose values so few nodes do not tell, 9.1, 13.2 and .2 s; 2.4 GiB. `million`: fit 225 s, means
+(series, seed 0); fast-graph-gp 224 s, .184, -.119. `few`: grid fit 12.9 s, deviations 9.9 s, means .2 s; random
+graph, whose values so few nodes do not tell, 7.8, 15.0 and .2 s; 2.5 GiB. `million`: fit 225 s, means
 1.5 s, RMSE .0163 against .0223 of the best filter, 2.6 GiB.
 """
 

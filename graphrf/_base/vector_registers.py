@@ -38,8 +38,11 @@ class VectorRegisters:
         self._builder.store(vector, place, align=self._align)
 
     def spread(self, number: Any) -> Any:
-        """A number in every lane."""
+        """A number, rounded to those of the registers, in every lane."""
         builder = self._builder
+        if number.type != self._number:
+            wider = isinstance(self._number, ir.DoubleType)
+            number = (builder.fpext if wider else builder.fptrunc)(number, self._number)
         none = ir.Constant(self._type, ir.Undefined)
         lane = builder.insert_element(none, number, ir.Constant(ir.IntType(32), 0))
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), self._columns), [0] * self._columns)
@@ -51,10 +54,7 @@ class VectorRegisters:
         node = builder.load(builder.gep(indices.data, [entry]))
         if node.type.width < 64:
             node = builder.zext(node, ir.IntType(64))
-        value = builder.load(builder.gep(data.data, [entry]))
-        if value.type != self._number:
-            value = builder.fpext(value, self._number)
-        return node, self.spread(value)
+        return node, self.spread(builder.load(builder.gep(data.data, [entry])))
 
 
 def unpacked(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:

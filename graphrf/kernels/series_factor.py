@@ -102,11 +102,9 @@ class SeriesFactor(FactorBase):
         """
         self._known = self._modulation(f).tobytes(), ChebyshevSum(self._doubled, coefficients, self._threads)
 
-    def shortened(self, f: np.ndarray, tol: float) -> SeriesFactor:
-        """The same rows; of the modulation f without its last terms, which lack at most `tol` in operator norm."""
-        other = self.take(np.arange(self._nodes.size))
-        other.know(f, self._expansion(f).coefficients_to(tol))
-        return other
+    def rough(self, f: np.ndarray, tol: float) -> ChebyshevSum:
+        """F among all nodes of the graph, with an error of `tol` at most in operator norm."""
+        return self._expansion(f).rough(tol)
 
     def n_products(self, f: np.ndarray) -> int:
         """Sparse products that one application of F takes for this modulation."""

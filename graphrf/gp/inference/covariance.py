@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -53,12 +52,9 @@ class SeriesSource:
     def __call__(self, nodes: np.ndarray) -> SeriesFactor:
         return self._all.take(nodes)
 
-    def shortened(self, tol: float) -> SeriesSource:
-        """The same without terms at the end of the series, which lacks at most `tol` more in operator norm."""
-        other = copy.copy(self)
-        other._all = self._all.shortened(self.modulation, tol)
-        vars(other).pop("square", None)
-        return other
+    def rough(self, tol: float) -> ChebyshevSum:
+        """F among all nodes, with an error of `tol` at most in operator norm."""
+        return self._all.rough(self.modulation, tol)
 
     @cached_property
     def square(self) -> ChebyshevSum:
@@ -222,14 +218,16 @@ class Covariance:
         """The exact rows of some nodes."""
         return self._exact.rows(nodes)
 
-    def shortened(self, tol: float) -> Covariance:
-        """The same; beside sampled rows with exact ones that lack at most `tol`, before the amplitude."""
-        if self.exact or not isinstance(self._exact._source, SeriesSource):
-            return self
-        exact, other = copy.copy(self._exact), copy.copy(self)
-        exact._exact, exact._source = exact, self._exact._source.shortened(tol)
-        other._exact = exact
-        return other
+    def rough_root(self, tol: float) -> Callable[[np.ndarray], np.ndarray]:
+        """x -> E x at all nodes, for x of shape (N, p).
+
+        Beside sampled rows it may have an error of `tol` in operator norm, before the amplitude, and be float32.
+        """
+        exact = self._exact
+        if not self.exact and isinstance(exact._source, SeriesSource) and not exact._normalize:
+            rough, root = exact._source.rough(tol), float(np.sqrt(exact.amplitude))
+            return lambda x: np.multiply(found := rough(x), root, out=found)
+        return lambda x: self.root_values(np.arange(x.shape[0]), x)
 
     def root_values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
         """E_q x at any nodes, with their exact rows E_q, for x of shape (N, p)."""

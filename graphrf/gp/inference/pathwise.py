@@ -241,3 +241,9 @@ def draw_normals(
         prior[:, draw] = rng.standard_normal((outputs, features)).T
         errors[:, draw] = deviation * rng.standard_normal((outputs, size)).T
     return prior, errors
+
+
+def signs(features: int, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Independent -1 and 1 with equal probability, shape (features, n), float32."""
+    bits = np.unpackbits(np.frombuffer(rng.bytes(-(-features * n // 8)), dtype=np.uint8), count=features * n)
+    return np.subtract(2 * bits, 1.0, dtype=np.float32).reshape(features, n)

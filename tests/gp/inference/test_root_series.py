@@ -121,7 +121,11 @@ def test_draws_for_deviations_take_shorter_roots_and_change_by_less_than_their_c
     np.testing.assert_allclose(deviations(1e-4), whole, rtol=2e-3)
     assert np.abs(deviations(0.5) / whole - 1).max() > 2e-3
     series = root_series(graph, grf.Matern(nu=0.5, lengthscale=3.0))
-    short = series.factor.shortened(series.modulation, 1e-4)
-    assert 2 * short.n_products(series.modulation) < series.factor.n_products(series.modulation)
-    gap = short.apply(series.modulation, np.eye(400)) - series.factor.apply(series.modulation, np.eye(400))
-    assert 1e-6 < np.linalg.norm(gap, 2) <= 1e-4
+    whole = series.factor.apply(series.modulation, np.eye(400))
+    for tol, dtype in ((1e-4, np.float32), (1e-7, np.float64)):
+        rough = series.factor.rough(series.modulation, tol)
+        assert rough.degree < series.factor.n_products(series.modulation)
+        values = rough(np.eye(400))
+        assert values.dtype == dtype
+        assert 1e-3 * tol < np.linalg.norm(values - whole, 2) <= tol
+    assert 2 * series.factor.rough(series.modulation, 1e-4).degree < series.factor.n_products(series.modulation)

@@ -30,8 +30,8 @@ from graphrf.kernels.kernel import Kernel
 POINTS, HALF_WIDTH = 16, 0.5 * math.log(2.0)
 # The terms left out may be so large beside K, in Frobenius norm.
 _TOLERANCE = 1e-9
-# Evaluations within half a width after which a panel is worth its points.
-_PATIENCE = 2
+# Lengthscales within half a width after which a panel is worth its points.
+_PATIENCE = 6
 # So small, beside K, is rounding alone.
 _ROUNDING = 1e-13
 # Numbers of a panel, and panels that are kept.
@@ -97,7 +97,7 @@ class Lengthscales:
     def __init__(self, direct: Callable[[Kernel, Sequence[str]], Values], size: int) -> None:
         self._direct = direct
         self._affordable = POINTS * size**2 <= _MOST_NUMBERS
-        self._asked: list[tuple[tuple[Any, ...], float]] = []
+        self._asked: set[tuple[tuple[Any, ...], float]] = set()
         self._panels: list[_Panel] = []
         self._last: tuple[Any, tuple[str, ...], Values] | None = None
 
@@ -127,9 +127,9 @@ class Lengthscales:
         for panel in self._panels:
             if panel.covers(family, place):
                 return panel(place, slope)
-        count = sum(abs(place - other) <= HALF_WIDTH and family == own for own, other in self._asked)
-        self._asked.append((family, place))
-        if count < _PATIENCE:
+        self._asked.add((family, place))
+        near = sum(abs(place - other) <= HALF_WIDTH and family == own for own, other in self._asked)
+        if near <= _PATIENCE:
             return None
         around = [kernel.replace(lengthscale=math.exp(place + HALF_WIDTH * float(t))) for t in points()]
         matrices = (self._direct(near, ())[0] for near in around)

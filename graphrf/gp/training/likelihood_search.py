@@ -138,7 +138,8 @@ class LikelihoodSearch:
         if self.noise is None:
             larger = [math.log(ratio * self.unit) for ratio in _LARGER_NOISE]
             points += [np.append(start[:-1], noise) for noise in larger if noise > start[-1]]
-        values = [self.negative(point, gradient=False)[0] for point in points]
+        # The first with derivatives: the search goes on from that lengthscale, which is then known.
+        values = [self.negative(point, gradient=not k)[0] for k, point in enumerate(points)]
         return self.run([points[int(np.argmin(values))]])
 
     def point(self, kernel: Kernel, output_scale: float, noise: float) -> np.ndarray:

@@ -27,8 +27,9 @@ def _gram(graph, kernel):
 def test_interpolated_matrices_are_those_computed_directly(grid, kernel, centre, monkeypatch):
     fast, slow = _gram(grid, kernel), _gram(grid, kernel)
     centre /= np.sqrt(grid.laplacian_scale(kernel.laplacian))  # that the rows serve
-    for step in range(3):  # the third time lengthscales near each other are asked for, they are interpolated
-        fast(kernel.replace(lengthscale=centre * (1 + 1e-3 * step)), ["lengthscale"])
+    fast(kernel.replace(lengthscale=centre), ())  # a lengthscale counts once
+    for step in range(-module._PATIENCE, 1):  # where more than so many are near each other, they are interpolated
+        fast(kernel.replace(lengthscale=centre * (1.002 + 1e-4 * step)), ["lengthscale"])
     monkeypatch.setattr(fast._known, "_direct", None)
     edge = 0.999 * module.HALF_WIDTH
     for place in (-edge, -0.21, 0.0, 0.13, edge):
@@ -62,28 +63,29 @@ class _Counting:
 
 def test_what_is_not_smooth_is_not_interpolated():
     rough = _Counting(lambda lengthscale: 2.0 + abs(np.log(lengthscale)))
-    for lengthscale in (1.0, 1.01, 1.02, 0.99, 0.98):
+    for step in range(module._PATIENCE + 3):
+        lengthscale = 1.0 + (-1) ** step * 0.01 * step
         assert rough.known(grf.Diffusion(lengthscale), ())[0][0, 0] == rough.function(lengthscale)
-    assert rough.asked == 5 + module.POINTS
+    assert rough.asked == module._PATIENCE + 3 + module.POINTS
 
 
 def test_kernels_and_hyperparameters_are_told_apart():
     smooth = _Counting(lambda lengthscale: lengthscale)
-    for step in range(4):
+    for step in range(module._PATIENCE + 2):
         smooth.known(grf.Matern(lengthscale=1.0 + step / 100, nu=1.0), ())
-    assert smooth.asked == 2 + module.POINTS
+    assert smooth.asked == module._PATIENCE + module.POINTS
     smooth.known(grf.Matern(lengthscale=1.0, nu=2.0), ())  # another smoothness, kernel or derivative
     smooth.known(grf.Diffusion(1.0), ())
     smooth.known(grf.Matern(lengthscale=1.0, nu=1.0), ["lengthscale", "nu"])
-    assert smooth.asked == 5 + module.POINTS
+    assert smooth.asked == module._PATIENCE + 3 + module.POINTS
     near = grf.Matern(lengthscale=1.005, nu=1.0)
     assert smooth.known(near, ())[0][0, 0] == pytest.approx(1.005, rel=1e-12)
-    assert smooth.asked == 5 + module.POINTS
+    assert smooth.asked == module._PATIENCE + 3 + module.POINTS
 
 
 def test_many_nodes_are_not_interpolated():
     smooth = _Counting(lambda lengthscale: lengthscale)
     smooth.known = module.Lengthscales(smooth.values, 2_001)
-    for step in range(4):
+    for step in range(module._PATIENCE + 2):
         smooth.known(grf.Diffusion(1.0 + step / 100), ())
-    assert smooth.asked == 4
+    assert smooth.asked == module._PATIENCE + 2

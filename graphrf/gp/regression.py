@@ -154,7 +154,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     deviations : {"auto", "exact", "sampled"}
         Standard deviations. "exact", to the solver's tolerance: with conjugate gradients, a solve for every
         queried node. "sampled": from 64 posterior draws at all nodes, made at the first request; variances are
-        unbiased, and standard deviations have a relative standard error of 9 % each. "auto": exact for up to 64
+        unbiased, and standard deviations have relative standard errors of at most 9 %. "auto": exact for up to 64
         nodes, and for more with Cholesky (by series or features while 40 nnz(W) multiply-adds for each are below
         5e10), else sampled.
     seed : int in [0, 2^63), optional

@@ -218,16 +218,22 @@ class Covariance:
         """The exact rows of some nodes."""
         return self._exact.rows(nodes)
 
-    def rough_root(self, tol: float) -> Callable[[np.ndarray], np.ndarray]:
-        """x -> E x at all nodes, for x of shape (N, p).
+    def rough_root(self, tol: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """`root_values` for sorted distinct nodes; beside sampled rows with an error before the amplitude.
 
-        Beside sampled rows it may have an error of `tol` in operator norm, before the amplitude, and be float32.
+        That is at most `tol` in operator norm.
         """
         exact = self._exact
-        if not self.exact and isinstance(exact._source, SeriesSource) and not exact._normalize:
-            rough, root = exact._source.rough(tol), float(np.sqrt(exact.amplitude))
-            return lambda x: np.multiply(found := rough(x), root, out=found)
-        return lambda x: self.root_values(np.arange(x.shape[0]), x)
+        if self.exact or exact._normalize or not isinstance(exact._source, SeriesSource):
+            return self.root_values
+        rough, root = exact._source.rough(tol), np.sqrt(exact.amplitude)
+
+        def values(nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
+            every = rough(x)
+            # In double precision, as squares of values may not fit into single precision.
+            return np.multiply(root, every if nodes.size == x.shape[0] else every[nodes], dtype=np.float64)
+
+        return values
 
     def root_values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
         """E_q x at any nodes, with their exact rows E_q, for x of shape (N, p)."""

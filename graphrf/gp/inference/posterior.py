@@ -194,21 +194,21 @@ class Posterior:
         """
         if self._sampled is not None:
             return self._sampled
-        n_nodes, nothing = self._rows.shape[1], np.zeros((self._nodes.size, 1))
-        squares = np.zeros(n_nodes)
+        every, nothing = np.arange(self._rows.shape[1]), np.zeros((self._nodes.size, 1))
+        squares = np.zeros(every.size)
         dtype = np.float64 if self.covariance.exact else np.float32
         root = self.covariance.rough_root(_DRAWS_TOLERANCE * np.sqrt(np.mean(self._rows.squared_norms())))
         for part in slices(n_draws, _DRAWS_AT_ONCE):
             count = part.stop - part.start
-            prior = signs(n_nodes, count, rng).astype(dtype, copy=False)
+            prior = signs(every.size, count, rng).astype(dtype, copy=False)
             errors = np.sqrt(self._diagonal)[:, None] * signs(self._nodes.size, count, rng)
             # A draw given observations of 0 is an error of the predictor.
             weights, trend, _ = self._drawn(nothing, prior, errors, rng, self._solve_loosely, root)
-            draws = root(weights)
+            draws = root(every, weights)
             draws += self._basis @ trend
             squares += np.einsum("ij,ij->i", draws, draws)
             if bar is not None:
-                bar.update(n_nodes * count // n_draws)
+                bar.update(every.size * count // n_draws)
         self._sampled = squares / n_draws
         return self._sampled
 
@@ -256,9 +256,8 @@ class Posterior:
         )  # fmt: skip
         prior, errors = (array.reshape(array.shape[0], -1) for array in (prior, errors))
         weights, trend, solution = self._drawn(
-            np.tile(self._values, n_samples), prior, errors, rng, self._solver.solve,
-            lambda x: self.covariance.root_values(np.arange(x.shape[0]), x),
-        )  # fmt: skip
+            np.tile(self._values, n_samples), prior, errors, rng, self._solver.solve, self.covariance.root_values
+        )
         _report(solution, "the samples")
         values = self.covariance.root_values(nodes, weights)
         values += self._basis[nodes] @ trend
@@ -271,15 +270,15 @@ class Posterior:
         errors: np.ndarray,
         rng: np.random.Generator,
         solve: Callable[[np.ndarray], Solution],
-        root: Callable[[np.ndarray], np.ndarray],
+        root: Callable[[np.ndarray, np.ndarray], np.ndarray],
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
         """Draws given values: weights g' of E, shape (N, k), in place of `prior`, and of H, shape (b, k).
 
         Matheron's rule: a draw from the prior E g is moved by what the predictor says of values - E_u g - noise.
         So the coefficients of the mean, found anew for every draw, vary as much as the observations leave them
-        open. `root` is x -> E x at all nodes.
+        open. `root` is (q, x) -> E_q x.
         """
-        observed = values - errors - root(prior)[self._nodes]
+        observed = values - errors - root(self._nodes, prior)
         drawn = self._mean.prior_draws(prior.shape[1], rng)
         if drawn is not None:
             observed -= self._mean.basis @ drawn

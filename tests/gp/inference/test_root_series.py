@@ -11,6 +11,7 @@ import pytest
 import graphrf as grf
 from graphrf.gp.inference import posterior
 from graphrf.gp.inference.root_series import root_series
+from graphrf.kernels.chebyshev_sums import ChebyshevSum, single_rounding
 
 PATH = grf.load_graph(nx.path_graph(40))
 KARATE = grf.load_graph(nx.karate_club_graph(), weight=False)
@@ -129,6 +130,33 @@ def test_draws_for_deviations_take_shorter_roots_and_change_by_less_than_their_c
         assert values.dtype == dtype
         assert 1e-3 * tol < np.linalg.norm(values - whole, 2) <= tol
     assert 2 * series.factor.rough(series.modulation, 1e-4).degree < series.factor.n_products(series.modulation)
+
+
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+@pytest.mark.parametrize(
+    "graph", [nx.path_graph(300), nx.grid_2d_graph(17, 17), nx.barabasi_albert_graph(300, 3, seed=0)]
+)
+def test_rounding_to_single_precision_stays_within_what_is_expected(graph, laplacian):
+    graph = grf.Graph(nx.to_scipy_sparse_array(graph))
+    unit, n = graph.laplacian_scale(laplacian) ** -0.5, graph.n_nodes
+    shares = []
+    for kernel in (grf.Diffusion(3 * unit, laplacian=laplacian), grf.Diffusion(100 * unit, laplacian=laplacian),
+                   grf.Matern(1.0, 30 * unit, laplacian=laplacian)):  # fmt: skip
+        root = root_series(graph, kernel)
+        exact = root.factor.rough(root.modulation, 1e-12)
+        single = ChebyshevSum(exact._doubled.astype(np.float32), exact.coefficients)
+        whole = exact(np.eye(n))
+        smooth = (whole @ np.random.default_rng(0).standard_normal((n, 16))).astype(np.float32)
+        errors = [np.linalg.norm(single(np.eye(n)) - whole, 2)]
+        errors.append(
+            np.linalg.norm(single(smooth) - whole @ smooth.astype(np.float64), 2) / np.linalg.norm(smooth, 2)
+        )
+        shares.append(max(errors) / single_rounding(exact.coefficients))
+        # Control: a fifth of u sqrt(degree) sum |c_k|, which random signs suggest, is exceeded by far.
+        if exact.degree > 200 and isinstance(kernel, grf.Diffusion):
+            assert max(errors) > 6e-8 * np.sqrt(exact.degree) * np.abs(exact.coefficients).sum()
+    assert max(shares) <= 1.0
+    assert max(shares) > 0.02
 
 
 @pytest.mark.parametrize(("method", "unit"), [("features", 1.0), ("features", 1e30), ("series", 1.0)])

@@ -58,23 +58,22 @@ def step_products(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def add_pairs(  # type: ignore[no-untyped-def]
-    indptr, rows, values, slopes, gram, changes
-):
-    """Add the lower triangles of R R^T and of dR R^T + R dR^T, for a sparse R by columns.
+def multiply_pairs(first, last, indptr, rows, left, right, product):  # type: ignore[no-untyped-def]
+    """Add rows first .. last - 1 of the strictly lower triangle of L R^T + R L^T, for L and R of one pattern.
 
     Parameters
     ----------
-    indptr, rows : int64, the pattern by columns (CSC), rows sorted in each
-    values : float64, shape (nnz,), R
-    slopes : float64, shape (q, nnz), derivatives of R
-    gram, changes : float64, shapes (m, m) and (q, m, m)
+    indptr, rows : int64 and int32, the pattern by columns (CSC), rows sorted in each
+    left, right : float64, shape (nnz,)
+    product : float64, shape (m, m)
     """
     for column in range(indptr.size - 1):
-        for a in range(indptr[column], indptr[column + 1]):
+        start = indptr[column]
+        for a in range(start + 1, indptr[column + 1]):
             i = rows[a]
-            for b in range(indptr[column], a + 1):
-                j = rows[b]
-                gram[i, j] += values[a] * values[b]
-                for t in range(slopes.shape[0]):
-                    changes[t, i, j] += slopes[t, a] * values[b] + values[a] * slopes[t, b]
+            if i < first:
+                continue
+            if i >= last:
+                break
+            for b in range(start, a):
+                product[i, rows[b]] += left[a] * right[b] + right[a] * left[b]

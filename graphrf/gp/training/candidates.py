@@ -328,7 +328,7 @@ class SampledCandidates(Generic[Result]):
             )
 
         sampled = [drawn(block, seed) for block in blocks]
-        grams = [FactorGram(features.factor(n_threads=n_threads), scale) for features in sampled]
+        grams = [FactorGram(features.factor(n_threads=n_threads), scale, n_threads) for features in sampled]
 
         @cache
         def drawn_twice() -> tuple[Factor, Factor]:

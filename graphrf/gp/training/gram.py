@@ -12,8 +12,9 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf._base.panels import row_shares
 from graphrf._base.threads import ordered_map, thread_count
-from graphrf.features.loops import add_pairs
+from graphrf.features.loops import multiply_pairs
 from graphrf.features.rows import DENSE_NUMBERS
 from graphrf.gp.training.blocks import neighbourhood
 from graphrf.gp.training.lengthscales import Lengthscales
@@ -35,6 +36,8 @@ _BLOCK_COLUMNS = 16
 _FIRST_DEGREES = 64
 # Multiply-adds of a chunk of the table below which a pool of threads is not worth its start.
 _WORTH_POOL = 20_000_000
+# Pairs of entries of sparse rows from which on threads share them.
+_WORTH_THREADS = 100_000
 # Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
 _DENSE_SPEED = 30.0
 
@@ -214,9 +217,10 @@ class FactorGram:
     less; nothing then costs the graph's size.
     """
 
-    def __init__(self, factor: Factor, scale: float) -> None:
+    def __init__(self, factor: Factor, scale: float, n_threads: int | None = None) -> None:
         self._factor = factor
         self._scale = scale
+        self._n_threads = n_threads
         self._pattern: _Pattern | None = None
         self._known = Lengthscales(self.direct, factor.shape[0])
 
@@ -234,27 +238,39 @@ class FactorGram:
             return root @ root.T, [half + half.T for half in halves]
         pattern = self._pattern
         if pattern is None or pattern.size != root.nnz:
-            pattern = self._pattern = _Pattern(root)
+            pattern = self._pattern = _Pattern(root, self._n_threads)
         return pattern.products(root.data, [slope.data for slope in slopes])
 
 
 class _Pattern:
     """The pattern of sparse rows R, by columns, for products R R^T with many values."""
 
-    def __init__(self, rows: sp.csr_array) -> None:
+    def __init__(self, rows: sp.csr_array, n_threads: int | None) -> None:
         self.size = rows.nnz
-        self._n_rows = rows.shape[0]
-        self._indptr_rows = rows.indptr
-        occupied, columns = np.unique(rows.indices, return_inverse=True)
-        self._columns = columns.astype(np.int32)
-        counts = np.bincount(columns, minlength=occupied.size)
-        self._indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        self._order = np.argsort(columns, kind="stable")
-        owners = np.repeat(np.arange(self._n_rows), np.diff(rows.indptr))
-        self._rows = owners[self._order].astype(np.int64)
-        numbers = self._n_rows * occupied.size
-        pairs = float((counts.astype(np.float64) ** 2).sum()) / 2
-        self._dense = numbers <= DENSE_NUMBERS and numbers * self._n_rows < _DENSE_SPEED * pairs
+        self._n_rows = m = rows.shape[0]
+        self._by_rows = rows.indptr, rows.indices
+        places = np.arange(rows.nnz)
+        by_columns = sp.csr_array((places, rows.indices, rows.indptr), shape=rows.shape).tocsc()
+        counts = np.diff(by_columns.indptr)
+        occupied = np.flatnonzero(counts)
+        numbers = m * occupied.size
+        pairs = 0.5 * float((counts[occupied].astype(np.float64) ** 2).sum())
+        self._dense = numbers <= DENSE_NUMBERS and numbers * m < _DENSE_SPEED * pairs
+        if self._dense:
+            self._columns = np.searchsorted(occupied, rows.indices)
+            self._n_columns = occupied.size
+            return
+        # Entries that are alone in their column add to the diagonal only.
+        counts = counts[occupied]
+        shared = np.repeat(counts > 1, counts)
+        self._order = by_columns.data[shared]
+        self._rows = by_columns.indices[shared].astype(np.int32)
+        counts = counts[counts > 1]
+        self._indptr = np.concatenate([[0], np.cumsum(counts)])
+        places = np.arange(self._rows.size) - np.repeat(self._indptr[:-1], counts)
+        work = np.concatenate([[0], np.cumsum(np.bincount(self._rows, weights=places, minlength=m))])
+        self._threads = thread_count(n_threads) if work[-1] > _WORTH_THREADS else 1
+        self._shares = row_shares(work.astype(np.int64), self._threads)
 
     def products(self, values: np.ndarray, slopes: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         """R R^T, and dR R^T + R dR^T for each dR."""
@@ -262,19 +278,27 @@ class _Pattern:
             root = self._whole(values)
             halves = [self._whole(slope) @ root.T for slope in slopes]
             return root @ root.T, [half + half.T for half in halves]
-        gram = np.zeros((self._n_rows, self._n_rows))
-        changes = np.zeros((len(slopes), self._n_rows, self._n_rows))
-        turned = np.array([slope[self._order] for slope in slopes]).reshape(len(slopes), self.size)
-        add_pairs(self._indptr, self._rows, values[self._order], turned, gram, changes)
-        return _mirrored(gram), [_mirrored(change) for change in changes]
+        half = 0.5 * values
+        return self._symmetric(values, half), [self._symmetric(values, slope) for slope in slopes]
+
+    def _symmetric(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """L R^T + R L^T."""
+        shared = left[self._order], right[self._order]
+        product = np.zeros((self._n_rows, self._n_rows))
+
+        def fill(rows: tuple[int, int]) -> None:
+            multiply_pairs(*rows, self._indptr, self._rows, *shared, product)
+
+        for _ in ordered_map(fill, self._shares, self._threads):
+            pass
+        product += product.T
+        indptr = self._by_rows[0]
+        filled = np.flatnonzero(np.diff(indptr))
+        product[filled, filled] = 2.0 * np.add.reduceat(left * right, indptr[filled])
+        return product
 
     def _whole(self, values: np.ndarray) -> np.ndarray:
-        matrix = np.zeros((self._n_rows, self._indptr.size - 1))
-        owners = np.repeat(np.arange(self._n_rows), np.diff(self._indptr_rows))
+        matrix = np.zeros((self._n_rows, self._n_columns))
+        owners = np.repeat(np.arange(self._n_rows), np.diff(self._by_rows[0]))
         matrix[owners, self._columns] = values
         return matrix
-
-
-def _mirrored(lower: np.ndarray) -> np.ndarray:
-    """A symmetric matrix from its lower triangle; what is above counts as zero."""
-    return lower + np.tril(lower, -1).T

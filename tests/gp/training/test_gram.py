@@ -198,6 +198,26 @@ def test_factor_gram_of_walks_is_phi_phi_t_with_its_derivative(grid):
     np.testing.assert_allclose(change, (up - down) / 2e-5, atol=1e-8)
 
 
+@pytest.mark.parametrize(("n_columns", "density"), [(40, 0.3), (40_000, 0.003)])
+def test_products_of_rows_of_one_pattern_are_those_of_dense_ones(n_columns, density, monkeypatch):
+    monkeypatch.setattr(gram_module, "_WORTH_THREADS", 0)
+    rng = np.random.default_rng(0)
+    rows = sp.random_array((50, n_columns), density=density, rng=rng, format="csr")
+    rows = sp.vstack(
+        [rows[:3], sp.csr_array((1, n_columns)), rows[3:], sp.csr_array((1, n_columns))], format="csr"
+    )
+    values, slope = rng.standard_normal((2, rows.nnz))
+    one, other = ((rows.astype(bool) * 1.0).toarray() for _ in range(2))
+    one[rows.nonzero()], other[rows.nonzero()] = values, slope
+    patterns = [gram_module._Pattern(rows, n_threads) for n_threads in (1, 3)]
+    assert patterns[0]._dense == (density == 0.3)
+    for pattern in patterns:
+        matrix, (change,) = pattern.products(values, [slope])
+        np.testing.assert_allclose(matrix, one @ one.T, atol=1e-12)
+        np.testing.assert_allclose(change, other @ one.T + one @ other.T, atol=1e-12)
+    np.testing.assert_array_equal(*(pattern.products(values, [])[0] for pattern in patterns))
+
+
 def test_spectral_derivatives_are_those_of_the_mean_variance(karate):
     points, weights = density_of_states(karate, "normalized", np.random.default_rng(0))
     kernel = grf.Matern(nu=1.5, lengthscale=2.0)

@@ -36,6 +36,8 @@ _BLOCK_COLUMNS = 16
 _FIRST_DEGREES = 64
 # Multiply-adds of a chunk of the table below which a pool of threads is not worth its start.
 _WORTH_POOL = 20_000_000
+# Pairs of entries, over the cube of the rows, from which on their products take as long as a likelihood.
+_SLOW = 0.15
 # Pairs of entries of sparse rows from which on threads share them.
 _WORTH_THREADS = 100_000
 # Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
@@ -211,7 +213,8 @@ class PrecisionGram:
 class FactorGram:
     """F F^T of a factor's rows, and dF F^T + F dF^T: for sampled features, or any other `Factor`.
 
-    Between lengthscales that are near each other it is interpolated (`Lengthscales`).
+    Where that takes longer than the likelihood that it is for, it is interpolated between lengthscales that are
+    near each other (`Lengthscales`).
     All modulations of sparse rows share one pattern. It is turned once, so that an evaluation costs one pass over
     the pairs of entries that share a column, or a dense product over the columns that are not empty where that is
     less; nothing then costs the graph's size.
@@ -222,10 +225,13 @@ class FactorGram:
         self._scale = scale
         self._n_threads = n_threads
         self._pattern: _Pattern | None = None
-        self._known = Lengthscales(self.direct, factor.shape[0])
+        self._known = Lengthscales(self.direct, factor.shape[0], self._is_slow)
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         return self._known(kernel, names)
+
+    def _is_slow(self) -> bool:
+        return self._pattern is None or self._pattern.work > _SLOW * self._factor.shape[0] ** 3
 
     def direct(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         """The same, computed."""
@@ -256,6 +262,7 @@ class _Pattern:
         numbers = m * occupied.size
         pairs = 0.5 * float((counts[occupied].astype(np.float64) ** 2).sum())
         self._dense = numbers <= DENSE_NUMBERS and numbers * m < _DENSE_SPEED * pairs
+        self.work = numbers * m / _DENSE_SPEED if self._dense else pairs
         if self._dense:
             self._columns = np.searchsorted(occupied, rows.indices)
             self._n_columns = occupied.size

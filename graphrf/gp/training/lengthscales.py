@@ -92,10 +92,18 @@ class Lengthscales:
         direct(kernel, names): K[S, S] and its derivatives.
     size : int
         m, the nodes of S. A panel takes 16 m^2 numbers; there are none above 2,000 nodes.
+    slow : callable
+        Whether `direct` takes so long that a panel is worth its points, asked after evaluations.
     """
 
-    def __init__(self, direct: Callable[[Kernel, Sequence[str]], Values], size: int) -> None:
+    def __init__(
+        self,
+        direct: Callable[[Kernel, Sequence[str]], Values],
+        size: int,
+        slow: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._direct = direct
+        self._slow = slow
         self._affordable = POINTS * size**2 <= _MOST_NUMBERS
         self._asked: set[tuple[tuple[Any, ...], float]] = set()
         self._panels: list[_Panel] = []
@@ -129,7 +137,7 @@ class Lengthscales:
                 return panel(place, slope)
         self._asked.add((family, place))
         near = sum(abs(place - other) <= HALF_WIDTH and family == own for own, other in self._asked)
-        if near <= _PATIENCE:
+        if near <= _PATIENCE or not self._slow():
             return None
         around = [kernel.replace(lengthscale=math.exp(place + HALF_WIDTH * float(t))) for t in points()]
         matrices = (self._direct(near, ())[0] for near in around)

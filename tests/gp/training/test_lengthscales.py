@@ -83,6 +83,14 @@ def test_kernels_and_hyperparameters_are_told_apart():
     assert smooth.asked == module._PATIENCE + 3 + module.POINTS
 
 
+def test_what_is_quickly_computed_is_not_interpolated():
+    smooth = _Counting(lambda lengthscale: lengthscale)
+    smooth.known = module.Lengthscales(smooth.values, 1, lambda: False)
+    for step in range(module._PATIENCE + 2):
+        smooth.known(grf.Diffusion(1.0 + step / 100), ())
+    assert smooth.asked == module._PATIENCE + 2
+
+
 def test_many_nodes_are_not_interpolated():
     smooth = _Counting(lambda lengthscale: lengthscale)
     smooth.known = module.Lengthscales(smooth.values, 2_001)

@@ -31,9 +31,9 @@ titles are broken here):
 In San Jose the field along the edges is better than a Matern kernel of nu = 1 on the nodes with the normalized
 Laplacian, as good as one with the combinatorial Laplacian, and 1 % worse than the defaults, which compare several
 kernels. Where the field is drawn along the edges, taking the nearest junction costs 1.5 to 2 % of the error, noise
-included; a kernel on a graph whose nodes are the places is within a quarter of a percent. What is gained is that no
-graph has to be made for the places, that lengthscales are in metres and do not depend on where edges are cut, and
-time.
+included; a kernel on a graph whose nodes are the places is within a quarter of a percent. What is gained is that
+no graph has to be made for the places, that lengthscales are in metres and do not depend on where edges are cut,
+and time.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _LARGEST_DEGREE = 1_000
 _BEGUN_DEGREES = 128
 # What they may lack unsaid, as a share of the kernel's norm.
 MUCH_LOST = 1e-3
-# Nats that larger rows must gain.
+# Nats that rows of twice the length, or of twice the entries, must gain.
 _WORTH_MORE = 1.0
 # The longest lengthscale that rows serve has grown where it is so many times the one before.
 _FURTHER = 1.02
@@ -161,6 +161,8 @@ class Candidate(NamedTuple):
         Of sampled rows.
     features : Features or None
         Of the first block's.
+    too_short : bool
+        Whether rows end there because they are too short, and not because their variance is too large.
     excess : callable
         By how much squared norms of rows exceed the diagonal of a kernel, as a share of it.
     """
@@ -170,6 +172,7 @@ class Candidate(NamedTuple):
     start: np.ndarray | None = None
     sampler: Any = None
     features: Any = None
+    too_short: bool = False
     excess: Callable[[Kernel], float] = lambda kernel: 0.0
 
 
@@ -244,10 +247,9 @@ class SampledCandidates(Generic[Result]):
 
     In the end `sampler` is that of the posterior's rows: the given one, or if it is None compressed powers: what
     training learns rests on the sampling error of its rows, which those of the posterior must share. Lengthscales
-    end where the rows are too short, or where a fifth of their squared norms is sampling variance. Then the budget
-    of the rows is doubled, up to 512 entries, and their length too if the best lengthscale is at that end, up to
-    128 steps, as long as the likelihood gains a nat by it: data that say nothing of the lengthscale do not pay for
-    long rows.
+    end where the rows are too short, or where a fifth of their squared norms is sampling variance. If the best one
+    is at the end of short rows, these are doubled, up to 128 steps, and else their budget, up to 512 entries, each
+    as long as the likelihood gains a nat by it: data that say nothing of the lengthscale do not pay for long rows.
     """
 
     result: Result
@@ -287,22 +289,23 @@ class SampledCandidates(Generic[Result]):
         best = self.scout()
         yield best
         found, at_end = self.result, self._ended(best)
-        length, times = best.sampler.survival.max_length, 1
+        length, times, longer_helps = best.sampler.survival.max_length, 1, True
         while self._training.names:
-            longer = at_end and length < sampler_choice.LONGEST
+            longer = longer_helps and at_end and best.too_short and length < sampler_choice.LONGEST
             if not longer and best.sampler.budget >= sampler_choice.LARGEST_BUDGET:
                 break
-            times *= 2
-            if longer:
-                length = min(2 * length, sampler_choice.LONGEST)
-            default = sampler_choice.default_sampler(laplacian, length, n_trained)
-            budget = min(times * default.budget, sampler_choice.LARGEST_BUDGET)
+            tried = (2 * length, times) if longer else (length, 2 * times)
+            default = sampler_choice.default_sampler(laplacian, tried[0], n_trained)
+            budget = min(tried[1] * default.budget, sampler_choice.LARGEST_BUDGET)
             larger = self._candidate(replace(default, budget=budget), found.point)
             yield larger
-            if self.result.value < found.value + _WORTH_MORE:
-                at_end = at_end and larger.longest < _FURTHER * best.longest  # else it could have gone on
+            if self.result.value >= found.value + _WORTH_MORE:
+                (length, times), best, found, at_end = tried, larger, self.result, self._ended(larger)
+                continue
+            at_end = at_end and larger.longest < _FURTHER * best.longest  # else it could have gone on
+            if not longer:
                 break
-            best, found, at_end = larger, self.result, self._ended(larger)
+            longer_helps = False
         self.result = found
         return best, at_end
 
@@ -338,6 +341,7 @@ class SampledCandidates(Generic[Result]):
         def excess(kernel: Kernel) -> float:
             return sampler_choice.excess(*drawn_twice(), kernel.modulation(sampler.survival.table.size, scale))
 
+        too_short = False
         if "lengthscale" in names:
             long_enough = sampler_choice.serves(sampler, scale)
             longest = longest_lengthscale(
@@ -345,7 +349,8 @@ class SampledCandidates(Generic[Result]):
                 lambda k: long_enough(k) and excess(k) <= sampler_choice.MOST_EXCESS,
                 self._training.unit,
             )
-        return Candidate(grams, longest, start, sampler, sampled[0], excess)
+            too_short = not long_enough(kernel.replace(lengthscale=_FURTHER * longest))
+        return Candidate(grams, longest, start, sampler, sampled[0], too_short, excess)
 
     def _warn_of_variance(self, candidate: Candidate) -> None:
         """Warn where rows are long enough for a kernel whose lengthscale is not trained, but vary too much."""

@@ -22,10 +22,9 @@ Compilation is done before, on small graphs. Wall seconds, processor seconds bes
 
 Measured on 2 cores: `grid10k` series 7.7 s (three seeds, 7.4 to 8.5), rows 10.0 s (9.3 to 10.1), both RMSE .0867
 and NLPD -.620 to -.622, against .0865 and -.622 with the true hyperparameters, deviations .9 % off in the median
-(series, seed 0); fast-graph-gp 224 s, .184, -.119. `few` (two runs, 1.8 GiB): grid fit 5.8 and 5.9 s,
-deviations 5.3 and 5.6 s, means 0.2 s; random graph, whose values so few nodes do not tell, fit 6.1 and 6.6 s,
-deviations 7.0 and 7.1 s, means 0.3 s. `million`: fit 225 s, means 1.5 s, RMSE .0163 against .0223 of the
-best filter; 2.6 GiB.
+(series, seed 0); fast-graph-gp 224 s, .184, -.119. `few` (1.8 GiB): grid fit 9.2 s, deviations 5.0 s, means 0.3 s;
+random graph, whose values so few nodes do not tell, fit 5.9 s, deviations 6.9 s, means 0.3 s. `million`: fit
+225 s, means 1.5 s, RMSE .0163 against .0223 of the best filter; 2.6 GiB.
 """
 
 from __future__ import annotations

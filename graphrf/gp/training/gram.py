@@ -249,12 +249,15 @@ class FactorGram:
 
 
 class _Pattern:
-    """The pattern of sparse rows R, by columns, for products R R^T with many values."""
+    """The pattern of sparse rows R, by columns, for products R R^T with many values.
+
+    `work` is about how many pairs of entries a product adds up, or what takes as long.
+    """
 
     def __init__(self, rows: sp.csr_array, n_threads: int | None) -> None:
         self.size = rows.nnz
         self._n_rows = m = rows.shape[0]
-        self._by_rows = rows.indptr, rows.indices
+        self._row_ptr = rows.indptr
         places = np.arange(rows.nnz)
         by_columns = sp.csr_array((places, rows.indices, rows.indptr), shape=rows.shape).tocsc()
         counts = np.diff(by_columns.indptr)
@@ -285,8 +288,7 @@ class _Pattern:
             root = self._whole(values)
             halves = [self._whole(slope) @ root.T for slope in slopes]
             return root @ root.T, [half + half.T for half in halves]
-        half = 0.5 * values
-        return self._symmetric(values, half), [self._symmetric(values, slope) for slope in slopes]
+        return self._symmetric(values, 0.5 * values), [self._symmetric(values, slope) for slope in slopes]
 
     def _symmetric(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """L R^T + R L^T."""
@@ -299,13 +301,12 @@ class _Pattern:
         for _ in ordered_map(fill, self._shares, self._threads):
             pass
         product += product.T
-        indptr = self._by_rows[0]
-        filled = np.flatnonzero(np.diff(indptr))
-        product[filled, filled] = 2.0 * np.add.reduceat(left * right, indptr[filled])
+        filled = np.flatnonzero(np.diff(self._row_ptr))
+        product[filled, filled] = 2.0 * np.add.reduceat(left * right, self._row_ptr[filled])
         return product
 
     def _whole(self, values: np.ndarray) -> np.ndarray:
         matrix = np.zeros((self._n_rows, self._n_columns))
-        owners = np.repeat(np.arange(self._n_rows), np.diff(self._by_rows[0]))
+        owners = np.repeat(np.arange(self._n_rows), np.diff(self._row_ptr))
         matrix[owners, self._columns] = values
         return matrix

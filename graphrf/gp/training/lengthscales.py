@@ -97,10 +97,7 @@ class Lengthscales:
     """
 
     def __init__(
-        self,
-        direct: Callable[[Kernel, Sequence[str]], Values],
-        size: int,
-        slow: Callable[[], bool] = lambda: True,
+        self, direct: Callable[[Kernel, Sequence[str]], Values], size: int, slow: Callable[[], bool]
     ) -> None:
         self._direct = direct
         self._slow = slow

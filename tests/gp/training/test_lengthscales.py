@@ -1,5 +1,6 @@
 """K[S, S] between lengthscales: against direct evaluation, and never where it is not smooth."""
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -54,7 +55,7 @@ class _Counting:
 
     def __init__(self, function):
         self.function, self.asked = function, 0
-        self.known = module.Lengthscales(self.values, 1)
+        self.known = module.Lengthscales(self.values, 1, lambda: True)
 
     def values(self, kernel, names):
         self.asked += 1
@@ -91,9 +92,19 @@ def test_what_is_quickly_computed_is_not_interpolated():
     assert smooth.asked == module._PATIENCE + 2
 
 
+@pytest.mark.parametrize(("apart", "interpolated"), [(10, True), (100, False)])
+def test_rows_that_share_few_nodes_are_quickly_multiplied(apart, interpolated):
+    graph = grf.load_graph(nx.path_graph(3_000))
+    rows = grf.sample_features(graph, grf.CompressedPowers(64, max_length=40), nodes=apart * np.arange(30), seed=0)
+    gram = FactorGram(rows.factor(), graph.laplacian_scale("normalized"))
+    for step in range(module._PATIENCE + 1):
+        gram(grf.Diffusion(1.0 + step / 100), ())
+    assert bool(gram._known._panels) is interpolated
+
+
 def test_many_nodes_are_not_interpolated():
     smooth = _Counting(lambda lengthscale: lengthscale)
-    smooth.known = module.Lengthscales(smooth.values, 2_001)
+    smooth.known = module.Lengthscales(smooth.values, 2_001, lambda: True)
     for step in range(module._PATIENCE + 2):
         smooth.known(grf.Diffusion(1.0 + step / 100), ())
     assert smooth.asked == module._PATIENCE + 2

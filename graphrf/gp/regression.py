@@ -492,7 +492,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         else:
             trained = training.run(kernels, step)
             if automatic and not (trained.points and trained.sampler):
-                chosen = [point.kernel for point in trained.points] or [trained.best.kernel]
+                chosen = [trained.best.kernel, *(point.kernel for point in trained.points)]
                 precision = cheaper_precision(self.graph, chosen, n_observed)
             if precision is not None and not (automatic and trained.points):
                 trained = training.run_exactly(trained, precision, step)
@@ -862,7 +862,10 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             raise checks.value_error(
                 "observations", "need one noise variance, but `noise` has one for each observation"
             )
-        return np.asarray(draws + np.sqrt(self.noise_) * rng.standard_normal(draws.shape))
+        noise = np.array([self.noise_] if parts is None else [point.noise for point in self._given.points])
+        own = np.zeros(draws.shape[0], dtype=np.int64) if parts is None else parts
+        own = own.reshape(-1, *[1] * (draws.ndim - 1))
+        return np.asarray(draws + np.sqrt(noise)[own] * rng.standard_normal(draws.shape))
 
     def log_density(
         self, nodes: Any, y: Any, *, x: Any = None, exposure: Any = None, trials: Any = None

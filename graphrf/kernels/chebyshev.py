@@ -10,6 +10,9 @@ import scipy.fft
 # How far below 1 the eigenvalues of W reach, on a graph without self-loops.
 WIDTHS = {"normalized": 2.0, "combinatorial": 1.0}
 
+# Values on the interval that are looked at first.
+_FEWEST = 64
+
 ROUNDING = float(np.finfo(np.float64).eps)
 
 Function = Callable[[np.ndarray], np.ndarray]
@@ -51,13 +54,20 @@ def _dropped(c: np.ndarray) -> np.ndarray:
 
 
 def chebyshev_columns(
-    function: Function, width: float, *, tol: float, max_degree: int, columns: slice = slice(0, 1)
+    function: Function,
+    width: float,
+    *,
+    tol: float,
+    max_degree: int,
+    columns: slice = slice(0, 1),
+    expected: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Chebyshev coefficients on 1 - width <= x <= 1 of every column of function(1 - x), (degree + 1, columns).
 
     The second result is the largest value of each column. The coefficients end with the last that is above
     tol max |column| in one of the named columns. Where that is beyond `max_degree`, there are more of them, not
-    all of which need be right: only a degree that is large.
+    all of which need be right: only a degree that is large. Where the degree can be guessed, `expected` saves the
+    lower resolutions that are tried first.
     """
 
     def size(c: np.ndarray, largest: np.ndarray) -> int:
@@ -65,15 +75,21 @@ def chebyshev_columns(
         return int(np.flatnonzero(above.any(axis=1))[-1]) + 1 if above.any() else 1
 
     # at one resolution more than the largest degree needs
-    c, largest, kept = _resolved(function, width, size, max_degree + 1)
+    c, largest, kept = _resolved(function, width, size, max_degree + 1, min(expected, max_degree))
     return c[:kept].copy(), largest
 
 
 def _resolved(
-    function: Function, width: float, size: Callable[[np.ndarray, np.ndarray], int], max_degree: int
+    function: Function,
+    width: float,
+    size: Callable[[np.ndarray, np.ndarray], int],
+    max_degree: int,
+    expected: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Coefficients of a polynomial through so many values that it tells its size, the largest values, the size."""
-    n = 64
+    n = _FEWEST
+    while n // 2 < expected:
+        n *= 2
     while True:
         c, largest = _interpolated(function, width, n)
         kept = size(c, largest)

@@ -198,7 +198,7 @@ class SeriesCandidates(Generic[Result]):
         most = min(held, held if most is None else most, held if self._training.tell else _BEGUN_DEGREES)
         longest = self._training.largest_lengthscale
         if "lengthscale" in names:
-            longest = longest_lengthscale(kernel, lambda k: grams[0].fits(k, most), self._training.unit)
+            longest = grams[0].longest(kernel, most, self._training.unit)
         return Candidate(grams, longest)
 
     def _warn_of_cut(self, gram: SeriesGram, longest: float) -> None:

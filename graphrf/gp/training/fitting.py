@@ -20,10 +20,12 @@ from graphrf.gp.training.candidates import MUCH_LOST, Candidate, TrainingSet, ca
 from graphrf.gp.training.gram import Gram
 from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, log_sum_exp, representatives
 from graphrf.gp.training.likelihood_search import Block, Divisor, LikelihoodResult, LikelihoodSearch
+from graphrf.gp.training.noise import NoiseOpinion
 from graphrf.gp.training.parameters import Parameters
 from graphrf.gp.training.precision_search import PrecisionSearch, affords_exact_likelihood
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.named import Diffusion
 from graphrf.kernels.precision.areal import precision_of
 from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.kernels.series import mean_variance
@@ -50,6 +52,9 @@ _LIKELY = 0.05
 _FEW = 20
 # Probabilities of noise alone below which it is left out: beside several sets of hyperparameters, and beside one.
 _UNLIKELY, _UNLIKELY_BESIDE_ONE = 0.02, 0.1
+# The largest weight of diffusion's opinion of the noise. Its evidence is the largest for many real signals, such
+# as coordinates of meshes, and what it cannot explain of them it takes for noise.
+_SMOOTH = 0.5
 # The output scale of noise alone, as a share of another one.
 _NOTHING = 1e-6
 
@@ -117,6 +122,12 @@ class _Shared(NamedTuple):
 
     posterior: np.ndarray
     cell: Callable[[int, float], GridCell]
+    noises: np.ndarray
+
+    @property
+    def every_noise(self) -> np.ndarray:
+        """That of each cell."""
+        return np.broadcast_to(self.noises, self.posterior.shape)
 
 
 class Compared(NamedTuple):
@@ -125,6 +136,7 @@ class Compared(NamedTuple):
     kernels: list[CandidateKernel]
     training: list[TrainingSet]
     grids: list[HyperparameterGrid]
+    opinions: Sequence[NoiseOpinion] = ()
 
     @property
     def chosen(self) -> int:
@@ -170,7 +182,8 @@ class Compared(NamedTuple):
             if share >= _LIKELY * shares.max():
                 whole = training._replace(blocks=blocks)
                 scouted: Candidate = candidates(whole, method, sampler).scout()
-                finer = grid.finer(_blocks(scouted.grams, targets), scouted.longest)
+                noises = [noise for opinion in self.opinions for noise in opinion.range]
+                finer = grid.finer(_blocks(scouted.grams, targets), scouted.longest, noises)
                 trained = method == "series" and "lengthscale" in training.names
                 if trained and scouted.longest < whole.largest_lengthscale:
                     precision = cheaper(training.kernel) if finer.share_at_end > _CUT_OFF else None
@@ -179,7 +192,10 @@ class Compared(NamedTuple):
                     while finer.share_at_end > _CUT_OFF and finer.longest < 0.99 * scouted.longest:
                         finer = finer.finer(_blocks(scouted.grams, targets), scouted.longest)
                     at_end += share * finer.share_at_end
-                likely.append(_Shared(finer.posterior - finer.log_evidence + math.log(share), finer.cell))
+                posterior = finer.posterior - finer.log_evidence
+                for opinion in self.opinions:
+                    posterior = opinion.mixed(posterior, finer.noises)
+                likely.append(_Shared(posterior + math.log(share), finer.cell, finer.noises))
         if at_end > _MUCH_AT_END:
             warn(
                 f"{100 * at_end:.0f} % of the probability of the kernels averaged over is at the longest "
@@ -187,7 +203,9 @@ class Compared(NamedTuple):
                 "longer ones: intervals may be too wide; bring the weights closer together, or name a smoother "
                 "kernel",
             )
-        found = self.with_noise_alone(representatives(likely, N_POINTS), targets)
+        # Noise first: intervals at observed nodes depend on it more than on all else.
+        cells = representatives(likely, N_POINTS, [each.every_noise for each in likely])
+        found = self.with_noise_alone(cells, targets)
         if len(found) == 1:
             return []
         if targets.output_scale is None or not targets.normalize:
@@ -198,14 +216,29 @@ class Compared(NamedTuple):
             point._replace(amplitude=point.output_scale / normaliser(graph, point.kernel, seed)) for point in found
         ]
 
-    def mode_and_noise_alone(self, best: LikelihoodResult, targets: Targets) -> list[GridCell]:
-        """The best hyperparameters of one kernel and noise alone, where that is probable enough; else none."""
+    def modes_and_noise_alone(
+        self, modes: Sequence[tuple[LikelihoodResult, float]], targets: Targets
+    ) -> list[GridCell]:
+        """The best hyperparameters with their probabilities, and noise alone where that is probable enough.
+
+        None where one set of them is all there is.
+        """
         grid = self.grids[self.chosen]
         cell = grid.cell(int(np.argmax(grid.posterior)), 1.0)
-        scale = best.amplitude * cell.output_scale / cell.amplitude
-        mode = cell._replace(kernel=best.kernel, amplitude=best.amplitude, output_scale=scale, noise=best.noise)
-        found = self.with_noise_alone([mode], targets)
-        return found if len(found) > 1 and found[-1].weight > _UNLIKELY_BESIDE_ONE else []
+        points = [
+            cell._replace(
+                kernel=mode.kernel,
+                amplitude=mode.amplitude,
+                output_scale=mode.amplitude * cell.output_scale / cell.amplitude,
+                noise=mode.noise,
+                weight=weight,
+            )
+            for mode, weight in modes
+        ]
+        found = self.with_noise_alone(points, targets)
+        if len(found) > len(points) and found[-1].weight <= _UNLIKELY_BESIDE_ONE:
+            found = points
+        return found if len(found) > 1 else []
 
     def with_noise_alone(self, points: Sequence[GridCell], targets: Targets) -> list[GridCell]:
         """The same points and one more, for which y is its mean function and noise, with their probabilities.
@@ -231,11 +264,17 @@ class Compared(NamedTuple):
 
 
 def compare(
-    sets: Sequence[TrainingSet], targets: Targets, method: str, sampler: Any, *, leave_out: bool = False
+    sets: Sequence[TrainingSet],
+    targets: Targets,
+    method: str,
+    sampler: Any,
+    *,
+    leave_out: bool = False,
+    opinions: bool = False,
 ) -> Compared:
     """The evidence of several kernels, each on the rows or the series with which its search would begin.
 
-    `leave_out` says whether weights of averages are wanted.
+    `leave_out` says whether weights of averages are wanted, `opinions` whether those of the noise are.
     """
     most = _COMPARED_DEGREES if len(sets) > 1 else None
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
@@ -255,7 +294,11 @@ def compare(
     kernels = [
         CandidateKernel(found[k].grid.maxima(1)[0][0], float(evidence[k]), float(probabilities[k])) for k in order
     ]
-    return Compared(kernels, [found[k].training for k in order], [found[k].grid for k in order])
+    compared = Compared(kernels, [found[k].training for k in order], [found[k].grid for k in order])
+    if not opinions or targets.noise is not None:
+        return compared
+    with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
+        return compared._replace(opinions=_opinions(compared, [found[k] for k in order], targets, leave_out))
 
 
 class _Looked(NamedTuple):
@@ -316,16 +359,47 @@ def _evidence(found: Sequence[_Looked], targets: Targets) -> np.ndarray:
     return evidence
 
 
+def _opinions(
+    compared: Compared, found: Sequence[_Looked], targets: Targets, averaged: bool
+) -> list[NoiseOpinion]:
+    """What diffusion says of the noise, and where one kernel is taken alone, what the others say, too."""
+    training = found[0].training
+    smooth = training._replace(kernel=Diffusion(laplacian=training.kernel.laplacian))
+    looked = _looked_at(smooth, targets, "series", None, _COMPARED_DEGREES, False)
+    grid = looked.grid.finer(looked.search.blocks, looked.longest)
+    others = float(log_sum_exp([each.log_evidence for each in compared.kernels])) - math.log(len(found))
+    weight = min(_SMOOTH, float(expit(grid.log_evidence - others))) if np.isfinite(grid.log_evidence) else 0.0
+    opinions = [NoiseOpinion.of(grid, weight)] if weight > _UNLIKELY else []
+    if not averaged:
+        for number, (kernel, each) in enumerate(zip(compared.kernels, found, strict=True)):
+            share = (1 - weight) * kernel.probability
+            if number != compared.chosen and share > _UNLIKELY:
+                opinions.append(NoiseOpinion.of(each.grid.finer(each.search.blocks, each.longest), share))
+    return opinions
+
+
 def train(
-    training: TrainingSet, targets: Targets, grid: HyperparameterGrid, method: str, sampler: Any
+    training: TrainingSet,
+    targets: Targets,
+    grid: HyperparameterGrid,
+    method: str,
+    sampler: Any,
+    begin: LikelihoodResult | None = None,
 ) -> tuple[LikelihoodResult, Any]:
-    """The best hyperparameters of one kernel, and the sampler of the posterior's rows."""
+    """The best hyperparameters of one kernel, and the sampler of the posterior's rows.
+
+    Searches begin at maxima of the grid, or at the given hyperparameters.
+    """
     searches = candidates(training, method, sampler)
     for candidate in searches:
         search = _search(training, targets, candidate)
         with linear_algebra(max(block.nodes.size for block in targets.observations), training.n_threads):
             if candidate.start is None:
-                searches.result = search.run([search.point(*maximum) for maximum in grid.maxima(_STARTS)])
+                maxima = grid.maxima(_STARTS)
+                if begin is not None:
+                    scale = begin.amplitude * search.divided_by(begin.kernel)
+                    maxima = [(begin.kernel, scale, begin.noise)]
+                searches.result = search.run([search.point(*maximum) for maximum in maxima])
             else:
                 searches.result = search.again(candidate.start)
     result: LikelihoodResult = searches.result

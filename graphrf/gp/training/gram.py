@@ -18,6 +18,7 @@ from graphrf.features.loops import multiply_pairs
 from graphrf.features.rows import DENSE_NUMBERS
 from graphrf.gp.training.blocks import neighbourhood
 from graphrf.gp.training.lengthscales import Lengthscales
+from graphrf.gp.training.ranges import longest_lengthscale
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import chebyshev_coefficients, chebyshev_columns
 from graphrf.kernels.chebyshev_sums import Steps, doubled_matrix, reached_rows
@@ -86,6 +87,8 @@ class SeriesGram:
         self._max_degree = max_degree
         self._threads = thread_count(n_threads)
         self._triangle = np.tril_indices(nodes.size)
+        self._degree = 0
+        self._longest: dict[tuple[Kernel, int], float] = {}
         self._start(min(_FIRST_DEGREES, max_degree))
 
     @property
@@ -96,6 +99,13 @@ class SeriesGram:
     def fits(self, kernel: Kernel, degree: int) -> bool:
         """Whether the kernel's matrix needs no larger degree, which is at most `max_degree`."""
         return self._coefficients(kernel, (), degree, _TOLERANCE)[0].shape[0] - 1 <= degree
+
+    def longest(self, kernel: Kernel, degree: int, unit: float) -> float:
+        """The longest lengthscale of the kernel that `fits`, in a search whose lengthscales have this unit."""
+        key = kernel.replace(lengthscale=unit), degree
+        if key not in self._longest:
+            self._longest[key] = longest_lengthscale(kernel, lambda k: self.fits(k, degree), unit)
+        return self._longest[key]
 
     def lost(self, kernel: Kernel) -> float:
         """What the matrix lacks because its series is cut at `max_degree`, as a share of the kernel's norm."""
@@ -131,8 +141,10 @@ class SeriesGram:
             slopes = spectral_derivatives(kernel, names, 1 - gap, scale)
             return np.column_stack([kernel.spectrum(scale * gap, scale), slopes])
 
-        # derivatives do not decide the degree
-        return chebyshev_columns(values, self._width, tol=tol, max_degree=most)
+        # Derivatives do not decide the degree. It is about that of the lengthscale before.
+        found = chebyshev_columns(values, self._width, tol=tol, max_degree=most, expected=self._degree)
+        self._degree = found[0].shape[0] - 1
+        return found
 
     def _start(self, n_degrees: int) -> None:
         """Begin the table anew, on the part of the graph that so many degrees reach.

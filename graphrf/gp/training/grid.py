@@ -136,15 +136,19 @@ class Axes:
         steps = [math.log(axis[1] / axis[0]) for axis in self._each if axis.size > 1]
         return float(np.log(steps).sum())
 
-    def around(self, posterior: np.ndarray, longest: float) -> Axes:
+    def around(self, posterior: np.ndarray, longest: float, noises: Sequence[float] = ()) -> Axes:
         """Finer axes over the part that holds the probability, with lengthscales up to the longest.
 
-        They may be twice as long as the longest so far where that is still probable.
+        They may be twice as long as the longest so far where that is still probable. The axis of noises reaches
+        the given ones, too.
         """
         fine = []
         for number, (axis, size) in enumerate(zip(self._each, _FINE, strict=True)):
             marginal = log_sum_exp(posterior, axis=tuple(other for other in range(3) if other != number))
             kept = np.flatnonzero(marginal >= marginal.max() + math.log(_CUT))
+            if number == 2 and axis.size > 1:
+                kept = np.append(kept, np.searchsorted(axis, noises).clip(max=axis.size - 1))
+                kept.sort()
             low, high = max(kept[0] - 1, 0), min(kept[-1] + 1, marginal.size - 1)
             if axis.size > 1:
                 last = axis[high]
@@ -241,15 +245,14 @@ class HyperparameterGrid:
         self.posterior = self.likelihood + np.array(densities)
         self._density, self._densities = density, np.array(densities)
 
-    def finer(self, blocks: Sequence[Block], longest: float) -> HyperparameterGrid:
+    def finer(self, blocks: Sequence[Block], longest: float, noises: Sequence[float] = ()) -> HyperparameterGrid:
         """A grid of smaller cells on the part that holds the probability, for these blocks.
 
-        `longest` is the longest lengthscale that they serve.
+        `longest` is the longest lengthscale that they serve; `noises` see `Axes.around`.
         """
         return HyperparameterGrid(
-            blocks,
-            self._kernel, self._axes.around(self.posterior, longest), divisor=self._divisor, unit=self._unit,
-            length_unit=self._length_unit, prior=self._prior,
+            blocks, self._kernel, self._axes.around(self.posterior, longest, noises),
+            divisor=self._divisor, unit=self._unit, length_unit=self._length_unit, prior=self._prior,
         )  # fmt: skip
 
     @cached_property
@@ -273,6 +276,16 @@ class HyperparameterGrid:
     def log_evidence(self) -> float:
         """The logarithm of the likelihood's mean under the prior, up to a constant that all kernels share."""
         return float(log_sum_exp(self.posterior))
+
+    @property
+    def noises(self) -> np.ndarray:
+        """The values of the noise."""
+        return self._noises
+
+    @property
+    def log_noise_marginal(self) -> np.ndarray:
+        """The logarithms of their probabilities, shape (noises,)."""
+        return log_sum_exp(self.posterior, axis=(0, 1)) - self.log_evidence
 
     @property
     def log_left_out(self) -> float:
@@ -430,20 +443,24 @@ def left_out(parts: Sequence[_Part]) -> np.ndarray:
     return total
 
 
-def representatives(grids: Sequence[Cells], n: int) -> list[GridCell]:
+def representatives(grids: Sequence[Cells], n: int, first: Sequence[np.ndarray] = ()) -> list[GridCell]:
     """About n cells that stand for the posterior over all grids, by systematic sampling of ordered cells.
 
     Every stretch of cells (by kernel, lengthscale, output scale and noise) with a share p of the probability holds
     n p of them, rounded up or down, so that averages over them have far smaller errors than over independent
-    draws.
+    draws. `first` are values of each grid by which cells are ordered before all else.
     """
     log = np.concatenate([grid.posterior.ravel() for grid in grids])
+    order = np.arange(log.size)
+    if first:
+        order = np.argsort(np.concatenate([own.ravel() for own in first]), kind="stable")
+    log = log[order]
     cumulated = np.cumsum(np.exp(log - log_sum_exp(log)))
     chosen = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
     distinct, counts = np.unique(np.minimum(chosen, log.size - 1), return_counts=True)
     starts = np.cumsum([0, *(grid.posterior.size for grid in grids)])
     found = []
-    for position, count in zip(distinct, counts, strict=True):
+    for position, count in zip(order[distinct], counts, strict=True):
         which = int(np.searchsorted(starts, position, side="right")) - 1
         found.append(grids[which].cell(int(position - starts[which]), float(count) / n))
     return found

@@ -16,6 +16,7 @@ from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
 from graphrf.gp.training.candidates import SeriesTables, TrainingSet
 from graphrf.gp.training.fitting import (
     CandidateKernel,
+    Compared,
     Targets,
     begun,
     compare,
@@ -26,10 +27,14 @@ from graphrf.gp.training.fitting import (
 )
 from graphrf.gp.training.grid import GridCell
 from graphrf.gp.training.likelihood_search import LikelihoodResult
+from graphrf.gp.training.noise import affordable_loss, larger_noise
 from graphrf.gp.training.precision_search import affords_exact_likelihood, precision_likelihood
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.contract import KernelPrecision
+
+# So many times the nats that may be lost are near enough.
+_NEARLY = 1.2
 
 
 class Trained(NamedTuple):
@@ -152,7 +157,8 @@ class RegressionTraining:
             )
             for kernel, names in kernels
         ]
-        compared = compare(sets, few, self.method, self.sampler, leave_out=integrate)
+        several = len(sets) > 1 and self.method != "features"
+        compared = compare(sets, few, self.method, self.sampler, leave_out=integrate, opinions=several)
         first = 0 if integrate else compared.chosen
         chosen = compared.training[first]
         # of an average over kernels, `points` says whether the tables end too early
@@ -167,8 +173,25 @@ class RegressionTraining:
         if integrate:
             points = compared.points(blocks, whole, self.method, sampler, self.cheaper)
         elif self.noise_alone and whole.vary and len(blocks) == 1:
-            points = compared.mode_and_noise_alone(best, whole)
+            modes = self._modes(best, compared, chosen, whole) if compared.opinions else [(best, 1.0)]
+            points = compared.modes_and_noise_alone(modes, whole)
         return Trained(best, sampler, compared.kernels, points, chosen, whole)
+
+    def _modes(
+        self, best: LikelihoodResult, compared: Compared, training: TrainingSet, targets: Targets
+    ) -> list[tuple[LikelihoodResult, float]]:
+        """The best hyperparameters and those with larger noise, if that is left open, with their probabilities."""
+        noise, share = larger_noise(best.noise, compared.opinions)
+        most = affordable_loss(sum(block.n_total for block in targets.observations))
+        while share:
+            fixed = targets._replace(noise=noise)
+            other, _ = train(training, fixed, compared.grids[compared.chosen], self.method, None, begin=best)
+            lost = best.value - other.value
+            if lost <= _NEARLY * most:
+                return [(best, 1 - share), (other, share)]
+            # The likelihood falls about as the square of the logarithm.
+            noise = best.noise * (noise / best.noise) ** math.sqrt(most / lost)
+        return [(best, 1.0)]
 
     def on_part(self) -> RegressionTraining | None:
         """The same on a part of the graph, for its exact likelihood; None where large parts observe too little.

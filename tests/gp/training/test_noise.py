@@ -1,0 +1,113 @@
+"""What kernels say of the noise where the data leave it open."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import graphrf as grf
+from graphrf.gp.training import fitting
+from graphrf.gp.training.grid import log_sum_exp, representatives
+from graphrf.gp.training.noise import NoiseOpinion, larger_noise
+
+
+def _opinion(median, width, weight):
+    """One whose logarithm of the noise is normal."""
+    noises = np.geomspace(1e-4, 10.0, 200)
+    return NoiseOpinion(noises, norm.logpdf(np.log(noises), np.log(median), width), weight)
+
+
+def test_larger_noise_is_the_quantile_of_what_the_kernels_say():
+    opinions = [_opinion(0.1, 0.5, 0.4), _opinion(0.02, 0.3, 0.3)]
+    noise, share = larger_noise(0.01, opinions)
+
+    def exceeds(value):
+        return sum(
+            each.weight * norm.sf(np.log(value), np.log(median), width)
+            for each, median, width in zip(opinions, [0.1, 0.02], [0.5, 0.3], strict=True)
+        )
+
+    # the values tried are 3.5 % apart
+    assert exceeds(noise) == pytest.approx(0.1, abs=0.012)
+    assert share == pytest.approx(exceeds(0.015), abs=0.005)
+    # noise as large as the kernels say is left alone, and so is what next to none of them says
+    assert larger_noise(0.2, opinions) == (0.2, 0.0)
+    assert larger_noise(0.01, [_opinion(0.1, 0.5, 0.05)]) == (0.01, 0.0)
+
+
+def test_an_opinion_changes_the_noise_alone_and_as_far_as_it_is_possible():
+    rng = np.random.default_rng(0)
+    noises = np.geomspace(1e-3, 10.0, 30)
+    posterior = rng.standard_normal((4, 3, 30)) - 0.5 * (np.log(noises / 0.02) / 0.8) ** 2
+    posterior -= log_sum_exp(posterior)
+    opinion = _opinion(0.06, 0.5, 0.4)
+    mixed = opinion.mixed(posterior, noises)
+    assert log_sum_exp(mixed) == pytest.approx(0.0, abs=1e-12)
+    given = [each - log_sum_exp(each, axis=(0, 1)) for each in (posterior, mixed)]
+    np.testing.assert_allclose(given[1], given[0], atol=1e-10)
+    own, new = (np.exp(log_sum_exp(each, axis=(0, 1))) for each in (posterior, mixed))
+    told = np.exp(norm.logpdf(np.log(noises), np.log(0.06), 0.5))
+    likely = np.log(own / own.max()) > -4  # noise at which the kernel loses little
+    expected = 0.6 * own + 0.4 * told / told.sum()
+    np.testing.assert_allclose(new[likely] / new[likely].sum(), expected[likely] / expected[likely].sum(), rtol=2e-3)  # interpolated
+    # where the kernel loses 20 nats, noise stays out of the question, whatever others say
+    certain = -0.5 * (np.log(noises / 0.02) / 0.1) ** 2 + np.zeros((1, 1, 30))
+    certain -= log_sum_exp(certain)
+    after = _opinion(2.0, 0.2, 0.5).mixed(certain, noises)
+    assert np.exp(after[..., noises > 0.1]).sum() < 1e-3
+
+
+def test_points_follow_the_order_of_the_noise():
+    class Cells:
+        posterior = np.log(np.full((2, 1, 8), 1 / 16))
+
+        def cell(self, index, weight):
+            return index % 8, weight
+
+    noises = np.broadcast_to(np.arange(8.0), (2, 1, 8))
+    cells = [Cells(), Cells()]
+    found = representatives(cells, 8, [noises, noises])
+    assert [noise for noise, _ in found] == list(range(8))  # each an eighth of the probability
+    assert [noise for noise, _ in representatives(cells, 8)] != list(range(8))
+
+
+def _covered(seed, n=300):
+    """The share of f at observed nodes that intervals hold: a smooth draw, noise of a tenth of its variance."""
+    graph = grf.datasets.load("generated-grid").graph
+    rng = np.random.default_rng(seed)
+    f = grf.apply_root(graph, grf.Diffusion(3.0), rng.standard_normal(900))
+    f /= f.std()
+    nodes = rng.choice(900, n, replace=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, f[nodes] + 0.1**0.5 * rng.standard_normal(n))
+    mean, std = gp.predict(nodes, return_std=True)
+    return np.mean(np.abs(mean - f[nodes]) < 1.96 * std), gp
+
+
+def test_f_is_held_at_observed_nodes_where_a_rough_kernel_takes_noise_for_signal(monkeypatch):
+    covered, gp = zip(*(_covered(seed) for seed in range(3)), strict=True)
+    assert np.mean(covered) > 0.85
+    assert {each.n_points_ for each in gp} == {2}
+    # draws of observations have the noise of the part that they are from
+    noises = [point.noise for point in gp[0]._given.points]
+    assert noises[1] > 1.5 * noises[0] == 1.5 * gp[0].noise_
+    observed = gp[0].sample(np.arange(900), 400, seed=1, observations=True)
+    f = gp[0].sample(np.arange(900), 400, seed=1)
+    expected = sum(point.noise * point.weight for point in gp[0]._given.points)
+    # 360,000 numbers of 400 draws from either part
+    assert np.mean((observed - f) ** 2) == pytest.approx(expected, rel=0.15)
+    # without the opinions of other kernels intervals hold a half
+    monkeypatch.setattr(fitting, "_opinions", lambda *a: [])
+    assert np.mean([_covered(seed)[0] for seed in range(3)]) < 0.75
+
+
+def test_a_given_noise_needs_no_opinion():
+    graph = grf.datasets.load("generated-grid").graph
+    rng = np.random.default_rng(0)
+    nodes = rng.choice(900, 300, replace=False)
+    gp = grf.GraphGPRegressor(graph, noise=0.1, seed=0).fit(nodes, rng.standard_normal(300))
+    assert gp.n_points_ == 1

@@ -14,12 +14,10 @@ from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step
 from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
 from graphrf.gp.training.candidates import SeriesTables, TrainingSet
+from graphrf.gp.training.comparison import CandidateKernel, Compared, compare
 from graphrf.gp.training.fitting import (
-    CandidateKernel,
-    Compared,
     Targets,
     begun,
-    compare,
     lacks_exact_likelihood,
     train,
     train_exactly,
@@ -157,8 +155,11 @@ class RegressionTraining:
             )
             for kernel, names in kernels
         ]
-        several = len(sets) > 1 and self.method != "features"
-        compared = compare(sets, few, self.method, self.sampler, leave_out=integrate, opinions=several)
+        alone = self.noise_alone and whole.vary and len(blocks) == 1
+        compared = compare(
+            sets, few, self.method, self.sampler, leave_out=integrate,
+            opinions=len(sets) > 1 and self.method != "features" and (integrate or alone),
+        )  # fmt: skip
         first = 0 if integrate else compared.chosen
         chosen = compared.training[first]
         # of an average over kernels, `points` says whether the tables end too early
@@ -172,7 +173,7 @@ class RegressionTraining:
         points: list[GridCell] = []
         if integrate:
             points = compared.points(blocks, whole, self.method, sampler, self.cheaper)
-        elif self.noise_alone and whole.vary and len(blocks) == 1:
+        elif alone:
             modes = self._modes(best, compared, chosen, whole) if compared.opinions else [(best, 1.0)]
             points = compared.modes_and_noise_alone(modes, whole)
         return Trained(best, sampler, compared.kernels, points, chosen, whole)

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 import graphrf as grf
-from graphrf.gp.training import fitting
+from graphrf.gp.training import comparison
 from graphrf.gp.training.grid import log_sum_exp, representatives
 from graphrf.gp.training.noise import NoiseOpinion, larger_noise
 
@@ -52,7 +52,9 @@ def test_an_opinion_changes_the_noise_alone_and_as_far_as_it_is_possible():
     told = np.exp(norm.logpdf(np.log(noises), np.log(0.06), 0.5))
     likely = np.log(own / own.max()) > -4  # noise at which the kernel loses little
     expected = 0.6 * own + 0.4 * told / told.sum()
-    np.testing.assert_allclose(new[likely] / new[likely].sum(), expected[likely] / expected[likely].sum(), rtol=2e-3)  # interpolated
+    np.testing.assert_allclose(
+        new[likely] / new[likely].sum(), expected[likely] / expected[likely].sum(), rtol=2e-3
+    )  # interpolated
     # where the kernel loses 20 nats, noise stays out of the question, whatever others say
     certain = -0.5 * (np.log(noises / 0.02) / 0.1) ** 2 + np.zeros((1, 1, 30))
     certain -= log_sum_exp(certain)
@@ -101,7 +103,7 @@ def test_f_is_held_at_observed_nodes_where_a_rough_kernel_takes_noise_for_signal
     # 360,000 numbers of 400 draws from either part
     assert np.mean((observed - f) ** 2) == pytest.approx(expected, rel=0.15)
     # without the opinions of other kernels intervals hold a half
-    monkeypatch.setattr(fitting, "_opinions", lambda *a: [])
+    monkeypatch.setattr(comparison, "_opinions", lambda *a: [])
     assert np.mean([_covered(seed)[0] for seed in range(3)]) < 0.75
 
 

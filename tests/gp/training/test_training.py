@@ -13,7 +13,7 @@ import graphrf as grf
 from graphrf.gp.inference.likelihood import log_marginal_likelihood
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import FLAT, HyperparameterPrior
-from graphrf.gp.training import fitting, likelihood_search
+from graphrf.gp.training import comparison, likelihood_search
 from graphrf.gp.training.blocks import training_blocks
 from graphrf.gp.training.gram import FactorGram, SeriesGram
 from graphrf.gp.training.grid import Axes, HyperparameterGrid
@@ -272,9 +272,9 @@ def test_kernels_whose_evidence_rises_at_the_longest_lengthscale_are_compared_fu
         }
 
     whole = evidence()
-    monkeypatch.setattr(fitting, "_COMPARED_DEGREES", 80)
+    monkeypatch.setattr(comparison, "_COMPARED_DEGREES", 80)
     further = evidence()
-    monkeypatch.setattr(fitting, "_look_further", lambda *arguments: None)
+    monkeypatch.setattr(comparison, "_look_further", lambda *arguments: None)
     cut = evidence()
     close = [name for name in whole if whole[name] > max(whole.values()) - 25]
     assert len(close) >= 4

@@ -1,0 +1,340 @@
+"""The kernels that a regression compares by their evidence, and what stands for all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+
+from graphrf._base.blas import linear_algebra
+from graphrf._base.warn import warn
+from graphrf.gp.training.candidates import Candidate, TrainingSet, candidates
+from graphrf.gp.training.fitting import Targets, blocks_of, normaliser, search_of
+from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, log_sum_exp, representatives
+from graphrf.gp.training.likelihood_search import LikelihoodResult, LikelihoodSearch
+from graphrf.gp.training.noise import NoiseOpinion
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.named import Diffusion
+from graphrf.kernels.precision.contract import KernelPrecision
+
+# Several kernels are compared up to the lengthscales that so many degrees of their series serve, first.
+_COMPARED_DEGREES = 400
+# From so many observations on peaks are climbed, of kernels whose evidence is within so many nats for each.
+_SHARP, _MISSED = 40, 0.25
+# The probability at the end of the tables of the series that a precision is worth, and that is warned of.
+_CUT_OFF, _MUCH_AT_END = 0.1, 0.5
+# Points over which predictions are averaged.
+N_POINTS = 8
+# Nats that do not tell kernels apart where only one is taken.
+_ALIKE = 2.0
+# Kernels whose weight is a smaller share of the largest are not averaged over.
+_LIKELY = 0.05
+# So few observations may well tell nothing of hyperparameters: that the graph explains nothing is no news.
+_FEW = 20
+# Probabilities of noise alone below which it is left out: beside several sets of hyperparameters, and beside one.
+_UNLIKELY, _UNLIKELY_BESIDE_ONE = 0.02, 0.1
+# The largest weight of diffusion's opinion of the noise. Its evidence is the largest for many real signals, such
+# as coordinates of meshes, and what it cannot explain of them it takes for noise.
+_SMOOTH = 0.5
+# The output scale of noise alone, as a share of another one.
+_NOTHING = 1e-6
+
+
+class CandidateKernel(NamedTuple):
+    """A kernel that training compared.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        With the best hyperparameters of the comparison's grid.
+    log_evidence : float
+        The logarithm of its likelihood's mean over the grid under the prior, up to a constant that all share.
+    probability : float
+        Posterior probability among the kernels compared, all equally probable a priori.
+    """
+
+    kernel: Kernel
+    log_evidence: float
+    probability: float
+
+
+class _Shared(NamedTuple):
+    """`Cells` of one kernel whose probabilities sum to its weight."""
+
+    posterior: np.ndarray
+    cell: Callable[[int, float], GridCell]
+    noises: np.ndarray
+
+    @property
+    def every_noise(self) -> np.ndarray:
+        """That of each cell."""
+        return np.broadcast_to(self.noises, self.posterior.shape)
+
+
+class Compared(NamedTuple):
+    """Kernels compared on the nodes that training sees, best first, and what was found of each."""
+
+    kernels: list[CandidateKernel]
+    training: list[TrainingSet]
+    grids: list[HyperparameterGrid]
+    opinions: Sequence[NoiseOpinion] = ()
+
+    @property
+    def chosen(self) -> int:
+        """The kernel to take if only one is: of those within two nats of the best, the roughest.
+
+        Where the data do not determine the smoothness, a rougher kernel is the safer choice, as its intervals are
+        wider.
+        """
+        best = self.kernels[0].log_evidence
+        close = [k for k, kernel in enumerate(self.kernels) if kernel.log_evidence >= best - _ALIKE]
+        return min(close, key=lambda k: self.kernels[k].kernel.hyperparameters.get("nu", math.inf))
+
+    @property
+    def shares(self) -> np.ndarray:
+        """The weight of each kernel in averages.
+
+        The mean of two opinions: its probability given y, and what that would be if p(y) were the product of
+        p(y_i | all others) over nodes. The first is right where y was drawn from one of the kernels. The second
+        looks at predictions alone, and loses less where none of them is true.
+        """
+        left = np.array([grid.log_left_out for grid in self.grids])
+        predictive = np.exp(left - log_sum_exp(left))
+        return 0.5 * (np.array([kernel.probability for kernel in self.kernels]) + predictive)
+
+    def points(
+        self,
+        blocks: Sequence[np.ndarray],
+        targets: Targets,
+        method: str,
+        sampler: Any,
+        cheaper: Callable[[Kernel], KernelPrecision | None],
+    ) -> list[GridCell]:
+        """Hyperparameters that stand for their posterior, over all kernels that are not out of the question.
+
+        With sampled rows it is over the best kernel alone, for whose Laplacian and length these are. `blocks` are
+        the nodes of `targets`, on which finer grids have the posterior. None where one point would stand for all,
+        as where nothing is trained. Where the tables of the series end too early, a sparse precision, if `cheaper`
+        has one, goes on. It warns where more than half of the probability is still at the longest lengthscales.
+        """
+        shares = self.shares if sampler is None else np.eye(len(self.kernels))[0]
+        likely, at_end = [], 0.0
+        for training, grid, share in zip(self.training, self.grids, shares, strict=True):
+            if share >= _LIKELY * shares.max():
+                whole = training._replace(blocks=blocks)
+                scouted: Candidate = candidates(whole, method, sampler).scout()
+                noises = [noise for opinion in self.opinions for noise in opinion.range]
+                finer = grid.finer(blocks_of(scouted.grams, targets), scouted.longest, noises)
+                trained = method == "series" and "lengthscale" in training.names
+                if trained and scouted.longest < whole.largest_lengthscale:
+                    precision = cheaper(training.kernel) if finer.share_at_end > _CUT_OFF else None
+                    if precision is not None:
+                        scouted = candidates(whole._replace(precision=precision), "precision", None).scout()
+                    while finer.share_at_end > _CUT_OFF and finer.longest < 0.99 * scouted.longest:
+                        finer = finer.finer(blocks_of(scouted.grams, targets), scouted.longest)
+                    at_end += share * finer.share_at_end
+                posterior = finer.posterior - finer.log_evidence
+                for opinion in self.opinions:
+                    posterior = opinion.mixed(posterior, finer.noises)
+                likely.append(_Shared(posterior + math.log(share), finer.cell, finer.noises))
+        if at_end > _MUCH_AT_END:
+            warn(
+                f"{100 * at_end:.0f} % of the probability of the kernels averaged over is at the longest "
+                "lengthscales that training supports with the Chebyshev terms of the series, but the data favour "
+                "longer ones: intervals may be too wide; bring the weights closer together, or name a smoother "
+                "kernel",
+            )
+        # Noise first: intervals at observed nodes depend on it more than on all else.
+        cells = representatives(likely, N_POINTS, [each.every_noise for each in likely])
+        found = self.with_noise_alone(cells, targets)
+        if len(found) == 1:
+            return []
+        if targets.output_scale is None or not targets.normalize:
+            return found
+        # The posterior's mean variance, as for the mode: the quadrature's is off by some percent.
+        graph, seed = self.training[0].graph, self.training[0].seed
+        return [
+            point._replace(amplitude=point.output_scale / normaliser(graph, point.kernel, seed)) for point in found
+        ]
+
+    def modes_and_noise_alone(
+        self, modes: Sequence[tuple[LikelihoodResult, float]], targets: Targets
+    ) -> list[GridCell]:
+        """The best hyperparameters with their probabilities, and noise alone where that is probable enough.
+
+        None where one set of them is all there is.
+        """
+        grid = self.grids[self.chosen]
+        cell = grid.cell(int(np.argmax(grid.posterior)), 1.0)
+        points = [
+            cell._replace(
+                kernel=mode.kernel,
+                amplitude=mode.amplitude,
+                output_scale=mode.amplitude * cell.output_scale / cell.amplitude,
+                noise=mode.noise,
+                weight=weight,
+            )
+            for mode, weight in modes
+        ]
+        found = self.with_noise_alone(points, targets)
+        if len(found) > len(points) and found[-1].weight <= _UNLIKELY_BESIDE_ONE:
+            found = points
+        return found if len(found) > 1 else []
+
+    def with_noise_alone(self, points: Sequence[GridCell], targets: Targets) -> list[GridCell]:
+        """The same points and one more, for which y is its mean function and noise, with their probabilities.
+
+        Values that the graph does not explain may be noise, or a signal that varies too quickly for the graph. A
+        rough kernel with little noise explains them as well as noise does, so noise alone is given a prior
+        probability of its own. It is left out where it is improbable, and where the output scale or the noise is
+        known.
+        """
+        if targets.output_scale is not None or targets.noise is not None:
+            return list(points)
+        share = float(expit(logit(targets.prior.noise_alone) - _log_bayes_factor(self.grids)))
+        if share < _UNLIKELY:
+            return list(points)
+        first, noise = points[0], self.grids[0].noise_alone
+        alone = first._replace(
+            amplitude=_NOTHING * first.amplitude,
+            output_scale=_NOTHING * first.output_scale,
+            noise=noise,
+            weight=share,
+        )
+        return [*(point._replace(weight=(1 - share) * point.weight) for point in points), alone]
+
+
+def compare(
+    sets: Sequence[TrainingSet],
+    targets: Targets,
+    method: str,
+    sampler: Any,
+    *,
+    leave_out: bool = False,
+    opinions: bool = False,
+) -> Compared:
+    """The evidence of several kernels, each on the rows or the series with which its search would begin.
+
+    `leave_out` says whether weights of averages are wanted, `opinions` whether those of the noise are.
+    """
+    most = _COMPARED_DEGREES if len(sets) > 1 else None
+    with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
+        every = [_looked_at(training, targets, method, sampler, most, leave_out) for training in sets]
+        found = [one for one in every if np.isfinite(one.grid.likelihood).any()]
+        if not found:
+            raise ValueError(
+                "the covariance of the observations cannot be factored: the kernel vanishes there to rounding, or "
+                "its series is too short for it; shorten the lengthscale of `kernel`"
+            )
+        if most is not None and method == "series":
+            _look_further(found, targets, leave_out)
+        _warn_of_nothing([one.grid for one in found], targets)
+        evidence = _evidence(found, targets)
+    probabilities = np.exp(evidence - log_sum_exp(evidence))
+    order = np.argsort(-probabilities, kind="stable")
+    kernels = [
+        CandidateKernel(found[k].grid.maxima(1)[0][0], float(evidence[k]), float(probabilities[k])) for k in order
+    ]
+    compared = Compared(kernels, [found[k].training for k in order], [found[k].grid for k in order])
+    if not opinions or targets.noise is not None:
+        return compared
+    with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
+        return compared._replace(opinions=_opinions(compared, [found[k] for k in order], targets, leave_out))
+
+
+class _Looked(NamedTuple):
+    """A kernel on its grid, and the search that may follow."""
+
+    training: TrainingSet
+    grid: HyperparameterGrid
+    search: LikelihoodSearch
+    longest: float
+
+
+def _looked_at(
+    training: TrainingSet, targets: Targets, method: str, sampler: Any, most: int | None, leave_out: bool
+) -> _Looked:
+    """A kernel on its grid, up to the lengthscale that `most` degrees serve."""
+    candidate: Candidate = candidates(training, method, sampler).scout(most)
+    search = search_of(training, targets, candidate)
+    ranges = training.ranges(training.names, candidate.longest)
+    grid = HyperparameterGrid(
+        search.blocks, training.kernel,
+        Axes.of(training.kernel, ranges, targets.output_scale, targets.noise, search.unit),
+        divisor=search.divisor,
+        unit=search.unit, length_unit=search.length_unit, prior=targets.prior,
+        leave_out=leave_out,
+    )  # fmt: skip
+    return _Looked(training, grid, search, candidate.longest)
+
+
+def _look_further(found: list[_Looked], targets: Targets, leave_out: bool) -> None:
+    """Compare kernels on a longer range of lengthscales where their evidence still rises at its end, in place.
+
+    That range ends where the whole tables do. Only kernels that might then reach the best are looked at again,
+    because the degrees are what a comparison costs.
+    """
+    for k in sorted(range(len(found)), key=lambda k: -found[k].grid.log_evidence):
+        one = found[k]
+        if "lengthscale" in one.training.names and one.longest < one.training.largest_lengthscale:
+            longest = candidates(one.training, "series", None).scout().longest
+            best = max(other.grid.log_evidence for other in found)
+            if longest > one.longest and one.grid.bound_at(longest) > best + math.log(_LIKELY):
+                found[k] = _looked_at(one.training, targets, "series", None, None, leave_out)
+
+
+def _evidence(found: Sequence[_Looked], targets: Targets) -> np.ndarray:
+    """The log evidence of each kernel.
+
+    The more observations, the sharper the peak, which a grid then misses, of one kernel by more than of another.
+    So peaks that may decide are climbed, and what the grid missed is added.
+    """
+    evidence = np.array([one.grid.log_evidence for one in found])
+    n = sum(block.n_total * block.n_outputs for block in targets.observations)
+    if len(found) == 1 or n < _SHARP:
+        return evidence
+    for k in np.flatnonzero(evidence >= evidence.max() - _MISSED * n).tolist():
+        _, grid, search, _ = found[k]
+        peak = search.run([search.point(*grid.maxima(1)[0])]).point
+        evidence[k] += max(0.0, -search.negative(peak, gradient=False)[0] - grid.log_peak)
+    return evidence
+
+
+def _opinions(
+    compared: Compared, found: Sequence[_Looked], targets: Targets, averaged: bool
+) -> list[NoiseOpinion]:
+    """What diffusion says of the noise, and where one kernel is taken alone, what the others say, too."""
+    training = found[0].training
+    smooth = training._replace(kernel=Diffusion(laplacian=training.kernel.laplacian))
+    looked = _looked_at(smooth, targets, "series", None, _COMPARED_DEGREES, False)
+    grid = looked.grid.finer(looked.search.blocks, looked.longest)
+    others = float(log_sum_exp([each.log_evidence for each in compared.kernels])) - math.log(len(found))
+    weight = min(_SMOOTH, float(expit(grid.log_evidence - others))) if np.isfinite(grid.log_evidence) else 0.0
+    opinions = [NoiseOpinion.of(grid, weight)] if weight > _UNLIKELY else []
+    if not averaged:
+        for number, (kernel, each) in enumerate(zip(compared.kernels, found, strict=True)):
+            share = (1 - weight) * kernel.probability
+            if number != compared.chosen and share > _UNLIKELY:
+                opinions.append(NoiseOpinion.of(each.grid.finer(each.search.blocks, each.longest), share))
+    return opinions
+
+
+def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> None:
+    """Warn where independent values explain y as well as the kernels do."""
+    n = sum(block.n_total for block in targets.observations)
+    factor = _log_bayes_factor(grids)
+    trains = targets.output_scale is None and targets.noise is None
+    if trains and n >= _FEW and factor < 0:
+        warn(
+            f"the graph explains y no better than independent values would (Bayes factor {math.exp(factor):.2g} "
+            f"from {n} observations): are nodes and y in the same order? If they are, predictions are hardly "
+            "better than the mean",
+        )
+
+
+def _log_bayes_factor(grids: Sequence[HyperparameterGrid]) -> float:
+    """The log Bayes factor of the kernels, all equally probable a priori, against independent values."""
+    return float(log_sum_exp([grid.log_bayes_factor for grid in grids])) - math.log(len(grids))

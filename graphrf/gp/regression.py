@@ -138,8 +138,9 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         integrated nested Laplace approximation, and a model of pure noise (see `HyperparameterPrior`) unless y
         rules it out. The weight of a kernel is the mean of its posterior probability and of what that would be if
         p(y) were the product of p(y_i | all others). "auto": "integrate" for up to 250 observed nodes, else "map",
-        averaged with pure noise if its probability is above 0.1. With sampled rows, the average is over the best
-        kernel only.
+        averaged with pure noise if its probability is above 0.1, and with kernel="auto" with hyperparameters of
+        larger noise if other kernels find that probable. With sampled rows, the average is over the best kernel
+        only.
     max_train : int
         Maximum number m of distinct observed nodes used jointly in training, at m^3 operations per step;
         beyond, blocks of 250 nearby nodes and one of distant ones are treated as independent (a composite

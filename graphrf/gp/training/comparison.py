@@ -74,13 +74,22 @@ class _Shared(NamedTuple):
         return np.broadcast_to(self.noises, self.posterior.shape)
 
 
+class Smooth(NamedTuple):
+    """Diffusion, whose opinion of the noise counts beside those of the kernels compared."""
+
+    training: TrainingSet
+    grid: HyperparameterGrid
+    opinion: NoiseOpinion
+
+
 class Compared(NamedTuple):
     """Kernels compared on the nodes that training sees, best first, and what was found of each."""
 
     kernels: list[CandidateKernel]
     training: list[TrainingSet]
     grids: list[HyperparameterGrid]
-    opinions: Sequence[NoiseOpinion] = ()
+    smooth: Smooth | None = None
+    others: Sequence[NoiseOpinion] = ()
 
     @property
     def chosen(self) -> int:
@@ -126,7 +135,7 @@ class Compared(NamedTuple):
             if share >= _LIKELY * shares.max():
                 whole = training._replace(blocks=blocks)
                 scouted: Candidate = candidates(whole, method, sampler).scout()
-                noises = [noise for opinion in self.opinions for noise in opinion.range]
+                noises = () if self.smooth is None else self.smooth.opinion.range
                 finer = grid.finer(blocks_of(scouted.grams, targets), scouted.longest, noises)
                 trained = method == "series" and "lengthscale" in training.names
                 if trained and scouted.longest < whole.largest_lengthscale:
@@ -137,8 +146,8 @@ class Compared(NamedTuple):
                         finer = finer.finer(blocks_of(scouted.grams, targets), scouted.longest)
                     at_end += share * finer.share_at_end
                 posterior = finer.posterior - finer.log_evidence
-                for opinion in self.opinions:
-                    posterior = opinion.mixed(posterior, finer.noises)
+                if self.smooth is not None:
+                    posterior = self.smooth.opinion.mixed(posterior, finer.noises)
                 likely.append(_Shared(posterior + math.log(share), finer.cell, finer.noises))
         if at_end > _MUCH_AT_END:
             warn(
@@ -242,7 +251,7 @@ def compare(
     if not opinions or targets.noise is not None:
         return compared
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
-        return compared._replace(opinions=_opinions(compared, [found[k] for k in order], targets, leave_out))
+        return _with_opinions(compared, [found[k] for k in order], targets, leave_out)
 
 
 class _Looked(NamedTuple):
@@ -303,23 +312,28 @@ def _evidence(found: Sequence[_Looked], targets: Targets) -> np.ndarray:
     return evidence
 
 
-def _opinions(
-    compared: Compared, found: Sequence[_Looked], targets: Targets, averaged: bool
-) -> list[NoiseOpinion]:
-    """What diffusion says of the noise, and where one kernel is taken alone, what the others say, too."""
-    training = found[0].training
-    smooth = training._replace(kernel=Diffusion(laplacian=training.kernel.laplacian))
-    looked = _looked_at(smooth, targets, "series", None, _COMPARED_DEGREES, False)
+def _with_opinions(compared: Compared, found: Sequence[_Looked], targets: Targets, averaged: bool) -> Compared:
+    """With what diffusion says of the noise, and where one kernel is taken alone, what the others say, too."""
+    training = found[0].training._replace(kernel=Diffusion(laplacian=found[0].training.kernel.laplacian))
+    looked = _looked_at(training, targets, "series", None, _COMPARED_DEGREES, False)
     grid = looked.grid.finer(looked.search.blocks, looked.longest)
     others = float(log_sum_exp([each.log_evidence for each in compared.kernels])) - math.log(len(found))
-    weight = min(_SMOOTH, float(expit(grid.log_evidence - others))) if np.isfinite(grid.log_evidence) else 0.0
-    opinions = [NoiseOpinion.of(grid, weight)] if weight > _UNLIKELY else []
-    if not averaged:
-        for number, (kernel, each) in enumerate(zip(compared.kernels, found, strict=True)):
-            share = (1 - weight) * kernel.probability
-            if number != compared.chosen and share > _UNLIKELY:
-                opinions.append(NoiseOpinion.of(each.grid.finer(each.search.blocks, each.longest), share))
-    return opinions
+    weight = smooth_weight(grid.log_evidence - others) if np.isfinite(grid.log_evidence) else 0.0
+    if weight > _UNLIKELY:
+        compared = compared._replace(smooth=Smooth(training, grid, NoiseOpinion.of(grid, weight)))
+    if averaged:
+        return compared
+    left = [
+        NoiseOpinion.of(each.grid.finer(each.search.blocks, each.longest), kernel.probability)
+        for number, (kernel, each) in enumerate(zip(compared.kernels, found, strict=True))
+        if number != compared.chosen and kernel.probability > _UNLIKELY
+    ]
+    return compared._replace(others=left)
+
+
+def smooth_weight(nats: float) -> float:
+    """The weight of diffusion's opinion if its log evidence is larger by these than that of the other kernels."""
+    return min(_SMOOTH, float(expit(nats)))
 
 
 def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> None:

@@ -49,6 +49,11 @@ class NoiseOpinion(NamedTuple):
         """That of a kernel on its grid."""
         return cls(grid.noises, grid.log_noise_marginal, weight)
 
+    def moved(self, noise: float, weight: float) -> NoiseOpinion:
+        """The same opinion about another most probable noise, with another weight."""
+        factor = noise / self.noises[int(np.argmax(self.log_marginal))]
+        return self._replace(noises=factor * self.noises, weight=weight)
+
     @property
     def range(self) -> tuple[float, float]:
         """The smallest and the largest noise that are not improbable."""
@@ -89,7 +94,7 @@ def larger_noise(noise: float, opinions: Sequence[NoiseOpinion]) -> tuple[float,
     The probability is that of the opinions with their weights; the rest of the probability is for `noise`.
     """
     larger = noise * np.geomspace(_LARGER, _LARGEST, _TRIED)
-    exceeds = np.sum([opinion.exceeds(larger) for opinion in opinions], axis=0)
+    exceeds = sum((opinion.exceeds(larger) for opinion in opinions), np.zeros(_TRIED))
     unsure = np.flatnonzero(exceeds > _EXCEEDED)
     return (float(larger[unsure[-1]]), float(exceeds[0])) if unsure.size else (noise, 0.0)
 

@@ -14,7 +14,7 @@ from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step
 from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
 from graphrf.gp.training.candidates import SeriesTables, TrainingSet
-from graphrf.gp.training.comparison import CandidateKernel, Compared, compare
+from graphrf.gp.training.comparison import CandidateKernel, Compared, compare, smooth_weight
 from graphrf.gp.training.fitting import (
     Targets,
     begun,
@@ -174,15 +174,22 @@ class RegressionTraining:
         if integrate:
             points = compared.points(blocks, whole, self.method, sampler, self.cheaper)
         elif alone:
-            modes = self._modes(best, compared, chosen, whole) if compared.opinions else [(best, 1.0)]
-            points = compared.modes_and_noise_alone(modes, whole)
+            points = compared.modes_and_noise_alone(self._modes(best, compared, chosen, whole), whole)
         return Trained(best, sampler, compared.kernels, points, chosen, whole)
 
     def _modes(
         self, best: LikelihoodResult, compared: Compared, training: TrainingSet, targets: Targets
     ) -> list[tuple[LikelihoodResult, float]]:
         """The best hyperparameters and those with larger noise, if that is left open, with their probabilities."""
-        noise, share = larger_noise(best.noise, compared.opinions)
+        opinions, rest = [], 1.0
+        if compared.smooth is not None:  # on all observations, which tell more than the blocks of the comparison
+            smooth, grid, opinion = compared.smooth
+            smooth = smooth._replace(blocks=training.blocks, quiet=True)
+            found, _ = train(smooth, targets, grid, "series", None, begin=begun(grid))
+            opinion = opinion.moved(found.noise, smooth_weight(found.value - best.value))
+            opinions, rest = [opinion], 1 - opinion.weight
+        opinions += [other._replace(weight=rest * other.weight) for other in compared.others]
+        noise, share = larger_noise(best.noise, opinions)
         most = affordable_loss(sum(block.n_total for block in targets.observations))
         while share:
             fixed = targets._replace(noise=noise)

@@ -35,7 +35,7 @@ _LIKELY = 0.05
 # So few observations may well tell nothing of hyperparameters: that the graph explains nothing is no news.
 _FEW = 20
 # Probabilities of noise alone below which it is left out: beside several sets of hyperparameters, and beside one.
-_UNLIKELY, _UNLIKELY_BESIDE_ONE = 0.02, 0.1
+_UNLIKELY, UNLIKELY_BESIDE_ONE = 0.02, 0.1
 # The largest weight of diffusion's opinion of the noise. Its evidence is the largest for many real signals, such
 # as coordinates of meshes, and what it cannot explain of them it takes for noise.
 _SMOOTH = 0.5
@@ -169,16 +169,11 @@ class Compared(NamedTuple):
             point._replace(amplitude=point.output_scale / normaliser(graph, point.kernel, seed)) for point in found
         ]
 
-    def modes_and_noise_alone(
-        self, modes: Sequence[tuple[LikelihoodResult, float]], targets: Targets
-    ) -> list[GridCell]:
-        """The best hyperparameters with their probabilities, and noise alone where that is probable enough.
-
-        None where one set of them is all there is.
-        """
+    def points_at(self, modes: Sequence[tuple[LikelihoodResult, float]]) -> list[GridCell]:
+        """Hyperparameters of the kernel that is taken alone, with their probabilities."""
         grid = self.grids[self.chosen]
         cell = grid.cell(int(np.argmax(grid.posterior)), 1.0)
-        points = [
+        return [
             cell._replace(
                 kernel=mode.kernel,
                 amplitude=mode.amplitude,
@@ -188,23 +183,21 @@ class Compared(NamedTuple):
             )
             for mode, weight in modes
         ]
-        found = self.with_noise_alone(points, targets)
-        if len(found) > len(points) and found[-1].weight <= _UNLIKELY_BESIDE_ONE:
-            found = points
-        return found if len(found) > 1 else []
 
-    def with_noise_alone(self, points: Sequence[GridCell], targets: Targets) -> list[GridCell]:
+    def with_noise_alone(
+        self, points: Sequence[GridCell], targets: Targets, unlikely: float = _UNLIKELY
+    ) -> list[GridCell]:
         """The same points and one more, for which y is its mean function and noise, with their probabilities.
 
         Values that the graph does not explain may be noise, or a signal that varies too quickly for the graph. A
         rough kernel with little noise explains them as well as noise does, so noise alone is given a prior
-        probability of its own. It is left out where it is improbable, and where the output scale or the noise is
-        known.
+        probability of its own. It is left out where that is at most `unlikely` given the data, and where the
+        output scale or the noise is known.
         """
         if targets.output_scale is not None or targets.noise is not None:
             return list(points)
         share = float(expit(logit(targets.prior.noise_alone) - _log_bayes_factor(self.grids)))
-        if share < _UNLIKELY:
+        if share <= unlikely:
             return list(points)
         first, noise = points[0], self.grids[0].noise_alone
         alone = first._replace(

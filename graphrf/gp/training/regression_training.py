@@ -14,7 +14,7 @@ from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step
 from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
 from graphrf.gp.training.candidates import SeriesTables, TrainingSet
-from graphrf.gp.training.comparison import CandidateKernel, Compared, compare, smooth_weight
+from graphrf.gp.training.comparison import UNLIKELY_BESIDE_ONE, CandidateKernel, Compared, compare, smooth_weight
 from graphrf.gp.training.fitting import (
     Targets,
     begun,
@@ -155,7 +155,7 @@ class RegressionTraining:
             )
             for kernel, names in kernels
         ]
-        alone = self.noise_alone and whole.vary and len(blocks) == 1
+        alone = self.noise_alone and whole.vary
         compared = compare(
             sets, few, self.method, self.sampler, leave_out=integrate,
             opinions=len(sets) > 1 and self.method != "features" and (integrate or alone),
@@ -174,7 +174,10 @@ class RegressionTraining:
         if integrate:
             points = compared.points(blocks, whole, self.method, sampler, self.cheaper)
         elif alone:
-            points = compared.modes_and_noise_alone(self._modes(best, compared, chosen, whole), whole)
+            points = compared.points_at(self._modes(best, compared, chosen, whole))
+            if len(blocks) == 1:
+                points = compared.with_noise_alone(points, whole, UNLIKELY_BESIDE_ONE)
+            points = points if len(points) > 1 else []
         return Trained(best, sampler, compared.kernels, points, chosen, whole)
 
     def _modes(

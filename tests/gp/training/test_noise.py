@@ -76,13 +76,13 @@ def test_points_follow_the_order_of_the_noise():
     assert [noise for noise, _ in representatives(cells, 8)] != list(range(8))
 
 
-def _covered(seed, n=300):
+def _covered(seed, n=300, data="generated-grid"):
     """The share of f at observed nodes that intervals hold: a smooth draw, noise of a tenth of its variance."""
-    graph = grf.datasets.load("generated-grid").graph
+    graph = grf.datasets.load(data).graph
     rng = np.random.default_rng(seed)
-    f = grf.apply_root(graph, grf.Diffusion(3.0), rng.standard_normal(900))
+    f = grf.apply_root(graph, grf.Diffusion(3.0), rng.standard_normal(graph.n_nodes))
     f /= f.std()
-    nodes = rng.choice(900, n, replace=False)
+    nodes = rng.choice(graph.n_nodes, n, replace=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, f[nodes] + 0.1**0.5 * rng.standard_normal(n))
@@ -105,6 +105,15 @@ def test_f_is_held_at_observed_nodes_where_a_rough_kernel_takes_noise_for_signal
     # without the opinions of other kernels intervals hold a half
     monkeypatch.setattr(comparison, "_with_opinions", lambda compared, *a: compared)
     assert np.mean([_covered(seed)[0] for seed in range(3)]) < 0.75
+
+
+@pytest.mark.more
+def test_f_is_held_at_more_observed_nodes_than_training_sees_at_once(monkeypatch):
+    covered, gp = _covered(0, 1_500, "generated-torus")
+    assert covered > 0.85
+    assert gp.n_points_ == 2
+    monkeypatch.setattr(comparison, "_with_opinions", lambda compared, *a: compared)
+    assert _covered(0, 1_500, "generated-torus")[0] < covered - 0.05
 
 
 def test_a_given_noise_needs_no_opinion():

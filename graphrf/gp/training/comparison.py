@@ -39,6 +39,8 @@ _UNLIKELY, UNLIKELY_BESIDE_ONE = 0.02, 0.1
 # The largest weight of diffusion's opinion of the noise. Its evidence is the largest for many real signals, such
 # as coordinates of meshes, and what it cannot explain of them it takes for noise.
 _SMOOTH = 0.5
+# Nats by which the evidence on the blocks compared may be smaller than that on all observations makes it.
+_FAR = 10.0
 # The output scale of noise alone, as a share of another one.
 _NOTHING = 1e-6
 
@@ -311,8 +313,10 @@ def _with_opinions(compared: Compared, found: Sequence[_Looked], targets: Target
     looked = _looked_at(training, targets, "series", None, _COMPARED_DEGREES, False)
     grid = looked.grid.finer(looked.search.blocks, looked.longest)
     others = float(log_sum_exp([each.log_evidence for each in compared.kernels])) - math.log(len(found))
-    weight = smooth_weight(grid.log_evidence - others) if np.isfinite(grid.log_evidence) else 0.0
-    if weight > _UNLIKELY:
+    nats = grid.log_evidence - others if np.isfinite(grid.log_evidence) else -math.inf
+    weight = smooth_weight(nats)
+    # All observations may tell more than these blocks, where a search with all of them follows.
+    if weight > _UNLIKELY or (not averaged and nats > -_FAR):
         compared = compared._replace(smooth=Smooth(training, grid, NoiseOpinion.of(grid, weight)))
     if averaged:
         return compared

@@ -8,11 +8,11 @@ titles are broken here):
     San Jose: MetricGraph(1016 nodes, 1173 edges, total length 470613), 250 of 325 sensors seen, 10
         splits; miles per hour
                                             rmse    nlpd  in 95 %  seconds
-    along the edges                       12.201   3.950    0.913     0.29
-    along the edges, free ends            12.185   3.949    0.913     0.25
-    nodes, Matern nu=1, combinatorial     12.231   3.955    0.912     2.08
-    nodes, Matern nu=1, normalized        12.966   4.018    0.929     1.42
-    nodes, all defaults                   12.102   3.937    0.904     4.18
+    along the edges                       12.201   3.950    0.913     0.36
+    along the edges, free ends            12.185   3.949    0.913     0.30
+    nodes, Matern nu=1, combinatorial     12.232   3.955    0.912     2.49
+    nodes, Matern nu=1, normalized        12.958   4.016    0.928     1.61
+    nodes, all defaults                   12.089   3.936    0.907     4.38
 
     California: MetricGraph(21048 nodes, 21693 edges, total length 21693), 3,000 places seen, draws of
         lengthscale 2 and variance 1, noise of deviation 0.3

@@ -51,6 +51,10 @@ Divisor = Callable[[Kernel, Sequence[str], Matrices], tuple[float, np.ndarray]]
 """What K is divided by before the output scale multiplies it, and its derivatives in the named parameters."""
 
 
+class SingularCovarianceError(ValueError):
+    """The covariance of the observations cannot be factored with any of the hyperparameters tried."""
+
+
 class Block(NamedTuple):
     """Observations that training sees together, and K at their nodes."""
 
@@ -123,7 +127,7 @@ class LikelihoodSearch:
         else:
             best, value, converged = starts[0], -self.negative(starts[0], gradient=False)[0], True
         if value <= -_IMPOSSIBLE:
-            raise ValueError(
+            raise SingularCovarianceError(
                 "the covariance of the observations cannot be factored with these hyperparameters: it is "
                 "numerically singular (raise `noise`), or vanishes because walks or series are too short for the "
                 "kernel (shorten its lengthscale)"

@@ -14,7 +14,14 @@ from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step
 from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
 from graphrf.gp.training.candidates import SeriesTables, TrainingSet
-from graphrf.gp.training.comparison import UNLIKELY_BESIDE_ONE, CandidateKernel, Compared, compare, smooth_weight
+from graphrf.gp.training.comparison import (
+    UNLIKELY_BESIDE_ONE,
+    CandidateKernel,
+    Compared,
+    Smooth,
+    compare,
+    smooth_weight,
+)
 from graphrf.gp.training.fitting import (
     Targets,
     begun,
@@ -24,8 +31,8 @@ from graphrf.gp.training.fitting import (
     warn_of_ends,
 )
 from graphrf.gp.training.grid import GridCell
-from graphrf.gp.training.likelihood_search import LikelihoodResult
-from graphrf.gp.training.noise import affordable_loss, larger_noise
+from graphrf.gp.training.likelihood_search import LikelihoodResult, SingularCovarianceError
+from graphrf.gp.training.noise import NoiseOpinion, affordable_loss, larger_noise
 from graphrf.gp.training.precision_search import affords_exact_likelihood, precision_likelihood
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -185,15 +192,13 @@ class RegressionTraining:
     ) -> list[tuple[LikelihoodResult, float]]:
         """The best hyperparameters and those with larger noise, if that is left open, with their probabilities."""
         opinions, rest = [], 1.0
-        if compared.smooth is not None:  # on all observations, which tell more than the blocks of the comparison
-            smooth, grid, opinion = compared.smooth
-            smooth = smooth._replace(blocks=training.blocks, quiet=True)
-            found, _ = train(smooth, targets, grid, "series", None, begin=begun(grid))
-            opinion = opinion.moved(found.noise, smooth_weight(found.value - best.value))
+        if compared.smooth is not None:
+            opinion = self._on_all(compared.smooth, best, training, targets)
             opinions, rest = [opinion], 1 - opinion.weight
         opinions += [other._replace(weight=rest * other.weight) for other in compared.others]
         noise, share = larger_noise(best.noise, opinions)
         most = affordable_loss(sum(block.n_total for block in targets.observations))
+        training = training._replace(quiet=True)  # of a cut series the first search has told
         while share:
             fixed = targets._replace(noise=noise)
             other, _ = train(training, fixed, compared.grids[compared.chosen], self.method, None, begin=best)
@@ -203,6 +208,17 @@ class RegressionTraining:
             # The likelihood falls about as the square of the logarithm.
             noise = best.noise * (noise / best.noise) ** math.sqrt(most / lost)
         return [(best, 1.0)]
+
+    def _on_all(
+        self, smooth: Smooth, best: LikelihoodResult, training: TrainingSet, targets: Targets
+    ) -> NoiseOpinion:
+        """Diffusion's opinion of the noise from all observations, which tell more than the blocks compared."""
+        own = smooth.training._replace(blocks=training.blocks, quiet=True)
+        try:
+            found, _ = train(own, targets, smooth.grid, "series", None, begin=begun(smooth.grid))
+        except SingularCovarianceError:  # the series is too short for it with so many observations
+            return smooth.opinion
+        return smooth.opinion.moved(found.noise, smooth_weight(found.value - best.value))
 
     def on_part(self) -> RegressionTraining | None:
         """The same on a part of the graph, for its exact likelihood; None where large parts observe too little.

@@ -9,8 +9,9 @@ import pytest
 from scipy.stats import norm
 
 import graphrf as grf
-from graphrf.gp.training import comparison
+from graphrf.gp.training import comparison, regression_training
 from graphrf.gp.training.grid import log_sum_exp, representatives
+from graphrf.gp.training.likelihood_search import SingularCovarianceError
 from graphrf.gp.training.noise import NoiseOpinion, larger_noise
 
 
@@ -122,3 +123,17 @@ def test_a_given_noise_needs_no_opinion():
     nodes = rng.choice(900, 300, replace=False)
     gp = grf.GraphGPRegressor(graph, noise=0.1, seed=0).fit(nodes, rng.standard_normal(300))
     assert gp.n_points_ == 1
+
+
+def test_a_smooth_kernel_that_cannot_be_factored_keeps_the_opinion_of_the_blocks(monkeypatch):
+    usual = regression_training.train
+
+    def train(training, *arguments, **options):
+        if isinstance(training.kernel, grf.Diffusion):
+            raise SingularCovarianceError
+        return usual(training, *arguments, **options)
+
+    monkeypatch.setattr(regression_training, "train", train)
+    covered, gp = _covered(0)
+    assert covered > 0.8
+    assert gp.n_points_ == 2

@@ -145,7 +145,7 @@ class Compared(NamedTuple):
                     if precision is not None:
                         scouted = candidates(whole._replace(precision=precision), "precision", None).scout()
                     while finer.share_at_end > _CUT_OFF and finer.longest < 0.99 * scouted.longest:
-                        finer = finer.finer(blocks_of(scouted.grams, targets), scouted.longest)
+                        finer = finer.finer(blocks_of(scouted.grams, targets), scouted.longest, noises)
                     at_end += share * finer.share_at_end
                 posterior = finer.posterior - finer.log_evidence
                 if self.smooth is not None:

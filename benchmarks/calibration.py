@@ -17,6 +17,19 @@ worst case.
 
 Exact posteriors with the true hyperparameters hold 95 % of their intervals up to chance: one draw of a smooth
 function is few independent numbers, so that a case of 10 splits is off by some percent by chance alone.
+
+Measured without other kernels (`--compared 0`); means over cases, the worst case in brackets; "true" is the
+posterior that knows kernel, scale and noise:
+
+    observed, splits   cases (data)   f unseen      f seen        new y         true unseen, seen
+    20, 3              242 (23)       .934 (.841)   .974 (.717)   .954 (.857)   .946 (.766), .936 (.800)
+    100, 3             182 (17)       .940 (.829)   .969 (.837)   .955 (.918)   .955 (.924), .949 (.913)
+    1,000, 1           63 (6)         .948 (.830)   .952 (.765)   .952 (.910)   .954 (.927), .957 (.945)
+
+The data are all graphs (100: those large enough) and seven meshes; at 1,000 cora, Luxembourg, California, two
+meshes and a part of facebook-pages. Cases with a coverage below .85: 9, 2 and 4, of which 5, 2 and 3 had no
+warning; by the posterior that knows all: 3, 0 and 0. With `--data citeseer luxembourg-roads eu-core mesh-ball
+--signals "diffusion 8" "matern 2" --observed 100 --splits 10`, f unseen .943 (.873), seen .947 (.870).
 """
 
 from __future__ import annotations

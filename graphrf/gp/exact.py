@@ -12,7 +12,13 @@ from graphrf._base import checks, html
 from graphrf._base.memory import require_memory
 from graphrf.gp.inference.rounding import positive_semidefinite
 from graphrf.gp.settings import KERNELS, checked_targets
-from graphrf.gp.training.ranges import LENGTHSCALES, NOISES, OUTPUT_SCALES, hyperparameter_range, lengthscale_unit
+from graphrf.gp.training.parameters import (
+    LENGTHSCALES,
+    NOISES,
+    OUTPUT_SCALES,
+    hyperparameter_range,
+    lengthscale_unit,
+)
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
 

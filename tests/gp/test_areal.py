@@ -16,9 +16,8 @@ from graphrf.gp.likelihoods import Bernoulli, Binomial, Gamma, NegativeBinomial,
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.training.gram import PrecisionGram
 from graphrf.gp.training.likelihood_search import Block, LikelihoodSearch, precision_divisor
-from graphrf.gp.training.parameters import Parameters
+from graphrf.gp.training.parameters import SHARES, Parameters
 from graphrf.gp.training.precision_search import PrecisionSearch
-from graphrf.gp.training.ranges import SHARES
 from graphrf.kernels.precision.areal import precision_of
 
 KERNELS = [grf.ICAR(), grf.BYM2(0.3), grf.CAR(0.8), grf.Leroux(0.7)]

@@ -11,7 +11,7 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf.gp.settings import AUTO, KERNELS
-from graphrf.gp.training.ranges import lengthscale_unit
+from graphrf.gp.training.parameters import lengthscale_unit
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues
 from graphrf.kernels.named import Diffusion, Matern

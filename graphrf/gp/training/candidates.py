@@ -13,7 +13,12 @@ from graphrf._base.warn import warn
 from graphrf.features.features import Features
 from graphrf.gp.training import sampler_choice
 from graphrf.gp.training.gram import FactorGram, PrecisionGram, SeriesGram
-from graphrf.gp.training.ranges import LENGTHSCALES, hyperparameter_range, lengthscale_unit, longest_lengthscale
+from graphrf.gp.training.parameters import (
+    LENGTHSCALES,
+    hyperparameter_range,
+    lengthscale_unit,
+    longest_lengthscale,
+)
 from graphrf.graph.graph import Graph
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel

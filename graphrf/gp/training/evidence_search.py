@@ -13,8 +13,7 @@ from scipy import optimize
 from graphrf.gp.inference.labels import Labels
 from graphrf.gp.inference.laplace import evidence
 from graphrf.gp.training.gram import Gram
-from graphrf.gp.training.parameters import Parameters
-from graphrf.gp.training.ranges import LATENT_SCALES
+from graphrf.gp.training.parameters import LATENT_SCALES, Parameters
 from graphrf.kernels.kernel import Kernel
 
 _GRID_SCALES = (3.0, 30.0)

@@ -18,7 +18,7 @@ from graphrf.features.loops import multiply_pairs
 from graphrf.features.rows import DENSE_NUMBERS
 from graphrf.gp.training.blocks import neighbourhood
 from graphrf.gp.training.lengthscales import Lengthscales
-from graphrf.gp.training.ranges import longest_lengthscale
+from graphrf.gp.training.parameters import longest_lengthscale
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import chebyshev_coefficients, chebyshev_columns
 from graphrf.kernels.chebyshev_sums import Steps, doubled_matrix, reached_rows

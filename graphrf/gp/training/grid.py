@@ -22,7 +22,7 @@ from graphrf.gp.inference.observations import Observations
 from graphrf.gp.likelihoods import Likelihood
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.training.likelihood_search import Block, Divisor
-from graphrf.gp.training.ranges import NOISES, OUTPUT_SCALES
+from graphrf.gp.training.parameters import NOISES, OUTPUT_SCALES
 from graphrf.kernels.kernel import Kernel
 
 # Factors between neighbouring lengthscales, at most, and numbers of output scales and noises.

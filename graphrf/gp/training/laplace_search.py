@@ -19,8 +19,7 @@ from graphrf.gp.progress import Step
 from graphrf.gp.training.gram import Gram
 from graphrf.gp.training.grid import GridCell
 from graphrf.gp.training.likelihood_search import Divisor
-from graphrf.gp.training.parameters import Parameters
-from graphrf.gp.training.ranges import OUTPUT_SCALES
+from graphrf.gp.training.parameters import OUTPUT_SCALES, Parameters
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.contract import KernelPrecision
 

@@ -14,8 +14,7 @@ from graphrf.gp.inference.likelihood import Likelihood, least_squares_mean, log_
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.training.gram import Gram
-from graphrf.gp.training.parameters import Parameters
-from graphrf.gp.training.ranges import NOISES, OUTPUT_SCALES
+from graphrf.gp.training.parameters import NOISES, OUTPUT_SCALES, Parameters
 from graphrf.kernels.derivatives import spectral_derivatives
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.contract import KernelPrecision

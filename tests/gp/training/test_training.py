@@ -25,8 +25,7 @@ from graphrf.gp.training.likelihood_search import (
     subset_divisor,
     unit_divisor,
 )
-from graphrf.gp.training.parameters import Parameters
-from graphrf.gp.training.ranges import hyperparameter_range, longest_lengthscale
+from graphrf.gp.training.parameters import Parameters, hyperparameter_range, longest_lengthscale
 from graphrf.kernels.spectrum import density_of_states
 
 NODES = np.repeat(np.arange(0, 34, 2), 2)[:-5]

@@ -39,7 +39,8 @@ _UNLIKELY, UNLIKELY_BESIDE_ONE = 0.02, 0.1
 # The largest weight of diffusion's opinion of the noise. Its evidence is the largest for many real signals, such
 # as coordinates of meshes, and what it cannot explain of them it takes for noise.
 _SMOOTH = 0.5
-# Nats by which the evidence on the blocks compared may be smaller than that on all observations makes it.
+# On the blocks compared, diffusion may be less probable than the other kernels by so many nats and still be asked,
+# since all observations together may favour it.
 _FAR = 10.0
 # The output scale of noise alone, as a share of another one.
 _NOTHING = 1e-6

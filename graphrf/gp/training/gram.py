@@ -87,7 +87,7 @@ class SeriesGram:
         self._max_degree = max_degree
         self._threads = thread_count(n_threads)
         self._triangle = np.tril_indices(nodes.size)
-        self._degree = 0
+        self._degree = 0  # of the kernel that was asked for last
         self._longest: dict[tuple[Kernel, int], float] = {}
         self._start(min(_FIRST_DEGREES, max_degree))
 

@@ -3,7 +3,7 @@
 Where a signal varies about as much from one observed node to the next as over the graph, a smooth kernel with
 noise and a rougher one with less noise explain the values about equally well: the rough kernel takes noise for
 signal. If the signal was smooth, intervals at observed nodes are then far too narrow. So every kernel that the
-data leave open is asked how large the noise is, and diffusion, the smoothest of all, too.
+data leave open is asked how large the noise is, and so is diffusion, the smoothest of all.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def test_f_is_held_at_observed_nodes_where_a_rough_kernel_takes_noise_for_signal
     expected = sum(point.noise * point.weight for point in gp[0]._given.points)
     # 360,000 numbers of 400 draws from either part
     assert np.mean((observed - f) ** 2) == pytest.approx(expected, rel=0.15)
-    # without the opinions of other kernels intervals hold a half
+    # without the opinions of other kernels intervals hold about two thirds
     monkeypatch.setattr(comparison, "_with_opinions", lambda compared, *a: compared)
     assert np.mean([_covered(seed)[0] for seed in range(3)]) < 0.75
 

@@ -36,9 +36,8 @@ _LIKELY = 0.05
 _FEW = 20
 # Probabilities of noise alone below which it is left out: beside several sets of hyperparameters, and beside one.
 _UNLIKELY, UNLIKELY_BESIDE_ONE = 0.02, 0.1
-# The largest weight of diffusion's opinion of the noise. Its evidence is the largest for many real signals, such
-# as coordinates of meshes, and what it cannot explain of them it takes for noise.
-_SMOOTH = 0.5
+# The largest weight of diffusion's opinion of the noise: what it cannot explain of a signal it takes for noise.
+_SMOOTH = 0.95
 # On the blocks compared, diffusion may be less probable than the other kernels by so many nats and still be asked,
 # since all observations together may favour it.
 _FAR = 10.0
@@ -318,7 +317,7 @@ def _with_opinions(compared: Compared, found: Sequence[_Looked], targets: Target
     weight = smooth_weight(nats)
     # All observations may tell more than these blocks, where a search with all of them follows.
     if weight > _UNLIKELY or (not averaged and nats > -_FAR):
-        compared = compared._replace(smooth=Smooth(training, grid, NoiseOpinion.of(grid, weight)))
+        compared = compared._replace(smooth=Smooth(training, grid, NoiseOpinion.of(grid, weight, nats)))
     if averaged:
         return compared
     left = [

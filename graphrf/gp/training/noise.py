@@ -18,8 +18,8 @@ from graphrf.gp.training.grid import HyperparameterGrid, log_sum_exp
 # Nats by which noises are less probable than the most probable one that are not worth a place on a grid, and those
 # of noises beyond the grid.
 _IMPROBABLE, _BEYOND = 7.0, 30.0
-# Nats of its likelihood that a kernel may lose by noise that others suggest, and as many for each observation if
-# these are more.
+# Nats of its likelihood that a kernel may lose by noise that another one suggests, or as many for each observation,
+# or by which the other one explains the values better, if these are more.
 _LOSS, _LOSS_EACH = 4.0, 0.01
 # The probability with which noise may exceed the larger noise that is taken beside the one found; noise is larger
 # from the first factor on, and sought up to the second, at so many values.
@@ -38,21 +38,24 @@ class NoiseOpinion(NamedTuple):
         The logarithms of their probabilities.
     weight : float
         The probability of the kernel.
+    lead : float
+        Nats by which it explains the values better than the kernel that is told.
     """
 
     noises: np.ndarray
     log_marginal: np.ndarray
     weight: float
+    lead: float = 0.0
 
     @classmethod
-    def of(cls, grid: HyperparameterGrid, weight: float) -> NoiseOpinion:
+    def of(cls, grid: HyperparameterGrid, weight: float, lead: float = 0.0) -> NoiseOpinion:
         """That of a kernel on its grid."""
-        return cls(grid.noises, grid.log_noise_marginal, weight)
+        return cls(grid.noises, grid.log_noise_marginal, weight, lead)
 
-    def moved(self, noise: float, weight: float) -> NoiseOpinion:
-        """The same opinion about another most probable noise, with another weight."""
+    def moved(self, noise: float, weight: float, lead: float) -> NoiseOpinion:
+        """The same opinion about another most probable noise, with another weight and lead."""
         factor = noise / self.noises[int(np.argmax(self.log_marginal))]
-        return self._replace(noises=factor * self.noises, weight=weight)
+        return self._replace(noises=factor * self.noises, weight=weight, lead=lead)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -69,7 +72,7 @@ class NoiseOpinion(NamedTuple):
         own = log_sum_exp(posterior, axis=(0, 1))
         possible = np.isfinite(own)
         told = self._log_density(noises)
-        told = told - log_sum_exp(told[possible]) + np.minimum(own - own.max() + _LOSS, 0.0)
+        told = told - log_sum_exp(told[possible]) + np.minimum(own - own.max() + max(_LOSS, self.lead), 0.0)
         mixed = np.logaddexp(np.log1p(-self.weight) + own, np.log(self.weight) + told + log_sum_exp(own))
         mixed += log_sum_exp(own) - log_sum_exp(mixed)
         return posterior + np.where(possible, mixed - own, 0.0)
@@ -99,6 +102,6 @@ def larger_noise(noise: float, opinions: Sequence[NoiseOpinion]) -> tuple[float,
     return (float(larger[unsure[-1]]), float(exceeds[0])) if unsure.size else (noise, 0.0)
 
 
-def affordable_loss(n: int) -> float:
-    """Nats of the likelihood of n observations that a kernel may lose by another noise."""
-    return max(_LOSS, _LOSS_EACH * n)
+def affordable_loss(n: int, opinions: Sequence[NoiseOpinion]) -> float:
+    """Nats of the likelihood of n observations that a kernel may lose by the noise that others suggest."""
+    return max(_LOSS, _LOSS_EACH * n, *(opinion.lead for opinion in opinions))

@@ -197,7 +197,7 @@ class RegressionTraining:
             opinions, rest = [opinion], 1 - opinion.weight
         opinions += [other._replace(weight=rest * other.weight) for other in compared.others]
         noise, share = larger_noise(best.noise, opinions)
-        most = affordable_loss(sum(block.n_total for block in targets.observations))
+        most = affordable_loss(sum(block.n_total for block in targets.observations), opinions)
         training = training._replace(quiet=True)  # of a cut series the first search has told
         while share:
             fixed = targets._replace(noise=noise)
@@ -218,7 +218,8 @@ class RegressionTraining:
             found, _ = train(own, targets, smooth.grid, "series", None, begin=begun(smooth.grid))
         except SingularCovarianceError:  # the series is too short for it with so many observations
             return smooth.opinion
-        return smooth.opinion.moved(found.noise, smooth_weight(found.value - best.value))
+        nats = found.value - best.value
+        return smooth.opinion.moved(found.noise, smooth_weight(nats), nats)
 
     def on_part(self) -> RegressionTraining | None:
         """The same on a part of the graph, for its exact likelihood; None where large parts observe too little.

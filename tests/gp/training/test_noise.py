@@ -15,10 +15,10 @@ from graphrf.gp.training.likelihood_search import SingularCovarianceError
 from graphrf.gp.training.noise import NoiseOpinion, larger_noise
 
 
-def _opinion(median, width, weight):
+def _opinion(median, width, weight, lead=0.0):
     """One whose logarithm of the noise is normal."""
     noises = np.geomspace(1e-4, 10.0, 200)
-    return NoiseOpinion(noises, norm.logpdf(np.log(noises), np.log(median), width), weight)
+    return NoiseOpinion(noises, norm.logpdf(np.log(noises), np.log(median), width), weight, lead)
 
 
 def test_larger_noise_is_the_quantile_of_what_the_kernels_say():
@@ -61,6 +61,9 @@ def test_an_opinion_changes_the_noise_alone_and_as_far_as_it_is_possible():
     certain -= log_sum_exp(certain)
     after = _opinion(2.0, 0.2, 0.5).mixed(certain, noises)
     assert np.exp(after[..., noises > 0.1]).sum() < 1e-3
+    # unless the others explain the values better by more than it loses
+    after = _opinion(0.2, 0.3, 0.5, lead=1000.0).mixed(certain, noises)
+    assert np.exp(after[..., noises > 0.05]).sum() == pytest.approx(0.5, abs=0.01)
 
 
 def test_points_follow_the_order_of_the_noise():
@@ -77,16 +80,16 @@ def test_points_follow_the_order_of_the_noise():
     assert [noise for noise, _ in representatives(cells, 8)] != list(range(8))
 
 
-def _covered(seed, n=300, data="generated-grid"):
-    """The share of f at observed nodes that intervals hold: a smooth draw, noise of a tenth of its variance."""
+def _covered(seed, n=300, data="generated-grid", lengthscale=3.0, noise=0.1):
+    """The share of f at observed nodes that intervals hold: a smooth draw, noise of a share of its variance."""
     graph = grf.datasets.load(data).graph
     rng = np.random.default_rng(seed)
-    f = grf.apply_root(graph, grf.Diffusion(3.0), rng.standard_normal(graph.n_nodes))
+    f = grf.apply_root(graph, grf.Diffusion(lengthscale), rng.standard_normal(graph.n_nodes))
     f /= f.std()
     nodes = rng.choice(graph.n_nodes, n, replace=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, f[nodes] + 0.1**0.5 * rng.standard_normal(n))
+        gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, f[nodes] + noise**0.5 * rng.standard_normal(n))
     mean, std = gp.predict(nodes, return_std=True)
     return np.mean(np.abs(mean - f[nodes]) < 1.96 * std), gp
 
@@ -106,6 +109,18 @@ def test_f_is_held_at_observed_nodes_where_a_rough_kernel_takes_noise_for_signal
     # without the opinions of other kernels intervals hold about two thirds
     monkeypatch.setattr(comparison, "_with_opinions", lambda compared, *a: compared)
     assert np.mean([_covered(seed)[0] for seed in range(3)]) < 0.75
+
+
+def test_a_smooth_kernel_that_explains_the_values_far_better_says_how_large_the_noise_is(monkeypatch):
+    covered, gp = _covered(1, lengthscale=5.0, noise=0.01)
+    assert covered > 0.8
+    assert gp.n_points_ == 2
+    usual = NoiseOpinion.moved
+    # as if it counted no more than the Matern kernels, which lose some nats by so large a noise
+    monkeypatch.setattr(
+        NoiseOpinion, "moved", lambda self, noise, weight, lead: usual(self, noise, min(weight, 0.5), 0.0)
+    )
+    assert _covered(1, lengthscale=5.0, noise=0.01)[0] < covered - 0.05
 
 
 @pytest.mark.more

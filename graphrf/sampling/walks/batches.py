@@ -18,6 +18,7 @@ import numpy as np
 from numba import uint32, uint64
 
 from graphrf._base.compiled import njit
+from graphrf._base.prefetch import prefetch
 from graphrf.sampling.walks.philox import Use, philox
 from graphrf.sampling.walks.word_sort import DIGIT_BITS, sort_words
 
@@ -30,6 +31,7 @@ _USE_SHARED = np.uint64(Use.SHARED_DIRECTION)
 _U0 = np.uint64(0)
 _U1 = np.uint64(1)
 _U11 = np.uint64(11)
+_I62 = np.int64(62)
 _U32 = np.uint64(32)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -47,7 +49,7 @@ class Layout(NamedTuple):
 class Desk(NamedTuple):
     """Room for the walks of a batch, an element for each walk, taken once for many batches.
 
-    But `by_length` has one for each length, `words` four for each walk, `last_edge` and `share` none where there
+    But `by_length` has one for each length, `words` four for each walk, `n_edges` and `share` none where there
     are no weights; `gaps` has one for each number of walks, `places` are those of `sort_words`. The walks lay what
     else they need where there is room: the first lines of the two functions below say what lies where.
     """
@@ -64,7 +66,7 @@ class Desk(NamedTuple):
     rank: np.ndarray
     leaving: np.ndarray
     edge: np.ndarray
-    last_edge: np.ndarray
+    n_edges: np.ndarray
     share: np.ndarray
     gaps: np.ndarray
     places: np.ndarray
@@ -86,7 +88,7 @@ def new_desk(n_sources: int, n_walks: int, longest: int, weighted: bool) -> Desk
         rank=np.empty(n, np.uint32),
         leaving=np.empty(n, np.uint32),
         edge=np.empty(n, np.uint64),
-        last_edge=np.empty(n if weighted else 0, np.uint64),
+        n_edges=np.empty(n if weighted else 0, np.uint64),
         share=np.empty(n if weighted else 0, np.float64),
         gaps=gaps(n_walks),
         places=np.empty(1 << DIGIT_BITS, np.int64),
@@ -129,12 +131,13 @@ def new_layout(n_nodes, longest, n_walks, n_sources):  # type: ignore[no-untyped
 
 @njit(nogil=True)
 def choose_edges(  # type: ignore[no-untyped-def]
-    n, position, high_bits, low_bits, indptr, cumulative, edge, last_edge, share
+    n, position, high_bits, low_bits, indptr, cumulative, edge, n_edges, share
 ):
     """The edges by which n walkers leave their nodes, as `graphrf.sampling.walks.transitions.neighbour` chooses.
 
     Of 64 random bits the low 32 are read only where there are weights. Searches in rows of weights go on side by
-    side, each halving its part of a row in every round.
+    side, each halving its part of a row in every round. Numbers that are not negative are compared as integers, by
+    the sign of a difference: of a comparison the compiler would make a branch, half of which are mispredicted.
     """
     if cumulative.size == 0:
         for i in range(n):
@@ -143,23 +146,28 @@ def choose_edges(  # type: ignore[no-untyped-def]
             high = uint64(indptr[node + _U1])
             edge[i] = low + ((uint64(high_bits[i]) * (high - low)) >> _U32)
         return
-    widest = _U0
+    sums = cumulative.view(np.int64)
+    widest = _U1
     for i in range(n):
         node = uint64(position[i])
         low = uint64(indptr[node])
-        high = uint64(indptr[node + _U1]) - _U1
+        size = uint64(indptr[node + _U1]) - low
+        prefetch(cumulative, np.int64(low))
+        prefetch(cumulative, np.int64(low + size) - 1)
         edge[i] = low
-        last_edge[i] = high
+        n_edges[i] = size
         share[i] = float(((uint64(high_bits[i]) << _U32) | uint64(low_bits[i])) >> _U11) * 2.0**-53
-        widest = max(widest, high - low)
+        widest = max(widest, size)
+    bits = share.view(np.int64)
+    widest -= _U1
     while widest > _U0:
         for i in range(n):
-            low = edge[i]
-            high = last_edge[i]
-            middle = (low + high) >> _U1
-            below = (share[i] < cumulative[middle]) | (low == high)
-            last_edge[i] = middle if below else high
-            edge[i] = low if below else middle + _U1
+            half = n_edges[i] >> _U1
+            last = edge[i] + half - uint64(half > _U0)  # of the lower half; a row of one edge has none
+            # All ones where the sum there is at most the share. Both are below 2^62, so this shift leaves the sign.
+            above = uint64((sums[last] - bits[i] - 1) >> _I62)
+            edge[i] += half & above
+            n_edges[i] -= half
         widest >>= _U1
 
 
@@ -216,7 +224,7 @@ def walk_independent(  # type: ignore[no-untyped-def]
         high = phase * (4 // per_call)
         low = high + 1 if per_call == 2 else high
         choose_edges(
-            walking, position, words[high], words[low], indptr, cumulative, edge, desk.last_edge, desk.share
+            walking, position, words[high], words[low], indptr, cumulative, edge, desk.n_edges, desk.share
         )
         step = (uint64(k) << layout.step_bit) | _U1
         for i in range(walking):
@@ -294,7 +302,7 @@ def walk_stratified(  # type: ignore[no-untyped-def]
             words[0, i] = uint32(bits >> _U32)
             words[1, i] = uint32(bits)
             position[i] = uint32((now[i] >> node_bit) & node_mask)
-        choose_edges(kept, position, words[0], words[1], indptr, cumulative, edge, desk.last_edge, desk.share)
+        choose_edges(kept, position, words[0], words[1], indptr, cumulative, edge, desk.n_edges, desk.share)
         for i in range(kept):
             word = now[i]
             node = uint64(indices[edge[i]])

@@ -15,7 +15,7 @@ from graphrf.sampling.contract import PreparedSampler
 from graphrf.sampling.walks.batches import MOST_TOGETHER, new_desk
 from graphrf.sampling.walks.lengths import LengthLaw, Rule, Stratified, Survival
 from graphrf.sampling.walks.loops import walk_block
-from graphrf.sampling.walks.transitions import Transitions, transitions
+from graphrf.sampling.walks.transitions import Transitions, graph_transitions, transitions
 
 DIRECTIONS = ("independent", "stratified")
 # Counts of visits are stored in 16 bits.
@@ -118,8 +118,7 @@ class RandomWalks:
 def walk_transitions(graph: Graph, laplacian: str) -> Transitions:
     """The arrays that walks for a kernel of the given Laplacian read."""
     adjacency = graph.walk_adjacency(laplacian)
-    # Where weights are equal they are not read; loops that a kernel adds may differ from the edges.
-    return transitions(adjacency, adjacency is not graph.adjacency or graph.is_weighted)
+    return graph_transitions(graph) if adjacency is graph.adjacency else transitions(adjacency)
 
 
 class PreparedWalks(PreparedSampler):

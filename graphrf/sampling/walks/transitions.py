@@ -45,7 +45,7 @@ def transitions(adjacency: sp.csr_array, weighted: bool = True) -> Transitions:
     return Transitions(indptr, indices, cumulative)
 
 
-# Queries come one by one, and making the arrays looks at the whole graph.
+# Queries come one by one, and making the arrays of weights looks at the whole graph.
 _known: weakref.WeakKeyDictionary[Graph, Transitions] = weakref.WeakKeyDictionary()
 
 

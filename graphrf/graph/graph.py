@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -143,6 +144,13 @@ class Graph:
         """Whether the edges have different weights."""
         data = self._adjacency.data
         return any(bool((chunk != data[0]).any()) for chunk in chunks(data))
+
+    @cached_property
+    def geometric_mean_weight(self) -> float:
+        """The geometric mean of the weights of the entries; 1 without edges."""
+        data = self._adjacency.data
+        logarithms = sum(float(np.log(chunk).sum()) for chunk in chunks(data))
+        return math.exp(logarithms / data.size) if data.size else 1.0
 
     @property
     def _common_weight(self) -> float | None:

@@ -87,6 +87,56 @@ class SeriesTables:
         return self._made[key]
 
 
+class Drawn(NamedTuple):
+    """Sampled rows of the first block, the Gram matrices of all, and what `Candidate` says of excess."""
+
+    features: Features
+    grams: list[FactorGram]
+    excess: Callable[[Kernel], float]
+
+
+class SampledRows:
+    """The rows of samplers at some blocks of nodes, drawn once: they serve all kernels of a Laplacian."""
+
+    def __init__(self, graph: Graph, seed: int, n_threads: int | None) -> None:
+        self._graph = graph
+        self._seed = seed
+        self._n_threads = n_threads
+        self._drawn: dict[tuple[Any, tuple[int, ...]], Drawn] = {}
+
+    def __call__(self, sampler: Any, blocks: Sequence[np.ndarray]) -> Drawn:
+        """Of a resolved sampler."""
+        key = sampler, tuple(map(id, blocks))
+        if key not in self._drawn:
+            self._drawn[key] = self._made(sampler, blocks)
+        return self._drawn[key]
+
+    def _made(self, sampler: Any, blocks: Sequence[np.ndarray]) -> Drawn:
+        n_threads, scale = self._n_threads, self._graph.laplacian_scale(sampler.laplacian)
+
+        def draw(nodes: np.ndarray, seed: int) -> Features:
+            positions = self._graph.positions(nodes)
+            return sample_features(
+                self._graph, sampler, nodes=positions, seed=seed, n_threads=n_threads, dtype="float64"
+            )
+
+        sampled = [draw(blocks[0] if len(blocks) == 1 else np.unique(np.concatenate(blocks)), self._seed)]
+        if len(blocks) > 1:  # drawn at once: to bind a sampler to a large graph takes longer than to draw a block
+            sampled = [sampled[0].take(block) for block in blocks]
+        grams = [FactorGram(features.factor(n_threads=n_threads), scale, n_threads) for features in sampled]
+
+        @cache
+        def drawn_twice() -> tuple[Factor, Factor]:
+            some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(np.int64)
+            others = draw(blocks[0][some], self._seed ^ 1).factor(n_threads=n_threads)
+            return sampled[0].factor(n_threads=n_threads).take(some), others
+
+        def excess(kernel: Kernel) -> float:
+            return sampler_choice.excess(*drawn_twice(), kernel.modulation(sampler.survival.table.size, scale))
+
+        return Drawn(sampled[0], grams, excess)
+
+
 class TrainingSet(NamedTuple):
     """What hyperparameters are sought for, and by which nodes.
 
@@ -104,6 +154,7 @@ class TrainingSet(NamedTuple):
     seed : int
     n_threads : int or None
     tables : SeriesTables, optional
+    rows : SampledRows, optional
         Those that training sets of other kernels or blocks share.
     precision : KernelPrecision, optional
         Of any of the kernels, for the method "precision".
@@ -121,6 +172,7 @@ class TrainingSet(NamedTuple):
     seed: int
     n_threads: int | None
     tables: SeriesTables | None = None
+    rows: SampledRows | None = None
     precision: KernelPrecision | None = None
     tell: bool = True
     quiet: bool = False
@@ -323,39 +375,19 @@ class SampledCandidates(Generic[Result]):
         return self._candidate(self.sampler or default)
 
     def _candidate(self, sampler: Any, start: np.ndarray | None = None) -> Candidate:
-        graph, kernel, names, blocks, _, seed, n_threads, *_ = self._training
-        scale, longest = self._training.scale, self._training.largest_lengthscale
-
-        def drawn(nodes: np.ndarray, seed: int) -> Features:
-            positions = graph.positions(nodes)
-            return sample_features(
-                graph, sampler, nodes=positions, seed=seed, n_threads=n_threads, dtype="float64"
-            )
-
-        sampled = [drawn(blocks[0] if len(blocks) == 1 else np.unique(np.concatenate(blocks)), seed)]
-        if len(blocks) > 1:  # drawn at once: to bind a sampler to a large graph takes longer than to draw a block
-            sampled = [sampled[0].take(block) for block in blocks]
-        grams = [FactorGram(features.factor(n_threads=n_threads), scale, n_threads) for features in sampled]
-
-        @cache
-        def drawn_twice() -> tuple[Factor, Factor]:
-            some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(np.int64)
-            others = drawn(blocks[0][some], seed ^ 1).factor(n_threads=n_threads)
-            return sampled[0].factor(n_threads=n_threads).take(some), others
-
-        def excess(kernel: Kernel) -> float:
-            return sampler_choice.excess(*drawn_twice(), kernel.modulation(sampler.survival.table.size, scale))
-
+        training, scale, longest = self._training, self._training.scale, self._training.largest_lengthscale
+        rows = training.rows or SampledRows(training.graph, training.seed, training.n_threads)
+        features, grams, excess = rows(sampler, training.blocks)
         too_short = False
-        if "lengthscale" in names:
+        if "lengthscale" in training.names:
             long_enough = sampler_choice.serves(sampler, scale)
             longest = longest_lengthscale(
-                kernel,
+                training.kernel,
                 lambda k: long_enough(k) and excess(k) <= sampler_choice.MOST_EXCESS,
-                self._training.unit,
+                training.unit,
             )
-            too_short = not long_enough(kernel.replace(lengthscale=_FURTHER * longest))
-        return Candidate(grams, longest, start, sampler, sampled[0], too_short, excess)
+            too_short = not long_enough(training.kernel.replace(lengthscale=_FURTHER * longest))
+        return Candidate(grams, longest, start, sampler, features, too_short, excess)
 
     def _warn_of_variance(self, candidate: Candidate) -> None:
         """Warn where rows are long enough for a kernel whose lengthscale is not trained, but vary too much."""

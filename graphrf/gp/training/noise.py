@@ -18,8 +18,8 @@ from graphrf.gp.training.grid import HyperparameterGrid, log_sum_exp
 # Nats by which noises are less probable than the most probable one that are not worth a place on a grid, and those
 # of noises beyond the grid.
 _IMPROBABLE, _BEYOND = 7.0, 30.0
-# Nats of its likelihood that a kernel may lose by noise that another one suggests, or as many for each observation,
-# or by which the other one explains the values better, if these are more.
+# Nats of its likelihood that a kernel may lose by noise that another one suggests; if these are more, as many for
+# each observation, or those by which the other one explains the values better.
 _LOSS, _LOSS_EACH = 4.0, 0.01
 # The probability with which noise may exceed the larger noise that is taken beside the one found; noise is larger
 # from the first factor on, and sought up to the second, at so many values.

@@ -34,10 +34,7 @@ def lengthscale_unit(graph: Graph, laplacian: str) -> float:
     """What lengthscales are measured in: 1, or for the combinatorial Laplacian, which has the weights' units,
     one over the root of their geometric mean.
     """
-    weights = graph.adjacency.data
-    if laplacian == "normalized" or not weights.size:
-        return 1.0
-    return math.exp(-0.5 * float(np.log(weights).mean()))
+    return 1.0 if laplacian == "normalized" else graph.geometric_mean_weight**-0.5
 
 
 def hyperparameter_range(

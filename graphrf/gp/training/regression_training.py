@@ -13,7 +13,7 @@ from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step
 from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
-from graphrf.gp.training.candidates import SeriesTables, TrainingSet
+from graphrf.gp.training.candidates import SampledRows, SeriesTables, TrainingSet
 from graphrf.gp.training.comparison import (
     UNLIKELY_BESIDE_ONE,
     CandidateKernel,
@@ -147,6 +147,7 @@ class RegressionTraining:
         if not few.vary:  # what varies is elsewhere, if anything does
             scouts, few = blocks, whole
         tables = SeriesTables(self.graph, self.share, self.n_threads)
+        rows = SampledRows(self.graph, self.seed, self.n_threads)
         sets = [
             TrainingSet(
                 self.graph,
@@ -157,6 +158,7 @@ class RegressionTraining:
                 self.seed,
                 self.n_threads,
                 tables,
+                rows,
                 self.precision,
                 tell=not self.exact,
             )

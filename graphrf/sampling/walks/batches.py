@@ -164,7 +164,7 @@ def choose_edges(  # type: ignore[no-untyped-def]
         for i in range(n):
             half = n_edges[i] >> _U1
             last = edge[i] + half - uint64(half > _U0)  # of the lower half; a row of one edge has none
-            # All ones where the sum there is at most the share. Both are below 2^62, so this shift leaves the sign.
+            # All ones if the sum there is at most the share: both are below 2^62, so the shift leaves the sign.
             above = uint64((sums[last] - bits[i] - 1) >> _I62)
             edge[i] += half & above
             n_edges[i] -= half

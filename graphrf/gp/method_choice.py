@@ -18,8 +18,10 @@ from graphrf.kernels.precision.precision import has_sparse_precision
 
 # Multiply-adds of exact sparse products up to which the series is taken whatever features would cost (some two
 # minutes on two cores), by how much features must be cheaper beyond, and the products that a vector and a solve by
-# conjugate gradients typically take.
+# conjugate gradients typically take. So large a share of them is enough on graphs where a few steps reach most
+# nodes: kernels are short there, and rows serve them as well.
 SERIES_BUDGET = 5e10
+_SHORT = 0.4
 _MUCH_CHEAPER = 4
 _SERIES_DEGREE = 40
 _SOLVE_PRODUCTS = 5_000
@@ -43,12 +45,13 @@ def choose_method(graph: Graph, n_observed: int, n_trained: int, share: float = 
 
     The series is exact, so it is taken where all its products stay affordable: 40 for every training node, on the
     `share` of the graph that they reach, and for the posterior 40 for every observed node or those of a solve by
-    conjugate gradients, whichever are fewer. Beyond, sampled rows are taken where they cost a quarter at most.
+    conjugate gradients, whichever are fewer. Beyond, and sooner on graphs without small separators, sampled rows
+    are taken where they cost a quarter at most.
     """
     nnz = graph.adjacency.nnz
     training = _SERIES_DEGREE * nnz * share * n_trained
     series = training + nnz * min(_SERIES_DEGREE * n_observed, _SOLVE_PRODUCTS)
-    if series <= SERIES_BUDGET:
+    if series <= _SHORT * SERIES_BUDGET or (series <= SERIES_BUDGET and not _is_thick(graph)):
         return "series"
     row = min(SMALLEST_BUDGET * FIRST_LENGTH, graph.n_nodes)
     features = 2 * _SAMPLED_STEPS * n_observed * row
@@ -122,7 +125,7 @@ def cheaper_precision(graph: Graph, kernels: Sequence[Kernel], n_observed: int) 
     """
     if n_observed < _FEWEST_FACTORED or not all(map(has_sparse_precision, kernels)):
         return None
-    if graph.n_nodes > _QUICKLY_ORDERED and boundary_share(graph, _QUICKLY_ORDERED) > _THICK:
+    if _is_thick(graph):
         return None
     try:
         precision = precision_of(graph, kernels[0])
@@ -131,3 +134,8 @@ def cheaper_precision(graph: Graph, kernels: Sequence[Kernel], n_observed: int) 
         return None
     series = _SERIES_DEGREE * graph.adjacency.nnz * min(n_observed, _SOLVE_PRODUCTS // _SERIES_DEGREE)
     return precision if 2 * seconds < series / _SERIES_SPEED + n_observed**3 / 6 / _DENSE_SPEED else None
+
+
+def _is_thick(graph: Graph) -> bool:
+    """Whether balls of nodes have so many nodes at their boundary that a sparse factor would fill up."""
+    return graph.n_nodes > _QUICKLY_ORDERED and boundary_share(graph, _QUICKLY_ORDERED) > _THICK

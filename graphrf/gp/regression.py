@@ -496,7 +496,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             if automatic and not (trained.points and trained.sampler):
                 chosen = [trained.best.kernel, *(point.kernel for point in trained.points)]
                 precision = cheaper_precision(self.graph, chosen, n_observed)
-            if precision is not None and not (automatic and trained.points):
+            if precision is not None and not (automatic and training.integrate):
                 trained = training.run_exactly(trained, precision, step)
         trained.warn_of_ends()
         if precision is not None:

@@ -114,6 +114,28 @@ def test_averages_go_on_by_precisions_where_the_tables_of_the_series_end(roads, 
         assert 1.2 * cut < longest("auto") == pytest.approx(whole, rel=0.5)
 
 
+def test_by_default_lengthscales_beyond_the_tables_of_the_series_are_found_too(roads, monkeypatch):
+    signal = 3 * grf.apply_root(
+        roads, KERNEL.replace(lengthscale=9.0), np.random.default_rng(1).standard_normal(900)
+    )
+    nodes = np.random.default_rng(2).choice(900, 300, replace=False)
+    y = signal[nodes] + 0.3 * np.random.default_rng(4).standard_normal(300)
+    whole = grf.GraphGPRegressor(roads, seed=0).fit(nodes, y)
+    monkeypatch.setattr(candidates, "_FEWEST_DEGREES", 24)
+    monkeypatch.setattr(candidates, "_LARGEST_DEGREE", 24)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        found = grf.GraphGPRegressor(roads, seed=0).fit(nodes, y)
+    assert found.method_ == "precision"
+    assert found.n_points_ == 2  # both sets of hyperparameters are those of the exact likelihood
+    assert min(point.kernel.lengthscale for point in found._given.points) > 6.0
+    assert found.log_marginal_likelihood_ > whole.log_marginal_likelihood_ - 3.0
+    # what the tables alone find is 50 nats worse
+    with pytest.warns(UserWarning, match="the lengthscale stopped at"):
+        cut = grf.GraphGPRegressor(roads, method="series", seed=0).fit(nodes, y)
+    assert cut.log_marginal_likelihood_ < whole.log_marginal_likelihood_ - 20.0
+
+
 def test_kernels_that_the_default_compares_have_sparse_inverses(roads, observed):
     gp = grf.GraphGPRegressor(roads, method="precision", seed=0).fit(*observed)
     assert {type(candidate.kernel) for candidate in gp.candidates_} == {grf.Matern}

@@ -417,6 +417,17 @@ def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(monke
     assert affordable_training(graph, "features", 600) == 600
 
 
+def test_rows_are_taken_sooner_where_a_few_steps_reach_most_nodes():
+    ends = np.random.default_rng(0).integers(0, 100_000, (2, 400_000))
+    scattered = grf.from_edges(*ends[:, ends[0] != ends[1]], n_nodes=100_000)
+    ring = np.arange(400_000)
+    narrow = grf.from_edges(ring, np.roll(ring, -1))
+    assert narrow.adjacency.nnz >= scattered.adjacency.nnz  # the products cost as much
+    assert choose_method(scattered, 1_000, 1_000) == "features"
+    assert choose_method(narrow, 1_000, 1_000) == "series"
+    assert choose_method(scattered, 400, 400) == "series"
+
+
 def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(grid):
     _, nodes, y = _draw(grid, KERNEL, 60, seed=13)
     for method in ("features", "series"):

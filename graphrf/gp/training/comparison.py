@@ -173,18 +173,8 @@ class Compared(NamedTuple):
 
     def points_at(self, modes: Sequence[tuple[LikelihoodResult, float]]) -> list[GridCell]:
         """Hyperparameters of the kernel that is taken alone, with their probabilities."""
-        grid = self.grids[self.chosen]
-        cell = grid.cell(int(np.argmax(grid.posterior)), 1.0)
-        return [
-            cell._replace(
-                kernel=mode.kernel,
-                amplitude=mode.amplitude,
-                output_scale=mode.amplitude * cell.output_scale / cell.amplitude,
-                noise=mode.noise,
-                weight=weight,
-            )
-            for mode, weight in modes
-        ]
+        peak = self.grids[self.chosen].peak
+        return [at_mode(peak, mode)._replace(weight=weight) for mode, weight in modes]
 
     def with_noise_alone(
         self, points: Sequence[GridCell], targets: Targets, unlikely: float = _UNLIKELY
@@ -326,6 +316,21 @@ def _with_opinions(compared: Compared, found: Sequence[_Looked], targets: Target
         if number != compared.chosen and kernel.probability > _UNLIKELY
     ]
     return compared._replace(others=left)
+
+
+def at_mode(point: GridCell, mode: LikelihoodResult) -> GridCell:
+    """A point of the same weight, with the hyperparameters that a search found."""
+    return point._replace(
+        kernel=mode.kernel,
+        amplitude=mode.amplitude,
+        output_scale=mode.amplitude * point.output_scale / point.amplitude,
+        noise=mode.noise,
+    )
+
+
+def is_noise_alone(point: GridCell, first: GridCell) -> bool:
+    """Whether a point is the one that `Compared.with_noise_alone` adds to the first and others."""
+    return point.amplitude == _NOTHING * first.amplitude
 
 
 def smooth_weight(nats: float) -> float:

@@ -17,7 +17,7 @@ from graphrf.gp.progress import Step
 from graphrf.gp.training import likelihood_search
 from graphrf.gp.training.candidates import MUCH_LOST, Candidate, TrainingSet, candidates
 from graphrf.gp.training.gram import Gram
-from graphrf.gp.training.grid import HyperparameterGrid
+from graphrf.gp.training.grid import GridCell, HyperparameterGrid
 from graphrf.gp.training.likelihood_search import Block, Divisor, LikelihoodResult, LikelihoodSearch
 from graphrf.gp.training.parameters import Parameters
 from graphrf.gp.training.precision_search import PrecisionSearch, affords_exact_likelihood
@@ -105,15 +105,14 @@ def train(
     return result, searches.sampler
 
 
-def begun(grid: HyperparameterGrid) -> LikelihoodResult:
-    """The best of a grid, from which a search may go on."""
-    cell = grid.cell(int(np.argmax(grid.posterior)), 1.0)
+def begun(cell: GridCell) -> LikelihoodResult:
+    """Hyperparameters from which a search may go on."""
     return LikelihoodResult(cell.kernel, cell.amplitude, cell.noise, -math.inf, False, np.zeros(0), {})
 
 
-def lacks_exact_likelihood(training: TrainingSet, method: str, trained: LikelihoodResult) -> bool:
-    """Whether training saw blocks of the observations, or a kernel whose series was cut."""
-    if len(training.blocks) > 1 or method == "features" or trained.ends.get("lengthscale") == "largest":
+def ended_early(training: TrainingSet, method: str, trained: LikelihoodResult) -> bool:
+    """Whether the lengthscale was too long for the rows or the series that training saw."""
+    if trained.ends.get("lengthscale") == "largest":
         return True
     return method == "series" and training.series_grams()[0][0].lost(trained.kernel) > MUCH_LOST
 

@@ -338,6 +338,11 @@ class HyperparameterGrid:
         order = sorted(cells.tolist(), key=lambda cell: -self.posterior[tuple(cell)])[:most]
         return [(self._kernels[i], float(self._scales[j]), float(self._noises[k])) for i, j, k in order]
 
+    @property
+    def peak(self) -> GridCell:
+        """The most probable cell."""
+        return self.cell(int(np.argmax(self.posterior)), 1.0)
+
     def cell(self, index: int, weight: float) -> GridCell:
         """The cell of a position in the flattened posterior."""
         i, j, k = np.unravel_index(index, self.posterior.shape)

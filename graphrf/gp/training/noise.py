@@ -102,6 +102,11 @@ def larger_noise(noise: float, opinions: Sequence[NoiseOpinion]) -> tuple[float,
     return (float(larger[unsure[-1]]), float(exceeds[0])) if unsure.size else (noise, 0.0)
 
 
+def is_larger(noise: float, found: float) -> bool:
+    """Whether noise is so much larger than what was found that predictions are averaged over both."""
+    return noise >= _LARGER * found
+
+
 def affordable_loss(n: int, opinions: Sequence[NoiseOpinion]) -> float:
     """Nats of the likelihood of n observations that a kernel may lose by the noise that others suggest."""
     return max(_LOSS, _LOSS_EACH * n, *(opinion.lead for opinion in opinions))

@@ -14,18 +14,21 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.contract import KernelPrecision, Precision
 
 # The exact likelihood of all observations is climbed where so many evaluations, of two factors and two selected
-# inverses each, take no more than so many seconds.
-_EVALUATIONS, _SECONDS = 12, 30.0
+# inverses each, take no more than so many seconds, or so many times that where dense blocks cannot serve the
+# lengthscale.
+_EVALUATIONS, _SECONDS, _PATIENCE = 12, 30.0, 4.0
 # Numbers of a factor times columns of K: about half a second for each evaluation of dense blocks.
 _GRAM_NUMBERS = 2e8
 
 
-def affords_exact_likelihood(precision: KernelPrecision) -> bool:
+def affords_exact_likelihood(precision: KernelPrecision, *, too_long: bool = False) -> bool:
     """Whether hyperparameters can be sought by the exact likelihood of all observations.
 
-    Kernels that are no function of the Laplacian have no other way, and take the time.
+    It may take longer if the lengthscale is `too_long` for dense blocks. Kernels that are no function of the
+    Laplacian have no other way, and take the time.
     """
-    return not precision.kernel.is_series or 4 * _EVALUATIONS * precision.own_elimination.seconds <= _SECONDS
+    seconds = _SECONDS * (_PATIENCE if too_long else 1.0)
+    return not precision.kernel.is_series or 4 * _EVALUATIONS * precision.own_elimination.seconds <= seconds
 
 
 def affords_precision_grams(precision: KernelPrecision, n_trained: int) -> bool:

@@ -19,20 +19,22 @@ from graphrf.gp.training.comparison import (
     CandidateKernel,
     Compared,
     Smooth,
+    at_mode,
     compare,
+    is_noise_alone,
     smooth_weight,
 )
 from graphrf.gp.training.fitting import (
     Targets,
     begun,
-    lacks_exact_likelihood,
+    ended_early,
     train,
     train_exactly,
     warn_of_ends,
 )
 from graphrf.gp.training.grid import GridCell
 from graphrf.gp.training.likelihood_search import LikelihoodResult, SingularCovarianceError
-from graphrf.gp.training.noise import NoiseOpinion, affordable_loss, larger_noise
+from graphrf.gp.training.noise import NoiseOpinion, affordable_loss, is_larger, larger_noise
 from graphrf.gp.training.precision_search import affords_exact_likelihood, precision_likelihood
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -171,12 +173,14 @@ class RegressionTraining:
         )  # fmt: skip
         first = 0 if integrate else compared.chosen
         chosen = compared.training[first]
-        # of an average over kernels, `points` says whether the tables end too early
-        follows = None if integrate else self.cheaper(chosen.kernel)
-        quiet = len(sets) > 1 if integrate else follows is not None and affords_exact_likelihood(follows)
+        if integrate:  # of an average over kernels, `points` says whether the tables end too early
+            quiet = len(sets) > 1
+        else:
+            follows = self.cheaper(chosen.kernel)
+            quiet = follows is not None and affords_exact_likelihood(follows, too_long=True)
         chosen = chosen._replace(blocks=blocks, quiet=quiet)
         if self.exact and len(blocks) > 1:  # the best on the grid is where the exact search begins
-            best, sampler = begun(compared.grids[first]), None
+            best, sampler = begun(compared.grids[first].peak), None
         else:
             best, sampler = train(chosen, whole, compared.grids[first], self.method, self.sampler)
         points: list[GridCell] = []
@@ -217,7 +221,7 @@ class RegressionTraining:
         """Diffusion's opinion of the noise from all observations, which tell more than the blocks compared."""
         own = smooth.training._replace(blocks=training.blocks, quiet=True)
         try:
-            found, _ = train(own, targets, smooth.grid, "series", None, begin=begun(smooth.grid))
+            found, _ = train(own, targets, smooth.grid, "series", None, begin=begun(smooth.grid.peak))
         except SingularCovarianceError:  # the series is too short for it with so many observations
             return smooth.opinion
         nats = found.value - best.value
@@ -253,13 +257,31 @@ class RegressionTraining:
     def run_exactly(self, trained: Trained, precision: KernelPrecision, step: Step | None) -> Trained:
         """The same by the exact likelihood of all observations, where that was not seen and can be afforded."""
         precision = precision.with_kernel(trained.best.kernel)
-        best = trained.best
-        affordable = self.exact or affords_exact_likelihood(precision)
-        if affordable and lacks_exact_likelihood(trained.training, self.method, best):
+        best, points = trained.best, trained.points
+        too_long = ended_early(trained.training, self.method, best)
+        affordable = self.exact or affords_exact_likelihood(precision, too_long=too_long)
+        if affordable and (too_long or self.method == "features" or len(trained.training.blocks) > 1):
             every = self._targets([np.unique(self.positions)], step)
             every = every._replace(output_scale=trained.targets.output_scale, noise=trained.targets.noise)
             best = train_exactly(trained.training, every, precision, best)
-        return trained._replace(best=best, sampler=None)
+            points = self._exact_points(trained, every, precision, best)
+        return trained._replace(best=best, points=points, sampler=None)
+
+    def _exact_points(
+        self, trained: Trained, every: Targets, precision: KernelPrecision, best: LikelihoodResult
+    ) -> list[GridCell]:
+        """The points of `_modes` by the exact likelihood, without the second where noise is no longer larger."""
+        points = []
+        for number, point in enumerate(trained.points):
+            if not number:
+                points.append(at_mode(point, best))
+            elif is_noise_alone(point, trained.points[0]):
+                points.append(point)
+            elif is_larger(point.noise, best.noise):
+                fixed = every._replace(noise=point.noise)
+                points.append(at_mode(point, train_exactly(trained.training, fixed, precision, begun(point))))
+        total = sum(point.weight for point in points)
+        return [point._replace(weight=point.weight / total) for point in points] if len(points) > 1 else []
 
     def _blocks(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The nodes that training sees, and those on which kernels are compared."""

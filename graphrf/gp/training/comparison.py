@@ -36,8 +36,9 @@ _LIKELY = 0.05
 _FEW = 20
 # Probabilities of noise alone below which it is left out: beside several sets of hyperparameters, and beside one.
 _UNLIKELY, UNLIKELY_BESIDE_ONE = 0.02, 0.1
-# The largest weight of diffusion's opinion of the noise: what it cannot explain of a signal it takes for noise.
-_SMOOTH = 0.95
+# The largest weight of diffusion's opinion of the noise, and the nats by which it must explain the values better to
+# count more than the other kernels: what it cannot explain of a signal it takes for noise.
+_SMOOTH, _CLEARLY = 0.95, 3.0
 # On the blocks compared, diffusion may be less probable than the other kernels by so many nats and still be asked,
 # since all observations together may favour it.
 _FAR = 10.0
@@ -335,7 +336,7 @@ def is_noise_alone(point: GridCell, first: GridCell) -> bool:
 
 def smooth_weight(nats: float) -> float:
     """The weight of diffusion's opinion if its log evidence is larger by these than that of the other kernels."""
-    return min(_SMOOTH, float(expit(nats)))
+    return min(_SMOOTH, float(max(expit(min(nats, 0.0)), expit(nats - _CLEARLY))))
 
 
 def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> None:

@@ -155,7 +155,7 @@ def _cut_norm(frame: Frame, cut: CutRows, f: np.ndarray) -> float:
     if distinct.size < cut.nodes.size:
         cut = CutRows(distinct, cut.record.take(first))
     frobenius = float(np.linalg.norm(cut.dropped @ f))
-    p = frame.degree_roots() if frame.degrees is not None else np.ones(frame.n_nodes)
+    p = frame.degree_roots if frame.degrees is not None else np.ones(frame.n_nodes)
     own = p[cut.nodes]
     kept = feature_matrix(frame, cut.nodes, cut.record, f)
     total = float(f.sum())

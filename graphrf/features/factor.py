@@ -184,7 +184,7 @@ class FeatureFactor:
         if x.shape[1] != y.shape[1]:
             raise checks.value_error("y", f"must have as many columns as `x`, got {y.shape[1]} for {x.shape[1]}")
         load = 1.0 / frame.walkers
-        root = frame.degree_roots()
+        root = frame.degree_roots
 
         def of_block(rows: tuple[int, int]) -> np.ndarray:
             return np.asarray(

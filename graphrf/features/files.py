@@ -145,7 +145,7 @@ def _are_values(frame: Frame, nodes: np.ndarray, record: Record) -> bool:
         and (record.dropped is None or _above(record.dropped, 0.0))
     ):
         return False
-    root, walkers = frame.degree_roots(), frame.walkers
+    root, walkers = frame.degree_roots, frame.walkers
     widest = float(root.max() / root.min()) if root.size else 1.0
     for first, last in row_blocks(indptr):
         entries, visits = (slice(int(ends[first]), int(ends[last])) for ends in (indptr, visit_ptr))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from graphrf._base import checks
+from graphrf._base.cached import cached_property
 
 if TYPE_CHECKING:
     from graphrf.features.device_record import DeviceRecord
@@ -69,6 +70,9 @@ class Frame:
     degrees: np.ndarray | None
     of_powers: bool
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {part.name: getattr(self, part.name) for part in fields(self)}  # without what is made of them
+
     @property
     def max_length(self) -> int:
         """The longest possible walk, or the highest power."""
@@ -103,8 +107,9 @@ class Frame:
         load[:used] = f[:used] / self.walkers[:used]
         return load
 
+    @cached_property
     def degree_roots(self) -> np.ndarray:
-        """sqrt(d) of every node, or an empty array where all loads are 1."""
+        """sqrt(d) of every node, or an empty array where all loads are 1; not to be written to."""
         return np.zeros(0) if self.degrees is None else np.sqrt(self.degrees)
 
     def modulation(self, kernel: FeatureKernel) -> np.ndarray:

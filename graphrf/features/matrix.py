@@ -18,7 +18,7 @@ def feature_matrix(
 ) -> sp.csr_array:
     """The feature matrix of a modulation, for the record of some nodes; see `Features.matrix`."""
     load = frame.load(f)
-    root = frame.degree_roots()
+    root = frame.degree_roots
     require_memory(
         record.n_entries * frame.dtype.itemsize,
         f"a feature matrix of {record.n_entries} non-zeros",

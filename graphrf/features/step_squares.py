@@ -16,7 +16,7 @@ def step_squares(frame: Frame, nodes: np.ndarray, record: Record) -> np.ndarray:
     Of features in blocks of rows it is the mean of the blocks' own, weighted by their numbers of rows.
     """
     load = 1.0 / frame.walkers
-    root = frame.degree_roots()
+    root = frame.degree_roots
     sums = np.zeros((load.size, load.size))
     for first, last in row_blocks(record.indptr):
         entries, visits = (slice(int(ends[first]), int(ends[last])) for ends in (record.indptr, record.visit_ptr))

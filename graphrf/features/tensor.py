@@ -39,7 +39,7 @@ def device_rows(frame: Frame, nodes: np.ndarray, record: DeviceRecord) -> Device
     there = torch.from_numpy(np.array(nodes)).to(record.device)
     if frame.degrees is None:
         return DeviceRows(there, record, None)
-    every = torch.from_numpy(frame.degree_roots()).to(record.device)
+    every = torch.from_numpy(frame.degree_roots).to(record.device)
     return DeviceRows(there, record, DegreeRoots(every[there], every))
 
 

@@ -36,8 +36,8 @@ _LIKELY = 0.05
 _FEW = 20
 # Probabilities of noise alone below which it is left out: beside several sets of hyperparameters, and beside one.
 _UNLIKELY, UNLIKELY_BESIDE_ONE = 0.02, 0.1
-# The largest weight of diffusion's opinion of the noise, and the nats by which it must explain the values better to
-# count more than the other kernels: what it cannot explain of a signal it takes for noise.
+# The largest weight of diffusion's opinion of the noise, and the nats by which it must explain the values better
+# to count more than the other kernels: what it cannot explain of a signal it takes for noise.
 _SMOOTH, _CLEARLY = 0.95, 3.0
 # On the blocks compared, diffusion may be less probable than the other kernels by so many nats and still be asked,
 # since all observations together may favour it.

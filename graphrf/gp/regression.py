@@ -439,7 +439,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             normalize=self.normalize, prior=checked_hyperprior(self.prior),
             n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
             method=method, precision=precision, sampler=self.sampler, integrate=integrate,
-            noise_alone=self.hyperparameters == "auto" and precision is None,
+            noise_alone=self.hyperparameters == "auto",
             exact=exact, cheaper=lambda kernel: self._cheaper_precision(kernel, distinct.size), seed=seed,
             n_threads=self.n_threads,
         )  # fmt: skip

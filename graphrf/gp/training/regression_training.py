@@ -167,10 +167,8 @@ class RegressionTraining:
             for kernel, names in kernels
         ]
         alone = self.noise_alone and whole.vary
-        compared = compare(
-            sets, few, self.method, self.sampler, leave_out=integrate,
-            opinions=len(sets) > 1 and self.method != "features" and (integrate or alone),
-        )  # fmt: skip
+        opinions = len(sets) > 1 and self.method != "features" and (integrate or alone)
+        compared = compare(sets, few, self.method, self.sampler, leave_out=integrate, opinions=opinions)
         first = 0 if integrate else compared.chosen
         chosen = compared.training[first]
         if integrate:  # of an average over kernels, `points` says whether the tables end too early
@@ -179,7 +177,7 @@ class RegressionTraining:
             follows = self.cheaper(chosen.kernel)
             quiet = follows is not None and affords_exact_likelihood(follows, too_long=True)
         chosen = chosen._replace(blocks=blocks, quiet=quiet)
-        if self.exact and len(blocks) > 1:  # the best on the grid is where the exact search begins
+        if self.exact and len(blocks) > 1 and not opinions:  # the exact search begins at the best of the grid
             best, sampler = begun(compared.grids[first].peak), None
         else:
             best, sampler = train(chosen, whole, compared.grids[first], self.method, self.sampler)

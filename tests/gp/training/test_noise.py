@@ -80,7 +80,7 @@ def test_points_follow_the_order_of_the_noise():
     assert [noise for noise, _ in representatives(cells, 8)] != list(range(8))
 
 
-def _covered(seed, n=300, data="generated-grid", lengthscale=3.0, noise=0.1):
+def _covered(seed, n=300, data="generated-grid", lengthscale=3.0, noise=0.1, **settings):
     """The share of f at observed nodes that intervals hold: a smooth draw, noise of a share of its variance."""
     graph = grf.datasets.load(data).graph
     rng = np.random.default_rng(seed)
@@ -89,7 +89,9 @@ def _covered(seed, n=300, data="generated-grid", lengthscale=3.0, noise=0.1):
     nodes = rng.choice(graph.n_nodes, n, replace=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, f[nodes] + noise**0.5 * rng.standard_normal(n))
+        gp = grf.GraphGPRegressor(graph, seed=0, **settings).fit(
+            nodes, f[nodes] + noise**0.5 * rng.standard_normal(n)
+        )
     mean, std = gp.predict(nodes, return_std=True)
     return np.mean(np.abs(mean - f[nodes]) < 1.96 * std), gp
 
@@ -130,6 +132,17 @@ def test_f_is_held_at_more_observed_nodes_than_training_sees_at_once(monkeypatch
     assert gp.n_points_ == 2
     monkeypatch.setattr(comparison, "_with_opinions", lambda compared, *a: compared)
     assert _covered(0, 1_500, "generated-torus")[0] < covered - 0.05
+
+
+def test_sparse_precisions_ask_the_smooth_kernel_too():
+    modes, one = zip(
+        *(_covered(seed, method="precision", hyperparameters="map") for seed in range(2)), strict=True
+    )
+    assert {each.n_points_ for each in one} == {1}
+    for settings in ({}, {"max_train": 100}):  # of all observations at once, and of blocks before the exact search
+        covered, two = zip(*(_covered(seed, method="precision", **settings) for seed in range(2)), strict=True)
+        assert {each.n_points_ for each in two} == {2}
+        assert np.mean(covered) > np.mean(modes) + 0.1
 
 
 def test_a_given_noise_needs_no_opinion():

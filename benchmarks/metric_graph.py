@@ -12,7 +12,7 @@ titles are broken here):
     along the edges, free ends            12.185   3.949    0.913     0.30
     nodes, Matern nu=1, combinatorial     12.232   3.955    0.912     2.49
     nodes, Matern nu=1, normalized        12.958   4.016    0.928     1.61
-    nodes, all defaults                   12.089   3.936    0.907     4.38
+    nodes, all defaults                   12.082   3.935    0.905     4.38
 
     California: MetricGraph(21048 nodes, 21693 edges, total length 21693), 3,000 places seen, draws of
         lengthscale 2 and variance 1, noise of deviation 0.3

@@ -134,6 +134,7 @@ def test_f_is_held_at_more_observed_nodes_than_training_sees_at_once(monkeypatch
     assert _covered(0, 1_500, "generated-torus")[0] < covered - 0.05
 
 
+@pytest.mark.more
 def test_sparse_precisions_ask_the_smooth_kernel_too():
     modes, one = zip(
         *(_covered(seed, method="precision", hyperparameters="map") for seed in range(2)), strict=True

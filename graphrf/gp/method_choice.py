@@ -18,8 +18,8 @@ from graphrf.kernels.precision.precision import has_sparse_precision
 
 # Multiply-adds of exact sparse products up to which the series is taken whatever features would cost (some two
 # minutes on two cores), by how much features must be cheaper beyond, and the products that a vector and a solve by
-# conjugate gradients typically take. So large a share of them is enough on graphs where a few steps reach most
-# nodes: kernels are short there, and rows serve them as well.
+# conjugate gradients typically take. Where a few steps reach most nodes, kernels are short and rows serve them as
+# well: there the budget is this share of it.
 SERIES_BUDGET = 5e10
 _SHORT = 0.4
 _MUCH_CHEAPER = 4

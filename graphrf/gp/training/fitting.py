@@ -112,7 +112,8 @@ def begun(cell: GridCell) -> LikelihoodResult:
 
 def ended_early(training: TrainingSet, method: str, trained: LikelihoodResult) -> bool:
     """Whether the lengthscale was too long for the rows or the series that training saw."""
-    if trained.ends.get("lengthscale") == "largest":
+    lengthscale = trained.kernel.hyperparameters.get("lengthscale", 0.0)
+    if trained.ends.get("lengthscale") == "largest" and lengthscale < 0.98 * training.largest_lengthscale:
         return True
     return method == "series" and training.series_grams()[0][0].lost(trained.kernel) > MUCH_LOST
 

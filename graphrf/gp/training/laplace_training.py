@@ -17,7 +17,7 @@ from graphrf.gp.prior import FLAT, HyperparameterPrior
 from graphrf.gp.progress import Step
 from graphrf.gp.training import likelihood_search
 from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
-from graphrf.gp.training.candidates import SampledRows, SeriesTables, TrainingSet, candidates
+from graphrf.gp.training.candidates import SeriesTables, TrainingSet, candidates
 from graphrf.gp.training.comparison import N_POINTS, CandidateKernel
 from graphrf.gp.training.fitting import Targets, global_divisor, normaliser
 from graphrf.gp.training.grid import GridCell, representatives
@@ -106,11 +106,10 @@ class LaplaceTraining:
         if nodes.size > SCOUTED and not rough:
             scouts = training_blocks(self.graph, nodes, SCOUTED, rng, SCOUT)
         tables = SeriesTables(self.graph, self.share, self.n_threads)
-        rows = SampledRows(self.graph, self.seed, self.n_threads)
         sets = [
             TrainingSet(
-                self.graph, kernel, names, scouts, self.share, self.seed, self.n_threads, tables, rows,
-                self.precision, tell=len(kernels) == 1 and not rough,
+                self.graph, kernel, names, scouts, self.share, self.seed, self.n_threads, tables, self.precision,
+                tell=len(kernels) == 1 and not rough,
             )
             for kernel, names in kernels
         ]  # fmt: skip

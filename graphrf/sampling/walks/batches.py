@@ -136,8 +136,9 @@ def choose_edges(  # type: ignore[no-untyped-def]
     """The edges by which n walkers leave their nodes, as `graphrf.sampling.walks.transitions.neighbour` chooses.
 
     Of 64 random bits the low 32 are read only where there are weights. Searches in rows of weights go on side by
-    side, each halving its part of a row in every round. Numbers that are not negative are compared as integers, by
-    the sign of a difference: of a comparison the compiler would make a branch, half of which are mispredicted.
+    side, each halving its part of a row in every round. Non-negative floats are in the order of their bits read as
+    integers, so they are compared by the sign of a difference: the compiler would turn a comparison into a branch,
+    which is mispredicted half the time.
     """
     if cumulative.size == 0:
         for i in range(n):

@@ -493,7 +493,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             trained = part.run_exactly(trained, precision_of(part.graph, trained.best.kernel), step)
         else:
             trained = training.run(kernels, step)
-            if automatic and not (trained.points and trained.sampler):
+            if automatic and not (training.integrate and trained.points and trained.sampler):
                 chosen = [trained.best.kernel, *(point.kernel for point in trained.points)]
                 precision = cheaper_precision(self.graph, chosen, n_observed)
             if precision is not None and not (automatic and training.integrate):

@@ -154,14 +154,15 @@ class TrainingSet(NamedTuple):
     seed : int
     n_threads : int or None
     tables : SeriesTables, optional
-    rows : SampledRows, optional
         Those that training sets of other kernels or blocks share.
     precision : KernelPrecision, optional
         Of any of the kernels, for the method "precision".
     tell : bool
         Whether it is told if the series was cut; not where the exact likelihood follows.
     quiet : bool
-        Whether it is not, although the series is as long as if nothing followed.
+        Whether nothing is told of series and rows, although the series is as long as if nothing followed.
+    rows : SampledRows, optional
+        Those that training sets of other kernels share while these are compared.
     """
 
     graph: Graph
@@ -172,10 +173,10 @@ class TrainingSet(NamedTuple):
     seed: int
     n_threads: int | None
     tables: SeriesTables | None = None
-    rows: SampledRows | None = None
     precision: KernelPrecision | None = None
     tell: bool = True
     quiet: bool = False
+    rows: SampledRows | None = None
 
     def series_grams(self) -> tuple[list[SeriesGram], int]:
         """Of each block, and the largest degree that they hold."""
@@ -302,8 +303,8 @@ class PrecisionCandidates(Generic[Result]):
 class SampledCandidates(Generic[Result]):
     """Searches with sampled rows; `result` is what the caller found for the last, and in the end the best.
 
-    In the end `sampler` is that of the posterior's rows: the given one, or if it is None compressed powers: what
-    training learns rests on the sampling error of its rows, which those of the posterior must share. Lengthscales
+    In the end `sampler` is that of the best rows: the given one, or if it is None compressed powers. What training
+    learns rests on the sampling error of its rows, which those of the posterior must share. Lengthscales
     end where the rows are too short, or where a fifth of their squared norms is sampling variance. If the best one
     is at the end of short rows, these are doubled, up to 128 steps, and else their budget, up to 512 entries, each
     as long as the likelihood gains a nat by it: data that say nothing of the lengthscale do not pay for long rows.
@@ -326,6 +327,9 @@ class SampledCandidates(Generic[Result]):
             at_end = self._ended(best)
         else:
             best, at_end = yield from self._growing()
+        self.sampler = best.sampler
+        if self._training.quiet:
+            return
         kernel = self.result.kernel
         best.features.matrix(kernel, n_threads=self._training.n_threads)  # warns where rows and kernel do not fit
         if at_end:
@@ -336,9 +340,6 @@ class SampledCandidates(Generic[Result]):
             )
         elif "lengthscale" not in self._training.names:
             self._warn_of_variance(best)
-        if not self._given:  # steps that the kernel does not need; the others stay as they are
-            needed = steps_needed(kernel, self._training.scale)
-            self.sampler = replace(best.sampler, max_length=min(needed, best.sampler.survival.max_length))
 
     def _growing(self) -> Generator[Candidate, None, tuple[Candidate, bool]]:
         """Searches with compressed powers, ever longer and wider: the best, and whether it should be longer."""

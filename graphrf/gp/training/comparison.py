@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.training.candidates import Candidate, TrainingSet, candidates
+from graphrf.gp.training.candidates import Candidate, SampledRows, TrainingSet, candidates
 from graphrf.gp.training.fitting import Targets, blocks_of, normaliser, search_of
 from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, log_sum_exp, representatives
 from graphrf.gp.training.likelihood_search import LikelihoodResult, LikelihoodSearch
@@ -216,8 +216,13 @@ def compare(
     `leave_out` says whether weights of averages are wanted, `opinions` whether those of the noise are.
     """
     most = _COMPARED_DEGREES if len(sets) > 1 else None
+    # Rows are let go with the comparison: their Gram matrices take much memory.
+    rows = SampledRows(sets[0].graph, sets[0].seed, sets[0].n_threads)
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
-        every = [_looked_at(training, targets, method, sampler, most, leave_out) for training in sets]
+        every = [
+            _looked_at(training._replace(rows=rows), targets, method, sampler, most, leave_out)
+            for training in sets
+        ]
         found = [one for one in every if np.isfinite(one.grid.likelihood).any()]
         if not found:
             raise ValueError(
@@ -233,11 +238,16 @@ def compare(
     kernels = [
         CandidateKernel(found[k].grid.maxima(1)[0][0], float(evidence[k]), float(probabilities[k])) for k in order
     ]
-    compared = Compared(kernels, [found[k].training for k in order], [found[k].grid for k in order])
+    compared = Compared(
+        kernels, [found[k].training._replace(rows=None) for k in order], [found[k].grid for k in order]
+    )
     if not opinions or targets.noise is not None:
         return compared
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
-        return _with_opinions(compared, [found[k] for k in order], targets, leave_out)
+        found = [found[k] for k in order]
+        first = 0 if leave_out else compared.chosen
+        smooth = _smooth(found, first, targets, method, sampler)
+        return _with_opinions(compared, found, first, smooth, targets, leave_out)
 
 
 class _Looked(NamedTuple):
@@ -298,23 +308,39 @@ def _evidence(found: Sequence[_Looked], targets: Targets) -> np.ndarray:
     return evidence
 
 
-def _with_opinions(compared: Compared, found: Sequence[_Looked], targets: Targets, averaged: bool) -> Compared:
+def _smooth(found: Sequence[_Looked], first: int, targets: Targets, method: str, sampler: Any) -> _Looked:
+    """Diffusion with the Laplacian of one of the kernels: it may be among them."""
+    training = found[first].training
+    kernel = Diffusion(laplacian=training.kernel.laplacian)
+    for one in found:
+        if isinstance(one.training.kernel, Diffusion) and one.training.kernel.laplacian == kernel.laplacian:
+            return one
+    method = "features" if method == "features" else "series"
+    return _looked_at(training._replace(kernel=kernel), targets, method, sampler, _COMPARED_DEGREES, False)
+
+
+def _with_opinions(
+    compared: Compared, found: Sequence[_Looked], first: int, smooth: _Looked, targets: Targets, averaged: bool
+) -> Compared:
     """With what diffusion says of the noise, and where one kernel is taken alone, what the others say, too."""
-    training = found[0].training._replace(kernel=Diffusion(laplacian=found[0].training.kernel.laplacian))
-    looked = _looked_at(training, targets, "series", None, _COMPARED_DEGREES, False)
-    grid = looked.grid.finer(looked.search.blocks, looked.longest)
-    others = float(log_sum_exp([each.log_evidence for each in compared.kernels])) - math.log(len(found))
-    nats = grid.log_evidence - others if np.isfinite(grid.log_evidence) else -math.inf
-    weight = smooth_weight(nats)
-    # All observations may tell more than these blocks, where a search with all of them follows.
-    if weight > _UNLIKELY or (not averaged and nats > -_FAR):
-        compared = compared._replace(smooth=Smooth(training, grid, NoiseOpinion.of(grid, weight, nats)))
+    rivals = [number for number, one in enumerate(found) if one is not smooth]
+    if found[first] is not smooth:
+        grid = smooth.grid.finer(smooth.search.blocks, smooth.longest)
+        others = float(log_sum_exp([compared.kernels[number].log_evidence for number in rivals]))
+        others -= math.log(len(rivals))
+        nats = grid.log_evidence - others if np.isfinite(grid.log_evidence) else -math.inf
+        weight = smooth_weight(nats)
+        # All observations may tell more than these blocks, where a search with all of them follows.
+        if weight > _UNLIKELY or (not averaged and nats > -_FAR):
+            opinion = NoiseOpinion.of(grid, weight, nats)
+            training = smooth.training._replace(rows=None)
+            compared = compared._replace(smooth=Smooth(training, grid, opinion))
     if averaged:
         return compared
     left = [
-        NoiseOpinion.of(each.grid.finer(each.search.blocks, each.longest), kernel.probability)
-        for number, (kernel, each) in enumerate(zip(compared.kernels, found, strict=True))
-        if number != compared.chosen and kernel.probability > _UNLIKELY
+        NoiseOpinion.of(found[number].grid.finer(found[number].search.blocks, found[number].longest), probability)
+        for number in rivals
+        if number != first and (probability := compared.kernels[number].probability) > _UNLIKELY
     ]
     return compared._replace(others=left)
 

@@ -24,6 +24,7 @@ from graphrf.gp.training.grid import GridCell, representatives
 from graphrf.gp.training.laplace_search import DenseEvidence, LaplaceResult, LaplaceSearch, PrecisionEvidence
 from graphrf.gp.training.parameters import Parameters
 from graphrf.gp.training.precision_search import affords_exact_likelihood
+from graphrf.gp.training.sampler_choice import shortened
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Matern
@@ -202,7 +203,10 @@ class LaplaceTraining:
                     model = start.model
                     scale = start.amplitude * model.output_scale / evidence.amplitude(model)
                     searches.result = search.again(model._replace(output_scale=scale))
-        return searches.result, searches.sampler, search
+        sampler = searches.sampler
+        if sampler is not None and self.sampler is None:
+            sampler = shortened(sampler, [searches.result.kernel], training.scale)
+        return searches.result, sampler, search
 
     def _of(self, training: TrainingSet, evidence: Any, longest: float) -> LaplaceSearch:
         names = training.names

@@ -36,6 +36,7 @@ from graphrf.gp.training.grid import GridCell
 from graphrf.gp.training.likelihood_search import LikelihoodResult, SingularCovarianceError
 from graphrf.gp.training.noise import NoiseOpinion, affordable_loss, is_larger, larger_noise
 from graphrf.gp.training.precision_search import affords_exact_likelihood, precision_likelihood
+from graphrf.gp.training.sampler_choice import shortened
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.contract import KernelPrecision
@@ -149,7 +150,6 @@ class RegressionTraining:
         if not few.vary:  # what varies is elsewhere, if anything does
             scouts, few = blocks, whole
         tables = SeriesTables(self.graph, self.share, self.n_threads)
-        rows = SampledRows(self.graph, self.seed, self.n_threads)
         sets = [
             TrainingSet(
                 self.graph,
@@ -160,22 +160,23 @@ class RegressionTraining:
                 self.seed,
                 self.n_threads,
                 tables,
-                rows,
                 self.precision,
                 tell=not self.exact,
             )
             for kernel, names in kernels
         ]
         alone = self.noise_alone and whole.vary
-        opinions = len(sets) > 1 and self.method != "features" and (integrate or alone)
+        opinions = len(sets) > 1 and (integrate or alone)
         compared = compare(sets, few, self.method, self.sampler, leave_out=integrate, opinions=opinions)
         first = 0 if integrate else compared.chosen
         chosen = compared.training[first]
         if integrate:  # of an average over kernels, `points` says whether the tables end too early
-            quiet = len(sets) > 1
+            quiet = len(sets) > 1 and self.method != "features"
         else:
-            follows = self.cheaper(chosen.kernel)
-            quiet = follows is not None and affords_exact_likelihood(follows, too_long=True)
+            follows = self.cheaper(chosen.kernel) if self.precision is None else self.precision
+            quiet = follows is not None and affords_exact_likelihood(
+                follows.with_kernel(chosen.kernel), too_long=True
+            )
         chosen = chosen._replace(blocks=blocks, quiet=quiet)
         if self.exact and len(blocks) > 1 and not opinions:  # the exact search begins at the best of the grid
             best, sampler = begun(compared.grids[first].peak), None
@@ -185,27 +186,33 @@ class RegressionTraining:
         if integrate:
             points = compared.points(blocks, whole, self.method, sampler, self.cheaper)
         elif alone:
-            points = compared.points_at(self._modes(best, compared, chosen, whole))
+            points = compared.points_at(self._modes(best, compared, chosen, whole, sampler))
             if len(blocks) == 1:
                 points = compared.with_noise_alone(points, whole, UNLIKELY_BESIDE_ONE)
             points = points if len(points) > 1 else []
+        if sampler is not None and self.sampler is None:
+            kernels_left = [best.kernel, *(point.kernel for point in points)]
+            sampler = shortened(sampler, kernels_left, chosen.scale)
         return Trained(best, sampler, compared.kernels, points, chosen, whole)
 
     def _modes(
-        self, best: LikelihoodResult, compared: Compared, training: TrainingSet, targets: Targets
+        self, best: LikelihoodResult, compared: Compared, training: TrainingSet, targets: Targets, sampler: Any
     ) -> list[tuple[LikelihoodResult, float]]:
         """The best hyperparameters and those with larger noise, if that is left open, with their probabilities."""
         opinions, rest = [], 1.0
+        # of a cut series, or of rows, the first search has told
+        training = training._replace(quiet=True)
+        if sampler is not None:
+            training = training._replace(rows=SampledRows(self.graph, self.seed, self.n_threads))
         if compared.smooth is not None:
-            opinion = self._on_all(compared.smooth, best, training, targets)
+            opinion = self._on_all(compared.smooth, best, training, targets, sampler)
             opinions, rest = [opinion], 1 - opinion.weight
         opinions += [other._replace(weight=rest * other.weight) for other in compared.others]
         noise, share = larger_noise(best.noise, opinions)
         most = affordable_loss(sum(block.n_total for block in targets.observations), opinions)
-        training = training._replace(quiet=True)  # of a cut series the first search has told
         while share:
             fixed = targets._replace(noise=noise)
-            other, _ = train(training, fixed, compared.grids[compared.chosen], self.method, None, begin=best)
+            other, _ = train(training, fixed, compared.grids[compared.chosen], self.method, sampler, begin=best)
             lost = best.value - other.value
             if lost <= _NEARLY * most:
                 return [(best, 1 - share), (other, share)]
@@ -214,12 +221,13 @@ class RegressionTraining:
         return [(best, 1.0)]
 
     def _on_all(
-        self, smooth: Smooth, best: LikelihoodResult, training: TrainingSet, targets: Targets
+        self, smooth: Smooth, best: LikelihoodResult, training: TrainingSet, targets: Targets, sampler: Any
     ) -> NoiseOpinion:
         """Diffusion's opinion of the noise from all observations, which tell more than the blocks compared."""
-        own = smooth.training._replace(blocks=training.blocks, quiet=True)
+        own = training._replace(kernel=smooth.training.kernel, names=smooth.training.names)
+        method = "series" if sampler is None else "features"
         try:
-            found, _ = train(own, targets, smooth.grid, "series", None, begin=begun(smooth.grid.peak))
+            found, _ = train(own, targets, smooth.grid, method, sampler, begin=begun(smooth.grid.peak))
         except SingularCovarianceError:  # the series is too short for it with so many observations
             return smooth.opinion
         nats = found.value - best.value

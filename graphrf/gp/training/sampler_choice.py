@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,12 @@ def serves(sampler: Any, scale: float) -> Callable[[Kernel], bool]:
         return 0 < heavy <= HEAVY * plain
 
     return fits
+
+
+def shortened(sampler: CompressedPowers, kernels: Sequence[Kernel], scale: float) -> CompressedPowers:
+    """Without the steps that none of the kernels needs; the others stay as they are."""
+    needed = max(steps_needed(kernel, scale) for kernel in kernels)
+    return replace(sampler, max_length=min(needed, sampler.survival.max_length))
 
 
 def excess(rows: Factor, others: Factor, f: np.ndarray) -> float:

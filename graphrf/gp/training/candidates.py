@@ -163,6 +163,8 @@ class TrainingSet(NamedTuple):
         Whether nothing is told of series and rows, although the series is as long as if nothing followed.
     rows : SampledRows, optional
         Those that training sets of other kernels share while these are compared.
+    steps : int
+        Of the first sampled rows.
     """
 
     graph: Graph
@@ -177,6 +179,7 @@ class TrainingSet(NamedTuple):
     tell: bool = True
     quiet: bool = False
     rows: SampledRows | None = None
+    steps: int = sampler_choice.FIRST_LENGTH
 
     def series_grams(self) -> tuple[list[SeriesGram], int]:
         """Of each block, and the largest degree that they hold."""
@@ -371,7 +374,7 @@ class SampledCandidates(Generic[Result]):
         """Rows on which kernels are compared before one is searched: the given ones, or the first default ones."""
         kernel, names = self._training.kernel, self._training.names
         n_trained = sum(block.size for block in self._training.blocks)
-        length = sampler_choice.FIRST_LENGTH if names else steps_needed(kernel, self._training.scale)
+        length = self._training.steps if names else steps_needed(kernel, self._training.scale)
         default = sampler_choice.default_sampler(kernel.laplacian, min(length, sampler_choice.LONGEST), n_trained)
         return self._candidate(self.sampler or default)
 

@@ -16,12 +16,17 @@ from graphrf.gp.training.fitting import Targets, blocks_of, normaliser, search_o
 from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, log_sum_exp, representatives
 from graphrf.gp.training.likelihood_search import LikelihoodResult, LikelihoodSearch
 from graphrf.gp.training.noise import NoiseOpinion
+from graphrf.gp.training.sampler_choice import FIRST_LENGTH
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion
 from graphrf.kernels.precision.contract import KernelPrecision
 
 # Several kernels are compared up to the lengthscales that so many degrees of their series serve, first.
 _COMPARED_DEGREES = 400
+# And on rows of the first length, first; on longer ones if their evidence seems to rise by so many nats up to so
+# many times their longest lengthscale, which the longest rows serve.
+_LONGER_ROWS = (2 * FIRST_LENGTH, 4 * FIRST_LENGTH, 8 * FIRST_LENGTH)
+_WORTH_LOOKING, _AS_LONG = 4.0, 3.0
 # From so many observations on peaks are climbed, of kernels whose evidence is within so many nats for each.
 _SHARP, _MISSED = 40, 0.25
 # The probability at the end of the tables of the series that a precision is worth, and that is warned of.
@@ -216,6 +221,7 @@ def compare(
     `leave_out` says whether weights of averages are wanted, `opinions` whether those of the noise are.
     """
     most = _COMPARED_DEGREES if len(sets) > 1 else None
+    grows = len(sets) > 1 and method == "features" and sampler is None
     # Rows are let go with the comparison: their Gram matrices take much memory.
     rows = SampledRows(sets[0].graph, sets[0].seed, sets[0].n_threads)
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
@@ -231,6 +237,8 @@ def compare(
             )
         if most is not None and method == "series":
             _look_further(found, targets, leave_out)
+        if grows:
+            _look_at_longer_rows(found, targets, leave_out)
         _warn_of_nothing([one.grid for one in found], targets)
         evidence = _evidence(found, targets)
     probabilities = np.exp(evidence - log_sum_exp(evidence))
@@ -241,11 +249,13 @@ def compare(
     compared = Compared(
         kernels, [found[k].training._replace(rows=None) for k in order], [found[k].grid for k in order]
     )
+    first = 0 if leave_out else compared.chosen
+    if grows:
+        _warn_of_rows(found, found[order[first]])
     if not opinions or targets.noise is not None:
         return compared
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
         found = [found[k] for k in order]
-        first = 0 if leave_out else compared.chosen
         smooth = _smooth(found, first, targets, method, sampler)
         return _with_opinions(compared, found, first, smooth, targets, leave_out)
 
@@ -257,6 +267,14 @@ class _Looked(NamedTuple):
     grid: HyperparameterGrid
     search: LikelihoodSearch
     longest: float
+
+    @property
+    def rises(self) -> bool:
+        """Whether the evidence would rise much further with longer rows, if these are of the first length."""
+        if "lengthscale" not in self.training.names or self.longest >= self.training.largest_lengthscale:
+            return False
+        further = self.grid.bound_at(min(_AS_LONG * self.longest, self.training.largest_lengthscale))
+        return further > self.grid.log_evidence + _WORTH_LOOKING
 
 
 def _looked_at(
@@ -289,6 +307,33 @@ def _look_further(found: list[_Looked], targets: Targets, leave_out: bool) -> No
             best = max(other.grid.log_evidence for other in found)
             if longest > one.longest and one.grid.bound_at(longest) > best + math.log(_LIKELY):
                 found[k] = _looked_at(one.training, targets, "series", None, None, leave_out)
+
+
+def _look_at_longer_rows(found: list[_Looked], targets: Targets, leave_out: bool) -> None:
+    """The same with sampled rows of twice as many steps, and so on.
+
+    Where lengthscales are far too short, the evidence rises ever faster with them, so that the end of short rows
+    does not tell which kernels might reach the best: all of them are looked at as long as much may be gained.
+    """
+    for k, one in enumerate(found):
+        for steps in _LONGER_ROWS:
+            if not found[k].rises:
+                break
+            found[k] = _looked_at(one.training._replace(steps=steps), targets, "features", None, None, leave_out)
+
+
+def _warn_of_rows(found: Sequence[_Looked], chosen: _Looked) -> None:
+    """Warn where diffusion may have been chosen only because rows do not serve another kernel's lengthscales."""
+    others = [one for one in found if not isinstance(one.training.kernel, Diffusion)]
+    if others and isinstance(chosen.training.kernel, Diffusion):
+        best = max(others, key=lambda one: one.grid.log_evidence)
+        if best.rises:
+            other, own = (one.grid.maxima(1)[0][0] for one in (best, chosen))
+            warn(
+                f"the evidence of {other!r} still rises with the lengthscale, which is the longest that sampled "
+                f"rows serve for this kernel: {own!r} may have been chosen for want of longer rows, and intervals "
+                "may be too narrow; compare kernels with method='series', or name one",
+            )
 
 
 def _evidence(found: Sequence[_Looked], targets: Targets) -> np.ndarray:

@@ -113,6 +113,14 @@ def test_f_is_held_at_observed_nodes_where_a_rough_kernel_takes_noise_for_signal
     assert np.mean([_covered(seed)[0] for seed in range(3)]) < 0.75
 
 
+@pytest.mark.more
+def test_f_is_held_at_observed_nodes_by_sampled_rows(monkeypatch):
+    # for two of these six diffusion itself is chosen
+    assert np.mean([_covered(seed, method="features")[0] for seed in range(6)]) > 0.83
+    monkeypatch.setattr(comparison, "_with_opinions", lambda compared, *a: compared)
+    assert np.mean([_covered(seed, method="features")[0] for seed in range(6)]) < 0.78
+
+
 def test_diffusion_counts_more_than_the_others_where_it_leads_by_three_nats():
     nats = np.array([-20.0, -2.0, 0.0, 3.0, 5.0, 20.0])
     below, beyond = 1 / (1 + np.exp(-nats)), 1 / (1 + np.exp(3 - nats))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.training import sampler_choice
+from graphrf.gp.training import comparison, sampler_choice
 from graphrf.gp.training.candidates import SampledCandidates, TrainingSet
 
 
@@ -104,3 +104,29 @@ def test_variance_of_rows_is_told_where_the_lengthscale_is_given(scattered):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         grf.GraphGPRegressor(scattered, kernel=grf.Diffusion(2.0), **known).fit(nodes, y)
+
+
+def _matern_draw(seed):
+    """300 of 900 nodes of a grid, a draw of a Matern kernel with noise, observed by sampled rows."""
+    graph = grf.datasets.load("generated-grid").graph
+    rng = np.random.default_rng(seed)
+    f = grf.apply_root(graph, grf.Matern(2.0, 8.0), rng.standard_normal(graph.n_nodes))
+    f /= f.std()
+    nodes = rng.permutation(graph.n_nodes)
+    y = f[nodes[:300]] + 0.3 * rng.standard_normal(300)
+    gp = grf.GraphGPRegressor(graph, method="features", seed=0).fit(nodes[:300], y)
+    mean, std = gp.predict(nodes[300:], return_std=True)
+    return np.mean(np.abs(mean - f[nodes[300:]]) < 1.96 * std), gp
+
+
+@pytest.mark.filterwarnings("ignore:the lengthscale stopped")
+def test_kernels_are_compared_on_rows_that_serve_their_lengthscales(monkeypatch):
+    covered, gp = zip(*(_matern_draw(seed) for seed in range(2)), strict=True)
+    assert {type(each.kernel_) for each in gp} == {grf.Matern}
+    assert np.mean(covered) > 0.88
+    # on short rows, diffusion alone has a lengthscale long enough, and its intervals are too narrow
+    monkeypatch.setattr(comparison, "_LONGER_ROWS", ())
+    with pytest.warns(UserWarning, match="may have been chosen for want of longer rows"):
+        short, gp = zip(*(_matern_draw(seed) for seed in range(2)), strict=True)
+    assert {type(each.kernel_) for each in gp} == {grf.Diffusion}
+    assert np.mean(short) < np.mean(covered) - 0.05

@@ -351,6 +351,7 @@ def test_progress_of_training_solves_and_predictions_is_told_and_changes_nothing
 # -- fits one after another ----------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:the evidence of .* still rises", "ignore:the lengthscale stopped")
 def test_a_second_fit_knows_nothing_of_the_first(grid, signal):
     y = _noisy(signal)
     gp = grf.GraphGPRegressor(grid, method="features", seed=0).fit(NODES[:20], np.column_stack([y, -y])[:20])

@@ -26,7 +26,7 @@ _COMPARED_DEGREES = 400
 # And on rows of the first length, first; on longer ones if their evidence seems to rise by so many nats up to so
 # many times their longest lengthscale, which the longest rows serve.
 _LONGER_ROWS = (2 * FIRST_LENGTH, 4 * FIRST_LENGTH, 8 * FIRST_LENGTH)
-_WORTH_LOOKING, _AS_LONG = 4.0, 3.0
+_WORTH_LOOKING, _AS_LONG = 10.0, 3.0
 # From so many observations on peaks are climbed, of kernels whose evidence is within so many nats for each.
 _SHARP, _MISSED = 40, 0.25
 # The probability at the end of the tables of the series that a precision is worth, and that is warned of.

@@ -129,6 +129,7 @@ def test_without_covariates_the_trend_is_empty(grid):
     assert zero.mean_ == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:the evidence of .* still rises", "ignore:the lengthscale stopped")
 @pytest.mark.parametrize("method", ["series", "features"])
 def test_a_trend_extrapolates_where_a_constant_does_not(grid, method):
     rng = np.random.default_rng(0)

@@ -32,6 +32,10 @@ of earlier versions: of 100, when diffusion's opinion of the noise counted one h
 it did not have to lead by 3 nats to count more than that. Of 1,000, the worst case without a warning is the
 height of mesh-counter, for which the evidence prefers a kernel that is too smooth (nu = 3 by 8 nats; nu = 2
 holds .92).
+
+Through sampled rows (`--method features --observed 300 --splits 1 --data mesh-fuze mesh-sphere generated-grid
+arenas-email cora-connected`), 54 cases: f unseen .923 (.837), seen .974 (.870), y .946 (.890); four cases below
+.85, of which two had no warning. 48 % of these fits warned.
 """
 
 from __future__ import annotations

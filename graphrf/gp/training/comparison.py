@@ -23,8 +23,8 @@ from graphrf.kernels.precision.contract import KernelPrecision
 
 # Several kernels are compared up to the lengthscales that so many degrees of their series serve, first.
 _COMPARED_DEGREES = 400
-# And on rows of the first length, first; on longer ones if their evidence seems to rise by so many nats up to so
-# many times their longest lengthscale, which the longest rows serve.
+# Sampled rows have the first length, first, and are longer where the evidence seems to rise by so many nats up to
+# so many times the longest lengthscale that they serve: the longest rows reach about that far.
 _LONGER_ROWS = (2 * FIRST_LENGTH, 4 * FIRST_LENGTH, 8 * FIRST_LENGTH)
 _WORTH_LOOKING, _AS_LONG = 10.0, 3.0
 # From so many observations on peaks are climbed, of kernels whose evidence is within so many nats for each.

@@ -160,11 +160,12 @@ class TrainingSet(NamedTuple):
     tell : bool
         Whether it is told if the series was cut; not where the exact likelihood follows.
     quiet : bool
-        Whether nothing is told of series and rows, although the series is as long as if nothing followed.
+        Whether `fit` does not warn of a series that was cut or of rows that are too short. The series is then as
+        long as where no exact likelihood follows.
     rows : SampledRows, optional
         Those that training sets of other kernels share while these are compared.
     steps : int
-        Of the first sampled rows.
+        The length of the sampled rows with which a search begins.
     """
 
     graph: Graph
@@ -307,10 +308,10 @@ class SampledCandidates(Generic[Result]):
     """Searches with sampled rows; `result` is what the caller found for the last, and in the end the best.
 
     In the end `sampler` is that of the best rows: the given one, or if it is None compressed powers. What training
-    learns rests on the sampling error of its rows, which those of the posterior must share. Lengthscales
-    end where the rows are too short, or where a fifth of their squared norms is sampling variance. If the best one
-    is at the end of short rows, these are doubled, up to 128 steps, and else their budget, up to 512 entries, each
-    as long as the likelihood gains a nat by it: data that say nothing of the lengthscale do not pay for long rows.
+    learns rests on the sampling error of its rows, which those of the posterior must share. Lengthscales end where
+    the rows are too short, or where a fifth of their squared norms is sampling variance. If the best one is at the
+    end of short rows, these are doubled, up to 128 steps, and else their budget, up to 512 entries, each as long
+    as the likelihood gains a nat by it: data that say nothing of the lengthscale do not pay for long rows.
     """
 
     result: Result

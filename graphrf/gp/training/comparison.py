@@ -257,7 +257,7 @@ def compare(
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
         found = [found[k] for k in order]
         smooth = _smooth(found, first, targets, method, sampler)
-        return _with_opinions(compared, found, first, smooth, targets, leave_out)
+        return _with_opinions(compared, found, first, smooth, leave_out)
 
 
 class _Looked(NamedTuple):
@@ -270,7 +270,7 @@ class _Looked(NamedTuple):
 
     @property
     def rises(self) -> bool:
-        """Whether the evidence would rise much further with longer rows, if these are of the first length."""
+        """Whether the evidence seems to rise by much at lengthscales that only longer rows would serve."""
         if "lengthscale" not in self.training.names or self.longest >= self.training.largest_lengthscale:
             return False
         further = self.grid.bound_at(min(_AS_LONG * self.longest, self.training.largest_lengthscale))
@@ -310,10 +310,10 @@ def _look_further(found: list[_Looked], targets: Targets, leave_out: bool) -> No
 
 
 def _look_at_longer_rows(found: list[_Looked], targets: Targets, leave_out: bool) -> None:
-    """The same with sampled rows of twice as many steps, and so on.
+    """Compare kernels on rows of twice as many steps, and so on, as long as they may gain much by it, in place.
 
-    Where lengthscales are far too short, the evidence rises ever faster with them, so that the end of short rows
-    does not tell which kernels might reach the best: all of them are looked at as long as much may be gained.
+    Where lengthscales are far too short, the evidence rises ever faster with them, so that short rows do not tell
+    which kernels might reach the best.
     """
     for k, one in enumerate(found):
         for steps in _LONGER_ROWS:
@@ -332,7 +332,7 @@ def _warn_of_rows(found: Sequence[_Looked], chosen: _Looked) -> None:
             warn(
                 f"the evidence of {other!r} still rises with the lengthscale, which is the longest that sampled "
                 f"rows serve for this kernel: {own!r} may have been chosen for want of longer rows, and intervals "
-                "may be too narrow; compare kernels with method='series', or name one",
+                "may be too narrow; compare kernels with method='series' or method='precision', or name one",
             )
 
 
@@ -356,16 +356,17 @@ def _evidence(found: Sequence[_Looked], targets: Targets) -> np.ndarray:
 def _smooth(found: Sequence[_Looked], first: int, targets: Targets, method: str, sampler: Any) -> _Looked:
     """Diffusion with the Laplacian of one of the kernels: it may be among them."""
     training = found[first].training
-    kernel = Diffusion(laplacian=training.kernel.laplacian)
+    laplacian = training.kernel.laplacian
     for one in found:
-        if isinstance(one.training.kernel, Diffusion) and one.training.kernel.laplacian == kernel.laplacian:
+        if isinstance(one.training.kernel, Diffusion) and one.training.kernel.laplacian == laplacian:
             return one
+    training = training._replace(kernel=Diffusion(laplacian=laplacian))
     method = "features" if method == "features" else "series"
-    return _looked_at(training._replace(kernel=kernel), targets, method, sampler, _COMPARED_DEGREES, False)
+    return _looked_at(training, targets, method, sampler, _COMPARED_DEGREES, False)
 
 
 def _with_opinions(
-    compared: Compared, found: Sequence[_Looked], first: int, smooth: _Looked, targets: Targets, averaged: bool
+    compared: Compared, found: Sequence[_Looked], first: int, smooth: _Looked, averaged: bool
 ) -> Compared:
     """With what diffusion says of the noise, and where one kernel is taken alone, what the others say, too."""
     rivals = [number for number, one in enumerate(found) if one is not smooth]

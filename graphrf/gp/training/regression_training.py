@@ -191,8 +191,8 @@ class RegressionTraining:
                 points = compared.with_noise_alone(points, whole, UNLIKELY_BESIDE_ONE)
             points = points if len(points) > 1 else []
         if sampler is not None and self.sampler is None:
-            kernels_left = [best.kernel, *(point.kernel for point in points)]
-            sampler = shortened(sampler, kernels_left, chosen.scale)
+            used = [best.kernel, *(point.kernel for point in points)]
+            sampler = shortened(sampler, used, chosen.scale)
         return Trained(best, sampler, compared.kernels, points, chosen, whole)
 
     def _modes(

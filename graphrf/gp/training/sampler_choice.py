@@ -49,7 +49,7 @@ def serves(sampler: Any, scale: float) -> Callable[[Kernel], bool]:
 
 
 def shortened(sampler: CompressedPowers, kernels: Sequence[Kernel], scale: float) -> CompressedPowers:
-    """Without the steps that none of the kernels needs; the others stay as they are."""
+    """A sampler without the steps that none of the kernels needs; the others stay as they are."""
     needed = max(steps_needed(kernel, scale) for kernel in kernels)
     return replace(sampler, max_length=min(needed, sampler.survival.max_length))
 

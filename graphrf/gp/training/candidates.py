@@ -33,7 +33,7 @@ _TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
 _LARGEST_DEGREE = 1_000
 # Lengthscales that so many degrees serve are enough where the exact likelihood, which needs none, is climbed next.
-_BEGUN_DEGREES = 128
+BEGUN_DEGREES = 128
 # What they may lack unsaid, as a share of the kernel's norm.
 MUCH_LOST = 1e-3
 # Nats that rows of twice the length, or of twice the entries, must gain.
@@ -257,7 +257,7 @@ class SeriesCandidates(Generic[Result]):
         """K on which kernels are compared before one is searched: the exact one, here too, by `most` degrees."""
         _, kernel, names, *_ = self._training
         grams, held = self._training.series_grams()
-        most = min(held, held if most is None else most, held if self._training.tell else _BEGUN_DEGREES)
+        most = min(held, held if most is None else most, held if self._training.tell else BEGUN_DEGREES)
         longest = self._training.largest_lengthscale
         if "lengthscale" in names:
             longest = grams[0].longest(kernel, most, self._training.unit)

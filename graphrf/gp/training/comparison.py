@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.training.candidates import Candidate, SampledRows, TrainingSet, candidates
+from graphrf.gp.training.candidates import BEGUN_DEGREES, Candidate, SampledRows, TrainingSet, candidates
 from graphrf.gp.training.fitting import Targets, blocks_of, normaliser, search_of
 from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, log_sum_exp, representatives
 from graphrf.gp.training.likelihood_search import LikelihoodResult, LikelihoodSearch
@@ -59,7 +59,9 @@ class CandidateKernel(NamedTuple):
     kernel : Kernel
         With the best hyperparameters of the comparison's grid.
     log_evidence : float
-        The logarithm of its likelihood's mean over the grid under the prior, up to a constant that all share.
+        The logarithm of its likelihood's mean over the grid under the prior, up to a constant that all share. Where
+        training sees a part of the observations and the exact likelihood of all can be climbed for several kernels,
+        these differ by its maxima.
     probability : float
         Posterior probability among the kernels compared, all equally probable a priori.
     """
@@ -215,12 +217,16 @@ def compare(
     *,
     leave_out: bool = False,
     opinions: bool = False,
+    exactly: Callable[[TrainingSet, GridCell], float] | None = None,
 ) -> Compared:
     """The evidence of several kernels, each on the rows or the series with which its search would begin.
 
-    `leave_out` says whether weights of averages are wanted, `opinions` whether those of the noise are.
+    `leave_out` says whether weights of averages are wanted, `opinions` whether those of the noise are. `exactly`
+    is the maximum of the exact likelihood of a kernel, from some hyperparameters on, where that follows.
     """
-    most = _COMPARED_DEGREES if len(sets) > 1 else None
+    most = None
+    if len(sets) > 1:
+        most = _COMPARED_DEGREES if all(training.tell for training in sets) else BEGUN_DEGREES
     grows = len(sets) > 1 and method == "features" and sampler is None
     # Rows are let go with the comparison: their Gram matrices take much memory.
     rows = SampledRows(sets[0].graph, sets[0].seed, sets[0].n_threads)
@@ -241,6 +247,8 @@ def compare(
             _look_at_longer_rows(found, targets, leave_out)
         _warn_of_nothing([one.grid for one in found], targets)
         evidence = _evidence(found, targets)
+        if exactly is not None:
+            _decide_exactly(evidence, found, targets, exactly)
     probabilities = np.exp(evidence - log_sum_exp(evidence))
     order = np.argsort(-probabilities, kind="stable")
     kernels = [
@@ -351,6 +359,27 @@ def _evidence(found: Sequence[_Looked], targets: Targets) -> np.ndarray:
         peak = search.run([search.point(*grid.maxima(1)[0])]).point
         evidence[k] += max(0.0, -search.negative(peak, gradient=False)[0] - grid.log_peak)
     return evidence
+
+
+def _decide_exactly(
+    evidence: np.ndarray,
+    found: Sequence[_Looked],
+    targets: Targets,
+    exactly: Callable[[TrainingSet, GridCell], float],
+) -> None:
+    """Let the exact likelihood tell by how much kernels differ for which it can be climbed, in place.
+
+    All observations tell more than the blocks compared, and no lengthscale is too long for a sparse precision.
+    The best of these kernels keeps its evidence, so that the others, for which only the series can be had, are
+    compared with it on the blocks.
+    """
+    n = sum(block.n_total * block.n_outputs for block in targets.observations)
+    followed = np.array([k for k, one in enumerate(found) if not one.training.tell], dtype=np.int64)
+    best = evidence[followed].max(initial=-math.inf)
+    near = followed[evidence[followed] >= best - _MISSED * n]
+    if near.size > 1:
+        values = np.array([exactly(found[k].training, found[k].grid.peak) for k in near.tolist()])
+        evidence[near] = best + values - values.max()
 
 
 def _smooth(found: Sequence[_Looked], first: int, targets: Targets, method: str, sampler: Any) -> _Looked:

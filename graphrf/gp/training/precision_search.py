@@ -31,6 +31,12 @@ def affords_exact_likelihood(precision: KernelPrecision, *, too_long: bool = Fal
     return not precision.kernel.is_series or 4 * _EVALUATIONS * precision.own_elimination.seconds <= seconds
 
 
+def affords_exact_comparison(precisions: Sequence[KernelPrecision]) -> bool:
+    """Whether that can be done for each of some kernels, to tell which is the best."""
+    seconds = 4 * _EVALUATIONS * sum(precision.own_elimination.seconds for precision in precisions)
+    return seconds <= _SECONDS * _PATIENCE
+
+
 def affords_precision_grams(precision: KernelPrecision, n_trained: int) -> bool:
     """Whether training can take its dense blocks from sparse factors, or has to."""
     return not precision.kernel.is_series or precision.own_elimination.n_entries * n_trained <= _GRAM_NUMBERS

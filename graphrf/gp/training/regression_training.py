@@ -35,7 +35,11 @@ from graphrf.gp.training.fitting import (
 from graphrf.gp.training.grid import GridCell
 from graphrf.gp.training.likelihood_search import LikelihoodResult, SingularCovarianceError
 from graphrf.gp.training.noise import NoiseOpinion, affordable_loss, is_larger, larger_noise
-from graphrf.gp.training.precision_search import affords_exact_likelihood, precision_likelihood
+from graphrf.gp.training.precision_search import (
+    affords_exact_comparison,
+    affords_exact_likelihood,
+    precision_likelihood,
+)
 from graphrf.gp.training.sampler_choice import shortened
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -150,6 +154,12 @@ class RegressionTraining:
         if not few.vary:  # what varies is elsewhere, if anything does
             scouts, few = blocks, whole
         tables = SeriesTables(self.graph, self.share, self.n_threads)
+        followed = self._followed([kernel for kernel, _ in kernels]) if self.exact or len(blocks) > 1 else {}
+        every = self._targets([np.unique(self.positions)], step)
+
+        def exactly(training: TrainingSet, begin: GridCell) -> float:
+            return train_exactly(training, every, followed[training.kernel], begun(begin)).value
+
         sets = [
             TrainingSet(
                 self.graph,
@@ -161,13 +171,16 @@ class RegressionTraining:
                 self.n_threads,
                 tables,
                 self.precision,
-                tell=not self.exact,
+                tell=not (self.exact or (len(blocks) > 1 and kernel in followed)),
             )
             for kernel, names in kernels
         ]
         alone = self.noise_alone and whole.vary
         opinions = len(sets) > 1 and (integrate or alone)
-        compared = compare(sets, few, self.method, self.sampler, leave_out=integrate, opinions=opinions)
+        compared = compare(
+            sets, few, self.method, self.sampler, leave_out=integrate, opinions=opinions,
+            exactly=exactly if followed else None,
+        )  # fmt: skip
         first = 0 if integrate else compared.chosen
         chosen = compared.training[first]
         if integrate:  # of an average over kernels, `points` says whether the tables end too early
@@ -177,7 +190,7 @@ class RegressionTraining:
             quiet = follows is not None and affords_exact_likelihood(
                 follows.with_kernel(chosen.kernel), too_long=True
             )
-        chosen = chosen._replace(blocks=blocks, quiet=quiet)
+        chosen = chosen._replace(blocks=blocks, quiet=quiet, tell=not self.exact)
         if self.exact and len(blocks) > 1 and not opinions:  # the exact search begins at the best of the grid
             best, sampler = begun(compared.grids[first].peak), None
         else:
@@ -194,6 +207,17 @@ class RegressionTraining:
             used = [best.kernel, *(point.kernel for point in points)]
             sampler = shortened(sampler, used, chosen.scale)
         return Trained(best, sampler, compared.kernels, points, chosen, whole)
+
+    def _followed(self, kernels: Sequence[Kernel]) -> dict[Kernel, KernelPrecision]:
+        """Those whose exact likelihoods of all observations can be climbed to compare them; none or several."""
+        if self.integrate or self.method == "features":
+            return {}
+        if self.precision is not None:
+            found = {kernel: self.precision.with_kernel(kernel) for kernel in kernels}
+        else:
+            every = {kernel: self.cheaper(kernel) for kernel in kernels}
+            found = {kernel: own.with_kernel(kernel) for kernel, own in every.items() if own is not None}
+        return found if len(found) > 1 and affords_exact_comparison(list(found.values())) else {}
 
     def _modes(
         self, best: LikelihoodResult, compared: Compared, training: TrainingSet, targets: Targets, sampler: Any

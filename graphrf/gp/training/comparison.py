@@ -246,9 +246,9 @@ def compare(
         if grows:
             _look_at_longer_rows(found, targets, leave_out)
         _warn_of_nothing([one.grid for one in found], targets)
-        evidence = _evidence(found, targets)
+        seen = evidence = _evidence(found, targets)
         if exactly is not None:
-            _decide_exactly(evidence, found, targets, exactly)
+            evidence = _decided_exactly(seen, found, targets, exactly)
     probabilities = np.exp(evidence - log_sum_exp(evidence))
     order = np.argsort(-probabilities, kind="stable")
     kernels = [
@@ -265,7 +265,7 @@ def compare(
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
         found = [found[k] for k in order]
         smooth = _smooth(found, first, targets, method, sampler)
-        return _with_opinions(compared, found, first, smooth, leave_out)
+        return _with_opinions(compared, found, seen[order], first, smooth, leave_out)
 
 
 class _Looked(NamedTuple):
@@ -361,25 +361,26 @@ def _evidence(found: Sequence[_Looked], targets: Targets) -> np.ndarray:
     return evidence
 
 
-def _decide_exactly(
+def _decided_exactly(
     evidence: np.ndarray,
     found: Sequence[_Looked],
     targets: Targets,
     exactly: Callable[[TrainingSet, GridCell], float],
-) -> None:
-    """Let the exact likelihood tell by how much kernels differ for which it can be climbed, in place.
+) -> np.ndarray:
+    """The log evidence, with differences of the exact likelihood between kernels for which it can be climbed.
 
-    All observations tell more than the blocks compared, and no lengthscale is too long for a sparse precision.
-    The best of these kernels keeps its evidence, so that the others, for which only the series can be had, are
+    All observations tell more than the blocks compared, and no lengthscale is too long for a sparse precision. The
+    best of these kernels keeps its evidence, so that the others, for which only the series can be had, are
     compared with it on the blocks.
     """
     n = sum(block.n_total * block.n_outputs for block in targets.observations)
     followed = np.array([k for k, one in enumerate(found) if not one.training.tell], dtype=np.int64)
-    best = evidence[followed].max(initial=-math.inf)
+    best = evidence[followed].max()
     near = followed[evidence[followed] >= best - _MISSED * n]
-    if near.size > 1:
-        values = np.array([exactly(found[k].training, found[k].grid.peak) for k in near.tolist()])
-        evidence[near] = best + values - values.max()
+    values = np.array([exactly(found[k].training, found[k].grid.peak) for k in near.tolist()])
+    decided = evidence.copy()
+    decided[near] = best + values - values.max()
+    return decided
 
 
 def _smooth(found: Sequence[_Looked], first: int, targets: Targets, method: str, sampler: Any) -> _Looked:
@@ -395,14 +396,17 @@ def _smooth(found: Sequence[_Looked], first: int, targets: Targets, method: str,
 
 
 def _with_opinions(
-    compared: Compared, found: Sequence[_Looked], first: int, smooth: _Looked, averaged: bool
+    compared: Compared, found: Sequence[_Looked], evidence: np.ndarray, first: int, smooth: _Looked, averaged: bool
 ) -> Compared:
-    """With what diffusion says of the noise, and where one kernel is taken alone, what the others say, too."""
+    """With what diffusion says of the noise, and where one kernel is taken alone, what the others say, too.
+
+    Their weights are those of the log evidence on the blocks compared, on which all of them were seen.
+    """
+    probabilities = np.exp(evidence - log_sum_exp(evidence))
     rivals = [number for number, one in enumerate(found) if one is not smooth]
     if found[first] is not smooth:
         grid = smooth.grid.finer(smooth.search.blocks, smooth.longest)
-        others = float(log_sum_exp([compared.kernels[number].log_evidence for number in rivals]))
-        others -= math.log(len(rivals))
+        others = float(log_sum_exp(evidence[rivals])) - math.log(len(rivals))
         nats = grid.log_evidence - others if np.isfinite(grid.log_evidence) else -math.inf
         weight = smooth_weight(nats)
         # All observations may tell more than these blocks, where a search with all of them follows.
@@ -415,7 +419,7 @@ def _with_opinions(
     left = [
         NoiseOpinion.of(found[number].grid.finer(found[number].search.blocks, found[number].longest), probability)
         for number in rivals
-        if number != first and (probability := compared.kernels[number].probability) > _UNLIKELY
+        if number != first and (probability := float(probabilities[number])) > _UNLIKELY
     ]
     return compared._replace(others=left)
 

@@ -59,9 +59,9 @@ class CandidateKernel(NamedTuple):
     kernel : Kernel
         With the best hyperparameters of the comparison's grid.
     log_evidence : float
-        The logarithm of its likelihood's mean over the grid under the prior, up to a constant that all share. Where
-        training sees a part of the observations and the exact likelihood of all can be climbed for several kernels,
-        these differ by its maxima.
+        The logarithm of its likelihood's mean over the grid under the prior, up to a constant that all share.
+        Where the exact likelihood of all observations is climbed for several kernels, because training sees a part
+        of these or has sparse factors, they differ by its maxima.
     probability : float
         Posterior probability among the kernels compared, all equally probable a priori.
     """

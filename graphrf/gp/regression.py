@@ -51,6 +51,7 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Matern
 from graphrf.kernels.precision.areal import precision_of
 from graphrf.kernels.precision.contract import KernelPrecision
+from graphrf.kernels.precision.precision import has_sparse_precision
 from graphrf.kernels.series import kernel_block
 from graphrf.sampling.contract import Sampler
 
@@ -488,16 +489,18 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         part = None
         if precision is not None and not (training.exact or training.integrate):
             part = training.on_part()
-        if part is not None:
-            trained = part.run(kernels, step)
-            trained = part.run_exactly(trained, precision_of(part.graph, trained.best.kernel), step)
-        else:
+        if part is None:
             trained = training.run(kernels, step)
             if automatic and not (training.integrate and trained.points and trained.sampler):
                 chosen = [trained.best.kernel, *(point.kernel for point in trained.points)]
                 precision = cheaper_precision(self.graph, chosen, n_observed)
             if precision is not None and not (automatic and training.integrate):
                 trained = training.run_exactly(trained, precision, step)
+                part = training.on_smaller_part(trained, precision)
+        if part is not None:
+            sparse = [(kernel, names) for kernel, names in kernels if has_sparse_precision(kernel)]
+            trained = part.run(sparse, step)
+            trained = part.run_exactly(trained, precision_of(part.graph, trained.best.kernel), step)
         trained.warn_of_ends()
         if precision is not None:
             precision = precision.with_kernel(trained.best.kernel)

@@ -12,7 +12,7 @@ import numpy as np
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step
-from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
+from graphrf.gp.training.blocks import FEWEST_OBSERVED, SCOUT, observed_part, training_blocks
 from graphrf.gp.training.candidates import SampledRows, SeriesTables, TrainingSet
 from graphrf.gp.training.comparison import (
     UNLIKELY_BESIDE_ONE,
@@ -43,8 +43,11 @@ from graphrf.gp.training.precision_search import (
 from graphrf.gp.training.sampler_choice import shortened
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.precision.areal import precision_of
 from graphrf.kernels.precision.contract import KernelPrecision
 
+# Where observed nodes are far apart, a part of the graph needs so many of them.
+_FEWEST_APART = 100
 # So many times the nats that may be lost are near enough.
 _NEARLY = 1.2
 
@@ -64,6 +67,8 @@ class Trained(NamedTuple):
     training : TrainingSet
         Of the best kernel.
     targets : Targets
+    exact : LikelihoodResult, optional
+        Of the best kernel, by the exact likelihood of all observations, if that compared kernels.
     """
 
     best: LikelihoodResult
@@ -72,6 +77,7 @@ class Trained(NamedTuple):
     points: Sequence[GridCell]
     training: TrainingSet
     targets: Targets
+    exact: LikelihoodResult | None = None
 
     def warn_of_ends(self) -> None:
         """Warn of hyperparameters at the ends of the search.
@@ -157,8 +163,12 @@ class RegressionTraining:
         followed = self._followed([kernel for kernel, _ in kernels]) if self.exact or len(blocks) > 1 else {}
         every = self._targets([np.unique(self.positions)], step)
 
+        exact: dict[Kernel, LikelihoodResult] = {}
+
         def exactly(training: TrainingSet, begin: GridCell) -> float:
-            return train_exactly(training, every, followed[training.kernel], begun(begin)).value
+            kernel = training.kernel
+            exact[kernel] = train_exactly(training, every, followed[kernel], begun(begin))
+            return exact[kernel].value
 
         sets = [
             TrainingSet(
@@ -187,8 +197,9 @@ class RegressionTraining:
             quiet = len(sets) > 1 and self.method != "features"
         else:
             follows = self.cheaper(chosen.kernel) if self.precision is None else self.precision
-            quiet = follows is not None and affords_exact_likelihood(
-                follows.with_kernel(chosen.kernel), too_long=True
+            quiet = follows is not None and (
+                self._affords(follows.with_kernel(chosen.kernel), too_long=True)
+                or self.on_part(_FEWEST_APART) is not None
             )
         chosen = chosen._replace(blocks=blocks, quiet=quiet, tell=not self.exact)
         if self.exact and len(blocks) > 1 and not opinions:  # the exact search begins at the best of the grid
@@ -206,7 +217,7 @@ class RegressionTraining:
         if sampler is not None and self.sampler is None:
             used = [best.kernel, *(point.kernel for point in points)]
             sampler = shortened(sampler, used, chosen.scale)
-        return Trained(best, sampler, compared.kernels, points, chosen, whole)
+        return Trained(best, sampler, compared.kernels, points, chosen, whole, exact.get(chosen.kernel))
 
     def _followed(self, kernels: Sequence[Kernel]) -> dict[Kernel, KernelPrecision]:
         """Those whose exact likelihoods of all observations can be climbed to compare them; none or several."""
@@ -257,21 +268,37 @@ class RegressionTraining:
         nats = found.value - best.value
         return smooth.opinion.moved(found.noise, smooth_weight(nats), nats)
 
-    def on_part(self) -> RegressionTraining | None:
-        """The same on a part of the graph, for its exact likelihood; None where large parts observe too little.
+    def on_part(self, fewest: int = FEWEST_OBSERVED) -> RegressionTraining | None:
+        """The same on a part of the graph, for its exact likelihood; None where large parts observe fewer nodes.
 
         The part is taken for the whole graph of a smaller problem, which changes the field near its boundary only.
         """
-        part = observed_part(self.graph, np.unique(self.positions), np.random.default_rng(self.seed))
+        part = observed_part(self.graph, np.unique(self.positions), np.random.default_rng(self.seed), fewest)
         if part is None:
             return None
         inside = np.isin(self.positions, part)
+        graph = Graph(self.graph.adjacency[part][:, part])
         return replace(
-            self, graph=Graph(self.graph.adjacency[part][:, part]),
+            self, graph=graph, cheaper=lambda kernel: precision_of(graph, kernel),
             positions=np.searchsorted(part, self.positions[inside]), values=self.values[inside],
             precisions=None if self.precisions is None else self.precisions[inside], basis=self.basis[part],
             method="series", precision=None, exact=True, share=1.0,
         )  # fmt: skip
+
+    def on_smaller_part(self, trained: Trained, precision: KernelPrecision) -> RegressionTraining | None:
+        """A part for its exact likelihood, where that of the whole graph takes too long.
+
+        It is taken where lengthscales were cut, and where a sparse precision was asked for but blocks were seen.
+        """
+        too_long = ended_early(trained.training, self.method, trained.best)
+        unseen = too_long or (self.precision is not None and len(trained.training.blocks) > 1)
+        precision = precision.with_kernel(trained.best.kernel)
+        if self.integrate or not unseen or self._affords(precision, too_long):
+            return None
+        return self.on_part(_FEWEST_APART)
+
+    def _affords(self, precision: KernelPrecision, too_long: bool) -> bool:
+        return self.exact or affords_exact_likelihood(precision, too_long=too_long)
 
     def known(self, kernel: Kernel, precision: KernelPrecision, divisor: float) -> Trained:
         """What there is to know where nothing is trained: the exact likelihood."""
@@ -289,11 +316,11 @@ class RegressionTraining:
         precision = precision.with_kernel(trained.best.kernel)
         best, points = trained.best, trained.points
         too_long = ended_early(trained.training, self.method, best)
-        affordable = self.exact or affords_exact_likelihood(precision, too_long=too_long)
-        if affordable and (too_long or self.method == "features" or len(trained.training.blocks) > 1):
+        unseen = too_long or self.method == "features" or len(trained.training.blocks) > 1
+        if unseen and self._affords(precision, too_long):
             every = self._targets([np.unique(self.positions)], step)
             every = every._replace(output_scale=trained.targets.output_scale, noise=trained.targets.noise)
-            best = train_exactly(trained.training, every, precision, best)
+            best = train_exactly(trained.training, every, precision, trained.exact or best)
             points = self._exact_points(trained, every, precision, best)
         return trained._replace(best=best, points=points, sampler=None)
 

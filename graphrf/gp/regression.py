@@ -90,7 +90,8 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         "series": the exact K, by sparse products. "precision": the exact posterior by the sparse inverse of K, for
         areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4
         (kernel="auto": nu = 1, 2 and 3), on graphs with small separators, such as roads and meshes; its
-        hyperparameters maximise the exact likelihood of all observations (on the largest graphs: of a part), and
+        hyperparameters maximise the exact likelihood of all observations (on the largest graphs: of a part of the
+        graph with at least 100 observed nodes, if there is one), and
         all standard deviations are exact and cheap. "features": Phi Phi^T of a single set of features from
         `sampler`, whose diagonal exceeds that of K by the variance of the features, a nugget that training takes
         into account. "auto": see Notes.

@@ -13,7 +13,7 @@ BLOCK = 250
 # Kernels are compared on blocks of so many.
 SCOUT = 100
 # The exact likelihood of a part of a graph sees so many observed nodes at least, in two balls of so many nodes.
-FEWEST_OBSERVED = 1_000
+_FEWEST_OBSERVED = 1_000
 _BALLS = (25_000, 50_000, 100_000)
 # The widest block is drawn from a neighbourhood of at most so many nodes of the graph.
 _WIDEST = 20_000
@@ -59,9 +59,10 @@ def training_blocks(
 
 
 def observed_part(
-    graph: Graph, observed: np.ndarray, rng: np.random.Generator, fewest: int = FEWEST_OBSERVED
+    graph: Graph, observed: np.ndarray, rng: np.random.Generator, fewest: int | None = None
 ) -> np.ndarray | None:
     """The nodes of two balls round observed nodes, sorted; None where large balls hold fewer observed nodes."""
+    fewest = _FEWEST_OBSERVED if fewest is None else fewest
     centres = rng.choice(observed, 2)
     for size in _BALLS:
         part = np.unique(np.concatenate([neighbourhood(graph, c[None], graph.n_nodes, size) for c in centres]))

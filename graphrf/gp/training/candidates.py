@@ -340,7 +340,7 @@ class SampledCandidates(Generic[Result]):
             warn(
                 f"the lengthscale stopped at {kernel.hyperparameters['lengthscale']:.3g}, the longest that "
                 f"{best.sampler!r} supports, but the data favour a longer one; pass a longer `sampler` or "
-                "one with a larger budget, or method='series'",
+                "one with a larger budget, or method='series' (or 'precision' on a road network or a mesh)",
             )
         elif "lengthscale" not in self._training.names:
             self._warn_of_variance(best)

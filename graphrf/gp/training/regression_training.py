@@ -12,7 +12,7 @@ import numpy as np
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step
-from graphrf.gp.training.blocks import FEWEST_OBSERVED, SCOUT, observed_part, training_blocks
+from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
 from graphrf.gp.training.candidates import SampledRows, SeriesTables, TrainingSet
 from graphrf.gp.training.comparison import (
     UNLIKELY_BESIDE_ONE,
@@ -268,7 +268,7 @@ class RegressionTraining:
         nats = found.value - best.value
         return smooth.opinion.moved(found.noise, smooth_weight(nats), nats)
 
-    def on_part(self, fewest: int = FEWEST_OBSERVED) -> RegressionTraining | None:
+    def on_part(self, fewest: int | None = None) -> RegressionTraining | None:
         """The same on a part of the graph, for its exact likelihood; None where large parts observe fewer nodes.
 
         The part is taken for the whole graph of a smaller problem, which changes the field near its boundary only.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -337,3 +338,27 @@ def test_kernels_that_are_seen_in_blocks_are_told_apart_by_the_exact_likelihood_
     ]
     exact = np.array([one.log_marginal_likelihood_ for one in alone])
     assert np.allclose(np.diff([each.log_evidence for each in own]), np.diff(exact), atol=0.05)
+
+
+@pytest.mark.parametrize("method", ["auto", "precision"])
+def test_a_part_tells_long_lengthscales_where_the_exact_likelihood_of_the_whole_takes_too_long(
+    method, monkeypatch
+):
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(60, 60)))
+    rng = np.random.default_rng(3)
+    field = grf.apply_root(graph, grf.Matern(2.0, 30.0), rng.standard_normal((3600, 1)))[:, 0]
+    nodes = rng.choice(3600, 400, replace=False)
+    y = field[nodes] / field.std() + 0.1 * rng.standard_normal(400)
+    # as on a graph of a million nodes: a short series, nothing that takes time, and no large parts
+    monkeypatch.setattr("graphrf.gp.training.candidates._LARGEST_DEGREE", 64)
+    monkeypatch.setattr("graphrf.gp.training.precision_search._SECONDS", 0.0)
+    monkeypatch.setattr("graphrf.gp.training.blocks._BALLS", (1_000,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gp = grf.GraphGPRegressor(graph, method=method, seed=0).fit(nodes, y)
+    assert gp.method_ == "precision"
+    error = np.sqrt(np.mean((gp.predict() - field / field.std()) ** 2))
+    known = grf.GraphGPRegressor(
+        graph, kernel=grf.Matern(2.0, 30.0), method="precision", optimize=False, output_scale=1.0, noise=0.01
+    ).fit(nodes, y)
+    assert error < 1.05 * np.sqrt(np.mean((known.predict() - field / field.std()) ** 2))

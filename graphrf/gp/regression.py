@@ -91,10 +91,9 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4
         (kernel="auto": nu = 1, 2 and 3), on graphs with small separators, such as roads and meshes; its
         hyperparameters maximise the exact likelihood of all observations (on the largest graphs: of a part of the
-        graph with at least 100 observed nodes, if there is one), and
-        all standard deviations are exact and cheap. "features": Phi Phi^T of a single set of features from
-        `sampler`, whose diagonal exceeds that of K by the variance of the features, a nugget that training takes
-        into account. "auto": see Notes.
+        graph with at least 50 observed nodes, if there is one), and all standard deviations are exact and cheap.
+        "features": Phi Phi^T of a single set of features from `sampler`, whose diagonal exceeds that of K by the
+        variance of the features, a nugget that training takes into account. "auto": see Notes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "features". Default: compressed powers of 64 to 512 entries, as many as training can afford, with as
         many steps as the trained kernel needs to lose at most a thousandth of sum |f_k| (an error of K of at most

@@ -379,7 +379,8 @@ def _decided_exactly(
     near = followed[evidence[followed] >= best - _MISSED * n]
     values = np.array([exactly(found[k].training, found[k].grid.peak) for k in near.tolist()])
     decided = evidence.copy()
-    decided[near] = best + values - values.max()
+    if np.isfinite(values).any():
+        decided[near] = best + values - values.max()
     return decided
 
 

@@ -45,9 +45,12 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.areal import precision_of
 from graphrf.kernels.precision.contract import KernelPrecision
+from graphrf.kernels.precision.precision import has_sparse_precision
 
 # Where observed nodes are far apart, a part of the graph needs so many of them.
-_FEWEST_APART = 100
+_FEWEST_APART = 50
+# The largest graph whose order of elimination is looked for to see whether the exact likelihood compares kernels.
+_ORDERED = 300_000
 # So many times the nats that may be lost are near enough.
 _NEARLY = 1.2
 
@@ -162,12 +165,14 @@ class RegressionTraining:
         tables = SeriesTables(self.graph, self.share, self.n_threads)
         followed = self._followed([kernel for kernel, _ in kernels]) if self.exact or len(blocks) > 1 else {}
         every = self._targets([np.unique(self.positions)], step)
-
         exact: dict[Kernel, LikelihoodResult] = {}
 
         def exactly(training: TrainingSet, begin: GridCell) -> float:
             kernel = training.kernel
-            exact[kernel] = train_exactly(training, every, followed[kernel], begun(begin))
+            try:
+                exact[kernel] = train_exactly(training, every, followed[kernel], begun(begin))
+            except SingularCovarianceError:
+                return -math.inf
             return exact[kernel].value
 
         sets = [
@@ -221,14 +226,15 @@ class RegressionTraining:
 
     def _followed(self, kernels: Sequence[Kernel]) -> dict[Kernel, KernelPrecision]:
         """Those whose exact likelihoods of all observations can be climbed to compare them; none or several."""
-        if self.integrate or self.method == "features":
+        sparse = [kernel for kernel in kernels if kernel.is_series and has_sparse_precision(kernel)]
+        if len(sparse) < 2 or self.integrate or self.method == "features" or self.graph.n_nodes > _ORDERED:
             return {}
-        if self.precision is not None:
-            found = {kernel: self.precision.with_kernel(kernel) for kernel in kernels}
-        else:
-            every = {kernel: self.cheaper(kernel) for kernel in kernels}
-            found = {kernel: own.with_kernel(kernel) for kernel, own in every.items() if own is not None}
-        return found if len(found) > 1 and affords_exact_comparison(list(found.values())) else {}
+        largest = max(sparse, key=lambda kernel: kernel.hyperparameters.get("nu", 0.0))
+        precision = self.cheaper(largest) if self.precision is None else self.precision
+        if precision is None or not affords_exact_likelihood(precision.with_kernel(largest)):
+            return {}
+        found = {kernel: precision.with_kernel(kernel) for kernel in sparse}
+        return found if affords_exact_comparison(list(found.values())) else {}
 
     def _modes(
         self, best: LikelihoodResult, compared: Compared, training: TrainingSet, targets: Targets, sampler: Any

@@ -36,6 +36,8 @@ Most of these cases are below by the chance of few splits: over ten, as asked fo
     observed, splits   cases                                    f unseen      f seen        new y
     20, 10             61, of the six data sets of the 12       .925 (.871)   .968 (.880)   .946 (.909)
     100, 10            arenas-email diffusion 1, combinatorial  .962          .891          .951
+    100, 10            eu-core matern 2                         .878          .962          .955
+    100, 10            citeseer diffusion 8                     .956          .885          .947
     300, 10            mesh-fuze matern 1                       .931          .993          .961
     1,000, 10          mesh-counter height                      .835          .853          .944
     1,000, 10          mesh-counter matern 2                    .938          .963          .945

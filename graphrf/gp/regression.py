@@ -498,8 +498,10 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
                 trained = training.run_exactly(trained, precision, step)
                 part = training.on_smaller_part(trained, precision)
         if part is not None:
-            sparse = [(kernel, names) for kernel, names in kernels if has_sparse_precision(kernel)]
-            trained = part.run(sparse, step)
+            if automatic:  # of the whole graph, too, as the posterior needs it
+                sparse = [(kernel, names) for kernel, names in kernels if has_sparse_precision(kernel)]
+                precision, kernels = factored_precision(self.graph, sparse)
+            trained = part.run(kernels, step)
             trained = part.run_exactly(trained, precision_of(part.graph, trained.best.kernel), step)
         trained.warn_of_ends()
         if precision is not None:

@@ -164,11 +164,10 @@ class RegressionTraining:
             scouts, few = blocks, whole
         tables = SeriesTables(self.graph, self.share, self.n_threads)
         followed = self._followed([kernel for kernel, _ in kernels]) if self.exact or len(blocks) > 1 else {}
-        every = self._targets([np.unique(self.positions)], step)
         exact: dict[Kernel, LikelihoodResult] = {}
 
         def exactly(training: TrainingSet, begin: GridCell) -> float:
-            kernel = training.kernel
+            kernel, every = training.kernel, self._targets([np.unique(self.positions)], step)
             try:
                 exact[kernel] = train_exactly(training, every, followed[kernel], begun(begin))
             except SingularCovarianceError:
@@ -186,7 +185,7 @@ class RegressionTraining:
                 self.n_threads,
                 tables,
                 self.precision,
-                tell=not (self.exact or (len(blocks) > 1 and kernel in followed)),
+                tell=not (self.exact or kernel in followed),
             )
             for kernel, names in kernels
         ]

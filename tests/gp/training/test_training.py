@@ -27,6 +27,8 @@ from graphrf.gp.training.likelihood_search import (
     unit_divisor,
 )
 from graphrf.gp.training.parameters import Parameters, hyperparameter_range, longest_lengthscale
+from graphrf.kernels.precision.ordering import FactorTooLargeError
+from graphrf.kernels.precision.precision import SparsePrecision
 from graphrf.kernels.spectrum import density_of_states
 
 NODES = np.repeat(np.arange(0, 34, 2), 2)[:-5]
@@ -362,3 +364,32 @@ def test_a_part_tells_long_lengthscales_where_the_exact_likelihood_of_the_whole_
         graph, kernel=grf.Matern(2.0, 30.0), method="precision", optimize=False, output_scale=1.0, noise=0.01
     ).fit(nodes, y)
     assert error < 1.05 * np.sqrt(np.mean((known.predict() - field / field.std()) ** 2))
+
+
+def test_a_part_compares_kernels_whose_factor_of_the_whole_graph_fits_in_memory(monkeypatch):
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(60, 60)))
+    rng = np.random.default_rng(3)
+    field = grf.apply_root(graph, grf.Matern(3.0, 30.0), rng.standard_normal((3600, 1)))[:, 0]
+    nodes = rng.choice(3600, 400, replace=False)
+    elimination = SparsePrecision.elimination
+
+    def large(self, power):
+        if power == 3 and self.n_nodes == 3600:
+            raise FactorTooLargeError("too large")
+        return elimination(self, power)
+
+    monkeypatch.setattr("graphrf.gp.training.candidates._LARGEST_DEGREE", 64)
+    monkeypatch.setattr("graphrf.gp.training.precision_search._SECONDS", 0.0)
+    monkeypatch.setattr("graphrf.gp.training.blocks._BALLS", (1_000,))
+    monkeypatch.setattr(SparsePrecision, "elimination", large)
+    usual = comparison.Compared.chosen.fget
+
+    def first(compared):  # the short series of the whole graph takes a kernel whose factor fits
+        if compared.training[0].graph.n_nodes == 3600:
+            return [each.kernel.nu for each in compared.kernels].index(1.0)
+        return usual(compared)
+
+    monkeypatch.setattr(comparison.Compared, "chosen", property(first))
+    gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, field[nodes] / field.std())
+    assert gp.method_ == "precision"
+    assert gp.kernel_.nu < 3

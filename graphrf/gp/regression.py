@@ -643,12 +643,12 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
 
         Notes
         -----
-        Means: one product with F for all nodes. Standard deviations: see `deviations`. With Cholesky an observed
-        node costs nothing beyond m^3 / 6 multiply-adds once for all of them, another node m^2 / 2 and a product
-        with K, or where fewer nodes were observed half a product, and a product for each observed node; with
-        conjugate gradients each costs a solve (64 columns at once). All that for each of the `n_points_` sets of
-        hyperparameters, but half products once for all of one Laplacian. Memory: blocks of about
-        64 MB; m^2 numbers where observed nodes are asked for with Cholesky; 3 N x 16 numbers for draws.
+        Means: one product with F for all nodes, made once. Standard deviations: see `deviations`. With Cholesky
+        an observed node costs nothing beyond m^3 / 6 multiply-adds once for all of them, another node m^2 / 2
+        and a product with K, or where fewer nodes were observed half a product, and a product for each observed
+        node; with conjugate gradients each costs a solve (64 columns at once). All that for each of the
+        `n_points_` sets of hyperparameters, but half products once for all of one Laplacian. Memory: blocks of
+        about 64 MB; m^2 numbers where observed nodes are asked for with Cholesky; 3 N x 16 numbers for draws.
         """
         if checks.flag("as_frame", as_frame):
             return self._predicted_frame(nodes, return_std, return_cov, x, quantiles, latent)

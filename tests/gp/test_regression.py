@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.gp.inference.covariance import Covariance
 from graphrf.gp.inference.posterior import SolverWarning
 from graphrf.gp.inference.solvers import ConjugateGradients
 from graphrf.gp.inference.spectral_solver import SpectralCG
@@ -449,3 +450,15 @@ def test_stopped_solves_are_reported(big_grid):
         gp.fit(nodes, y[:, 0])
     assert not gp.converged_
     assert gp.residual_ > 1e-8
+
+
+def test_means_at_all_nodes_are_made_once(grid, monkeypatch):
+    made = []
+    values = Covariance.root_values
+    monkeypatch.setattr(Covariance, "root_values", lambda *given: made.append(1) or values(*given))
+    gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(2.0), optimize=False, noise=0.1, method="series", seed=0)
+    gp.fit([0, 5, 9], [1.0, -1.0, 0.5])
+    everywhere = gp.predict()
+    n_made = len(made)
+    np.testing.assert_array_equal(gp.predict([7, 3]), everywhere[[7, 3]])
+    assert n_made == len(made) >= 1

@@ -109,6 +109,13 @@ class Posterior:
         return self._rows if self.covariance.exact else self.covariance.exact_rows(self._nodes)
 
     @cached_property
+    def _fitted(self) -> np.ndarray:
+        """E F_u^T A^-1 (y - H_u beta), shape (N, p): however few nodes are asked for, a product has them all."""
+        values = self.covariance.root_values(np.arange(self._rows.shape[1]), self._spread)
+        del self._spread
+        return values
+
+    @cached_property
     def _mean_spread(self) -> np.ndarray:
         """F_u^T A^-1 H_u, shape (N, b)."""
         return np.asarray(self._rows.apply_t(self._mean.solved))
@@ -136,10 +143,10 @@ class Posterior:
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
-        result = self.covariance.root_values(nodes, self._spread)
+        result = self._fitted[nodes] + self._basis[nodes] @ self.coefficients + self._offset
         if bar is not None:
             bar.update(nodes.size)
-        return np.asarray(result + self._basis[nodes] @ self.coefficients + self._offset)
+        return np.asarray(result)
 
     def variances(self, nodes: np.ndarray, bar: Any = None, prior: np.ndarray | None = None) -> np.ndarray:
         """Variances of f + H beta, shape (q,), by blocks of distinct nodes, to the solver's tolerance.

@@ -29,7 +29,7 @@ from graphrf.sampling.sample import sample_features
 # Of the tables of the series: the numbers that they may hold, the multiply-adds that they may cost, and the fewest
 # and the most degrees.
 _TABLE_NUMBERS = 64_000_000
-_TABLE_PRODUCTS = 2e10
+TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
 _LARGEST_DEGREE = 1_000
 # Lengthscales that so many degrees serve are enough where the exact likelihood, which needs none, is climbed next.
@@ -77,7 +77,7 @@ class SeriesTables:
             columns = sum(block.size for block in blocks) * self._share
             products = columns * max(self._graph.adjacency.nnz, 1)
             most = int(
-                np.clip(min(_TABLE_NUMBERS / pairs, _TABLE_PRODUCTS / products), _FEWEST_DEGREES, _LARGEST_DEGREE)
+                np.clip(min(_TABLE_NUMBERS / pairs, TABLE_PRODUCTS / products), _FEWEST_DEGREES, _LARGEST_DEGREE)
             )
             grams = [
                 SeriesGram(self._graph, laplacian, block, max_degree=most, n_threads=self._n_threads)

@@ -11,18 +11,28 @@ from scipy.special import expit, logit
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.training.candidates import BEGUN_DEGREES, Candidate, SampledRows, TrainingSet, candidates
+from graphrf.gp.training.candidates import (
+    BEGUN_DEGREES,
+    TABLE_PRODUCTS,
+    Candidate,
+    SampledRows,
+    TrainingSet,
+    candidates,
+)
 from graphrf.gp.training.fitting import Targets, blocks_of, normaliser, search_of
 from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, log_sum_exp, representatives
 from graphrf.gp.training.likelihood_search import LikelihoodResult, LikelihoodSearch
 from graphrf.gp.training.noise import NoiseOpinion
 from graphrf.gp.training.sampler_choice import FIRST_LENGTH
+from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion
 from graphrf.kernels.precision.contract import KernelPrecision
 
 # Several kernels are compared up to the lengthscales that so many degrees of their series serve, first.
 _COMPARED_DEGREES = 400
+# Multiply-adds of tables of the series a second (two cores).
+_TABLE_SPEED = 2e9
 # Sampled rows have the first length, first, and are longer where the evidence seems to rise by so many nats up to
 # so many times the longest lengthscale that they serve: the longest rows reach about that far.
 _LONGER_ROWS = (2 * FIRST_LENGTH, 4 * FIRST_LENGTH, 8 * FIRST_LENGTH)
@@ -266,6 +276,11 @@ def compare(
         found = [found[k] for k in order]
         smooth = _smooth(found, first, targets, method, sampler)
         return _with_opinions(compared, found, seen[order], first, smooth, leave_out)
+
+
+def comparison_seconds(graph: Graph, n_columns: float) -> float:
+    """About how long the tables of one Laplacian take by which kernels are compared at so many nodes."""
+    return min(_COMPARED_DEGREES * graph.adjacency.nnz * n_columns, TABLE_PRODUCTS) / _TABLE_SPEED
 
 
 class _Looked(NamedTuple):

@@ -31,10 +31,10 @@ def affords_exact_likelihood(precision: KernelPrecision, *, too_long: bool = Fal
     return not precision.kernel.is_series or 4 * _EVALUATIONS * precision.own_elimination.seconds <= seconds
 
 
-def affords_exact_comparison(precisions: Sequence[KernelPrecision]) -> bool:
-    """Whether that can be done for each of some kernels, to tell which is the best."""
+def affords_exact_comparison(precisions: Sequence[KernelPrecision], most: float | None = None) -> bool:
+    """Whether that can be done for each of some kernels, to tell which is the best, in so many seconds at most."""
     seconds = 4 * _EVALUATIONS * sum(precision.own_elimination.seconds for precision in precisions)
-    return seconds <= _SECONDS * _PATIENCE
+    return seconds <= (_SECONDS * _PATIENCE if most is None else most)
 
 
 def affords_precision_grams(precision: KernelPrecision, n_trained: int) -> bool:

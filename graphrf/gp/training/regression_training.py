@@ -21,6 +21,7 @@ from graphrf.gp.training.comparison import (
     Smooth,
     at_mode,
     compare,
+    comparison_seconds,
     is_noise_alone,
     smooth_weight,
 )
@@ -51,6 +52,8 @@ from graphrf.kernels.precision.precision import has_sparse_precision
 _FEWEST_APART = 50
 # The largest graph whose order of elimination is looked for to see whether the exact likelihood compares kernels.
 _ORDERED = 300_000
+# So many times sooner than `affords_exact_comparison` reckons kernels have been compared by it.
+_SOONER = 2.0
 # So many times the nats that may be lost are near enough.
 _NEARLY = 1.2
 
@@ -163,7 +166,9 @@ class RegressionTraining:
         if not few.vary:  # what varies is elsewhere, if anything does
             scouts, few = blocks, whole
         tables = SeriesTables(self.graph, self.share, self.n_threads)
-        followed = self._followed([kernel for kernel, _ in kernels]) if self.exact or len(blocks) > 1 else {}
+        followed = {}
+        if self.exact or len(blocks) > 1 or blocks is not scouts:
+            followed = self._followed([kernel for kernel, _ in kernels], len(blocks) == 1)
         exact: dict[Kernel, LikelihoodResult] = {}
 
         def exactly(training: TrainingSet, begin: GridCell) -> float:
@@ -206,7 +211,10 @@ class RegressionTraining:
                 or self.on_part(_FEWEST_APART) is not None
             )
         chosen = chosen._replace(blocks=blocks, quiet=quiet, tell=not self.exact)
-        if self.exact and len(blocks) > 1 and not opinions:  # the exact search begins at the best of the grid
+        known = exact.get(chosen.kernel) if len(blocks) == 1 else None
+        if known is not None:
+            best, sampler = known, None
+        elif self.exact and len(blocks) > 1 and not opinions:  # the exact search begins at the best of the grid
             best, sampler = begun(compared.grids[first].peak), None
         else:
             best, sampler = train(chosen, whole, compared.grids[first], self.method, self.sampler)
@@ -214,7 +222,8 @@ class RegressionTraining:
         if integrate:
             points = compared.points(blocks, whole, self.method, sampler, self.cheaper)
         elif alone:
-            points = compared.points_at(self._modes(best, compared, chosen, whole, sampler))
+            precision = None if known is None else followed[chosen.kernel]
+            points = compared.points_at(self._modes(best, compared, chosen, whole, sampler, precision))
             if len(blocks) == 1:
                 points = compared.with_noise_alone(points, whole, UNLIKELY_BESIDE_ONE)
             points = points if len(points) > 1 else []
@@ -223,8 +232,11 @@ class RegressionTraining:
             sampler = shortened(sampler, used, chosen.scale)
         return Trained(best, sampler, compared.kernels, points, chosen, whole, exact.get(chosen.kernel))
 
-    def _followed(self, kernels: Sequence[Kernel]) -> dict[Kernel, KernelPrecision]:
-        """Those whose exact likelihoods of all observations can be climbed to compare them; none or several."""
+    def _followed(self, kernels: Sequence[Kernel], at_once: bool) -> dict[Kernel, KernelPrecision]:
+        """Those whose exact likelihoods of all observations can be climbed to compare them; none or several.
+
+        Where training could see all of them `at_once` by the series, only if that takes longer.
+        """
         sparse = [kernel for kernel in kernels if kernel.is_series and has_sparse_precision(kernel)]
         if len(sparse) < 2 or self.integrate or self.method == "features" or self.graph.n_nodes > _ORDERED:
             return {}
@@ -233,12 +245,26 @@ class RegressionTraining:
         if precision is None or not affords_exact_likelihood(precision.with_kernel(largest)):
             return {}
         found = {kernel: precision.with_kernel(kernel) for kernel in sparse}
-        return found if affords_exact_comparison(list(found.values())) else {}
+        most = None
+        if at_once and not self.exact:
+            columns = np.unique(self.positions).size * self.share
+            laplacians = {kernel.laplacian for kernel in kernels}
+            most = _SOONER * len(laplacians) * comparison_seconds(self.graph, columns)
+        return found if affords_exact_comparison(list(found.values()), most) else {}
 
     def _modes(
-        self, best: LikelihoodResult, compared: Compared, training: TrainingSet, targets: Targets, sampler: Any
+        self,
+        best: LikelihoodResult,
+        compared: Compared,
+        training: TrainingSet,
+        targets: Targets,
+        sampler: Any,
+        precision: KernelPrecision | None,
     ) -> list[tuple[LikelihoodResult, float]]:
-        """The best hyperparameters and those with larger noise, if that is left open, with their probabilities."""
+        """The best hyperparameters and those with larger noise, if that is left open, with their probabilities.
+
+        `precision` is that of the exact likelihood, if the best are its maximum.
+        """
         opinions, rest = [], 1.0
         # of a cut series, or of rows, the first search has told
         training = training._replace(quiet=True)
@@ -252,7 +278,11 @@ class RegressionTraining:
         most = affordable_loss(sum(block.n_total for block in targets.observations), opinions)
         while share:
             fixed = targets._replace(noise=noise)
-            other, _ = train(training, fixed, compared.grids[compared.chosen], self.method, sampler, begin=best)
+            if precision is not None:
+                other = train_exactly(training, fixed, precision, best._replace(noise=noise))
+            else:
+                grid = compared.grids[compared.chosen]
+                other, _ = train(training, fixed, grid, self.method, sampler, begin=best)
             lost = best.value - other.value
             if lost <= _NEARLY * most:
                 return [(best, 1 - share), (other, share)]
@@ -320,6 +350,8 @@ class RegressionTraining:
         """The same by the exact likelihood of all observations, where that was not seen and can be afforded."""
         precision = precision.with_kernel(trained.best.kernel)
         best, points = trained.best, trained.points
+        if best is trained.exact:
+            return trained._replace(sampler=None)
         too_long = ended_early(trained.training, self.method, best)
         unseen = too_long or self.method == "features" or len(trained.training.blocks) > 1
         if unseen and self._affords(precision, too_long):

@@ -44,7 +44,7 @@ from graphrf.gp.settings import (
 from graphrf.gp.training.comparison import CandidateKernel
 from graphrf.gp.training.fitting import normaliser
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
-from graphrf.gp.training.regression_training import RegressionTraining, Trained
+from graphrf.gp.training.regression_training import FEWEST_APART, RegressionTraining, Trained
 from graphrf.graph.graph import Graph
 from graphrf.graph.tables import frame_of_nodes
 from graphrf.kernels.kernel import Kernel
@@ -217,7 +217,8 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     averaged over, have one whose factor costs less than products. Otherwise it uses the series if the exact
     products of a fit stay below 5e10 multiply-adds: 40 nnz(W) for every node in training (of the part of the graph
     around its blocks) and, for the posterior, 40 m or 5,000 times nnz(W). Beyond, it uses features if the steps of
-    their solver cost at most a quarter of that.
+    their solver cost at most a quarter of that. Where the data favour longer lengthscales than features serve,
+    kernels with a sparse precision are trained on a part of the graph instead, if their factor of the whole fits.
 
     With features, only the rows of observed nodes are sampled; this suits few observations on huge graphs.
     Means and draws use exact rows at the queried nodes, which reduces their error by two fifths
@@ -497,10 +498,12 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             if precision is not None and not (automatic and training.integrate):
                 trained = training.run_exactly(trained, precision, step)
                 part = training.on_smaller_part(trained, precision)
+            elif trained.beyond is not None:
+                precision, part = trained.beyond, training.on_part(FEWEST_APART)
         if part is not None:
             if automatic:  # of the whole graph, too, as the posterior needs it
                 sparse = [(kernel, names) for kernel, names in kernels if has_sparse_precision(kernel)]
-                precision, kernels = factored_precision(self.graph, sparse)
+                precision, kernels = factored_precision(self.graph, sparse, precision)
             trained = part.run(kernels, step)
             trained = part.run_exactly(trained, precision_of(part.graph, trained.best.kernel), step)
         trained.warn_of_ends()

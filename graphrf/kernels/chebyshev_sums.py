@@ -189,21 +189,10 @@ class ChebyshevSum:
         itself where `n_columns` of them are not worth it, or neighbours are near already. The order is the reverse
         one of Cuthill and McKee, found in O(nnz). Results change by rounding only.
         """
-        matrix = self._doubled
-        as_given = np.arange(self._n_nodes)
-        if n_columns * self.degree < _WORTH_ORDER or _spread(matrix) <= np.sqrt(self._n_nodes):
-            return self, as_given
-        order = reverse_cuthill_mckee(sp.csr_matrix(matrix), symmetric_mode=True)
-        place = np.empty_like(order)
-        place[order] = np.arange(order.size, dtype=order.dtype)
-        rows = matrix[order]
-        moved = sp.csr_array(
-            (rows.data, place[rows.indices].astype(matrix.indices.dtype), rows.indptr), rows.shape
-        )
-        if _spread(moved) > _NARROWER * _spread(matrix):
-            return self, as_given
-        moved.sort_indices()
-        return ChebyshevSum(moved, self._c, self._threads), place.astype(np.int64)
+        if n_columns * self.degree < _WORTH_ORDER:
+            return self, np.arange(self._n_nodes)
+        moved, place = renumbered_matrix(self._doubled)
+        return (self if moved is self._doubled else ChebyshevSum(moved, self._c, self._threads)), place
 
     def quadratic_forms(self, z: np.ndarray) -> np.ndarray:
         """The forms z_j^T (sum_k c_k T_k) z_j of the columns, shape (p,), with half as many products."""
@@ -491,6 +480,26 @@ def doubled_matrix(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
         ratio = plain.laplacian_scale(laplacian) / graph.laplacian_scale(laplacian)
         width *= ratio if plain.adjacency.nnz else 0.0  # without edges all of W's eigenvalues are 1
     return doubled, width
+
+
+def renumbered_matrix(matrix: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
+    """A symmetric matrix with neighbours near each other in the order of its nodes, and the place of each node.
+
+    The order is the reverse one of Cuthill and McKee, found in O(nnz); the matrix itself where neighbours are near
+    already.
+    """
+    as_given = np.arange(matrix.shape[0])
+    if _spread(matrix) <= np.sqrt(matrix.shape[0]):
+        return matrix, as_given
+    order = reverse_cuthill_mckee(sp.csr_matrix(matrix), symmetric_mode=True)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size, dtype=order.dtype)
+    rows = matrix[order]
+    moved = sp.csr_array((rows.data, place[rows.indices].astype(matrix.indices.dtype), rows.indptr), rows.shape)
+    if _spread(moved) > _NARROWER * _spread(matrix):
+        return matrix, as_given
+    moved.sort_indices()
+    return moved, place.astype(np.int64)
 
 
 def _spread(matrix: sp.csr_array) -> float:

@@ -29,8 +29,11 @@ from graphrf.sampling.sample import sample_features
 # Of the tables of the series: the numbers that they may hold, the multiply-adds that they may cost, and the fewest
 # and the most degrees.
 _TABLE_NUMBERS = 64_000_000
-TABLE_PRODUCTS = 2e10
+_TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
+# Such products, and multiply-adds of sums over a table, a second (two cores); evaluations of a search.
+_PRODUCT_SPEED, _SUM_SPEED = 2e9, 2e9
+_EVALUATIONS = 40
 _LARGEST_DEGREE = 1_000
 # Lengthscales that so many degrees serve are enough where the exact likelihood, which needs none, is climbed next.
 BEGUN_DEGREES = 128
@@ -60,6 +63,20 @@ class SearchResult(Protocol):
 Result = TypeVar("Result", bound=SearchResult)
 
 
+def series_search_seconds(graph: Graph, n_trained: int) -> float:
+    """About how long a search with the exact K of one block by the series takes: its table, and sums over it."""
+    pairs = n_trained * (n_trained + 1) / 2
+    products = n_trained * max(graph.adjacency.nnz, 1)
+    degrees = _held_degrees(pairs, products)
+    return degrees * (products / _PRODUCT_SPEED + _EVALUATIONS * pairs / _SUM_SPEED)
+
+
+def _held_degrees(pairs: float, products: float) -> int:
+    """The largest degree of tables of so many numbers, and multiply-adds, for each."""
+    most = min(_TABLE_NUMBERS / pairs, _TABLE_PRODUCTS / products)
+    return int(np.clip(most, _FEWEST_DEGREES, _LARGEST_DEGREE))
+
+
 class SeriesTables:
     """The tables of the series at some blocks of nodes, by Laplacian: they serve all of its kernels."""
 
@@ -76,9 +93,7 @@ class SeriesTables:
             pairs = sum(block.size * (block.size + 1) // 2 for block in blocks)
             columns = sum(block.size for block in blocks) * self._share
             products = columns * max(self._graph.adjacency.nnz, 1)
-            most = int(
-                np.clip(min(_TABLE_NUMBERS / pairs, TABLE_PRODUCTS / products), _FEWEST_DEGREES, _LARGEST_DEGREE)
-            )
+            most = _held_degrees(pairs, products)
             grams = [
                 SeriesGram(self._graph, laplacian, block, max_degree=most, n_threads=self._n_threads)
                 for block in blocks
@@ -158,7 +173,7 @@ class TrainingSet(NamedTuple):
     precision : KernelPrecision, optional
         Of any of the kernels, for the method "precision".
     tell : bool
-        Whether it is told if the series was cut; not where the exact likelihood follows.
+        Whether it is told if the series was cut, or rows are too short; not where the exact likelihood follows.
     quiet : bool
         Whether `fit` does not warn of a series that was cut or of rows that are too short. The series is then as
         long as where no exact likelihood follows.
@@ -243,6 +258,7 @@ class SeriesCandidates(Generic[Result]):
 
     result: Result
     sampler = None
+    unserved = ""
 
     def __init__(self, training: TrainingSet) -> None:
         self._training = training
@@ -288,6 +304,7 @@ class PrecisionCandidates(Generic[Result]):
 
     result: Result
     sampler = None
+    unserved = ""
 
     def __init__(self, training: TrainingSet, precision: KernelPrecision) -> None:
         self._training = training
@@ -307,11 +324,13 @@ class PrecisionCandidates(Generic[Result]):
 class SampledCandidates(Generic[Result]):
     """Searches with sampled rows; `result` is what the caller found for the last, and in the end the best.
 
-    In the end `sampler` is that of the best rows: the given one, or if it is None compressed powers. What training
-    learns rests on the sampling error of its rows, which those of the posterior must share. Lengthscales end where
-    the rows are too short, or where a fifth of their squared norms is sampling variance. If the best one is at the
-    end of short rows, these are doubled, up to 128 steps, and else their budget, up to 512 entries, each as long
-    as the likelihood gains a nat by it: data that say nothing of the lengthscale do not pay for long rows.
+    In the end `sampler` is that of the best rows: the given one, or if it is None compressed powers, and
+    `unserved` says so if the data favour a longer lengthscale than they serve; "" otherwise. What training
+    learns rests on the sampling error of its rows, which those of the posterior must share. Lengthscales end
+    where the rows are too short, or where a fifth of their squared norms is sampling variance. If the best one
+    is at the end of short rows, these are doubled, up to 128 steps, and else their budget, up to 512 entries,
+    each as long as the likelihood gains a nat by it: data that say nothing of the lengthscale do not pay for
+    long rows.
     """
 
     result: Result
@@ -321,6 +340,7 @@ class SampledCandidates(Generic[Result]):
             # once: the kernel that is trained does not change its lengths
             sampler = sampler.resolved(training.graph)
         self._training = training
+        self.unserved = ""
         self._given = sampler is not None
         self.sampler = sampler
 
@@ -332,16 +352,19 @@ class SampledCandidates(Generic[Result]):
         else:
             best, at_end = yield from self._growing()
         self.sampler = best.sampler
-        if self._training.quiet:
-            return
         kernel = self.result.kernel
-        best.features.matrix(kernel, n_threads=self._training.n_threads)  # warns where rows and kernel do not fit
         if at_end:
-            warn(
+            self.unserved = (
                 f"the lengthscale stopped at {kernel.hyperparameters['lengthscale']:.3g}, the longest that "
                 f"{best.sampler!r} supports, but the data favour a longer one; pass a longer `sampler` or "
-                "one with a larger budget, or method='series' (or 'precision' on a road network or a mesh)",
+                "one with a larger budget, or method='series' (or 'precision' on a road network or a mesh)"
             )
+        if self._training.quiet:
+            return
+        best.features.matrix(kernel, n_threads=self._training.n_threads)  # warns where rows and kernel do not fit
+        if self.unserved:
+            if self._training.tell:
+                warn(self.unserved)
         elif "lengthscale" not in self._training.names:
             self._warn_of_variance(best)
 

@@ -13,7 +13,6 @@ from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
 from graphrf.gp.training.candidates import (
     BEGUN_DEGREES,
-    TABLE_PRODUCTS,
     Candidate,
     SampledRows,
     TrainingSet,
@@ -24,15 +23,13 @@ from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, log_sum
 from graphrf.gp.training.likelihood_search import LikelihoodResult, LikelihoodSearch
 from graphrf.gp.training.noise import NoiseOpinion
 from graphrf.gp.training.sampler_choice import FIRST_LENGTH
-from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion
 from graphrf.kernels.precision.contract import KernelPrecision
 
-# Several kernels are compared up to the lengthscales that so many degrees of their series serve, first.
+# Several kernels are compared up to the lengthscales that so many degrees of their series serve: at first if
+# predictions are averaged over all of them, else where the evidence rises at those that `BEGUN_DEGREES` serve.
 _COMPARED_DEGREES = 400
-# Multiply-adds of tables of the series a second (two cores).
-_TABLE_SPEED = 2e9
 # Sampled rows have the first length, first, and are longer where the evidence seems to rise by so many nats up to
 # so many times the longest lengthscale that they serve: the longest rows reach about that far.
 _LONGER_ROWS = (2 * FIRST_LENGTH, 4 * FIRST_LENGTH, 8 * FIRST_LENGTH)
@@ -103,13 +100,17 @@ class Smooth(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """Kernels compared on the nodes that training sees, best first, and what was found of each."""
+    """Kernels compared on the nodes that training sees, best first, and what was found of each.
+
+    `unserved` is what is to be said if one was chosen only because sampled rows are too short for another.
+    """
 
     kernels: list[CandidateKernel]
     training: list[TrainingSet]
     grids: list[HyperparameterGrid]
     smooth: Smooth | None = None
     others: Sequence[NoiseOpinion] = ()
+    unserved: str = ""
 
     @property
     def chosen(self) -> int:
@@ -236,7 +237,7 @@ def compare(
     """
     most = None
     if len(sets) > 1:
-        most = _COMPARED_DEGREES if all(training.tell for training in sets) else BEGUN_DEGREES
+        most = _COMPARED_DEGREES if leave_out else BEGUN_DEGREES
     grows = len(sets) > 1 and method == "features" and sampler is None
     # Rows are let go with the comparison: their Gram matrices take much memory.
     rows = SampledRows(sets[0].graph, sets[0].seed, sets[0].n_threads)
@@ -252,7 +253,8 @@ def compare(
                 "its series is too short for it; shorten the lengthscale of `kernel`"
             )
         if most is not None and method == "series":
-            _look_further(found, targets, leave_out)
+            _look_further(found, targets, leave_out, _COMPARED_DEGREES)
+            _look_further(found, targets, leave_out, None)
         if grows:
             _look_at_longer_rows(found, targets, leave_out)
         _warn_of_nothing([one.grid for one in found], targets)
@@ -269,18 +271,13 @@ def compare(
     )
     first = 0 if leave_out else compared.chosen
     if grows:
-        _warn_of_rows(found, found[order[first]])
+        compared = compared._replace(unserved=_unserved(found, found[order[first]]))
     if not opinions or targets.noise is not None:
         return compared
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
         found = [found[k] for k in order]
         smooth = _smooth(found, first, targets, method, sampler)
         return _with_opinions(compared, found, seen[order], first, smooth, leave_out)
-
-
-def comparison_seconds(graph: Graph, n_columns: float) -> float:
-    """About how long the tables of one Laplacian take by which kernels are compared at so many nodes."""
-    return min(_COMPARED_DEGREES * graph.adjacency.nnz * n_columns, TABLE_PRODUCTS) / _TABLE_SPEED
 
 
 class _Looked(NamedTuple):
@@ -317,19 +314,19 @@ def _looked_at(
     return _Looked(training, grid, search, candidate.longest)
 
 
-def _look_further(found: list[_Looked], targets: Targets, leave_out: bool) -> None:
+def _look_further(found: list[_Looked], targets: Targets, leave_out: bool, most: int | None) -> None:
     """Compare kernels on a longer range of lengthscales where their evidence still rises at its end, in place.
 
-    That range ends where the whole tables do. Only kernels that might then reach the best are looked at again,
-    because the degrees are what a comparison costs.
+    That range ends with `most` degrees, or where the whole tables do. Only kernels that might then reach the best
+    are looked at again, because the degrees are what a comparison costs.
     """
     for k in sorted(range(len(found)), key=lambda k: -found[k].grid.log_evidence):
         one = found[k]
         if "lengthscale" in one.training.names and one.longest < one.training.largest_lengthscale:
-            longest = candidates(one.training, "series", None).scout().longest
+            longest = candidates(one.training, "series", None).scout(most).longest
             best = max(other.grid.log_evidence for other in found)
             if longest > one.longest and one.grid.bound_at(longest) > best + math.log(_LIKELY):
-                found[k] = _looked_at(one.training, targets, "series", None, None, leave_out)
+                found[k] = _looked_at(one.training, targets, "series", None, most, leave_out)
 
 
 def _look_at_longer_rows(found: list[_Looked], targets: Targets, leave_out: bool) -> None:
@@ -345,18 +342,20 @@ def _look_at_longer_rows(found: list[_Looked], targets: Targets, leave_out: bool
             found[k] = _looked_at(one.training._replace(steps=steps), targets, "features", None, None, leave_out)
 
 
-def _warn_of_rows(found: Sequence[_Looked], chosen: _Looked) -> None:
-    """Warn where diffusion may have been chosen only because rows do not serve another kernel's lengthscales."""
+def _unserved(found: Sequence[_Looked], chosen: _Looked) -> str:
+    """What is to be said where diffusion may be chosen only because rows do not serve another kernel; or ""."""
     others = [one for one in found if not isinstance(one.training.kernel, Diffusion)]
-    if others and isinstance(chosen.training.kernel, Diffusion):
-        best = max(others, key=lambda one: one.grid.log_evidence)
-        if best.rises:
-            other, own = (one.grid.maxima(1)[0][0] for one in (best, chosen))
-            warn(
-                f"the evidence of {other!r} still rises with the lengthscale, which is the longest that sampled "
-                f"rows serve for this kernel: {own!r} may have been chosen for want of longer rows, and intervals "
-                "may be too narrow; compare kernels with method='series' or method='precision', or name one",
-            )
+    if not others or not isinstance(chosen.training.kernel, Diffusion):
+        return ""
+    best = max(others, key=lambda one: one.grid.log_evidence)
+    if not best.rises:
+        return ""
+    other, own = (one.grid.maxima(1)[0][0] for one in (best, chosen))
+    return (
+        f"the evidence of {other!r} still rises with the lengthscale, which is the longest that sampled "
+        f"rows serve for this kernel: {own!r} may have been chosen for want of longer rows, and intervals "
+        "may be too narrow; compare kernels with method='series' or method='precision', or name one"
+    )
 
 
 def _evidence(found: Sequence[_Looked], targets: Targets) -> np.ndarray:

@@ -75,6 +75,23 @@ class Targets(NamedTuple):
         return self._replace(output_scale=output_scale, noise=noise)
 
 
+class Found(NamedTuple):
+    """What `train` found.
+
+    Attributes
+    ----------
+    best : LikelihoodResult
+    sampler : Sampler or None
+        Of the posterior's rows.
+    unserved : str
+        What is to be said if the data favour longer lengthscales than sampled rows serve; "" if not.
+    """
+
+    best: LikelihoodResult
+    sampler: Any
+    unserved: str
+
+
 def train(
     training: TrainingSet,
     targets: Targets,
@@ -82,8 +99,8 @@ def train(
     method: str,
     sampler: Any,
     begin: LikelihoodResult | None = None,
-) -> tuple[LikelihoodResult, Any]:
-    """The best hyperparameters of one kernel, and the sampler of the posterior's rows.
+) -> Found:
+    """The best hyperparameters of one kernel.
 
     Searches begin at maxima of the grid, or at the given hyperparameters.
     """
@@ -102,7 +119,7 @@ def train(
     result: LikelihoodResult = searches.result
     if targets.output_scale is not None and targets.normalize:
         result = _with_the_posteriors_normaliser(training, search, result)
-    return result, searches.sampler
+    return Found(result, searches.sampler, searches.unserved)
 
 
 def begun(cell: GridCell) -> LikelihoodResult:

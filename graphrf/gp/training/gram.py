@@ -21,7 +21,7 @@ from graphrf.gp.training.lengthscales import Lengthscales
 from graphrf.gp.training.parameters import longest_lengthscale
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import chebyshev_coefficients, chebyshev_columns
-from graphrf.kernels.chebyshev_sums import Steps, doubled_matrix, reached_rows
+from graphrf.kernels.chebyshev_sums import Steps, doubled_matrix, reached_rows, renumbered_matrix
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
 from graphrf.kernels.factor import Factor, units
 from graphrf.kernels.kernel import Kernel
@@ -163,6 +163,9 @@ class SeriesGram:
             self._reach = n_degrees
         else:
             self._doubled, self._rows, self._reach = doubled, self._nodes, self._max_degree + 1
+        self._doubled, place = renumbered_matrix(self._doubled)
+        self._rows = place[self._rows]
+        self._columns = np.argsort(self._rows, kind="stable")  # those of a block near each other
         self._bounds = reached_rows(self._doubled)
 
     def _grow(self, size: int) -> None:
@@ -177,7 +180,7 @@ class SeriesGram:
             def fill(
                 start: int, first: int = first, chunk: np.ndarray = chunk
             ) -> tuple[np.ndarray, np.ndarray, int, int]:
-                columns = slice(start, min(start + _BLOCK_COLUMNS, self._nodes.size))
+                columns = self._columns[start : start + _BLOCK_COLUMNS]
                 if first:
                     before, now, low, high = self._terms[start // _BLOCK_COLUMNS]
                 else:
@@ -187,7 +190,7 @@ class SeriesGram:
                     now[rows, np.arange(rows.size)] = 1.0
                 with Steps(self._doubled, now.shape[1], 1) as steps:  # blocks are on threads of their own
                     for k in range(first, first + _TABLE_CHUNK):
-                        chunk[k - first, :, columns] = now[self._rows]
+                        chunk[k - first][:, columns] = now[self._rows]
                         low, high = min(low, int(self._bounds[0][low])), max(high, int(self._bounds[1][high - 1]))
                         steps.step(1.0 if k else 0.5, now, -1.0, before, rows=(low, high))
                         before, now = now, before

@@ -28,13 +28,17 @@ def affords_exact_likelihood(precision: KernelPrecision, *, too_long: bool = Fal
     Laplacian have no other way, and take the time.
     """
     seconds = _SECONDS * (_PATIENCE if too_long else 1.0)
-    return not precision.kernel.is_series or 4 * _EVALUATIONS * precision.own_elimination.seconds <= seconds
+    return not precision.kernel.is_series or exact_search_seconds(precision) <= seconds
 
 
-def affords_exact_comparison(precisions: Sequence[KernelPrecision], most: float | None = None) -> bool:
-    """Whether that can be done for each of some kernels, to tell which is the best, in so many seconds at most."""
-    seconds = 4 * _EVALUATIONS * sum(precision.own_elimination.seconds for precision in precisions)
-    return seconds <= (_SECONDS * _PATIENCE if most is None else most)
+def affords_exact_comparison(precisions: Sequence[KernelPrecision]) -> bool:
+    """Whether that can be done for each of some kernels, to tell which is the best."""
+    return sum(map(exact_search_seconds, precisions)) <= _SECONDS * _PATIENCE
+
+
+def exact_search_seconds(precision: KernelPrecision) -> float:
+    """About how long a search by the exact likelihood takes, at most: half of it was measured."""
+    return 4 * _EVALUATIONS * precision.own_elimination.seconds
 
 
 def affords_precision_grams(precision: KernelPrecision, n_trained: int) -> bool:

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphrf._base.warn import warn
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step
 from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
-from graphrf.gp.training.candidates import SampledRows, SeriesTables, TrainingSet
+from graphrf.gp.training.candidates import SampledRows, SeriesTables, TrainingSet, series_search_seconds
 from graphrf.gp.training.comparison import (
     UNLIKELY_BESIDE_ONE,
     CandidateKernel,
@@ -21,7 +22,6 @@ from graphrf.gp.training.comparison import (
     Smooth,
     at_mode,
     compare,
-    comparison_seconds,
     is_noise_alone,
     smooth_weight,
 )
@@ -39,6 +39,7 @@ from graphrf.gp.training.noise import NoiseOpinion, affordable_loss, is_larger, 
 from graphrf.gp.training.precision_search import (
     affords_exact_comparison,
     affords_exact_likelihood,
+    exact_search_seconds,
     precision_likelihood,
 )
 from graphrf.gp.training.sampler_choice import shortened
@@ -49,11 +50,9 @@ from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.kernels.precision.precision import has_sparse_precision
 
 # Where observed nodes are far apart, a part of the graph needs so many of them.
-_FEWEST_APART = 50
+FEWEST_APART = 50
 # The largest graph whose order of elimination is looked for to see whether the exact likelihood compares kernels.
 _ORDERED = 300_000
-# So many times sooner than `affords_exact_comparison` reckons kernels have been compared by it.
-_SOONER = 2.0
 # So many times the nats that may be lost are near enough.
 _NEARLY = 1.2
 
@@ -75,6 +74,8 @@ class Trained(NamedTuple):
     targets : Targets
     exact : LikelihoodResult, optional
         Of the best kernel, by the exact likelihood of all observations, if that compared kernels.
+    beyond : KernelPrecision, optional
+        Where the data favour longer lengthscales than sampled rows serve: the sparse precision that serves them.
     """
 
     best: LikelihoodResult
@@ -84,6 +85,7 @@ class Trained(NamedTuple):
     training: TrainingSet
     targets: Targets
     exact: LikelihoodResult | None = None
+    beyond: KernelPrecision | None = None
 
     def warn_of_ends(self) -> None:
         """Warn of hyperparameters at the ends of the search.
@@ -166,9 +168,7 @@ class RegressionTraining:
         if not few.vary:  # what varies is elsewhere, if anything does
             scouts, few = blocks, whole
         tables = SeriesTables(self.graph, self.share, self.n_threads)
-        followed = {}
-        if self.exact or len(blocks) > 1 or blocks is not scouts:
-            followed = self._followed([kernel for kernel, _ in kernels], len(blocks) == 1)
+        followed = self._followed([kernel for kernel, _ in kernels]) if self.exact or len(blocks) > 1 else {}
         exact: dict[Kernel, LikelihoodResult] = {}
 
         def exactly(training: TrainingSet, begin: GridCell) -> float:
@@ -201,42 +201,48 @@ class RegressionTraining:
             exactly=exactly if followed else None,
         )  # fmt: skip
         first = 0 if integrate else compared.chosen
-        chosen = compared.training[first]
+        chosen, sooner = compared.training[first], None
         if integrate:  # of an average over kernels, `points` says whether the tables end too early
             quiet = len(sets) > 1 and self.method != "features"
         else:
             follows = self.cheaper(chosen.kernel) if self.precision is None else self.precision
             quiet = follows is not None and (
                 self._affords(follows.with_kernel(chosen.kernel), too_long=True)
-                or self.on_part(_FEWEST_APART) is not None
+                or self.on_part(FEWEST_APART) is not None
             )
-        chosen = chosen._replace(blocks=blocks, quiet=quiet, tell=not self.exact)
-        known = exact.get(chosen.kernel) if len(blocks) == 1 else None
-        if known is not None:
-            best, sampler = known, None
+            if follows is not None and blocks is not scouts:
+                sooner = self._sooner(follows.with_kernel(chosen.kernel), whole)
+        rows = self.method == "features"  # what these do not serve is told below
+        chosen = chosen._replace(blocks=blocks, quiet=quiet, tell=not (self.exact or rows))
+        unserved = compared.unserved
+        if sooner is not None:
+            best, sampler = train_exactly(chosen, whole, sooner, begun(compared.grids[first].peak)), None
+            exact[chosen.kernel] = best
         elif self.exact and len(blocks) > 1 and not opinions:  # the exact search begins at the best of the grid
             best, sampler = begun(compared.grids[first].peak), None
         else:
-            best, sampler = train(chosen, whole, compared.grids[first], self.method, self.sampler)
+            best, sampler, own = train(chosen, whole, compared.grids[first], self.method, self.sampler)
+            unserved = unserved or own
+        beyond = None
+        if unserved and not quiet:
+            beyond = None if integrate else self._beyond_rows([kernel for kernel, _ in kernels])
+            if beyond is None:
+                warn(unserved)
         points: list[GridCell] = []
         if integrate:
             points = compared.points(blocks, whole, self.method, sampler, self.cheaper)
         elif alone:
-            precision = None if known is None else followed[chosen.kernel]
-            points = compared.points_at(self._modes(best, compared, chosen, whole, sampler, precision))
+            points = compared.points_at(self._modes(best, compared, chosen, whole, sampler, sooner))
             if len(blocks) == 1:
                 points = compared.with_noise_alone(points, whole, UNLIKELY_BESIDE_ONE)
             points = points if len(points) > 1 else []
         if sampler is not None and self.sampler is None:
             used = [best.kernel, *(point.kernel for point in points)]
             sampler = shortened(sampler, used, chosen.scale)
-        return Trained(best, sampler, compared.kernels, points, chosen, whole, exact.get(chosen.kernel))
+        return Trained(best, sampler, compared.kernels, points, chosen, whole, exact.get(chosen.kernel), beyond)
 
-    def _followed(self, kernels: Sequence[Kernel], at_once: bool) -> dict[Kernel, KernelPrecision]:
-        """Those whose exact likelihoods of all observations can be climbed to compare them; none or several.
-
-        Where training could see all of them `at_once` by the series, only if that takes longer.
-        """
+    def _followed(self, kernels: Sequence[Kernel]) -> dict[Kernel, KernelPrecision]:
+        """Those whose exact likelihoods of all observations can be climbed to compare them; none or several."""
         sparse = [kernel for kernel in kernels if kernel.is_series and has_sparse_precision(kernel)]
         if len(sparse) < 2 or self.integrate or self.method == "features" or self.graph.n_nodes > _ORDERED:
             return {}
@@ -245,12 +251,24 @@ class RegressionTraining:
         if precision is None or not affords_exact_likelihood(precision.with_kernel(largest)):
             return {}
         found = {kernel: precision.with_kernel(kernel) for kernel in sparse}
-        most = None
-        if at_once and not self.exact:
-            columns = np.unique(self.positions).size * self.share
-            laplacians = {kernel.laplacian for kernel in kernels}
-            most = _SOONER * len(laplacians) * comparison_seconds(self.graph, columns)
-        return found if affords_exact_comparison(list(found.values()), most) else {}
+        return found if affords_exact_comparison(list(found.values())) else {}
+
+    def _sooner(self, precision: KernelPrecision, targets: Targets) -> KernelPrecision | None:
+        """The precision, if its exact likelihood is climbed sooner than that of the series in one block."""
+        m = targets.observations[0].nodes.size
+        if self.method != "series" or not precision.kernel.is_series:
+            return None
+        return precision if exact_search_seconds(precision) < series_search_seconds(self.graph, m) else None
+
+    def _beyond_rows(self, kernels: Sequence[Kernel]) -> KernelPrecision | None:
+        """A sparse precision that serves the lengthscales of one of several kernels where rows are too short.
+
+        None where none is cheaper than the series, or no part of the graph has enough observed nodes for it.
+        """
+        sparse = [kernel for kernel in kernels if kernel.is_series and has_sparse_precision(kernel)]
+        if len(kernels) < 2 or not sparse or self.sampler is not None or self.on_part(FEWEST_APART) is None:
+            return None
+        return self.cheaper(min(sparse, key=lambda kernel: kernel.hyperparameters.get("nu", math.inf)))
 
     def _modes(
         self,
@@ -282,7 +300,7 @@ class RegressionTraining:
                 other = train_exactly(training, fixed, precision, best._replace(noise=noise))
             else:
                 grid = compared.grids[compared.chosen]
-                other, _ = train(training, fixed, grid, self.method, sampler, begin=best)
+                other = train(training, fixed, grid, self.method, sampler, begin=best).best
             lost = best.value - other.value
             if lost <= _NEARLY * most:
                 return [(best, 1 - share), (other, share)]
@@ -297,7 +315,7 @@ class RegressionTraining:
         own = training._replace(kernel=smooth.training.kernel, names=smooth.training.names)
         method = "series" if sampler is None else "features"
         try:
-            found, _ = train(own, targets, smooth.grid, method, sampler, begin=begun(smooth.grid.peak))
+            found = train(own, targets, smooth.grid, method, sampler, begin=begun(smooth.grid.peak)).best
         except SingularCovarianceError:  # the series is too short for it with so many observations
             return smooth.opinion
         nats = found.value - best.value
@@ -330,7 +348,7 @@ class RegressionTraining:
         precision = precision.with_kernel(trained.best.kernel)
         if self.integrate or not unseen or self._affords(precision, too_long):
             return None
-        return self.on_part(_FEWEST_APART)
+        return self.on_part(FEWEST_APART)
 
     def _affords(self, precision: KernelPrecision, too_long: bool) -> bool:
         return self.exact or affords_exact_likelihood(precision, too_long=too_long)

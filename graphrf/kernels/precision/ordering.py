@@ -22,6 +22,12 @@ class FactorTooLargeError(MemoryError):
     """The Cholesky factor of a sparse matrix would hold more numbers than there is room for."""
 
 
+def numbers_there() -> float:
+    """How many numbers a factor may hold: half of the memory that is there."""
+    there = available_memory()
+    return (_ANYWHERE if there is None else _SHARE * there) / 8
+
+
 class Elimination(NamedTuple):
     """The order of elimination of all symmetric matrices with one pattern, and where their factors have entries.
 
@@ -80,9 +86,7 @@ class Elimination(NamedTuple):
         graphs".
         """
         n = pattern.shape[0]
-        if most is None:
-            there = available_memory()
-            most = (_ANYWHERE if there is None else _SHARE * there) / 8
+        most = numbers_there() if most is None else most
         order = _nested_dissection(pattern)
         indptr, indices = _reordered(pattern, order)
         order = order[symbolic.postorder(symbolic.elimination_tree(indptr, indices))]

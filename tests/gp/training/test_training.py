@@ -342,16 +342,18 @@ def test_kernels_that_are_seen_in_blocks_are_told_apart_by_the_exact_likelihood_
     assert np.allclose(np.diff([each.log_evidence for each in own]), np.diff(exact), atol=0.05)
 
 
-@pytest.mark.parametrize("method", ["auto", "precision"])
+@pytest.mark.parametrize(("method", "chosen"), [("auto", "series"), ("auto", "features"), ("precision", "series")])
 def test_a_part_tells_long_lengthscales_where_the_exact_likelihood_of_the_whole_takes_too_long(
-    method, monkeypatch
+    method, chosen, monkeypatch
 ):
     graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(60, 60)))
     rng = np.random.default_rng(3)
     field = grf.apply_root(graph, grf.Matern(2.0, 30.0), rng.standard_normal((3600, 1)))[:, 0]
     nodes = rng.choice(3600, 400, replace=False)
     y = field[nodes] / field.std() + 0.1 * rng.standard_normal(400)
-    # as on a graph of a million nodes: a short series, nothing that takes time, and no large parts
+    # as on a graph of a million nodes: a short series or rows, nothing that takes time, and no large parts
+    monkeypatch.setattr("graphrf.gp.regression.choose_method", lambda *given: chosen)
+    monkeypatch.setattr("graphrf.gp.training.sampler_choice.LONGEST", 32)
     monkeypatch.setattr("graphrf.gp.training.candidates._LARGEST_DEGREE", 64)
     monkeypatch.setattr("graphrf.gp.training.precision_search._SECONDS", 0.0)
     monkeypatch.setattr("graphrf.gp.training.blocks._BALLS", (1_000,))
@@ -382,6 +384,7 @@ def test_a_part_compares_kernels_whose_factor_of_the_whole_graph_fits_in_memory(
     monkeypatch.setattr("graphrf.gp.training.precision_search._SECONDS", 0.0)
     monkeypatch.setattr("graphrf.gp.training.blocks._BALLS", (1_000,))
     monkeypatch.setattr(SparsePrecision, "elimination", large)
+    monkeypatch.setattr("graphrf.gp.method_choice.numbers_there", lambda: 1.0)
     usual = comparison.Compared.chosen.fget
 
     def first(compared):  # the short series of the whole graph takes a kernel whose factor fits

@@ -23,6 +23,7 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.contract import KernelPrecision
+from graphrf.kernels.spectrum import density_of_states
 from graphrf.kernels.truncation import steps_needed
 from graphrf.sampling.sample import sample_features
 
@@ -78,13 +79,17 @@ def _held_degrees(pairs: float, products: float) -> int:
 
 
 class SeriesTables:
-    """The tables of the series at some blocks of nodes, by Laplacian: they serve all of its kernels."""
+    """The tables of the series at some blocks of nodes, by Laplacian: they serve all of its kernels.
+
+    `densities` are quadratures of its spectrum.
+    """
 
     def __init__(self, graph: Graph, share: float, n_threads: int | None) -> None:
         self._graph = graph
         self._share = share
         self._n_threads = n_threads
         self._made: dict[tuple[str, tuple[int, ...]], tuple[list[SeriesGram], int]] = {}
+        self.densities: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def __call__(self, laplacian: str, blocks: Sequence[np.ndarray]) -> tuple[list[SeriesGram], int]:
         """Of each block, and the largest degree that they hold."""
@@ -201,6 +206,13 @@ class TrainingSet(NamedTuple):
         """Of each block, and the largest degree that they hold."""
         tables = self.tables or SeriesTables(self.graph, self.share, self.n_threads)
         return tables(self.kernel.laplacian, self.blocks)
+
+    def density_of_states(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points and weights of a quadrature of the walk matrix's spectrum."""
+        known = {} if self.tables is None else self.tables.densities
+        if (laplacian := self.kernel.laplacian) not in known:
+            known[laplacian] = density_of_states(self.graph, laplacian, np.random.default_rng(self.seed))
+        return known[laplacian]
 
     @property
     def scale(self) -> float:

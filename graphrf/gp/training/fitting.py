@@ -26,7 +26,6 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.areal import precision_of
 from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.kernels.series import mean_variance
-from graphrf.kernels.spectrum import density_of_states
 
 # Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
 _PROBES = 64
@@ -231,9 +230,7 @@ def global_divisor(training: TrainingSet, targets: Targets) -> Divisor:
         return likelihood_search.precision_divisor(
             training.precision or precision_of(training.graph, training.kernel)
         )
-    rng = np.random.default_rng(training.seed)
-    points, weights = density_of_states(training.graph, training.kernel.laplacian, rng)
-    return likelihood_search.spectral_divisor(points, weights, training.scale)
+    return likelihood_search.spectral_divisor(*training.density_of_states(), training.scale)
 
 
 def blocks_of(grams: Sequence[Gram], targets: Targets) -> list[Block]:

@@ -14,7 +14,7 @@ import graphrf as grf
 from graphrf.gp.inference.likelihood import log_marginal_likelihood
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import FLAT, HyperparameterPrior
-from graphrf.gp.training import comparison, likelihood_search
+from graphrf.gp.training import comparison, likelihood_search, regression_training
 from graphrf.gp.training.blocks import training_blocks
 from graphrf.gp.training.gram import FactorGram, SeriesGram
 from graphrf.gp.training.grid import Axes, HyperparameterGrid
@@ -273,8 +273,9 @@ def test_kernels_whose_evidence_rises_at_the_longest_lengthscale_are_compared_fu
             for each in gp.candidates_
         }
 
+    monkeypatch.setattr(comparison, "BEGUN_DEGREES", 400)
     whole = evidence()
-    monkeypatch.setattr(comparison, "_COMPARED_DEGREES", 80)
+    monkeypatch.setattr(comparison, "BEGUN_DEGREES", 80)
     further = evidence()
     monkeypatch.setattr(comparison, "_look_further", lambda *arguments: None)
     cut = evidence()
@@ -323,14 +324,14 @@ def test_predictions_of_nodes_left_out_are_those_without_them(n_blocks, columns)
     assert grid.log_left_out == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize(("method", "max_train"), [("auto", 100), ("precision", 100), ("auto", 1_000)])
-def test_kernels_that_are_seen_in_blocks_are_told_apart_by_the_exact_likelihood_of_all(method, max_train):
+@pytest.mark.parametrize("method", ["auto", "precision"])
+def test_kernels_that_are_seen_in_blocks_are_told_apart_by_the_exact_likelihood_of_all(method):
     graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(40, 40)))
     rng = np.random.default_rng(3)
     field = grf.apply_root(graph, grf.Matern(2.0, 10.0), rng.standard_normal((1600, 1)))[:, 0]
     nodes = rng.choice(1600, 500, replace=False)
     y = field[nodes] / field.std() + 0.1 * rng.standard_normal(500)
-    settings = {"method": method, "max_train": max_train, "hyperparameters": "map", "seed": 0}
+    settings = {"method": method, "max_train": 100, "hyperparameters": "map", "seed": 0}
     gp = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)
     assert gp.method_ == "precision"
     own = [each for each in gp.candidates_ if each.kernel.hyperparameters["nu"] >= 1][:3]
@@ -340,6 +341,28 @@ def test_kernels_that_are_seen_in_blocks_are_told_apart_by_the_exact_likelihood_
     ]
     exact = np.array([one.log_marginal_likelihood_ for one in alone])
     assert np.allclose(np.diff([each.log_evidence for each in own]), np.diff(exact), atol=0.05)
+
+
+def test_the_exact_likelihood_is_climbed_by_a_sparse_precision_where_that_is_sooner(monkeypatch):
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(40, 40)))
+    rng = np.random.default_rng(5)
+    field = grf.apply_root(graph, grf.Matern(2.0, 5.0), rng.standard_normal((1600, 1)))[:, 0]
+    nodes = rng.choice(1600, 400, replace=False)
+    y = field[nodes] / field.std() + 0.3 * rng.standard_normal(400)
+    climbed = []
+    exactly = regression_training.train_exactly
+    monkeypatch.setattr(
+        regression_training, "train_exactly", lambda *given: climbed.append(given) or exactly(*given)
+    )
+    sooner = grf.GraphGPRegressor(graph, seed=0).fit(nodes, y)
+    assert climbed
+    climbed.clear()
+    monkeypatch.setattr(regression_training, "exact_search_seconds", lambda precision: np.inf)
+    later = grf.GraphGPRegressor(graph, seed=0).fit(nodes, y)
+    assert not climbed
+    assert sooner.log_marginal_likelihood_ == pytest.approx(later.log_marginal_likelihood_, abs=0.01)
+    assert sooner.n_points_ == later.n_points_ == 2  # with other noise, too
+    np.testing.assert_allclose(sooner.predict(return_std=True), later.predict(return_std=True), atol=0.02)
 
 
 @pytest.mark.parametrize(("method", "chosen"), [("auto", "series"), ("auto", "features"), ("precision", "series")])

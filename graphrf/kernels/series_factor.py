@@ -141,11 +141,13 @@ class SeriesFactor(FactorBase):
     def diagonal(self, f: np.ndarray) -> np.ndarray:
         """The diagonal of F F^T, exact, shape (n,); one vector for every node, as in `kernel_block`."""
         distinct, position = np.unique(self._nodes, return_inverse=True)
+        expansion, place = self._expansion(f).renumbered(distinct.size)
+        order = np.argsort(place[distinct], kind="stable")
         squares = np.empty(distinct.size)
-        for part, values in self._expansion(f).of_units(
-            distinct, lambda panel: np.einsum("ij,ij->j", panel, panel)
+        for part, values in expansion.of_units(
+            place[distinct[order]], lambda panel: np.einsum("ij,ij->j", panel, panel)
         ):
-            squares[part] = values
+            squares[order[part]] = values
         return squares[position]
 
     def columns(self, f: np.ndarray, other: Factor) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -243,13 +243,15 @@ class TorchSeriesFactor(TorchFactor):
                 terms[:, column * (column + 1) // 2 :][:, : column + 1] = panel[:, : column + 1, at]
         return terms
 
-    def _term_panels(self, size: int) -> Iterator[tuple[range, Tensor]]:
+    def _term_panels(self, size: int) -> Iterator[tuple[Sequence[int], Tensor]]:
         """Some columns of T_k(M) among the rows, shape (size, n, columns), after others."""
         n = self.shape[0]
         if self._host is not None:
-            nodes = self._nodes.numpy()
-            for part, panel in ChebyshevSum(self._series.doubled, np.ones(size)).unit_terms(nodes, nodes):
-                yield range(n)[part], torch.from_numpy(panel)
+            polynomials, place = ChebyshevSum(self._series.doubled, np.ones(size)).renumbered(n)
+            places = place[self._nodes.numpy()]
+            order = np.argsort(places, kind="stable")
+            for part, panel in polynomials.unit_terms(places[order], places):
+                yield order[part].tolist(), torch.from_numpy(panel)
             return
         width = max(1, min(_UNIT_NUMBERS // self.shape[1], _UNIT_NUMBERS // (n * size)))
         for start in range(0, n, width):

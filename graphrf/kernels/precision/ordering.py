@@ -62,6 +62,11 @@ class Elimination(NamedTuple):
         """About how long a factorisation takes on a core; selected inversion takes as long."""
         return self.operations / _OPERATIONS + self.n_entries / _NUMBERS + self.order.size / _ROWS
 
+    def require_room(self) -> None:
+        """Raise FactorTooLargeError if there is less memory by now than the factor takes."""
+        if self.n_entries > (most := numbers_there()):
+            raise _too_large(self.order.size, most)
+
     @classmethod
     def of(cls, pattern: sp.csr_array, most: float | None = None) -> Elimination:
         """Nested dissection by METIS, in an order in which every subtree is in one piece.
@@ -94,15 +99,19 @@ class Elimination(NamedTuple):
         parent = symbolic.elimination_tree(indptr, indices)
         count = symbolic.column_counts(indptr, indices, parent, float(most))
         if not count.size:
-            raise FactorTooLargeError(
-                f"the Cholesky factor of a sparse matrix of {n} rows would hold more than {most:.2g} numbers"
-            )
+            raise _too_large(n, most)
         start = symbolic.supernodes(parent, count)
         begins, rows = symbolic.front_rows(indptr, indices, start)
         wide, below = np.diff(start), np.diff(begins)
         offsets = np.concatenate([[0], np.cumsum(wide * (wide + below))])
         k, r = wide.astype(np.float64), below.astype(np.float64)
         return cls(order, start, begins, rows, offsets, float((k * (k * (k / 2 + r) + r * r)).sum()))
+
+
+def _too_large(n: int, most: float) -> FactorTooLargeError:
+    return FactorTooLargeError(
+        f"the Cholesky factor of a sparse matrix of {n} rows would hold more than {most:.2g} numbers"
+    )
 
 
 def _nested_dissection(pattern: sp.csr_array) -> np.ndarray:

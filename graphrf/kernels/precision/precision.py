@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +23,10 @@ _MOST_ENTRIES = 2e8
 # Ratios of the largest to the smallest eigenvalue of Q from which rounding shows (means and deviations are off by
 # 2e-5 of the prior's deviation), and from which too little is left (4e-4).
 _ROUNDED, _LOST = 1e12, 1e14
+
+
+# Orders of elimination of powers of a graph's Laplacians, which have one pattern: graphs are fitted more than once.
+_orders: weakref.WeakKeyDictionary[Graph, dict[int, Elimination]] = weakref.WeakKeyDictionary()
 
 
 def has_sparse_precision(kernel: Kernel) -> bool:
@@ -69,7 +74,7 @@ class SparsePrecision:
     Notes
     -----
     The order of elimination is that of the pattern of Q with its diagonal: one for all lengthscales, and for the
-    posterior's precision, see `with_kernel`.
+    posterior's precision. It is kept as long as the graph lives.
 
     Examples
     --------
@@ -88,7 +93,7 @@ class SparsePrecision:
         self.graph = graph
         self.kernel = kernel
         self._laplacian = graph.laplacian(kernel.laplacian == "normalized")
-        self._eliminations: dict[int, Elimination] = {}
+        self._eliminations = _orders.setdefault(graph, {})
         self._check_condition()
 
     def with_kernel(self, kernel: Kernel) -> SparsePrecision:
@@ -139,8 +144,10 @@ class SparsePrecision:
 
     @property
     def own_elimination(self) -> Elimination:
-        """The order of elimination of Q."""
-        return self.elimination(self.power)
+        """The order of elimination of Q; FactorTooLargeError if there is no room for the factor."""
+        found = self.elimination(self.power)
+        found.require_room()
+        return found
 
     def elimination(self, power: int) -> Elimination:
         """The order of elimination for matrices with the pattern of a power of B."""

@@ -36,8 +36,8 @@ _QUICKLY_ORDERED = 5_000
 _THICK = 0.2
 # Fewer observed nodes are served by as many columns of the series as soon as by a factor.
 _FEWEST_FACTORED = 100
-# From one power of the Laplacian to the next the entries of factors grow by at most so many times what those of
-# the matrix do: 1.33 times at most on random graphs of three neighbours, less than once on meshes and networks.
+# With the power of the Laplacian the entries of factors grow by at most so many times the factor by which those of
+# the matrix grow: 1.33 times on random graphs with three neighbours per node, less than once on meshes, networks.
 _MARGIN = 1.5
 # Multiply-adds of the series, and of dense factorisations, a second (two cores).
 _SERIES_SPEED, _DENSE_SPEED = 4e8, 1e10

@@ -272,3 +272,12 @@ def test_weights_over_many_orders_of_magnitude_warn():
         gp.fit([0, 20, 40], [0.0, 1.0, 0.0])
     _, std = gp.predict(return_std=True)
     assert np.isfinite(std).all()
+
+
+def test_the_order_of_elimination_is_found_once_for_a_graph(observed, monkeypatch):
+    graph = grf.load_graph(nx.grid_2d_graph(30, 30))
+    nodes, y = observed
+    found = grf.GraphGPRegressor(graph, kernel=KERNEL, method="precision", seed=0).fit(nodes, y)
+    monkeypatch.setattr(Elimination, "of", None)
+    again = grf.GraphGPRegressor(graph, kernel=KERNEL, method="precision", seed=0).fit(nodes, y)
+    np.testing.assert_array_equal(found.predict(), again.predict())

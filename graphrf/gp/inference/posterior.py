@@ -100,20 +100,15 @@ class Posterior:
         self._offset = offset
         self._mean = GeneralisedMean(observations.basis, self.solution.value[:, outputs:], mean_precision)
         self.coefficients, self.weights = self._mean.fit(self._values, self.solution.value[:, :outputs])
-        self._spread = rows.apply_t(self.weights)
+        # F_u^T A^-1 (y - H_u beta), and once a mean was asked for E times that at all nodes, shape (N, p): in one
+        # attribute, as several threads may ask.
+        self._spread: tuple[np.ndarray, bool] = rows.apply_t(self.weights), False
         self._sampled: np.ndarray | None = None
 
     @cached_property
     def _exact_rows(self) -> RootRows:
         """E_u: F_u itself where that is exact."""
         return self._rows if self.covariance.exact else self.covariance.exact_rows(self._nodes)
-
-    @cached_property
-    def _fitted(self) -> np.ndarray:
-        """E F_u^T A^-1 (y - H_u beta), shape (N, p): however few nodes are asked for, a product has them all."""
-        values = self.covariance.root_values(np.arange(self._rows.shape[1]), self._spread)
-        del self._spread
-        return values
 
     @cached_property
     def _mean_spread(self) -> np.ndarray:
@@ -143,7 +138,11 @@ class Posterior:
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
-        result = self._fitted[nodes] + self._basis[nodes] @ self.coefficients + self._offset
+        values, applied = self._spread
+        if not applied:  # however few nodes are asked for, a product has them all
+            values = self.covariance.root_values(np.arange(values.shape[0]), values)
+            self._spread = values, True
+        result = values[nodes] + self._basis[nodes] @ self.coefficients + self._offset
         if bar is not None:
             bar.update(nodes.size)
         return np.asarray(result)

@@ -73,7 +73,7 @@ class Trained(NamedTuple):
         Of the best kernel.
     targets : Targets
     exact : LikelihoodResult, optional
-        Of the best kernel, by the exact likelihood of all observations, if that compared kernels.
+        Of the best kernel, by the exact likelihood of all observations, if that was climbed.
     beyond : KernelPrecision, optional
         Where the data favour longer lengthscales than sampled rows serve: the sparse precision that serves them.
     """
@@ -210,14 +210,17 @@ class RegressionTraining:
                 self._affords(follows.with_kernel(chosen.kernel), too_long=True)
                 or self.on_part(FEWEST_APART) is not None
             )
-            if follows is not None and blocks is not scouts:
+            if follows is not None and blocks is not scouts and whole.vary:
                 sooner = self._sooner(follows.with_kernel(chosen.kernel), whole)
+            if sooner is not None:
+                followed[chosen.kernel] = sooner
+                if not math.isfinite(exactly(chosen, compared.grids[first].peak)):
+                    sooner = None
         rows = self.method == "features"  # what these do not serve is told below
         chosen = chosen._replace(blocks=blocks, quiet=quiet, tell=not (self.exact or rows))
         unserved = compared.unserved
         if sooner is not None:
-            best, sampler = train_exactly(chosen, whole, sooner, begun(compared.grids[first].peak)), None
-            exact[chosen.kernel] = best
+            best, sampler = exact[chosen.kernel], None
         elif self.exact and len(blocks) > 1 and not opinions:  # the exact search begins at the best of the grid
             best, sampler = begun(compared.grids[first].peak), None
         else:

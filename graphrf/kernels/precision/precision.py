@@ -23,9 +23,7 @@ _MOST_ENTRIES = 2e8
 # Ratios of the largest to the smallest eigenvalue of Q from which rounding shows (means and deviations are off by
 # 2e-5 of the prior's deviation), and from which too little is left (4e-4).
 _ROUNDED, _LOST = 1e12, 1e14
-
-
-# Orders of elimination of powers of a graph's Laplacians, which have one pattern: graphs are fitted more than once.
+# Orders of elimination of powers of a graph's Laplacians, which have one pattern: graphs are fitted repeatedly.
 _orders: weakref.WeakKeyDictionary[Graph, dict[int, Elimination]] = weakref.WeakKeyDictionary()
 
 
@@ -55,6 +53,21 @@ def incidence(graph: Graph) -> sp.csr_array:
     root, edges = np.sqrt(adjacency.data), np.arange(adjacency.nnz)
     places = np.concatenate([first, second]), np.concatenate([edges, edges])
     return sp.csr_array((np.concatenate([root, -root]), places), shape=(graph.n_nodes, edges.size))
+
+
+def _to_power(matrix: sp.csr_array, power: int) -> sp.csr_array:
+    """A matrix to a power; FactorTooLargeError if that has too many entries."""
+    if power == 0:
+        return sp.csr_array(sp.eye_array(matrix.shape[0], format="csr"))
+    result, lengths = matrix, np.diff(matrix.indptr)
+    for _ in range(power - 1):
+        if float(np.diff(result.indptr).astype(np.float64) @ lengths) > _MOST_ENTRIES:
+            raise FactorTooLargeError(
+                f"power {power} of the Laplacian of this graph has too many entries: its largest node has "
+                f"{int(lengths.max())} neighbours"
+            )
+        result = sp.csr_array(result @ matrix)
+    return result
 
 
 class SparsePrecision:
@@ -152,7 +165,8 @@ class SparsePrecision:
     def elimination(self, power: int) -> Elimination:
         """The order of elimination for matrices with the pattern of a power of B."""
         if power not in self._eliminations:
-            self._eliminations[power] = Elimination.of(self._raised(power))
+            # of absolute values, of which none cancel, so that no other matrix has entries beside these
+            self._eliminations[power] = Elimination.of(_to_power(abs(self.base), power))
         return self._eliminations[power]
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
@@ -235,18 +249,7 @@ class SparsePrecision:
 
     def _raised(self, power: int) -> sp.csr_array:
         """B to a power."""
-        if power == 0:
-            return sp.csr_array(sp.eye_array(self.graph.n_nodes, format="csr"))
-        result = self.base
-        for _ in range(power - 1):
-            counts = np.diff(result.indptr).astype(np.float64)
-            if float(counts @ np.diff(self.base.indptr)) > _MOST_ENTRIES:
-                raise FactorTooLargeError(
-                    f"power {power} of the Laplacian of this graph has too many entries: its largest node has "
-                    f"{int(np.diff(self.base.indptr).max())} neighbours"
-                )
-            result = sp.csr_array(result @ self.base)
-        return result
+        return _to_power(self.base, power)
 
     def serves(self, kernel: Kernel) -> bool:
         """Whether the inverse of another kernel of the same kind is not numerically singular."""

@@ -11,6 +11,7 @@ import pytest
 import graphrf as grf
 from graphrf.gp.method_choice import cheaper_precision
 from graphrf.gp.training import candidates
+from graphrf.kernels.precision.ordering import Elimination
 from graphrf.kernels.precision.precision import SparsePrecision
 
 RNG = np.random.default_rng(3)

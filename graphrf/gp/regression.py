@@ -44,7 +44,7 @@ from graphrf.gp.settings import (
 from graphrf.gp.training.comparison import CandidateKernel
 from graphrf.gp.training.fitting import normaliser
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
-from graphrf.gp.training.regression_training import FEWEST_APART, RegressionTraining, Trained
+from graphrf.gp.training.regression_training import RegressionTraining, Trained
 from graphrf.graph.graph import Graph
 from graphrf.graph.tables import frame_of_nodes
 from graphrf.kernels.kernel import Kernel
@@ -218,7 +218,8 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     products of a fit stay below 5e10 multiply-adds: 40 nnz(W) for every node in training (of the part of the graph
     around its blocks) and, for the posterior, 40 m or 5,000 times nnz(W). Beyond, it uses features if the steps of
     their solver cost at most a quarter of that. Where the data favour longer lengthscales than features serve,
-    kernels with a sparse precision are trained on a part of the graph instead, if their factor of the whole fits.
+    kernels with a sparse precision are trained on a part of the graph instead, which takes several times as long,
+    if a sparse factor for the whole graph is cheaper than the series.
 
     With features, only the rows of observed nodes are sampled; this suits few observations on huge graphs.
     Means and draws use exact rows at the queried nodes, which reduces their error by two fifths
@@ -499,7 +500,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
                 trained = training.run_exactly(trained, precision, step)
                 part = training.on_smaller_part(trained, precision)
             elif trained.beyond is not None:
-                precision, part = trained.beyond, training.on_part(FEWEST_APART)
+                precision, part = trained.beyond
         if part is not None:
             if automatic:  # of the whole graph, too, as the posterior needs it
                 sparse = [(kernel, names) for kernel, names in kernels if has_sparse_precision(kernel)]

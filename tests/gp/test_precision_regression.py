@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.method_choice import cheaper_precision
+from graphrf.gp.method_choice import cheaper_precision, factored_precision
 from graphrf.gp.training import candidates
 from graphrf.kernels.precision.ordering import Elimination
 from graphrf.kernels.precision.precision import SparsePrecision
@@ -282,3 +282,18 @@ def test_the_order_of_elimination_is_found_once_for_a_graph(observed, monkeypatc
     monkeypatch.setattr(Elimination, "of", None)
     again = grf.GraphGPRegressor(graph, kernel=KERNEL, method="precision", seed=0).fit(nodes, y)
     np.testing.assert_array_equal(found.predict(), again.predict())
+
+
+def test_an_order_of_elimination_is_not_found_to_see_that_a_factor_fits(monkeypatch):
+    graph = grf.load_graph(nx.grid_2d_graph(30, 30))
+    kernels = [(grf.Matern(nu=nu), ("lengthscale",)) for nu in (1.0, 2.0, 3.0)]
+    found = []
+    of = Elimination.of
+    monkeypatch.setattr(Elimination, "of", lambda *given: found.append(1) or of(*given))
+    precision, kept = factored_precision(graph, kernels)
+    assert (len(found), kept) == (1, kernels)
+    first = precision.own_elimination.n_entries
+    # with room for twice the first factor the others have to be looked at
+    monkeypatch.setattr("graphrf.gp.method_choice.numbers_there", lambda: 2.0 * first)
+    assert factored_precision(graph, kernels)[1] == kernels
+    assert len(found) == 3

@@ -32,10 +32,10 @@ from graphrf.sampling.sample import sample_features
 _TABLE_NUMBERS = 64_000_000
 _TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
-# Such products, and multiply-adds of sums over a table, a second (two cores); evaluations of a search.
+_LARGEST_DEGREE = 1_000
+# Multiply-adds a second, about, of making a table and of a sum over it (two cores), and the sums of a search.
 _PRODUCT_SPEED, _SUM_SPEED = 2e9, 2e9
 _EVALUATIONS = 40
-_LARGEST_DEGREE = 1_000
 # Lengthscales that so many degrees serve are enough where the exact likelihood, which needs none, is climbed next.
 BEGUN_DEGREES = 128
 # What they may lack unsaid, as a share of the kernel's norm.

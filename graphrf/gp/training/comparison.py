@@ -11,13 +11,7 @@ from scipy.special import expit, logit
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.training.candidates import (
-    BEGUN_DEGREES,
-    Candidate,
-    SampledRows,
-    TrainingSet,
-    candidates,
-)
+from graphrf.gp.training.candidates import BEGUN_DEGREES, Candidate, SampledRows, TrainingSet, candidates
 from graphrf.gp.training.fitting import Targets, blocks_of, normaliser, search_of
 from graphrf.gp.training.grid import Axes, GridCell, HyperparameterGrid, log_sum_exp, representatives
 from graphrf.gp.training.likelihood_search import LikelihoodResult, LikelihoodSearch

@@ -37,7 +37,7 @@ def affords_exact_comparison(precisions: Sequence[KernelPrecision]) -> bool:
 
 
 def exact_search_seconds(precision: KernelPrecision) -> float:
-    """About how long a search by the exact likelihood takes, at most: half of it was measured."""
+    """The most that a search by the exact likelihood takes, about; measured searches took half of it."""
     return 4 * _EVALUATIONS * precision.own_elimination.seconds
 
 

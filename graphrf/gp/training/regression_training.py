@@ -50,7 +50,7 @@ from graphrf.kernels.precision.contract import KernelPrecision
 from graphrf.kernels.precision.precision import has_sparse_precision
 
 # Where observed nodes are far apart, a part of the graph needs so many of them.
-FEWEST_APART = 50
+_FEWEST_APART = 50
 # The largest graph whose order of elimination is looked for to see whether the exact likelihood compares kernels.
 _ORDERED = 300_000
 # So many times the nats that may be lost are near enough.
@@ -74,8 +74,9 @@ class Trained(NamedTuple):
     targets : Targets
     exact : LikelihoodResult, optional
         Of the best kernel, by the exact likelihood of all observations, if that was climbed.
-    beyond : KernelPrecision, optional
-        Where the data favour longer lengthscales than sampled rows serve: the sparse precision that serves them.
+    beyond : (KernelPrecision, RegressionTraining), optional
+        Where the data favour longer lengthscales than sampled rows serve: a sparse precision that serves them, and
+        the part of the graph on which they are to be trained.
     """
 
     best: LikelihoodResult
@@ -85,7 +86,7 @@ class Trained(NamedTuple):
     training: TrainingSet
     targets: Targets
     exact: LikelihoodResult | None = None
-    beyond: KernelPrecision | None = None
+    beyond: tuple[KernelPrecision, RegressionTraining] | None = None
 
     def warn_of_ends(self) -> None:
         """Warn of hyperparameters at the ends of the search.
@@ -208,7 +209,7 @@ class RegressionTraining:
             follows = self.cheaper(chosen.kernel) if self.precision is None else self.precision
             quiet = follows is not None and (
                 self._affords(follows.with_kernel(chosen.kernel), too_long=True)
-                or self.on_part(FEWEST_APART) is not None
+                or self.on_part(_FEWEST_APART) is not None
             )
             if follows is not None and blocks is not scouts and whole.vary:
                 sooner = self._sooner(follows.with_kernel(chosen.kernel), whole)
@@ -263,15 +264,18 @@ class RegressionTraining:
             return None
         return precision if exact_search_seconds(precision) < series_search_seconds(self.graph, m) else None
 
-    def _beyond_rows(self, kernels: Sequence[Kernel]) -> KernelPrecision | None:
-        """A sparse precision that serves the lengthscales of one of several kernels where rows are too short.
+    def _beyond_rows(self, kernels: Sequence[Kernel]) -> tuple[KernelPrecision, RegressionTraining] | None:
+        """What serves the lengthscales of one of several kernels where rows are too short, see `Trained`.
 
-        None where none is cheaper than the series, or no part of the graph has enough observed nodes for it.
+        None where no sparse precision is cheaper than the series, or too few nodes of any part were observed.
         """
         sparse = [kernel for kernel in kernels if kernel.is_series and has_sparse_precision(kernel)]
-        if len(kernels) < 2 or not sparse or self.sampler is not None or self.on_part(FEWEST_APART) is None:
+        if len(kernels) < 2 or not sparse or self.sampler is not None:
             return None
-        return self.cheaper(min(sparse, key=lambda kernel: kernel.hyperparameters.get("nu", math.inf)))
+        if (part := self.on_part(_FEWEST_APART)) is None:
+            return None
+        precision = self.cheaper(min(sparse, key=lambda kernel: kernel.hyperparameters.get("nu", math.inf)))
+        return None if precision is None else (precision, part)
 
     def _modes(
         self,
@@ -351,7 +355,7 @@ class RegressionTraining:
         precision = precision.with_kernel(trained.best.kernel)
         if self.integrate or not unseen or self._affords(precision, too_long):
             return None
-        return self.on_part(FEWEST_APART)
+        return self.on_part(_FEWEST_APART)
 
     def _affords(self, precision: KernelPrecision, too_long: bool) -> bool:
         return self.exact or affords_exact_likelihood(precision, too_long=too_long)

@@ -75,6 +75,22 @@ def test_rows_that_products_have_not_reached_are_not_made_and_no_bit_changes(mon
     np.testing.assert_allclose(found, kernel.dense(graph)[np.ix_(nodes, nodes)], atol=1e-8)
 
 
+def test_nodes_in_no_order_give_the_same_table_and_the_same_diagonal():
+    order = np.random.default_rng(0).permutation(300)
+    graph = grf.from_edges(order[:-1], order[1:])
+    kernel = grf.Matern(nu=1.0, lengthscale=4.0)
+    nodes = np.random.default_rng(1).permutation(300)[:40]
+    gram = SeriesGram(graph, "normalized", nodes, max_degree=300)
+    assert not np.array_equal(gram._rows, nodes)  # renumbered
+    matrix, (slope,) = gram(kernel, ["lengthscale"])
+    np.testing.assert_allclose(matrix, kernel.dense(graph)[np.ix_(nodes, nodes)], atol=1e-8)
+    np.testing.assert_allclose(slope, _differences(kernel, graph, "lengthscale")[np.ix_(nodes, nodes)], atol=1e-6)
+    length = series_length(kernel, graph.laplacian_scale("normalized"), 1e-11)
+    factor = SeriesFactor(graph, max_length=length, nodes=nodes)
+    found = factor.diagonal(kernel.modulation(length + 1))
+    np.testing.assert_allclose(found, np.diagonal(kernel.dense(graph))[nodes], rtol=1e-7)
+
+
 def test_series_gram_grows_for_longer_lengthscales_and_keeps_what_it_had(grid):
     nodes = np.arange(0, 144, 2)
     gram = SeriesGram(grid, "normalized", nodes, max_degree=400, n_threads=2)

@@ -324,13 +324,19 @@ def test_predictions_of_nodes_left_out_are_those_without_them(n_blocks, columns)
     assert grid.log_left_out == pytest.approx(expected, rel=1e-9)
 
 
+def _on_grid(side, kernel, n, noise=0.1):
+    """A square grid, a draw of a kernel on it with unit variance, n nodes, and noisy observations there."""
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(side, side)))
+    rng = np.random.default_rng(3)
+    field = grf.apply_root(graph, kernel, rng.standard_normal(graph.n_nodes))
+    field /= field.std()
+    nodes = rng.choice(graph.n_nodes, n, replace=False)
+    return graph, field, nodes, field[nodes] + noise * rng.standard_normal(n)
+
+
 @pytest.mark.parametrize("method", ["auto", "precision"])
 def test_kernels_that_are_seen_in_blocks_are_told_apart_by_the_exact_likelihood_of_all(method):
-    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(40, 40)))
-    rng = np.random.default_rng(3)
-    field = grf.apply_root(graph, grf.Matern(2.0, 10.0), rng.standard_normal((1600, 1)))[:, 0]
-    nodes = rng.choice(1600, 500, replace=False)
-    y = field[nodes] / field.std() + 0.1 * rng.standard_normal(500)
+    graph, _, nodes, y = _on_grid(40, grf.Matern(2.0, 10.0), 500)
     settings = {"method": method, "max_train": 100, "hyperparameters": "map", "seed": 0}
     gp = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)
     assert gp.method_ == "precision"
@@ -344,11 +350,7 @@ def test_kernels_that_are_seen_in_blocks_are_told_apart_by_the_exact_likelihood_
 
 
 def test_the_exact_likelihood_is_climbed_by_a_sparse_precision_where_that_is_sooner(monkeypatch):
-    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(40, 40)))
-    rng = np.random.default_rng(5)
-    field = grf.apply_root(graph, grf.Matern(2.0, 5.0), rng.standard_normal((1600, 1)))[:, 0]
-    nodes = rng.choice(1600, 400, replace=False)
-    y = field[nodes] / field.std() + 0.3 * rng.standard_normal(400)
+    graph, _, nodes, y = _on_grid(40, grf.Matern(2.0, 5.0), 400, noise=0.3)
     climbed = []
     exactly = regression_training.train_exactly
     monkeypatch.setattr(
@@ -369,33 +371,32 @@ def test_the_exact_likelihood_is_climbed_by_a_sparse_precision_where_that_is_soo
 def test_a_part_tells_long_lengthscales_where_the_exact_likelihood_of_the_whole_takes_too_long(
     method, chosen, monkeypatch
 ):
-    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(60, 60)))
-    rng = np.random.default_rng(3)
-    field = grf.apply_root(graph, grf.Matern(2.0, 30.0), rng.standard_normal((3600, 1)))[:, 0]
-    nodes = rng.choice(3600, 400, replace=False)
-    y = field[nodes] / field.std() + 0.1 * rng.standard_normal(400)
+    graph, field, nodes, y = _on_grid(60, grf.Matern(2.0, 30.0), 400)
     # as on a graph of a million nodes: a short series or rows, nothing that takes time, and no large parts
     monkeypatch.setattr("graphrf.gp.regression.choose_method", lambda *given: chosen)
     monkeypatch.setattr("graphrf.gp.training.sampler_choice.LONGEST", 32)
     monkeypatch.setattr("graphrf.gp.training.candidates._LARGEST_DEGREE", 64)
     monkeypatch.setattr("graphrf.gp.training.precision_search._SECONDS", 0.0)
     monkeypatch.setattr("graphrf.gp.training.blocks._BALLS", (1_000,))
+    beyond = []
+    rows = regression_training.RegressionTraining._beyond_rows
+    monkeypatch.setattr(
+        regression_training.RegressionTraining, "_beyond_rows", lambda *given: beyond.append(1) or rows(*given)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gp = grf.GraphGPRegressor(graph, method=method, seed=0).fit(nodes, y)
     assert gp.method_ == "precision"
-    error = np.sqrt(np.mean((gp.predict() - field / field.std()) ** 2))
+    assert len(beyond) == (chosen == "features")
+    error = np.sqrt(np.mean((gp.predict() - field) ** 2))
     known = grf.GraphGPRegressor(
         graph, kernel=grf.Matern(2.0, 30.0), method="precision", optimize=False, output_scale=1.0, noise=0.01
     ).fit(nodes, y)
-    assert error < 1.05 * np.sqrt(np.mean((known.predict() - field / field.std()) ** 2))
+    assert error < 1.05 * np.sqrt(np.mean((known.predict() - field) ** 2))
 
 
 def test_a_part_compares_kernels_whose_factor_of_the_whole_graph_fits_in_memory(monkeypatch):
-    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(60, 60)))
-    rng = np.random.default_rng(3)
-    field = grf.apply_root(graph, grf.Matern(3.0, 30.0), rng.standard_normal((3600, 1)))[:, 0]
-    nodes = rng.choice(3600, 400, replace=False)
+    graph, field, nodes, _ = _on_grid(60, grf.Matern(3.0, 30.0), 400)
     elimination = SparsePrecision.elimination
 
     def large(self, power):
@@ -416,6 +417,6 @@ def test_a_part_compares_kernels_whose_factor_of_the_whole_graph_fits_in_memory(
         return usual(compared)
 
     monkeypatch.setattr(comparison.Compared, "chosen", property(first))
-    gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, field[nodes] / field.std())
+    gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, field[nodes])
     assert gp.method_ == "precision"
     assert gp.kernel_.nu < 3

@@ -206,7 +206,7 @@ class FeatureFactor:
     def gram_apply(self, f: np.ndarray, x: np.ndarray, weight: float = 1.0) -> np.ndarray:
         """weight F F^T x, by two products, each with the root of the weight."""
         root = math.sqrt(weight)
-        return np.asarray(root * self.apply(f, self.apply_t(f, root * x)))
+        return np.asarray(root * self.apply(f, root * self.apply_t(f, x)))
 
     def spread(self, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """F^T e_i for some of the rows, dense, shape (N, len(rows))."""

@@ -93,7 +93,7 @@ class FactorBase:
     def gram_apply(self: Factor, f: np.ndarray, x: np.ndarray, weight: float = 1.0) -> np.ndarray:
         """weight F F^T x, here by two products, each with the root of the weight."""
         root = math.sqrt(weight)
-        return np.asarray(root * self.apply(f, self.apply_t(f, root * x)))
+        return np.asarray(root * self.apply(f, root * self.apply_t(f, x)))
 
     def matrix(self: Factor, f: np.ndarray) -> Any:
         """F(f) itself, dense."""

@@ -49,7 +49,7 @@ class RootRows:
 
     def apply_t(self, y: np.ndarray) -> np.ndarray:
         """R^T y for y of shape (n,) or (n, p)."""
-        return self._factor.apply_t(self._f, self._root * self._weighted(y))
+        return np.asarray(self._root * self._factor.apply_t(self._f, self._weighted(y)))
 
     def gram(self, x: np.ndarray) -> np.ndarray:
         """K x = R R^T x among the nodes."""

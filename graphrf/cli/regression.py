@@ -125,19 +125,30 @@ def fit(
         for name, value in found.items()
     ]
     compared = [
-        (shortened(repr(candidate.kernel)), f"{candidate.log_evidence:.2f}", f"{candidate.probability:.3f}")
-        for candidate in gp.candidates_
+        (
+            shortened(repr(kernel)),
+            f"{evidence:.2f}",
+            f"{probability:.3f}",
+            "-" if predictive is None else f"{predictive:.2f}",
+        )
+        for kernel, evidence, probability, predictive in gp.candidates_
     ]
 
     def shown() -> str:
         table = aligned(("fitted", ""), rows, left=2)
         if len(compared) == 1:
             return table
-        return f"{table}\n{aligned(('kernels compared', 'log evidence', 'probability'), compared, left=1)}"
+        titles = ("kernels compared", "log evidence", "probability", "log predictive density")
+        return f"{table}\n{aligned(titles, compared, left=1)}"
 
     facts["candidates"] = [
-        {"kernel": repr(kernel), "log_evidence": evidence, "probability": probability}
-        for kernel, evidence, probability in gp.candidates_
+        {
+            "kernel": repr(kernel),
+            "log_evidence": evidence,
+            "probability": probability,
+            "log_predictive": predictive,
+        }
+        for kernel, evidence, probability, predictive in gp.candidates_
     ]
     deliver(Result("fit", (), facts, found, shown), None, talking)
 

@@ -81,11 +81,11 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         Undirected, N nodes. Shared, never copied.
     kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian", "bym2", "car", "icar", "leroux"}
         "auto" compares `Matern` with nu = 0.5, 1, 2 and 3 (and `Diffusion` where the method is "features"), each
-        with the normalized and the combinatorial Laplacian, by their evidence (see `candidates_`): it averages
-        over them, or keeps one (`hyperparameters`). Another name means the kernel with its default smoothness;
-        its lengthscale is trained. A `Kernel` keeps its smoothness while its other hyperparameters are trained
-        (with `optimize=False`, all are kept). The last four are areal kernels; all but "leroux" require the method
-        "precision", which "auto" then uses.
+        with the normalized and the combinatorial Laplacian, by their evidence and by predictions of left-out
+        values (see `candidates_`): it averages over them, or keeps one (`hyperparameters`). Another name means the
+        kernel with its default smoothness; its lengthscale is trained. A `Kernel` keeps its smoothness while its
+        other hyperparameters are trained (with `optimize=False`, all are kept). The last four are areal kernels;
+        all but "leroux" require the method "precision", which "auto" then uses.
     method : {"auto", "series", "precision", "features"}
         "series": the exact K, by sparse products. "precision": the exact posterior by the sparse inverse of K, for
         areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4
@@ -133,8 +133,9 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         trains by maximum likelihood alone, which with few observations often leads to zero noise and
         far too narrow intervals.
     hyperparameters : {"auto", "map", "integrate"}
-        "map": predictions use those with the highest posterior density, of a single kernel: of those whose log
-        evidence is within 2 of the largest, the roughest, which has the widest intervals. "integrate":
+        "map": predictions use those with the highest posterior density, of a single kernel: the roughest, which has
+        the widest intervals, of those that are about as good as the best by evidence (within 2 nats) or by
+        predictions of left-out values (within 2 nats or one standard error, from nu = 2 on two). "integrate":
         predictions are averaged over about eight points of the posterior of kernel and hyperparameters, as in
         integrated nested Laplace approximation, and a model of pure noise (see `HyperparameterPrior`) unless y
         rules it out. The weight of a kernel is the mean of its posterior probability and of what that would be if
@@ -175,7 +176,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     kernel_ : Kernel
         The kernel chosen (when averaging, the one with the largest evidence), with trained hyperparameters.
     candidates_ : list of CandidateKernel
-        The kernels compared, best first: (kernel, log_evidence, probability).
+        The kernels compared, the largest evidence first: (kernel, log_evidence, probability, log_predictive).
     n_points_ : int
         Number of hyperparameter sets over which predictions are averaged; 1 without averaging.
     output_scale_, noise_ : float

@@ -248,8 +248,13 @@ def _read(
         if points and abs(sum(point.weight for point in points) - 1) > 1e-9:
             raise ValueError("the probabilities of its points do not sum to 1")
         candidates = [
-            CandidateKernel(require_kernel(decoded(own)), float(evidence), float(probability))
-            for own, evidence, probability in record["candidates"]
+            CandidateKernel(
+                require_kernel(decoded(own)),
+                float(evidence),
+                float(probability),
+                float(rest[0]) if rest and rest[0] is not None else None,
+            )
+            for own, evidence, probability, *rest in record["candidates"]  # older files have no more
         ]
         given = Conditions(
             observations,

@@ -34,8 +34,9 @@ _SHARP, _MISSED = 40, 0.25
 _CUT_OFF, _MUCH_AT_END = 0.1, 0.5
 # Points over which predictions are averaged.
 N_POINTS = 8
-# Nats that do not tell kernels apart where only one is taken.
-_ALIKE = 2.0
+# Nats that do not tell kernels apart where only one is taken; standard errors by which a kernel may predict worse
+# than a smoother one and still be taken, and from which smoothness on twice as many.
+_ALIKE, _ERRORS, _SMOOTHNESS = 2.0, 1.0, 2.0
 # Kernels whose weight is a smaller share of the largest are not averaged over.
 _LIKELY = 0.05
 # So few observations may well tell nothing of hyperparameters: that the graph explains nothing is no news.
@@ -65,11 +66,15 @@ class CandidateKernel(NamedTuple):
         of these or has sparse factors, they differ by its maxima.
     probability : float
         Posterior probability among the kernels compared, all equally probable a priori.
+    log_predictive : float or None
+        The sum over nodes of log p(what was observed at a node | what was observed at all others): at the best
+        hyperparameters, or averaged over them where predictions are; None where it was not needed.
     """
 
     kernel: Kernel
     log_evidence: float
     probability: float
+    log_predictive: float | None = None
 
 
 class _Shared(NamedTuple):
@@ -96,7 +101,8 @@ class Smooth(NamedTuple):
 class Compared(NamedTuple):
     """Kernels compared on the nodes that training sees, best first, and what was found of each.
 
-    `unserved` is what is to be said if one was chosen only because sampled rows are too short for another.
+    `unserved` is what is to be said if one was chosen only because sampled rows are too short for another,
+    `left_out` the log density of each node's values given all others, of kernels that may be taken alone.
     """
 
     kernels: list[CandidateKernel]
@@ -105,17 +111,33 @@ class Compared(NamedTuple):
     smooth: Smooth | None = None
     others: Sequence[NoiseOpinion] = ()
     unserved: str = ""
+    left_out: Sequence[np.ndarray | None] = ()
 
     @property
     def chosen(self) -> int:
-        """The kernel to take if only one is: of those within two nats of the best, the roughest.
+        """The kernel to take if only one is: the roughest of those that are about as good as the best.
 
-        Where the data do not determine the smoothness, a rougher kernel is the safer choice, as its intervals are
-        wider.
+        That is within two nats by evidence, or by predictions of values that were left out, within two nats or one
+        standard error of the difference. Where the data do not determine the smoothness, a rougher kernel is the
+        safer choice, as its intervals are wider. The evidence alone takes too smooth a kernel for values that none
+        of the kernels describes, such as coordinates on a mesh, although it hardly predicts them better. So
+        kernels smoother than nu = 2, whose intervals are then far too narrow, have to be better by two standard
+        errors.
+
+        Source: Hastie, Tibshirani and Friedman, "The Elements of Statistical Learning", 2nd ed., section 7.10.1
+        (the one-standard-error rule).
         """
-        best = self.kernels[0].log_evidence
-        close = [k for k, kernel in enumerate(self.kernels) if kernel.log_evidence >= best - _ALIKE]
-        return min(close, key=lambda k: self.kernels[k].kernel.hyperparameters.get("nu", math.inf))
+        evidence = [kernel.log_evidence for kernel in self.kernels]
+        smoothness = [kernel.kernel.hyperparameters.get("nu", math.inf) for kernel in self.kernels]
+        close = [k for k, value in enumerate(evidence) if value >= max(evidence) - _ALIKE]
+        left_out = {k: own for k, own in enumerate(self.left_out) if own is not None and np.isfinite(own).all()}
+        best = max(left_out.values(), key=np.sum, default=None)
+        for k, own in left_out.items():
+            away = best - own
+            errors = 2 * _ERRORS if smoothness[k] >= _SMOOTHNESS else _ERRORS
+            if away.sum() <= max(_ALIKE, errors * math.sqrt(away.size) * float(away.std())):
+                close.append(k)
+        return min(close, key=lambda k: smoothness[k])
 
     @property
     def shares(self) -> np.ndarray:
@@ -252,17 +274,23 @@ def compare(
         if grows:
             _look_at_longer_rows(found, targets, leave_out)
         _warn_of_nothing([one.grid for one in found], targets)
-        seen = evidence = _evidence(found, targets)
+        evidence, left_out = _evidence(found, targets, leave_out)
+        seen = evidence
         if exactly is not None:
             evidence = _decided_exactly(seen, found, targets, exactly)
     probabilities = np.exp(evidence - log_sum_exp(evidence))
     order = np.argsort(-probabilities, kind="stable")
+    predictive: list[float | None] = [None if own is None else float(own.sum()) for own in left_out]
+    if leave_out:
+        predictive = [one.grid.log_left_out for one in found]
     kernels = [
-        CandidateKernel(found[k].grid.maxima(1)[0][0], float(evidence[k]), float(probabilities[k])) for k in order
+        CandidateKernel(found[k].grid.maxima(1)[0][0], float(evidence[k]), float(probabilities[k]), predictive[k])
+        for k in order
     ]
     compared = Compared(
-        kernels, [found[k].training._replace(rows=None) for k in order], [found[k].grid for k in order]
-    )
+        kernels, [found[k].training._replace(rows=None) for k in order], [found[k].grid for k in order],
+        left_out=[left_out[k] for k in order],
+    )  # fmt: skip
     first = 0 if leave_out else compared.chosen
     if grows:
         compared = compared._replace(unserved=_unserved(found, found[order[first]]))
@@ -352,21 +380,28 @@ def _unserved(found: Sequence[_Looked], chosen: _Looked) -> str:
     )
 
 
-def _evidence(found: Sequence[_Looked], targets: Targets) -> np.ndarray:
-    """The log evidence of each kernel.
+def _evidence(
+    found: Sequence[_Looked], targets: Targets, averaged: bool
+) -> tuple[np.ndarray, list[np.ndarray | None]]:
+    """The log evidence of each kernel, and the log density of each node's values given all others.
 
     The more observations, the sharper the peak, which a grid then misses, of one kernel by more than of another.
-    So peaks that may decide are climbed, and what the grid missed is added.
+    So peaks that may decide are climbed, and what the grid missed is added. Where kernels are not averaged over,
+    values are left out at these peaks.
     """
     evidence = np.array([one.grid.log_evidence for one in found])
+    left_out: list[np.ndarray | None] = [None] * len(found)
     n = sum(block.n_total * block.n_outputs for block in targets.observations)
     if len(found) == 1 or n < _SHARP:
-        return evidence
+        return evidence, left_out
     for k in np.flatnonzero(evidence >= evidence.max() - _MISSED * n).tolist():
         _, grid, search, _ = found[k]
-        peak = search.run([search.point(*grid.maxima(1)[0])]).point
-        evidence[k] += max(0.0, -search.negative(peak, gradient=False)[0] - grid.log_peak)
-    return evidence
+        peak = search.run([search.point(*grid.maxima(1)[0])])
+        evidence[k] += max(0.0, -search.negative(peak.point, gradient=False)[0] - grid.log_peak)
+        if not averaged:
+            scale = peak.amplitude * search.divided_by(peak.kernel)
+            left_out[k] = grid.left_out_at(search.blocks, peak.kernel, scale, peak.noise)
+    return evidence, left_out
 
 
 def _decided_exactly(

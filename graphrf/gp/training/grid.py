@@ -234,13 +234,13 @@ class HyperparameterGrid:
             if not (np.isfinite(by) and by > 0):  # the modulation underflows
                 likelihoods.append(np.full(density.shape, -np.inf))
             else:
-                parts = self._parts([matrix / by for matrix, _ in given], observations)
+                parts = self._parts([matrix / by for matrix, _ in given], observations, axes)
                 likelihoods.append(self._likelihoods(parts))
             here = (likelihoods[-1] + densities[-1]).ravel()
             peaks.append(float(here.max()))
             if leave_out and np.isfinite(peaks[-1]):
                 probable = np.flatnonzero(here >= max(peaks) + math.log(_CUT))
-                self._left_out.append(here[probable] + left_out([part.of(probable) for part in parts]))
+                self._left_out.append(here[probable] + left_out([part.of(probable) for part in parts]).sum(axis=1))
         self.likelihood = np.array(likelihoods)
         self.posterior = self.likelihood + np.array(densities)
         self._density, self._densities = density, np.array(densities)
@@ -254,6 +254,17 @@ class HyperparameterGrid:
             blocks, self._kernel, self._axes.around(self.posterior, longest, noises),
             divisor=self._divisor, unit=self._unit, length_unit=self._length_unit, prior=self._prior,
         )  # fmt: skip
+
+    def left_out_at(
+        self, blocks: Sequence[Block], kernel: Kernel, output_scale: float, noise: float
+    ) -> np.ndarray:
+        """The log density of what was observed at each node given all others, at one set of hyperparameters."""
+        given = [block.gram(kernel, ()) for block in blocks]
+        by, _ = self._divisor(kernel, (), given)
+        axes = Axes(np.zeros(0), np.array([output_scale]), np.array([noise]))
+        return left_out(self._parts([matrix / by for matrix, _ in given], [b.observations for b in blocks], axes))[
+            0
+        ]
 
     @cached_property
     def log_null_evidence(self) -> float:
@@ -270,7 +281,7 @@ class HyperparameterGrid:
     def _independent(self) -> np.ndarray:
         """The log likelihood of independent values for every output scale and noise."""
         matrices = [np.eye(block.nodes.size) for block in self._observations]
-        return self._likelihoods(self._parts(matrices, self._observations))
+        return self._likelihoods(self._parts(matrices, self._observations, self._axes))
 
     @property
     def log_evidence(self) -> float:
@@ -349,7 +360,7 @@ class HyperparameterGrid:
         scale = float(self._scales[j])
         return GridCell(self._kernels[i], scale / self._divisors[i], scale, float(self._noises[k]), weight)
 
-    def _parts(self, matrices: Sequence[np.ndarray], blocks: Sequence[Observations]) -> list[_Part]:
+    def _parts(self, matrices: Sequence[np.ndarray], blocks: Sequence[Observations], axes: Axes) -> list[_Part]:
         """Each block in the eigenvectors of its K, for y over the root of its unit: no square leaves float64."""
         parts = []
         for matrix, block in zip(matrices, blocks, strict=True):
@@ -359,9 +370,9 @@ class HyperparameterGrid:
             mean = max(float(np.trace(matrix)) / roots.size, 0.0)
             rounded = np.abs(eigenvalues) <= _NEGATIVE * mean  # what is more negative has been cut, not rounded
             eigenvalues[rounded] = np.maximum(eigenvalues[rounded], _ROUNDING * mean)
-            signal = np.multiply.outer(self._scales / self._unit, eigenvalues)
-            noises = np.tile(self._noises / self._unit, self._scales.size)
-            variances = np.repeat(signal, self._noises.size, axis=0) + noises[:, None]
+            signal = np.multiply.outer(axes.scales / self._unit, eigenvalues)
+            noises = np.tile(axes.noises / self._unit, axes.scales.size)
+            variances = np.repeat(signal, axes.noises.size, axis=0) + noises[:, None]
             y, h = vectors.T @ (roots[:, None] * block.means), vectors.T @ (roots[:, None] * block.basis)
             constant = block.log_constant(noises) - 0.5 * y.shape[1] * block.n_total * math.log(self._unit)
             indefinite = (variances <= 0).any(axis=1)
@@ -426,12 +437,12 @@ def _solved(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
 
 
 def left_out(parts: Sequence[_Part]) -> np.ndarray:
-    """The sum over nodes of log p(what was observed at a node | what was observed at all others), for every cell.
+    """log p(what was observed at a node | what was observed at all others), shape (cells, nodes).
 
     With P = C^{-1} - C^{-1} H (H^T C^{-1} H)^{-1} H^T C^{-1}, which has estimated the mean's coefficients without
     the node, too, y_i given the others has the variance 1 / P_ii, and is [P y]_i / P_ii off its mean.
     """
-    total = np.zeros(parts[0].constant.size)
+    found = []
     inner, outer = _normal_equations(parts)
     for vectors, variances, y, h, constant in parts:
         precision = (1 / variances) @ np.square(vectors).T
@@ -444,8 +455,9 @@ def left_out(parts: Sequence[_Part]) -> np.ndarray:
             rest = rest - h @ _solved(inner, outer)
         residual = vectors @ (rest / variances[:, :, None])
         precision = np.maximum(precision, np.finfo(np.float64).tiny)[:, :, None]
-        total += constant + 0.5 * (np.log(precision) - np.square(residual) / precision).sum(axis=(1, 2))
-    return total
+        density = 0.5 * (np.log(precision) - np.square(residual) / precision).sum(axis=2)
+        found.append(density + constant[:, None] / density.shape[1])
+    return np.hstack(found)
 
 
 def representatives(grids: Sequence[Cells], n: int, first: Sequence[np.ndarray] = ()) -> list[GridCell]:

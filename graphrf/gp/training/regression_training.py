@@ -92,11 +92,12 @@ class Trained(NamedTuple):
         """Warn of hyperparameters at the ends of the search.
 
         Not of the largest lengthscale of the smoothest of several kernels: y is smoother than all of them, and
-        nobody asked for one of them.
+        nobody asked for one of them. Nor of a rougher one that was taken although a smoother one explains more.
         """
         nus = [each.kernel.hyperparameters.get("nu", math.inf) for each in self.candidates]
         own = self.best.kernel.hyperparameters.get("nu", math.inf)
-        longest = math.inf if min(nus) < own == max(nus) else self.training.largest_lengthscale
+        smooth = min(nus) < own == max(nus) or own < nus[0]
+        longest = math.inf if smooth else self.training.largest_lengthscale
         warn_of_ends(self.best, longest)
 
 

@@ -322,6 +322,42 @@ def test_predictions_of_nodes_left_out_are_those_without_them(n_blocks, columns)
     whole = log_density(np.ones(10, dtype=bool))
     expected = sum(whole - log_density(nodes != node) for node in range(7))
     assert grid.log_left_out == pytest.approx(expected, rel=1e-9)
+    elsewhere = HyperparameterGrid(
+        blocks, grf.Diffusion(1.0), Axes(np.zeros(0), np.array([1.0]), np.array([0.1])), divisor=unit_divisor(),
+        unit=3.0, length_unit=1.0, prior=HyperparameterPrior(),
+    )  # fmt: skip
+    at = elsewhere.left_out_at(blocks, grf.Diffusion(1.0), 2.0, 0.3)
+    assert at.shape == (sum(block.observations.nodes.size for block in blocks),)
+    assert at.sum() == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "lost", "nu"),
+    [
+        ((0.0, -1.0, -5.0), (None, None, None), 2.0),
+        ((0.0, -8.0, -90.0), (0.0, 0.5, 50.0), 2.0),
+        ((0.0, -8.0, -90.0), (3.0, 0.5, 0.0), 1.0),
+        ((0.0, -8.0, -90.0), (0.0, 16.0, None), 2.0),
+        ((0.0, -8.0, -90.0), (0.0, 24.0, None), 3.0),
+        ((-90.0, 0.0, -8.0), (None, 6.0, 0.0), 1.0),
+        ((-90.0, 0.0, -8.0), (None, 0.0, 6.0), 1.0),
+        ((-90.0, 0.0, -8.0), (None, 0.0, 16.0), 2.0),
+        ((0.0, -8.0, -90.0), (0.0, math.inf, None), 3.0),
+    ],
+)
+def test_the_roughest_kernel_about_as_good_as_the_best_by_evidence_or_by_predictions_is_taken(evidence, lost, nu):
+    """The differences of predictions at 400 nodes have a standard error of 10."""
+    away = 0.5 * np.resize([1.0, -1.0], 400)
+    left_out = [
+        None if nats is None else np.zeros(400) - nats / 400 - (away if k == 1 else 0.0)
+        for k, nats in enumerate(lost)
+    ]
+    kernels = [
+        comparison.CandidateKernel(grf.Matern(nu=own), nats, 0.0)
+        for own, nats in zip((3.0, 2.0, 1.0), evidence, strict=True)
+    ]
+    chosen = comparison.Compared(kernels, [], [], left_out=left_out).chosen
+    assert kernels[chosen].kernel.nu == nu
 
 
 def _on_grid(side, kernel, n, noise=0.1):

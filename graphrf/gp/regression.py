@@ -133,10 +133,10 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         trains by maximum likelihood alone, which with few observations often leads to zero noise and
         far too narrow intervals.
     hyperparameters : {"auto", "map", "integrate"}
-        "map": predictions use those with the highest posterior density, of a single kernel: of those that are about
-        as good as the best by evidence (within 2 nats) or by predictions of left-out values (within 2 nats or one
-        standard error, from nu = 2 on two), the roughest, which has the widest intervals. "integrate": predictions
-        are averaged over about eight points of the posterior of kernel and hyperparameters, as in
+        "map": predictions use those with the highest posterior density, of a single kernel: of those that are
+        about as good as the best by evidence (within 2 nats) or by predictions of left-out values (within 2 nats
+        or one standard error, from nu = 2 on two), the roughest, which has the widest intervals. "integrate":
+        predictions are averaged over about eight points of the posterior of kernel and hyperparameters, as in
         integrated nested Laplace approximation, and a model of pure noise (see `HyperparameterPrior`) unless y
         rules it out. The weight of a kernel is the mean of its posterior probability and of what that would be if
         p(y) were the product of p(y_i | all others). "auto": "integrate" for up to 250 observed nodes, else "map",

@@ -101,6 +101,24 @@ class Trained(NamedTuple):
         warn_of_ends(self.best, longest)
 
 
+class _ExactSearches:
+    """Searches for the maximum of the exact likelihood of all observations, and what they have found."""
+
+    def __init__(self, every: Targets, precisions: dict[Kernel, KernelPrecision]) -> None:
+        self._every = every
+        self.precisions = precisions
+        self.found: dict[Kernel, LikelihoodResult] = {}
+
+    def __call__(self, training: TrainingSet, begin: GridCell) -> float:
+        """The maximum of a kernel, -inf if its covariance cannot be factored."""
+        kernel = training.kernel
+        try:
+            self.found[kernel] = train_exactly(training, self._every, self.precisions[kernel], begun(begin))
+        except SingularCovarianceError:
+            return -math.inf
+        return self.found[kernel].value
+
+
 @dataclass(frozen=True)
 class RegressionTraining:
     """What a regression observed, and how it trains on that.
@@ -171,31 +189,14 @@ class RegressionTraining:
             scouts, few = blocks, whole
         tables = SeriesTables(self.graph, self.share, self.n_threads)
         followed = self._followed([kernel for kernel, _ in kernels]) if self.exact or len(blocks) > 1 else {}
-        exact: dict[Kernel, LikelihoodResult] = {}
-
-        def exactly(training: TrainingSet, begin: GridCell) -> float:
-            kernel, every = training.kernel, self._targets([np.unique(self.positions)], step)
-            try:
-                exact[kernel] = train_exactly(training, every, followed[kernel], begun(begin))
-            except SingularCovarianceError:
-                return -math.inf
-            return exact[kernel].value
-
+        exactly = _ExactSearches(self._targets([np.unique(self.positions)], step), followed)
         sets = [
             TrainingSet(
-                self.graph,
-                kernel,
-                names,
-                scouts,
-                self.share,
-                self.seed,
-                self.n_threads,
-                tables,
-                self.precision,
+                self.graph, kernel, names, scouts, self.share, self.seed, self.n_threads, tables, self.precision,
                 tell=not (self.exact or kernel in followed),
             )
             for kernel, names in kernels
-        ]
+        ]  # fmt: skip
         alone = self.noise_alone and whole.vary
         opinions = len(sets) > 1 and (integrate or alone)
         compared = compare(
@@ -215,14 +216,14 @@ class RegressionTraining:
             if follows is not None and blocks is not scouts and whole.vary:
                 sooner = self._sooner(follows.with_kernel(chosen.kernel), whole)
             if sooner is not None:
-                followed[chosen.kernel] = sooner
+                exactly.precisions[chosen.kernel] = sooner
                 if not math.isfinite(exactly(chosen, compared.grids[first].peak)):
                     sooner = None
         rows = self.method == "features"  # what these do not serve is told below
         chosen = chosen._replace(blocks=blocks, quiet=quiet, tell=not (self.exact or rows))
         unserved = compared.unserved
         if sooner is not None:
-            best, sampler = exact[chosen.kernel], None
+            best, sampler = exactly.found[chosen.kernel], None
         elif self.exact and len(blocks) > 1 and not opinions:  # the exact search begins at the best of the grid
             best, sampler = begun(compared.grids[first].peak), None
         else:
@@ -244,7 +245,8 @@ class RegressionTraining:
         if sampler is not None and self.sampler is None:
             used = [best.kernel, *(point.kernel for point in points)]
             sampler = shortened(sampler, used, chosen.scale)
-        return Trained(best, sampler, compared.kernels, points, chosen, whole, exact.get(chosen.kernel), beyond)
+        exact = exactly.found.get(chosen.kernel)
+        return Trained(best, sampler, compared.kernels, points, chosen, whole, exact, beyond)
 
     def _followed(self, kernels: Sequence[Kernel]) -> dict[Kernel, KernelPrecision]:
         """Those whose exact likelihoods of all observations can be climbed to compare them; none or several."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -459,8 +460,28 @@ def chebyshev_step(
         steps.step(1.0, now.reshape(n, width), -1.0, before.reshape(n, width))
 
 
+# Several kernels and nodes of one graph, as in an average over hyperparameters, have it at the same time.
+_in_use: weakref.WeakKeyDictionary[Graph, dict[str, tuple[weakref.ref[sp.csr_array], float]]]
+_in_use = weakref.WeakKeyDictionary()
+
+
 def doubled_matrix(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
     """2 M, M = I - 2 (I - W) / width, and the width of the interval up to 1 that holds W's eigenvalues.
+
+    All who ask for it while somebody has it are given the same matrix, which nobody may change.
+    """
+    of_graph = _in_use.setdefault(graph, {})
+    if laplacian in of_graph:
+        known, width = of_graph[laplacian]
+        if (matrix := known()) is not None:
+            return matrix, width
+    matrix, width = _made_doubled(graph, laplacian)
+    of_graph[laplacian] = weakref.ref(matrix), width
+    return matrix, width
+
+
+def _made_doubled(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
+    """The same, made anew.
 
     M has its eigenvalues in [-1, 1]. Self-loops are no part of L = D - A, but of its scale c = 2 max(D), and with
     heavy ones all eigenvalues of W = I - L / c lie near 1. On a wider interval functions of L may be huge where

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -473,3 +475,17 @@ def test_several_kernels_share_their_products(monkeypatch, threads_share_rows):
         dense = kernel.dense(graph)
         np.testing.assert_allclose(block, dense[np.ix_(rows, cols)], atol=1e-8)
         np.testing.assert_allclose(kernel_diagonal(graph, kernel, rows), np.diag(dense)[rows], atol=1e-9)
+
+
+@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
+def test_a_matrix_is_shared_while_it_is_used_and_not_kept(laplacian: str) -> None:
+    graph = Graph(GRAPH.adjacency)
+    first, second = (SeriesFactor(graph, laplacian, max_length=3) for _ in range(2))
+    assert first.doubled is second.doubled
+    assert first.width == second.width
+    assert SeriesFactor(GRAPH, laplacian, max_length=3).doubled is not first.doubled
+    kept = weakref.ref(first.doubled)
+    expected = first.doubled.toarray()
+    del first, second
+    assert kept() is None
+    np.testing.assert_array_equal(SeriesFactor(graph, laplacian, max_length=3).doubled.toarray(), expected)

@@ -51,9 +51,9 @@ Few splits leave much to chance. Over ten, all of these cases that were run agai
     1,000, 10          mesh-idler-riser normal                  .900          .961          .950
     1,000, 10          california-roads matern 2, combinatorial .945          .956          .945
 
-For mesh-counter height, evidence alone, which prefers a kernel that is too smooth for it, held f .835 and .853 with
-1,000 observations, without a warning. The rows of 300 and 1,000, but for those of this case and of three cases of
-cora, are of versions that compared kernels in that way.
+For mesh-counter height, evidence alone, which prefers a kernel that is too smooth for it, held f .835 and .853
+with 1,000 observations, without a warning. The rows of 300 and 1,000, but for those of this case and of three
+cases of cora, are of versions that compared kernels in that way.
 
 Through sampled rows (`--method features --observed 300 --splits 1 --data mesh-fuze mesh-sphere generated-grid
 arenas-email cora-connected`), 54 cases: f unseen .923 (.837), seen .974 (.870), y .946 (.890); four cases below

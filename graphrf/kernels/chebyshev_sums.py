@@ -460,7 +460,8 @@ def chebyshev_step(
         steps.step(1.0, now.reshape(n, width), -1.0, before.reshape(n, width))
 
 
-# Several kernels and nodes of one graph, as in an average over hyperparameters, have it at the same time.
+# The matrices that somebody holds: several kernels of one graph need the same one at the same time, as in an
+# average over hyperparameters.
 _in_use: weakref.WeakKeyDictionary[Graph, dict[str, tuple[weakref.ref[sp.csr_array], float]]]
 _in_use = weakref.WeakKeyDictionary()
 
@@ -468,7 +469,7 @@ _in_use = weakref.WeakKeyDictionary()
 def doubled_matrix(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
     """2 M, M = I - 2 (I - W) / width, and the width of the interval up to 1 that holds W's eigenvalues.
 
-    All who ask for it while somebody has it are given the same matrix, which nobody may change.
+    As long as one caller holds the matrix, all others are given the same one, so none of them may change it.
     """
     of_graph = _in_use.setdefault(graph, {})
     if laplacian in of_graph:
@@ -481,7 +482,7 @@ def doubled_matrix(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
 
 
 def _made_doubled(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
-    """The same, made anew.
+    """What `doubled_matrix` returns, computed anew.
 
     M has its eigenvalues in [-1, 1]. Self-loops are no part of L = D - A, but of its scale c = 2 max(D), and with
     heavy ones all eigenvalues of W = I - L / c lie near 1. On a wider interval functions of L may be huge where

@@ -67,8 +67,8 @@ class CandidateKernel(NamedTuple):
     probability : float
         Posterior probability among the kernels compared, all equally probable a priori.
     log_predictive : float or None
-        The sum over nodes of log p(what was observed at a node | what was observed at all others): at the best
-        hyperparameters, or averaged over them where predictions are; None where it was not needed.
+        The sum over the nodes compared of log p(what was observed at a node | what was observed at the others): at
+        the best hyperparameters, or averaged over them where predictions are; None where it was not needed.
     """
 
     kernel: Kernel
@@ -117,7 +117,7 @@ class Compared(NamedTuple):
     def chosen(self) -> int:
         """The kernel to take if only one is: the roughest of those that are about as good as the best.
 
-        That is within two nats by evidence, or by predictions of values that were left out, within two nats or one
+        By evidence that means within two nats; by predictions of values that were left out, within two nats or one
         standard error of the difference. Where the data do not determine the smoothness, a rougher kernel is the
         safer choice, as its intervals are wider. The evidence alone takes too smooth a kernel for values that none
         of the kernels describes, such as coordinates on a mesh, although it hardly predicts them better. So

@@ -262,9 +262,8 @@ class HyperparameterGrid:
         given = [block.gram(kernel, ()) for block in blocks]
         by, _ = self._divisor(kernel, (), given)
         axes = Axes(np.zeros(0), np.array([output_scale]), np.array([noise]))
-        return left_out(self._parts([matrix / by for matrix, _ in given], [b.observations for b in blocks], axes))[
-            0
-        ]
+        parts = self._parts([matrix / by for matrix, _ in given], [block.observations for block in blocks], axes)
+        return left_out(parts)[0]
 
     @cached_property
     def log_null_evidence(self) -> float:

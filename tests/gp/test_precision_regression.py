@@ -187,6 +187,32 @@ def test_beyond_what_is_affordable_hyperparameters_are_those_of_a_part(roads, ob
     assert part.converged_
 
 
+@pytest.mark.more
+@pytest.mark.filterwarnings("ignore:the graph explains y no better", "ignore:training ended with")
+def test_values_that_sampled_rows_do_not_explain_are_seen_on_a_part(monkeypatch):
+    from graphrf.gp import regression
+    from graphrf.gp.training import blocks, precision_search
+    from graphrf.gp.training.regression_training import RegressionTraining
+
+    graph = grf.load_graph(nx.grid_2d_graph(200, 200))
+    monkeypatch.setattr(regression, "choose_method", lambda *_: "features")  # as on a large graph
+    monkeypatch.setattr(precision_search, "_SECONDS", 0.0)  # the exact likelihood is too dear
+    monkeypatch.setattr(blocks, "_BALLS", (10_000,))
+    trained, run = [], RegressionTraining.run
+    monkeypatch.setattr(
+        RegressionTraining, "run", lambda self, *rest: trained.append(self.graph.n_nodes) or run(self, *rest)
+    )
+    for seed in range(5):  # without the rule, chance decides
+        rng = np.random.default_rng(seed)
+        nodes = rng.choice(graph.n_nodes, 260, replace=False)
+        grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), seed=0).fit(nodes, rng.standard_normal(260))
+    assert trained[::2] == [graph.n_nodes] * 5
+    assert len(trained) == 10
+    assert max(trained[1::2]) < graph.n_nodes
+    with pytest.warns(UserWarning, match="farther apart than sampled rows reach"):
+        grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=1.5), seed=0).fit(nodes, rng.standard_normal(260))
+
+
 def test_a_kernel_that_is_dearer_than_the_others_is_trained_too(roads, observed, monkeypatch):
     from graphrf.gp.training import blocks, comparison, precision_search
 

@@ -41,6 +41,13 @@ _ALIKE, _ERRORS, _SMOOTHNESS = 2.0, 1.0, 2.0
 _LIKELY = 0.05
 # So few observations may well tell nothing of hyperparameters: that the graph explains nothing is no news.
 _FEW = 20
+# Sampled rows that reach no other observed node explain no more than so many nats, by chance.
+_HARDLY = 3.0
+# What it may mean if they explain nothing.
+_FAR_APART = (
+    ", or the observed nodes lie farther apart than sampled rows reach: compare with method='precision' (on a "
+    "road network or a mesh) or method='series'"
+)
 # Probabilities of noise alone below which it is left out: beside several sets of hyperparameters, and beside one.
 _UNLIKELY, UNLIKELY_BESIDE_ONE = 0.02, 0.1
 # The largest weight of diffusion's opinion of the noise, and the nats by which it must explain the values better
@@ -101,8 +108,9 @@ class Smooth(NamedTuple):
 class Compared(NamedTuple):
     """Kernels compared on the nodes that training sees, best first, and what was found of each.
 
-    `unserved` is what is to be said if one was chosen only because sampled rows are too short for another,
-    `left_out` the log density of each node's values given all others, of kernels that may be taken alone.
+    `unserved` is what is to be said if one was chosen only because sampled rows are too short for another, or if
+    rows that could be longer explain nothing, `unseen` whether these explain hardly anything; `left_out` the log
+    density of each node's values given all others, of kernels that may be taken alone.
     """
 
     kernels: list[CandidateKernel]
@@ -111,6 +119,7 @@ class Compared(NamedTuple):
     smooth: Smooth | None = None
     others: Sequence[NoiseOpinion] = ()
     unserved: str = ""
+    unseen: bool = False
     left_out: Sequence[np.ndarray | None] = ()
 
     @property
@@ -254,7 +263,8 @@ def compare(
     most = None
     if len(sets) > 1:
         most = _COMPARED_DEGREES if leave_out else BEGUN_DEGREES
-    grows = len(sets) > 1 and method == "features" and sampler is None
+    own_rows = method == "features" and sampler is None
+    grows = len(sets) > 1 and own_rows
     # Rows are let go with the comparison: their Gram matrices take much memory.
     rows = SampledRows(sets[0].graph, sets[0].seed, sets[0].n_threads)
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
@@ -273,7 +283,10 @@ def compare(
             _look_further(found, targets, leave_out, None)
         if grows:
             _look_at_longer_rows(found, targets, leave_out)
-        _warn_of_nothing([one.grid for one in found], targets)
+        factor = _log_bayes_factor([one.grid for one in found])
+        nothing = _nothing(factor, targets)
+        if nothing and not own_rows:
+            warn(nothing)
         evidence, left_out = _evidence(found, targets, leave_out)
         seen = evidence
         if exactly is not None:
@@ -292,8 +305,9 @@ def compare(
         left_out=[left_out[k] for k in order],
     )  # fmt: skip
     first = 0 if leave_out else compared.chosen
-    if grows:
-        compared = compared._replace(unserved=_unserved(found, found[order[first]]))
+    if own_rows:
+        unserved = nothing + _FAR_APART if nothing else _unserved(found, found[order[first]])
+        compared = compared._replace(unserved=unserved, unseen=factor < _HARDLY)
     if not opinions or targets.noise is not None:
         return compared
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):
@@ -488,17 +502,17 @@ def smooth_weight(nats: float) -> float:
     return min(_SMOOTH, float(max(expit(min(nats, 0.0)), expit(nats - _CLEARLY))))
 
 
-def _warn_of_nothing(grids: Sequence[HyperparameterGrid], targets: Targets) -> None:
-    """Warn where independent values explain y as well as the kernels do."""
+def _nothing(factor: float, targets: Targets) -> str:
+    """What is to be said where a log Bayes factor favours independent values over the kernels; or ""."""
     n = sum(block.n_total for block in targets.observations)
-    factor = _log_bayes_factor(grids)
     trains = targets.output_scale is None and targets.noise is None
-    if trains and n >= _FEW and factor < 0:
-        warn(
-            f"the graph explains y no better than independent values would (Bayes factor {math.exp(factor):.2g} "
-            f"from {n} observations): are nodes and y in the same order? If they are, predictions are hardly "
-            "better than the mean",
-        )
+    if not trains or n < _FEW or factor >= 0:
+        return ""
+    return (
+        f"the graph explains y no better than independent values would (Bayes factor {math.exp(factor):.2g} "
+        f"from {n} observations): are nodes and y in the same order? If they are, predictions are hardly "
+        "better than the mean"
+    )
 
 
 def _log_bayes_factor(grids: Sequence[HyperparameterGrid]) -> float:

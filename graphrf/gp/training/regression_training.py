@@ -77,6 +77,8 @@ class Trained(NamedTuple):
     beyond : (KernelPrecision, RegressionTraining), optional
         Where the data favour longer lengthscales than sampled rows serve: a sparse precision that serves them, and
         the part of the graph on which they are to be trained.
+    unseen : bool
+        Whether the rows that training saw explain hardly anything of the values.
     """
 
     best: LikelihoodResult
@@ -87,6 +89,7 @@ class Trained(NamedTuple):
     targets: Targets
     exact: LikelihoodResult | None = None
     beyond: tuple[KernelPrecision, RegressionTraining] | None = None
+    unseen: bool = False
 
     def warn_of_ends(self) -> None:
         """Warn of hyperparameters at the ends of the search.
@@ -204,15 +207,14 @@ class RegressionTraining:
             exactly=exactly if followed else None,
         )  # fmt: skip
         first = 0 if integrate else compared.chosen
-        chosen, sooner = compared.training[first], None
+        chosen, sooner, all_seen = compared.training[first], None, False
         if integrate:  # of an average over kernels, `points` says whether the tables end too early
             quiet = len(sets) > 1 and self.method != "features"
         else:
             follows = self.cheaper(chosen.kernel) if self.precision is None else self.precision
-            quiet = follows is not None and (
-                self._affords(follows.with_kernel(chosen.kernel), too_long=True)
-                or self.on_part(_FEWEST_APART) is not None
-            )
+            if follows is not None:
+                all_seen = self._affords(follows.with_kernel(chosen.kernel), too_long=True)
+            quiet = all_seen or (follows is not None and self.on_part(_FEWEST_APART) is not None)
             if follows is not None and blocks is not scouts and whole.vary:
                 sooner = self._sooner(follows.with_kernel(chosen.kernel), whole)
             if sooner is not None:
@@ -230,10 +232,10 @@ class RegressionTraining:
             best, sampler, own = train(chosen, whole, compared.grids[first], self.method, self.sampler)
             unserved = unserved or own
         beyond = None
-        if unserved and not quiet:
-            beyond = None if integrate else self._beyond_rows([kernel for kernel, _ in kernels])
-            if beyond is None:
-                warn(unserved)
+        if (unserved or compared.unseen) and not (quiet or integrate):
+            beyond = self._beyond_rows([kernel for kernel, _ in kernels])
+        if beyond is None and (compared.unserved if all_seen else unserved and not quiet):
+            warn(unserved)
         points: list[GridCell] = []
         if integrate:
             points = compared.points(blocks, whole, self.method, sampler, self.cheaper)
@@ -246,7 +248,7 @@ class RegressionTraining:
             used = [best.kernel, *(point.kernel for point in points)]
             sampler = shortened(sampler, used, chosen.scale)
         exact = exactly.found.get(chosen.kernel)
-        return Trained(best, sampler, compared.kernels, points, chosen, whole, exact, beyond)
+        return Trained(best, sampler, compared.kernels, points, chosen, whole, exact, beyond, compared.unseen)
 
     def _followed(self, kernels: Sequence[Kernel]) -> dict[Kernel, KernelPrecision]:
         """Those whose exact likelihoods of all observations can be climbed to compare them; none or several."""
@@ -268,12 +270,12 @@ class RegressionTraining:
         return precision if exact_search_seconds(precision) < series_search_seconds(self.graph, m) else None
 
     def _beyond_rows(self, kernels: Sequence[Kernel]) -> tuple[KernelPrecision, RegressionTraining] | None:
-        """What serves the lengthscales of one of several kernels where rows are too short, see `Trained`.
+        """What serves the lengthscales of one of some kernels where rows are too short, see `Trained`.
 
         None where no sparse precision is cheaper than the series, or too few nodes of any part were observed.
         """
         sparse = [kernel for kernel in kernels if kernel.is_series and has_sparse_precision(kernel)]
-        if len(kernels) < 2 or not sparse or self.sampler is not None:
+        if not sparse or self.sampler is not None:
             return None
         if (part := self.on_part(_FEWEST_APART)) is None:
             return None
@@ -353,7 +355,7 @@ class RegressionTraining:
 
         It is taken where lengthscales were cut, and where a sparse precision was asked for but blocks were seen.
         """
-        too_long = ended_early(trained.training, self.method, trained.best)
+        too_long = trained.unseen or ended_early(trained.training, self.method, trained.best)
         unseen = too_long or (self.precision is not None and len(trained.training.blocks) > 1)
         precision = precision.with_kernel(trained.best.kernel)
         if self.integrate or not unseen or self._affords(precision, too_long):
@@ -380,7 +382,7 @@ class RegressionTraining:
         best, points = trained.best, trained.points
         if best is trained.exact:
             return trained._replace(sampler=None)
-        too_long = ended_early(trained.training, self.method, best)
+        too_long = trained.unseen or ended_early(trained.training, self.method, best)
         unseen = too_long or self.method == "features" or len(trained.training.blocks) > 1
         if unseen and self._affords(precision, too_long):
             every = self._targets([np.unique(self.positions)], step)

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
+from graphrf._base.threads import ordered_map, thread_count
 from graphrf._base.warn import warn
 from graphrf.gp.inference.covariance import Covariance, shared_matrices
 from graphrf.gp.inference.mean_function import Covariates
@@ -136,7 +137,7 @@ def condition(
     """
     parts = [given.at(point) for point in given.points] or [given]
     if given.sparse:
-        return _joined([_by_precision(graph, part, basis, precision) for part in parts], given), 0.0
+        return _joined(_by_precision(graph, parts, basis, precision, n_threads), given, n_threads), 0.0
     nodes = given.observations.nodes
     if solver == "auto":
         solver = choose_solver(graph, given.method, nodes.size)
@@ -179,27 +180,39 @@ def condition(
                     "much; raise `noise`, or use a kernel whose root is smooth, such as Matern or Diffusion",
                 )
     errors = [covariance.error / part.mean_variance for part, covariance in zip(parts, covariances, strict=True)]
-    return _joined(posteriors, given), max(errors)
+    return _joined(posteriors, given, n_threads), max(errors)
 
 
 def _joined(
-    posteriors: Sequence[Posterior] | Sequence[PrecisionPosterior], given: Conditions
+    posteriors: Sequence[Posterior] | Sequence[PrecisionPosterior], given: Conditions, n_threads: int | None
 ) -> Posterior | PrecisionPosterior | MixturePosterior:
     """The average of the posteriors at all points, if there are points."""
     if not given.points:
         return posteriors[0]
-    return MixturePosterior(posteriors, np.array([point.weight for point in given.points]))
+    return MixturePosterior(posteriors, np.array([point.weight for point in given.points]), n_threads)
 
 
 def _by_precision(
-    graph: Graph, given: Conditions, basis: np.ndarray, precision: KernelPrecision | None
-) -> PrecisionPosterior:
-    """The posterior by the kernel's sparse precision."""
-    own = precision_of(graph, given.kernel) if precision is None else precision.with_kernel(given.kernel)
-    return PrecisionPosterior(
-        own, given.amplitude, given.observations, noise=given.noise, basis=basis, offset=given.offset,
-        mean_precision=given.mean_precision,
-    )  # fmt: skip
+    graph: Graph,
+    parts: Sequence[Conditions],
+    basis: np.ndarray,
+    precision: KernelPrecision | None,
+    n_threads: int | None,
+) -> list[PrecisionPosterior]:
+    """The posteriors by the sparse precisions of kernels, which share their orders of elimination."""
+    first = precision_of(graph, parts[0].kernel) if precision is None else precision
+    own = [first.with_kernel(part.kernel) for part in parts]
+    for each in own:  # found once, before threads ask for them
+        each.own_elimination.require_room()
+
+    def made(number: int) -> PrecisionPosterior:
+        part = parts[number]
+        return PrecisionPosterior(
+            own[number], part.amplitude, part.observations, noise=part.noise, basis=basis, offset=part.offset,
+            mean_precision=part.mean_precision,
+        )  # fmt: skip
+
+    return list(ordered_map(made, range(len(parts)), thread_count(n_threads)))
 
 
 def _cholesky(matrix: np.ndarray, given: Conditions, tol: float) -> CholeskySolver:

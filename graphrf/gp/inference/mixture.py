@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphrf._base.threads import ordered_map, thread_count
 from graphrf.gp.inference.covariance import shared_variances
 from graphrf.gp.inference.posterior import N_DRAWS, Posterior
 from graphrf.gp.inference.precision_posterior import PrecisionPosterior
@@ -25,11 +26,18 @@ class MixturePosterior:
     ----------
     parts : sequence of Posterior or PrecisionPosterior
     probabilities : ndarray, of sum 1
+    n_threads : int, optional
     """
 
-    def __init__(self, parts: Sequence[Posterior | PrecisionPosterior], probabilities: np.ndarray) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Posterior | PrecisionPosterior],
+        probabilities: np.ndarray,
+        n_threads: int | None = None,
+    ) -> None:
         self._parts = parts
         self._p = probabilities
+        self._n_threads = n_threads
         self._sampled: np.ndarray | None = None
         solutions = [part.solution for part in parts]
         worst = max(solutions, key=lambda solution: solution.residual)
@@ -41,7 +49,7 @@ class MixturePosterior:
 
     def with_basis(self, basis: np.ndarray) -> MixturePosterior:
         """The same with another basis of the mean at nodes that are asked for."""
-        return MixturePosterior([part.with_basis(basis) for part in self._parts], self._p)
+        return MixturePosterior([part.with_basis(basis) for part in self._parts], self._p, self._n_threads)
 
     @property
     def coefficients_covariance(self) -> np.ndarray:
@@ -116,7 +124,8 @@ class MixturePosterior:
         """The variances of each part; those by columns of K share what is not one kernel's own."""
         parts = [part for part in self._parts if isinstance(part, Posterior)]
         if not parts:
-            return [part.variances(nodes) for part in self._parts]
+            threads = thread_count(self._n_threads)
+            return list(ordered_map(lambda part: part.variances(nodes), self._parts, threads))
         unseen = np.any([part.unseen(nodes) for part in parts], axis=0)
         shared = shared_variances([part.covariance for part in parts], nodes[unseen], parts[0].n_observed)
         each = []

@@ -9,16 +9,9 @@ import numpy as np
 
 from graphrf.gp.inference.generalised_mean import GeneralisedMean
 from graphrf.gp.inference.observations import Observations
-from graphrf.gp.inference.rows import slices
 from graphrf.gp.inference.solvers import Solution
-from graphrf.kernels.factor import units
 from graphrf.kernels.precision.cholesky import SparseCholesky
 from graphrf.kernels.precision.contract import Precision
-
-# Up to so many variances are solved for one by one; selected inversion gives all of them.
-_FEW = 32
-# Numbers in a block of right-hand sides.
-_BLOCK_NUMBERS = 8_000_000
 
 
 class PrecisionPosterior:
@@ -106,8 +99,8 @@ class PrecisionPosterior:
 
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Variances of f + H beta, exact, shape (q,)."""
-        if nodes.size <= _FEW:
-            own = np.square(self._factor.root_t(units(self._precision.n_nodes, nodes))).sum(axis=0)
+        if nodes.size**2 <= self._precision.n_nodes:
+            own = np.diagonal(self._factor.inverse_between(nodes))
         else:
             own = self._factor.inverse_diagonal[nodes]
         if bar is not None:
@@ -121,10 +114,7 @@ class PrecisionPosterior:
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f + H beta, shape (q, q)."""
         half = self._mean.half(self._unexplained(nodes))
-        size = max(1, _BLOCK_NUMBERS // self._precision.n_nodes)
-        own = np.empty((nodes.size, nodes.size))
-        for part in slices(nodes.size, size):
-            own[:, part] = self._factor.solve(units(self._precision.n_nodes, nodes[part]))[nodes]
+        own = self._factor.inverse_between(nodes)
         return np.asarray(0.5 * self._amplitude * (own + own.T) + half @ half.T)
 
     def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:

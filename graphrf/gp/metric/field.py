@@ -32,7 +32,6 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf.gp.metric.pieces import Pieces
-from graphrf.kernels.factor import units
 from graphrf.kernels.precision.cholesky import SparseCholesky
 from graphrf.kernels.precision.ordering import Elimination
 
@@ -145,7 +144,7 @@ class EdgePrecision:
 
     def covariance(self, vertices: np.ndarray) -> np.ndarray:
         """Q^-1 between some vertices, dense."""
-        block = self._own_factor.solve(units(self.n_nodes, vertices))[vertices]
+        block = self._own_factor.inverse_between(vertices)
         return np.asarray(0.5 * (block + block.T))
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from graphrf._base.blas import linear_algebra
+from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
 from graphrf.gp.training.candidates import BEGUN_DEGREES, Candidate, SampledRows, TrainingSet, candidates
 from graphrf.gp.training.fitting import Targets, blocks_of, normaliser, search_of
@@ -188,8 +189,13 @@ class Compared(NamedTuple):
                     precision = cheaper(training.kernel) if finer.share_at_end > _CUT_OFF else None
                     if precision is not None:
                         scouted = candidates(whole._replace(precision=precision), "precision", None).scout()
-                    while finer.share_at_end > _CUT_OFF and finer.longest < 0.99 * scouted.longest:
-                        finer = finer.finer(blocks_of(scouted.grams, targets), scouted.longest, noises)
+                        finer = finer.finer(
+                            blocks_of(scouted.grams, targets), scouted.longest, noises, further=True,
+                            n_threads=thread_count(whole.n_threads),
+                        )  # fmt: skip
+                    else:
+                        while finer.share_at_end > _CUT_OFF and finer.longest < 0.99 * scouted.longest:
+                            finer = finer.finer(blocks_of(scouted.grams, targets), scouted.longest, noises)
                     at_end += share * finer.share_at_end
                 posterior = finer.posterior - finer.log_evidence
                 if self.smooth is not None:

@@ -208,9 +208,10 @@ class SeriesGram:
 
 
 class PrecisionGram:
-    """The exact K[S, S] of kernels with a sparse inverse: columns of K by one sparse factor for each kernel.
+    """The exact K[S, S] of kernels with a sparse inverse, by one sparse factor for each kernel.
 
-    An evaluation costs that factor and a solve for each node of S; no lengthscale is too long for it.
+    An evaluation costs little more than that factor, and with derivatives a solve for each node of S; no
+    lengthscale is too long for it.
     """
 
     def __init__(self, precision: KernelPrecision, nodes: np.ndarray) -> None:
@@ -219,7 +220,10 @@ class PrecisionGram:
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         precision = self._precision.with_kernel(kernel)
-        columns = precision.factor().solve(units(precision.n_nodes, self._nodes))
+        factor = precision.factor()
+        if not names:
+            return factor.inverse_between(self._nodes), []
+        columns = factor.solve(units(precision.n_nodes, self._nodes))
         matrix = columns[self._nodes]
         slopes = [-(columns.T @ (precision.derivative(name) @ columns)) for name in names]  # dK = -K dQ K
         return 0.5 * (matrix + matrix.T), [0.5 * (slope + slope.T) for slope in slopes]

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from graphrf._base.cached import cached_property
+from graphrf._base.threads import ordered_map
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.likelihoods import Likelihood
 from graphrf.gp.prior import HyperparameterPrior
@@ -136,11 +137,13 @@ class Axes:
         steps = [math.log(axis[1] / axis[0]) for axis in self._each if axis.size > 1]
         return float(np.log(steps).sum())
 
-    def around(self, posterior: np.ndarray, longest: float, noises: Sequence[float] = ()) -> Axes:
+    def around(
+        self, posterior: np.ndarray, longest: float, noises: Sequence[float] = (), further: bool = False
+    ) -> Axes:
         """Finer axes over the part that holds the probability, with lengthscales up to the longest.
 
-        They may be twice as long as the longest so far where that is still probable. The axis of noises reaches
-        the given ones, too.
+        Where the longest so far is still probable, they may be twice as long, or as long as any if they go
+        `further`. The axis of noises reaches the given ones, too.
         """
         fine = []
         for number, (axis, size) in enumerate(zip(self._each, _FINE, strict=True)):
@@ -153,7 +156,9 @@ class Axes:
             if axis.size > 1:
                 last = axis[high]
                 if number == 0 and self.name == "lengthscale":
-                    last = min(last if kept[-1] < marginal.size - 1 else _LENGTHSCALE_FACTOR * last, longest)
+                    if kept[-1] == marginal.size - 1:
+                        last = longest if further else _LENGTHSCALE_FACTOR * last
+                    last = min(last, longest)
                 axis = np.geomspace(min(axis[low], 0.5 * last), last, size)
             fine.append(axis)
         return Axes(fine[0], fine[1], fine[2], self.name)
@@ -178,6 +183,8 @@ class HyperparameterGrid:
     prior : HyperparameterPrior
     leave_out : bool
         Whether `log_left_out` is wanted.
+    n_threads : int
+        On which K is evaluated, where the blocks allow that.
 
     Attributes
     ----------
@@ -201,6 +208,7 @@ class HyperparameterGrid:
         length_unit: float,
         prior: HyperparameterPrior,
         leave_out: bool = False,
+        n_threads: int = 1,
     ) -> None:
         self._kernel = kernel
         self._divisor, self._prior = divisor, prior
@@ -217,6 +225,9 @@ class HyperparameterGrid:
         self._left_out: list[np.ndarray] = []
         self._observations = observations = [block.observations for block in blocks]
         peaks: list[float] = []  # of the lengthscales so far
+        matrices = ordered_map(
+            lambda kernel: [block.gram(kernel, ()) for block in blocks], self._kernels, n_threads
+        )
         for number, member in enumerate(self._kernels):
             own: Any = 0.0
             if axes.lengthscales.size:
@@ -228,7 +239,7 @@ class HyperparameterGrid:
                 self._divisors.append(np.nan)
                 likelihoods.append(np.full(density.shape, -np.inf))
                 continue
-            given = [block.gram(member, ()) for block in blocks]
+            given = next(matrices)
             by, _ = divisor(member, (), given)
             self._divisors.append(by)
             if not (np.isfinite(by) and by > 0):  # the modulation underflows
@@ -245,14 +256,23 @@ class HyperparameterGrid:
         self.posterior = self.likelihood + np.array(densities)
         self._density, self._densities = density, np.array(densities)
 
-    def finer(self, blocks: Sequence[Block], longest: float, noises: Sequence[float] = ()) -> HyperparameterGrid:
+    def finer(
+        self,
+        blocks: Sequence[Block],
+        longest: float,
+        noises: Sequence[float] = (),
+        *,
+        further: bool = False,
+        n_threads: int = 1,
+    ) -> HyperparameterGrid:
         """A grid of smaller cells on the part that holds the probability, for these blocks.
 
-        `longest` is the longest lengthscale that they serve; `noises` see `Axes.around`.
+        `longest` is the longest lengthscale that they serve; `noises` and `further` see `Axes.around`.
         """
         return HyperparameterGrid(
-            blocks, self._kernel, self._axes.around(self.posterior, longest, noises),
+            blocks, self._kernel, self._axes.around(self.posterior, longest, noises, further),
             divisor=self._divisor, unit=self._unit, length_unit=self._length_unit, prior=self._prior,
+            n_threads=n_threads,
         )  # fmt: skip
 
     def left_out_at(

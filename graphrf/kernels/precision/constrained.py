@@ -66,6 +66,11 @@ class ConstrainedCholesky(SparseCholesky):
     def root_t(self, b: np.ndarray) -> np.ndarray:
         return self._free(super().root_t(b))
 
+    def inverse_between(self, nodes: np.ndarray) -> np.ndarray:
+        """S between distinct coordinates, shape (m, m)."""
+        own = _times(self._inner[nodes], self._sums[:, nodes].T.toarray())
+        return np.asarray(super().inverse_between(nodes) - own @ own.T)
+
     @cached_property
     def inverse_diagonal(self) -> np.ndarray:
         """The diagonal of S, shape (n,)."""

@@ -212,6 +212,54 @@ def backward(start, begins, rows, offsets, values, x):  # type: ignore[no-untype
 
 
 @njit(nogil=True, cache=True)
+def inverse_between(start, begins, rows, offsets, values, places):  # type: ignore[no-untyped-def]
+    """A^-1 between some places, sorted and distinct: Y^T Y with Y = L^-1 E and their unit columns E.
+
+    Y has rows of the blocks of these places and of the blocks above them only, and in each of these, columns
+    between the first and the last place below it only.
+    """
+    n_blocks, n, m = start.size - 1, start[-1], places.size
+    block = np.empty(n, np.int64)
+    for b in range(n_blocks):
+        block[start[b] : start[b + 1]] = b
+    first, last = np.full(n_blocks, m, np.int64), np.zeros(n_blocks, np.int64)
+    for c in range(m):
+        b = block[places[c]]
+        first[b], last[b] = min(first[b], c), c + 1
+    for b in range(n_blocks):
+        if last[b] and begins[b + 1] > begins[b]:
+            above = block[rows[begins[b]]]
+            first[above], last[above] = min(first[above], first[b]), max(last[above], last[b])
+    result = np.zeros((m, m))
+    nothing = np.zeros((0, 0))
+    waiting = [nothing] * n_blocks
+    for b in range(n_blocks):
+        if not last[b]:
+            continue
+        low, k, offset = start[b], start[b + 1] - start[b], offsets[b]
+        left, right = first[b], last[b]
+        x = waiting[b] if waiting[b].size else np.zeros((k, right - left))
+        for c in range(left, right):
+            if low <= places[c] < low + k:
+                x[places[c] - low, c - left] = 1.0
+        own = np.dot(values[offset : offset + k * k].reshape(k, k), x)
+        result[left:right, left:right] += np.dot(own.T, own)
+        waiting[b] = nothing
+        below = rows[begins[b] : begins[b + 1]]
+        if not below.size:
+            continue
+        change = np.dot(values[offset + k * k : offset + k * k + below.size * k].reshape(below.size, k), own)
+        for i in range(below.size):
+            a = block[below[i]]
+            if not waiting[a].size:
+                waiting[a] = np.zeros((start[a + 1] - start[a], last[a] - first[a]))
+            theirs, shift = waiting[a][below[i] - start[a]], left - first[a]
+            for c in range(right - left):
+                theirs[c + shift] -= change[i, c]
+    return result
+
+
+@njit(nogil=True, cache=True)
 def selected_inverse(indptr, indices, start, begins, rows, offsets, values):  # type: ignore[no-untyped-def]
     """The inverse's entries where a lower triangle, by columns, has some; in their order."""
     n, n_blocks = indptr.size - 1, start.size - 1

@@ -73,6 +73,8 @@ def test_precisions_against_dense_matrices(problem):
         np.testing.assert_allclose(factor.solve(np.eye(total)), S, atol=1e-11)
         np.testing.assert_allclose(factor.solve(np.ones(total)), S.sum(axis=1), atol=1e-11)
         np.testing.assert_allclose(factor.inverse_diagonal, np.diag(S), atol=1e-11)
+        some = np.random.default_rng(2).permutation(total)[: total - 2]
+        np.testing.assert_allclose(factor.inverse_between(some), S[np.ix_(some, some)], atol=1e-11)
         half = factor.root_t(np.eye(total))
         np.testing.assert_allclose(half.T @ half, S, atol=1e-11)
         np.testing.assert_allclose(factor.root(half), S, atol=1e-11)

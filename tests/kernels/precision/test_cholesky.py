@@ -46,6 +46,11 @@ def test_all_is_as_by_dense_algebra(name):
     assert factor.log_determinant == pytest.approx(np.linalg.slogdet(dense)[1], rel=1e-12, abs=1e-12)
     np.testing.assert_allclose(factor.inverse_diagonal, np.diagonal(inverse), rtol=1e-11)
     assert factor.trace(matrix) == pytest.approx(n, rel=1e-11)
+    some = np.random.default_rng(2).permutation(n)[: (n + 1) // 2]
+    for nodes in (some[:1], some):
+        np.testing.assert_allclose(
+            factor.inverse_between(nodes), inverse[np.ix_(nodes, nodes)], rtol=1e-9, atol=1e-12
+        )
     root = factor.root(np.eye(n))
     np.testing.assert_allclose(root @ root.T, inverse, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(factor.root_t(b), root.T @ b, rtol=1e-9, atol=1e-12)

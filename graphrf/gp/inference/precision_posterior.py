@@ -114,8 +114,7 @@ class PrecisionPosterior:
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f + H beta, shape (q, q)."""
         half = self._mean.half(self._unexplained(nodes))
-        own = self._factor.inverse_between(nodes)
-        return np.asarray(0.5 * self._amplitude * (own + own.T) + half @ half.T)
+        return np.asarray(self._amplitude * self._factor.inverse_between(nodes) + half @ half.T)
 
     def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         """Joint draws of f + H beta, shape (n_samples, q, p): one solve for each.

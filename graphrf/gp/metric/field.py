@@ -144,8 +144,7 @@ class EdgePrecision:
 
     def covariance(self, vertices: np.ndarray) -> np.ndarray:
         """Q^-1 between some vertices, dense."""
-        block = self._own_factor.inverse_between(vertices)
-        return np.asarray(0.5 * (block + block.T))
+        return self._own_factor.inverse_between(vertices)
 
     @property
     def root_size(self) -> int:

@@ -94,9 +94,10 @@ class SparseCholesky:
         place[self.elimination.order] = np.arange(place.size)
         own = place[nodes]
         order = np.argsort(own)
-        result = np.empty((nodes.size, nodes.size))
         with blas_threads(1):
-            result[np.ix_(order, order)] = multifrontal.inverse_between(*self._blocks, self._values, own[order])
+            block = multifrontal.inverse_between(*self._blocks, self._values, own[order])
+        result = np.empty_like(block)
+        result[np.ix_(order, order)] = 0.5 * (block + block.T)
         return result
 
     @property

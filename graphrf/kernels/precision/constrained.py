@@ -39,7 +39,7 @@ class ConstrainedCholesky(SparseCholesky):
         self, matrix: sp.csr_array, elimination: Elimination, component: np.ndarray, summed: np.ndarray
     ) -> None:
         super().__init__(matrix, elimination)
-        self._summed = summed.astype(np.float64)
+        self._component, self._summed = component, summed.astype(np.float64)
         sums, order = _by_component(component), elimination.order
         self._sums, self._ordered_sums = sums, sums[:, order]
         held = sums @ self._summed  # the diagonal of C C^T
@@ -68,8 +68,8 @@ class ConstrainedCholesky(SparseCholesky):
 
     def inverse_between(self, nodes: np.ndarray) -> np.ndarray:
         """S between distinct coordinates, shape (m, m)."""
-        own = _times(self._inner[nodes], self._sums[:, nodes].T.toarray())
-        return np.asarray(super().inverse_between(nodes) - own @ own.T)
+        own, component = self._inner[nodes], self._component[nodes]
+        return super().inverse_between(nodes) - np.outer(own, own) * (component[:, None] == component)
 
     @cached_property
     def inverse_diagonal(self) -> np.ndarray:

@@ -277,10 +277,10 @@ class RegressionTraining:
         sparse = [kernel for kernel in kernels if kernel.is_series and has_sparse_precision(kernel)]
         if not sparse or self.sampler is not None:
             return None
-        if (part := self.on_part(_FEWEST_APART)) is None:
-            return None
         precision = self.cheaper(min(sparse, key=lambda kernel: kernel.hyperparameters.get("nu", math.inf)))
-        return None if precision is None else (precision, part)
+        if precision is None or (part := self.on_part(_FEWEST_APART)) is None:
+            return None
+        return precision, part
 
     def _modes(
         self,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphrf._base.blas import linear_algebra
+from graphrf._base.blas import blas_threads, linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf._base.warn import warn
@@ -212,7 +212,8 @@ def _by_precision(
             mean_precision=part.mean_precision,
         )  # fmt: skip
 
-    return list(ordered_map(made, range(len(parts)), thread_count(n_threads)))
+    with blas_threads(1):  # bits must not depend on the number of threads
+        return list(ordered_map(made, range(len(parts)), thread_count(n_threads)))
 
 
 def _cholesky(matrix: np.ndarray, given: Conditions, tol: float) -> CholeskySolver:

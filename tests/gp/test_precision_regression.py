@@ -213,6 +213,38 @@ def test_values_that_sampled_rows_do_not_explain_are_seen_on_a_part(monkeypatch)
         grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=1.5), seed=0).fit(nodes, rng.standard_normal(260))
 
 
+def test_values_that_do_not_vary_are_not_sought_on_a_part(monkeypatch):
+    from graphrf.gp import regression
+    from graphrf.gp.training import blocks, precision_search
+
+    graph = grf.load_graph(nx.grid_2d_graph(100, 100))
+    monkeypatch.setattr(regression, "choose_method", lambda *_: "features")  # as on a large graph
+    monkeypatch.setattr(precision_search, "_SECONDS", 0.0)  # the exact likelihood is too dear
+    monkeypatch.setattr(blocks, "_BALLS", (4_000,))
+    nodes = np.random.default_rng(0).choice(graph.n_nodes, 260, replace=False)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), seed=0).fit(nodes, np.ones(260))
+    assert ["does not vary" in str(one.message) for one in said] == [True]
+
+
+def test_an_average_has_the_same_bits_on_any_number_of_threads():
+    grid = nx.grid_2d_graph(70, 70)
+    rng = np.random.default_rng(0)
+    nodes, found = rng.choice(4_900, 120, replace=False), []
+    for n_threads in (1, 3):
+        graph = grf.load_graph(grid)  # nothing is known of it
+        f = grf.apply_root(
+            graph, grf.Matern(nu=2.0, lengthscale=40.0), np.random.default_rng(1).normal(size=4_900)
+        )
+        gp = grf.GraphGPRegressor(graph, seed=0, n_threads=n_threads).fit(nodes, f[nodes])
+        assert gp.method_ == "precision"
+        assert gp.n_points_ > 1
+        found.append((*gp.predict(return_std=True), gp.predict(nodes[:9], return_cov=True)[1]))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_a_kernel_that_is_dearer_than_the_others_is_trained_too(roads, observed, monkeypatch):
     from graphrf.gp.training import blocks, comparison, precision_search
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphrf._base.blas import blas_threads
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.gp.inference.covariance import shared_variances
 from graphrf.gp.inference.posterior import N_DRAWS, Posterior
@@ -125,7 +126,8 @@ class MixturePosterior:
         parts = [part for part in self._parts if isinstance(part, Posterior)]
         if not parts:
             threads = thread_count(self._n_threads)
-            return list(ordered_map(lambda part: part.variances(nodes), self._parts, threads))
+            with blas_threads(1):  # bits must not depend on their number
+                return list(ordered_map(lambda part: part.variances(nodes), self._parts, threads))
         unseen = np.any([part.unseen(nodes) for part in parts], axis=0)
         shared = shared_variances([part.covariance for part in parts], nodes[unseen], parts[0].n_observed)
         each = []

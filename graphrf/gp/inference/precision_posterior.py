@@ -99,7 +99,7 @@ class PrecisionPosterior:
 
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Variances of f + H beta, exact, shape (q,)."""
-        if nodes.size**2 <= self._precision.n_nodes:
+        if nodes.size**2 <= self._precision.n_nodes:  # of so few, sooner than by selected inversion
             own = np.diagonal(self._factor.inverse_between(nodes))
         else:
             own = self._factor.inverse_diagonal[nodes]

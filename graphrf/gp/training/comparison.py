@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from graphrf._base.blas import linear_algebra
+from graphrf._base.blas import blas_threads, linear_algebra
 from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
 from graphrf.gp.training.candidates import BEGUN_DEGREES, Candidate, SampledRows, TrainingSet, candidates
@@ -46,8 +46,8 @@ _FEW = 20
 _HARDLY = 3.0
 # What it may mean if they explain nothing.
 _FAR_APART = (
-    ", or the observed nodes lie farther apart than sampled rows reach: compare with method='precision' (on a "
-    "road network or a mesh) or method='series'"
+    ", or the observed nodes lie farther apart than sampled rows reach: try method='precision' (on a road network "
+    "or a mesh) or method='series'"
 )
 # Probabilities of noise alone below which it is left out: beside several sets of hyperparameters, and beside one.
 _UNLIKELY, UNLIKELY_BESIDE_ONE = 0.02, 0.1
@@ -110,8 +110,8 @@ class Compared(NamedTuple):
     """Kernels compared on the nodes that training sees, best first, and what was found of each.
 
     `unserved` is what is to be said if one was chosen only because sampled rows are too short for another, or if
-    rows that could be longer explain nothing, `unseen` whether these explain hardly anything; `left_out` the log
-    density of each node's values given all others, of kernels that may be taken alone.
+    rows that could be longer explain nothing; `unexplained` whether these explain hardly anything. `left_out` is
+    the log density of each node's values given all others, of kernels that may be taken alone.
     """
 
     kernels: list[CandidateKernel]
@@ -120,7 +120,7 @@ class Compared(NamedTuple):
     smooth: Smooth | None = None
     others: Sequence[NoiseOpinion] = ()
     unserved: str = ""
-    unseen: bool = False
+    unexplained: bool = False
     left_out: Sequence[np.ndarray | None] = ()
 
     @property
@@ -189,10 +189,11 @@ class Compared(NamedTuple):
                     precision = cheaper(training.kernel) if finer.share_at_end > _CUT_OFF else None
                     if precision is not None:
                         scouted = candidates(whole._replace(precision=precision), "precision", None).scout()
-                        finer = finer.finer(
-                            blocks_of(scouted.grams, targets), scouted.longest, noises, further=True,
-                            n_threads=thread_count(whole.n_threads),
-                        )  # fmt: skip
+                        with blas_threads(1):  # factors on several threads: bits must not depend on that
+                            finer = finer.finer(
+                                blocks_of(scouted.grams, targets), scouted.longest, noises, further=True,
+                                n_threads=thread_count(whole.n_threads),
+                            )  # fmt: skip
                     else:
                         while finer.share_at_end > _CUT_OFF and finer.longest < 0.99 * scouted.longest:
                             finer = finer.finer(blocks_of(scouted.grams, targets), scouted.longest, noises)
@@ -313,7 +314,7 @@ def compare(
     first = 0 if leave_out else compared.chosen
     if own_rows:
         unserved = nothing + _FAR_APART if nothing else _unserved(found, found[order[first]])
-        compared = compared._replace(unserved=unserved, unseen=factor < _HARDLY)
+        compared = compared._replace(unserved=unserved, unexplained=factor < _HARDLY)
     if not opinions or targets.noise is not None:
         return compared
     with linear_algebra(max(block.nodes.size for block in targets.observations), sets[0].n_threads):

@@ -184,7 +184,7 @@ class HyperparameterGrid:
     leave_out : bool
         Whether `log_left_out` is wanted.
     n_threads : int
-        On which K is evaluated, where the blocks allow that.
+        That evaluate K at several lengthscales at a time; 1 unless the blocks' K may be evaluated so.
 
     Attributes
     ----------

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import HyperparameterPrior
@@ -77,8 +78,8 @@ class Trained(NamedTuple):
     beyond : (KernelPrecision, RegressionTraining), optional
         Where the data favour longer lengthscales than sampled rows serve: a sparse precision that serves them, and
         the part of the graph on which they are to be trained.
-    unseen : bool
-        Whether the rows that training saw explain hardly anything of the values.
+    unexplained : bool
+        Whether the rows that training saw explain hardly anything of values that vary.
     """
 
     best: LikelihoodResult
@@ -89,7 +90,7 @@ class Trained(NamedTuple):
     targets: Targets
     exact: LikelihoodResult | None = None
     beyond: tuple[KernelPrecision, RegressionTraining] | None = None
-    unseen: bool = False
+    unexplained: bool = False
 
     def warn_of_ends(self) -> None:
         """Warn of hyperparameters at the ends of the search.
@@ -207,14 +208,14 @@ class RegressionTraining:
             exactly=exactly if followed else None,
         )  # fmt: skip
         first = 0 if integrate else compared.chosen
-        chosen, sooner, all_seen = compared.training[first], None, False
+        chosen, sooner, exact_follows = compared.training[first], None, False
         if integrate:  # of an average over kernels, `points` says whether the tables end too early
             quiet = len(sets) > 1 and self.method != "features"
         else:
             follows = self.cheaper(chosen.kernel) if self.precision is None else self.precision
             if follows is not None:
-                all_seen = self._affords(follows.with_kernel(chosen.kernel), too_long=True)
-            quiet = all_seen or (follows is not None and self.on_part(_FEWEST_APART) is not None)
+                exact_follows = self._affords(follows.with_kernel(chosen.kernel), too_long=True)
+            quiet = exact_follows or (follows is not None and self.on_part(_FEWEST_APART) is not None)
             if follows is not None and blocks is not scouts and whole.vary:
                 sooner = self._sooner(follows.with_kernel(chosen.kernel), whole)
             if sooner is not None:
@@ -232,13 +233,16 @@ class RegressionTraining:
             best, sampler, own = train(chosen, whole, compared.grids[first], self.method, self.sampler)
             unserved = unserved or own
         beyond = None
-        if (unserved or compared.unseen) and not (quiet or integrate):
+        unexplained = compared.unexplained and whole.vary
+        if (unserved or unexplained) and not (quiet or integrate):
             beyond = self._beyond_rows([kernel for kernel, _ in kernels])
-        if beyond is None and (compared.unserved if all_seen else unserved and not quiet):
+        # the exact likelihood finds longer lengthscales, but does not say whether the graph explains anything
+        if beyond is None and (compared.unserved if exact_follows else unserved and not quiet):
             warn(unserved)
         points: list[GridCell] = []
         if integrate:
-            points = compared.points(blocks, whole, self.method, sampler, self.cheaper)
+            with linear_algebra(max(block.nodes.size for block in whole.observations), self.n_threads):
+                points = compared.points(blocks, whole, self.method, sampler, self.cheaper)
         elif alone:
             points = compared.points_at(self._modes(best, compared, chosen, whole, sampler, sooner))
             if len(blocks) == 1:
@@ -248,7 +252,7 @@ class RegressionTraining:
             used = [best.kernel, *(point.kernel for point in points)]
             sampler = shortened(sampler, used, chosen.scale)
         exact = exactly.found.get(chosen.kernel)
-        return Trained(best, sampler, compared.kernels, points, chosen, whole, exact, beyond, compared.unseen)
+        return Trained(best, sampler, compared.kernels, points, chosen, whole, exact, beyond, unexplained)
 
     def _followed(self, kernels: Sequence[Kernel]) -> dict[Kernel, KernelPrecision]:
         """Those whose exact likelihoods of all observations can be climbed to compare them; none or several."""
@@ -355,7 +359,7 @@ class RegressionTraining:
 
         It is taken where lengthscales were cut, and where a sparse precision was asked for but blocks were seen.
         """
-        too_long = trained.unseen or ended_early(trained.training, self.method, trained.best)
+        too_long = trained.unexplained or ended_early(trained.training, self.method, trained.best)
         unseen = too_long or (self.precision is not None and len(trained.training.blocks) > 1)
         precision = precision.with_kernel(trained.best.kernel)
         if self.integrate or not unseen or self._affords(precision, too_long):
@@ -382,7 +386,7 @@ class RegressionTraining:
         best, points = trained.best, trained.points
         if best is trained.exact:
             return trained._replace(sampler=None)
-        too_long = trained.unseen or ended_early(trained.training, self.method, best)
+        too_long = trained.unexplained or ended_early(trained.training, self.method, best)
         unseen = too_long or self.method == "features" or len(trained.training.blocks) > 1
         if unseen and self._affords(precision, too_long):
             every = self._targets([np.unique(self.positions)], step)

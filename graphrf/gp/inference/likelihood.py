@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotri
 
 from graphrf.gp.inference.observations import Observations
@@ -126,9 +127,7 @@ def log_marginal_likelihood(
     factors = []
     inner = outer = np.zeros(())
     for matrix, block in zip(matrices, blocks, strict=True):
-        a = scale * matrix
-        a[np.diag_indices(block.nodes.size)] += noise / block.counts
-        factors.append(_factor(a))
+        factors.append(_factor(matrix, scale, noise / block.counts))
         half = solve_triangular(factors[-1], block.basis, lower=True, check_finite=False)
         rest = solve_triangular(factors[-1], block.means, lower=True, check_finite=False)
         inner, outer = inner + half.T @ half, outer + half.T @ rest
@@ -149,36 +148,45 @@ def log_marginal_likelihood(
         )
         if not derivatives:
             continue
-        inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
-        inverse = np.tril(inverse)
-        inverse += np.tril(inverse, -1).T
-        weight = 0.5 * (solved @ solved.T - outputs * inverse)
-        log_scale += scale * float(np.vdot(weight, matrix))
-        log_noise += noise * float(np.diagonal(weight) @ (1 / block.counts)) - 0.5 * outputs * extra
-        log_noise += 0.5 * block.within / noise
-        slopes += [scale * float(np.vdot(weight, change)) for change in derivatives[k]]
+        inverse, _ = dpotri(factor, lower=1, overwrite_c=1)  # its lower triangle, and zeros
+
+        def slope(change: np.ndarray, solved: np.ndarray = solved, inverse: np.ndarray = inverse) -> float:
+            """<M, s dK>."""
+            return 0.5 * scale * (float(np.vdot(solved, change @ solved)) - outputs * _trace(inverse, change))
+
+        log_scale += slope(matrix)
+        weight = np.square(solved).sum(axis=1) - outputs * np.diagonal(inverse)
+        log_noise += 0.5 * (noise * float(weight @ (1 / block.counts)) - outputs * extra + block.within / noise)
+        slopes += [slope(change) for change in derivatives[k]]
         moved = [scale * (change @ solved) for change in (*derivatives[k], matrix)]
         moved.append(noise * solved / block.counts[:, None])
-        information += average_information(np.array(moved), inverse @ np.array(moved), 0.5 * block.within / noise)
+        columns = np.split(dsymm(1.0, inverse, np.hstack(moved), lower=1), len(moved), axis=1)
+        information += average_information(np.array(moved), np.array(columns), 0.5 * block.within / noise)
     return Likelihood(value, mean, log_scale, log_noise, slopes, information)
 
 
-def _factor(a: np.ndarray) -> np.ndarray:
+def _factor(matrix: np.ndarray, scale: float, noise: np.ndarray) -> np.ndarray:
     """The Cholesky factor of A, or of A with a little more on its diagonal where rounding left it indefinite.
 
     A search would be ended by points that cannot be factored; the likelihood with the least jitter is a good
-    stand-in for theirs.
+    stand-in for theirs. The factor has zeros above its diagonal and is stored by columns, as LAPACK has it.
     """
-    diagonal = np.diag_indices_from(a)
-    mean = float(a[diagonal].mean())
+    diagonal = np.diag_indices_from(matrix)
     for jitter in _JITTERS:
-        more = a.copy()
-        more[diagonal] += jitter * mean
+        a = scale * matrix
+        a[diagonal] += noise
+        a[diagonal] += jitter * float(a[diagonal].mean())
         try:
-            return np.asarray(cholesky(more, lower=True, overwrite_a=True, check_finite=False))
+            return np.asarray(cholesky(a.T, lower=True, overwrite_a=True, check_finite=False))
         except np.linalg.LinAlgError:
             continue
     raise np.linalg.LinAlgError("the covariance of the observations is not positive definite")
+
+
+def _trace(lower: np.ndarray, other: np.ndarray) -> float:
+    """trace(S B) of symmetric S, given by its lower triangle, and B, in whatever order these lie in memory."""
+    both = float(np.dot(lower.ravel(order="K"), other.ravel(order="K")))
+    return 2.0 * both - float(np.diagonal(lower) @ np.diagonal(other))
 
 
 def _solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:

@@ -253,18 +253,15 @@ class LikelihoodSearch:
         divisor, slopes = self.divisor(kernel, names or (), given)
         if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
             return None
-        matrices = [matrix / divisor for matrix, _ in given]
-        derivatives = [
-            [(change - slope * matrix) / divisor for change, slope in zip(changes, slopes, strict=True)]
-            for matrix, (_, changes) in zip(matrices, given, strict=True)
-        ]
         try:
-            return log_marginal_likelihood(
-                matrices, [block.observations for block in self.blocks], scale=output_scale, noise=noise,
-                derivatives=() if names is None else derivatives,
+            found = log_marginal_likelihood(
+                [matrix for matrix, _ in given], [block.observations for block in self.blocks],
+                scale=output_scale / divisor, noise=noise,
+                derivatives=() if names is None else [changes for _, changes in given],
             )  # fmt: skip
         except np.linalg.LinAlgError:
             return None
+        return found if names is None else over_divisor(found, slopes / divisor)
 
     def divided_by(self, kernel: Kernel) -> float:
         """What K is divided by before the output scale multiplies it."""
@@ -280,6 +277,19 @@ class LikelihoodSearch:
             values[k], slopes[:, k] = density[0], slope
         bend = (slopes[2] - slopes[1]) / (2 * _DIFFERENCE)
         return float(values.sum()), slopes[0], np.diag(np.maximum(bend, 0.0))
+
+
+def over_divisor(found: Likelihood, slopes: np.ndarray) -> Likelihood:
+    """A likelihood at a fixed scale of K over a divisor, from that at a fixed scale of K, which the quotient is.
+
+    `slopes` are the derivatives of the divisor's logarithm in the parameters.
+    """
+    turned = np.eye(slopes.size + 2)
+    turned[: slopes.size, -2] = -slopes
+    return found._replace(
+        parameters=found.parameters - found.log_scale * slopes,
+        information=turned @ found.information @ turned.T,
+    )
 
 
 def _step_within(radius: float, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphrf.gp.inference.likelihood import Likelihood, average_information, least_squares_mean
 from graphrf.gp.inference.observations import Observations
-from graphrf.gp.training.likelihood_search import Block, LikelihoodSearch
+from graphrf.gp.training.likelihood_search import Block, LikelihoodSearch, over_divisor
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.contract import KernelPrecision, Precision
 
@@ -139,14 +139,7 @@ class PrecisionSearch(LikelihoodSearch):
             )  # fmt: skip
         except (np.linalg.LinAlgError, ValueError):  # numerically singular
             return None
-        if names is None:
-            return result
-        turned = np.eye(len(names) + 2)
-        turned[: len(names), -2] = -slopes / divisor
-        return result._replace(
-            parameters=result.parameters - result.log_scale * slopes / divisor,
-            information=turned @ result.information @ turned.T,
-        )
+        return result if names is None else over_divisor(result, slopes / divisor)
 
     def divided_by(self, kernel: Kernel) -> float:
         return self.divisor(kernel, (), [])[0]

@@ -17,6 +17,7 @@ from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.frame import Frame
 from graphrf.features.loops import step_products
 from graphrf.features.matrix import feature_matrix
+from graphrf.features.pairs import RowPairs
 from graphrf.features.panel_loops import add_panel, multiply_rows, scatter_rows
 from graphrf.features.record import Record
 from graphrf.features.rows import product, row_blocks, squared_norms
@@ -84,7 +85,8 @@ class FeatureFactor:
         self._last: tuple[np.ndarray, sp.csr_array] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_last": None}
+        kept = {name: value for name, value in vars(self).items() if name != "pairs"}
+        return {**kept, "_last": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -117,6 +119,11 @@ class FeatureFactor:
             last = f.copy(), matrix
             self._last = last
         return last[1]
+
+    @cached_property
+    def pairs(self) -> RowPairs:
+        """F F^T and its derivatives for many modulations: for training."""
+        return RowPairs(self._frame, self._nodes, self._record, self._n_threads)
 
     def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
         """F x."""

@@ -58,22 +58,72 @@ def step_products(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def multiply_pairs(first, last, indptr, rows, left, right, product):  # type: ignore[no-untyped-def]
-    """Add rows first .. last - 1 of the strictly lower triangle of L R^T + R L^T, for L and R of one pattern.
+def entry_values(  # type: ignore[no-untyped-def]
+    first, last, visit, visits_per_entry, steps, weights, loads, rows, values, diagonals
+):
+    """Values of entries first .. last - 1 under two modulations, and what they add to diagonals.
 
     Parameters
     ----------
-    indptr, rows : int64 and int32, the pattern by columns (CSC), rows sorted in each
-    left, right : float64, shape (nnz,)
-    product : float64, shape (m, m)
+    visit : int
+        The first visit of the first entry.
+    loads : float64, shape (steps, 2)
+    rows : int32, shape (entries,), of each entry
+    values : float64, shape (entries, 2)
+    diagonals : float64, shape (rows, 2)
+        Of R R^T and of R S^T + S R^T.
     """
-    for column in range(indptr.size - 1):
-        start = indptr[column]
-        for a in range(start + 1, indptr[column + 1]):
-            i = rows[a]
-            if i < first:
+    start = uint64(visit)
+    for entry in range(uint64(first), uint64(last)):
+        behind = start + uint64(visits_per_entry[entry])
+        value, slope = 0.0, 0.0
+        while start < behind:
+            step = uint64(steps[start])
+            value += weights[start] * loads[step, 0]
+            slope += weights[start] * loads[step, 1]
+            start += uint64(1)
+        values[entry, 0], values[entry, 1] = value, slope
+        row = uint64(rows[entry])
+        diagonals[row, 0] += value * value
+        diagonals[row, 1] += 2.0 * value * slope
+
+
+@njit(nogil=True, cache=True)
+def multiply_pairs(first, last, indptr, rows, values, products):  # type: ignore[no-untyped-def]
+    """Add rows first .. last - 1 of the strictly lower triangles of R R^T and of R S^T + S R^T.
+
+    Parameters
+    ----------
+    indptr, rows : int64 and int32, the pattern of R and S by columns (CSC), rows ascending in each
+    values : float64, shape (nnz, 2), of R and of S
+    products : float64, shape (m, m, 2)
+    """
+    for column in range(uint64(indptr.size - 1)):
+        start = uint64(indptr[column])
+        for a in range(start + uint64(1), uint64(indptr[column + uint64(1)])):
+            row = rows[a]
+            if row < first:
                 continue
-            if i >= last:
+            if row >= last:
                 break
+            value, slope = values[a, 0], values[a, 1]
             for b in range(start, a):
-                product[i, rows[b]] += left[a] * right[b] + right[a] * left[b]
+                other = uint64(rows[b])
+                products[uint64(row), other, 0] += value * values[b, 0]
+                products[uint64(row), other, 1] += value * values[b, 1] + slope * values[b, 0]
+
+
+@njit(nogil=True, cache=True)
+def symmetric(products, number, diagonals):  # type: ignore[no-untyped-def]
+    """One of the `products` as a symmetric matrix with its diagonal; by tiles that stay in the cache."""
+    size, tile = products.shape[0], 32
+    matrix = np.empty((size, size))
+    for top in range(0, size, tile):
+        for left in range(0, top + 1, tile):
+            for i in range(top, min(top + tile, size)):
+                for j in range(left, min(left + tile, i)):
+                    matrix[i, j] = products[i, j, number]
+                    matrix[j, i] = products[i, j, number]
+    for i in range(size):
+        matrix[i, i] = diagonals[i, number]
+    return matrix

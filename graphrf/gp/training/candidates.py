@@ -12,7 +12,7 @@ import numpy as np
 from graphrf._base.warn import warn
 from graphrf.features.features import Features
 from graphrf.gp.training import sampler_choice
-from graphrf.gp.training.gram import FactorGram, PrecisionGram, SeriesGram
+from graphrf.gp.training.gram import SampledGram, PrecisionGram, SeriesGram
 from graphrf.gp.training.parameters import (
     LENGTHSCALES,
     hyperparameter_range,
@@ -111,7 +111,7 @@ class Drawn(NamedTuple):
     """Sampled rows of the first block, the Gram matrices of all, and what `Candidate` says of excess."""
 
     features: Features
-    grams: list[FactorGram]
+    grams: list[SampledGram]
     excess: Callable[[Kernel], float]
 
 
@@ -143,7 +143,7 @@ class SampledRows:
         sampled = [draw(blocks[0] if len(blocks) == 1 else np.unique(np.concatenate(blocks)), self._seed)]
         if len(blocks) > 1:  # drawn at once: to bind a sampler to a large graph takes longer than to draw a block
             sampled = [sampled[0].take(block) for block in blocks]
-        grams = [FactorGram(features.factor(n_threads=n_threads), scale, n_threads) for features in sampled]
+        grams = [SampledGram(features.factor(n_threads=n_threads), scale) for features in sampled]
 
         @cache
         def drawn_twice() -> tuple[Factor, Factor]:

@@ -12,10 +12,8 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf._base.panels import row_shares
 from graphrf._base.threads import ordered_map, thread_count
-from graphrf.features.loops import multiply_pairs
-from graphrf.features.rows import DENSE_NUMBERS
+from graphrf.features.factor import FeatureFactor
 from graphrf.gp.training.blocks import neighbourhood
 from graphrf.gp.training.lengthscales import Lengthscales
 from graphrf.gp.training.parameters import longest_lengthscale
@@ -23,7 +21,7 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import chebyshev_coefficients, chebyshev_columns
 from graphrf.kernels.chebyshev_sums import Steps, doubled_matrix, reached_rows, renumbered_matrix
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
-from graphrf.kernels.factor import Factor, units
+from graphrf.kernels.factor import units
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.contract import KernelPrecision
 
@@ -39,10 +37,6 @@ _FIRST_DEGREES = 64
 _WORTH_POOL = 20_000_000
 # Pairs of entries, over the cube of the rows, from which on their products take as long as a likelihood.
 _SLOW = 0.15
-# Pairs of entries of sparse rows from which on threads share them.
-_WORTH_THREADS = 100_000
-# Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
-_DENSE_SPEED = 30.0
 
 
 class Gram(Protocol):
@@ -229,103 +223,26 @@ class PrecisionGram:
         return 0.5 * (matrix + matrix.T), [0.5 * (slope + slope.T) for slope in slopes]
 
 
-class FactorGram:
-    """F F^T of a factor's rows, and dF F^T + F dF^T: for sampled features, or any other `Factor`.
+class SampledGram:
+    """F F^T of sampled rows, and dF F^T + F dF^T, by `RowPairs`: nothing costs the graph's size.
 
     Where that takes longer than the likelihood that it is for, it is interpolated between lengthscales that are
     near each other (`Lengthscales`).
-    All modulations of sparse rows share one pattern. It is turned once, so that an evaluation costs one pass over
-    the pairs of entries that share a column, or a dense product over the columns that are not empty where that is
-    less; nothing then costs the graph's size.
     """
 
-    def __init__(self, factor: Factor, scale: float, n_threads: int | None = None) -> None:
+    def __init__(self, factor: FeatureFactor, scale: float) -> None:
         self._factor = factor
         self._scale = scale
-        self._n_threads = n_threads
-        self._pattern: _Pattern | None = None
         self._known = Lengthscales(self.direct, factor.shape[0], self._is_slow)
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         return self._known(kernel, names)
 
     def _is_slow(self) -> bool:
-        return self._pattern is None or self._pattern.work > _SLOW * self._factor.shape[0] ** 3
+        return self._factor.pairs.work > _SLOW * self._factor.shape[0] ** 3
 
     def direct(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         """The same, computed."""
         n = self._factor.max_length + 1
-        columns = jacobian_columns(kernel, names, n, self._scale).T if names else np.zeros((0, n))
-        root = self._factor.matrix(kernel.modulation(n, self._scale))
-        slopes = [self._factor.matrix(column) for column in columns]
-        if not sp.issparse(root):
-            halves = [slope @ root.T for slope in slopes]
-            return root @ root.T, [half + half.T for half in halves]
-        pattern = self._pattern
-        if pattern is None or pattern.size != root.nnz:
-            pattern = self._pattern = _Pattern(root, self._n_threads)
-        return pattern.products(root.data, [slope.data for slope in slopes])
-
-
-class _Pattern:
-    """The pattern of sparse rows R, by columns, for products R R^T with many values.
-
-    `work` is about how many pairs of entries a product adds up, or what takes as long.
-    """
-
-    def __init__(self, rows: sp.csr_array, n_threads: int | None) -> None:
-        self.size = rows.nnz
-        self._n_rows = m = rows.shape[0]
-        self._row_ptr = rows.indptr
-        places = np.arange(rows.nnz)
-        by_columns = sp.csr_array((places, rows.indices, rows.indptr), shape=rows.shape).tocsc()
-        counts = np.diff(by_columns.indptr)
-        occupied = np.flatnonzero(counts)
-        numbers = m * occupied.size
-        pairs = 0.5 * float((counts[occupied].astype(np.float64) ** 2).sum())
-        self._dense = numbers <= DENSE_NUMBERS and numbers * m < _DENSE_SPEED * pairs
-        self.work = numbers * m / _DENSE_SPEED if self._dense else pairs
-        if self._dense:
-            self._columns = np.searchsorted(occupied, rows.indices)
-            self._n_columns = occupied.size
-            return
-        # Entries that are alone in their column add to the diagonal only.
-        counts = counts[occupied]
-        shared = np.repeat(counts > 1, counts)
-        self._order = by_columns.data[shared]
-        self._rows = by_columns.indices[shared].astype(np.int32)
-        counts = counts[counts > 1]
-        self._indptr = np.concatenate([[0], np.cumsum(counts)])
-        places = np.arange(self._rows.size) - np.repeat(self._indptr[:-1], counts)
-        work = np.concatenate([[0], np.cumsum(np.bincount(self._rows, weights=places, minlength=m))])
-        self._threads = thread_count(n_threads) if work[-1] > _WORTH_THREADS else 1
-        self._shares = row_shares(work.astype(np.int64), self._threads)
-
-    def products(self, values: np.ndarray, slopes: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """R R^T, and dR R^T + R dR^T for each dR."""
-        if self._dense:
-            root = self._whole(values)
-            halves = [self._whole(slope) @ root.T for slope in slopes]
-            return root @ root.T, [half + half.T for half in halves]
-        return self._symmetric(values, 0.5 * values), [self._symmetric(values, slope) for slope in slopes]
-
-    def _symmetric(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """L R^T + R L^T."""
-        shared = left[self._order], right[self._order]
-        product = np.zeros((self._n_rows, self._n_rows))
-
-        def fill(rows: tuple[int, int]) -> None:
-            multiply_pairs(*rows, self._indptr, self._rows, *shared, product)
-
-        for _ in ordered_map(fill, self._shares, self._threads):
-            pass
-        product += product.T
-        filled = np.flatnonzero(np.diff(self._row_ptr))
-        product[filled, filled] = 2.0 * np.add.reduceat(left * right, self._row_ptr[filled])
-        return product
-
-    def _whole(self, values: np.ndarray) -> np.ndarray:
-        matrix = np.zeros((self._n_rows, self._n_columns))
-        owners = np.repeat(np.arange(self._n_rows), np.diff(self._row_ptr))
-        matrix[owners, self._columns] = values
-        return matrix
+        slopes = jacobian_columns(kernel, names, n, self._scale).T if names else []
+        return self._factor.pairs(kernel.modulation(n, self._scale), list(slopes))

@@ -1,0 +1,137 @@
+"""F F^T of sampled rows for many modulations: what does not depend on the modulation is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base.panels import row_shares
+from graphrf._base.threads import ordered_map, thread_count
+from graphrf.features.frame import Frame
+from graphrf.features.loops import entry_values, multiply_pairs, symmetric
+from graphrf.features.record import Record
+from graphrf.features.rows import DENSE_NUMBERS
+
+# Runs of entries whose contributions to the diagonal are added up apart, so that the bits do not depend on threads.
+_RUNS = 8
+# Entries, and pairs of them, from which on threads share them; pairs for each entry, as every thread reads all.
+_WORTH_ENTRIES, _WORTH_PAIRS, _PAIRS_PER_ENTRY = 4_000_000, 4_000_000, 8
+# Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
+_DENSE_SPEED = 30.0
+
+
+class RowPairs:
+    r"""Products R R^T and S R^T + R S^T of rows R = F(f) and S = F(f') of one record.
+
+    The entries are sorted by columns, with their visits. A product is one pass over the pairs of entries that share
+    a column, or a dense product over the columns that are not empty where that is less.
+
+    Parameters
+    ----------
+    frame : Frame
+    nodes : ndarray of int64, shape (m,)
+        The nodes that the rows belong to.
+    record : Record
+        Of these rows.
+    n_threads : int, optional
+        The bits of the products do not depend on it.
+
+    Attributes
+    ----------
+    work : float
+        About how many pairs of entries a product adds up, or what takes as long.
+
+    Notes
+    -----
+    Memory: some 16 bytes an entry and 10 a visit, and the results. Time: O(visits + pairs + m^2) for each product.
+    """
+
+    def __init__(self, frame: Frame, nodes: np.ndarray, record: Record, n_threads: int | None = None) -> None:
+        self._frame = frame
+        self._n_rows = m = nodes.size
+        order, counts, self._columns = _by_columns(record, (m, frame.n_nodes))
+        shared = np.repeat(counts > 1, counts)
+        pairs = 0.5 * float((counts.astype(np.float64) ** 2).sum())
+        numbers = m * counts.size
+        self._dense = numbers <= DENSE_NUMBERS and numbers * m < _DENSE_SPEED * pairs
+        self.work = numbers * m / _DENSE_SPEED if self._dense else pairs
+        self._n_columns = counts.size
+        if not self._dense:  # entries that are alone in their column add to the diagonal only: they come last
+            order = np.concatenate([order[shared], order[~shared]])
+        rows = np.repeat(np.arange(m, dtype=np.int32), np.diff(record.indptr))
+        behind = np.cumsum(record.visits_per_entry, dtype=np.int64)
+        self._rows, self._sizes = rows[order], record.visits_per_entry[order]
+        ends = np.cumsum(self._sizes, dtype=np.int64)
+        visits = np.arange(ends[-1] if ends.size else 0) + np.repeat(behind[order] - ends, self._sizes)
+        weights = record.counts[visits].astype(np.float64)
+        if (root := frame.degree_roots).size:
+            weights *= np.repeat((root[nodes][rows] / root[record.indices])[order], self._sizes)
+        self._steps, self._weights = record.steps[visits], weights
+        bounds = np.linspace(0, order.size, _RUNS + 1).astype(np.int64)
+        starts = np.concatenate([np.zeros(1, dtype=np.int64), ends])[bounds]
+        self._runs = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), starts[:-1].tolist(), strict=True))
+        threads = thread_count(n_threads)
+        self._fill_threads = threads if order.size > _WORTH_ENTRIES else 1
+        # What follows is of the entries that share their column.
+        counts = counts[counts > 1]
+        self._indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+        n_shared = int(self._indptr[-1])
+        self._threads, self._shares = 1, [(0, m)]
+        if not self._dense and threads > 1 and pairs > max(_WORTH_PAIRS, _PAIRS_PER_ENTRY * n_shared):
+            before = np.arange(n_shared) - np.repeat(self._indptr[:-1], counts)
+            work = np.cumsum(np.bincount(self._rows[:n_shared], before, minlength=m))
+            self._threads = threads
+            self._shares = row_shares(np.concatenate([[0], work]).astype(np.int64), threads)
+
+    def __call__(self, f: np.ndarray, slopes: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """R R^T for the modulation f, and R S^T + S R^T for each of the others, shape (m, m) each."""
+        if not slopes:
+            return self._products(f, np.zeros_like(f))[0], []
+        found = [self._products(f, slope) for slope in slopes]
+        return found[0][0], [change for _, change in found]
+
+    def _products(self, f: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values, diagonals = self._values(np.column_stack([self._frame.load(each) for each in (f, slope)]))
+        if self._dense:
+            root = self._whole(values[:, 0])
+            half = self._whole(values[:, 1]) @ root.T if slope.any() else np.zeros((self._n_rows, self._n_rows))
+            return root @ root.T, half + half.T
+        products = np.zeros((self._n_rows, self._n_rows, 2))
+
+        def add(rows: tuple[int, int]) -> None:
+            multiply_pairs(*rows, self._indptr, self._rows, values, products)
+
+        for _ in ordered_map(add, self._shares, self._threads):
+            pass
+        return symmetric(products, 0, diagonals), symmetric(products, 1, diagonals)
+
+    def _values(self, loads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of every entry under both modulations, and of the diagonals: (entries, 2) and (m, 2)."""
+        values = np.empty((self._rows.size, 2))
+        diagonals = np.zeros((_RUNS, self._n_rows, 2))
+
+        def fill(number: int) -> None:
+            first, last, visit = self._runs[number]
+            entry_values(
+                first, last, visit, self._sizes, self._steps, self._weights, loads, self._rows, values,
+                diagonals[number],
+            )  # fmt: skip
+
+        for _ in ordered_map(fill, range(_RUNS), self._fill_threads):
+            pass
+        return values, diagonals.sum(axis=0)
+
+    def _whole(self, values: np.ndarray) -> np.ndarray:
+        matrix = np.zeros((self._n_rows, self._n_columns))
+        matrix[self._rows, self._columns] = values
+        return matrix
+
+
+def _by_columns(record: Record, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Entries in the order of their columns, how many each column has that is not empty, and its number for each."""
+    places = sp.csr_array((np.arange(record.n_entries), record.indices, record.indptr), shape=shape).tocsc()
+    counts = np.diff(places.indptr)
+    counts = counts[counts > 0].astype(np.int64)
+    return places.data, counts, np.repeat(np.arange(counts.size), counts)

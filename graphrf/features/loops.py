@@ -58,6 +58,30 @@ def step_products(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
+def sorted_visits(  # type: ignore[no-untyped-def]
+    order, starts, indices, steps, counts, nodes, root, rows, sorted_steps, weights
+):
+    """Steps of the visits and their counts times sqrt(d_i / d_v), of entries in another order.
+
+    Parameters
+    ----------
+    order : int64, shape (entries,)
+    starts : int64, shape (entries + 1,)
+        The visits of each entry.
+    rows : int32, shape (entries,), of each entry in the new order
+    sorted_steps, weights : uint16 and float64, shape (visits,)
+    """
+    place = uint64(0)
+    for k in range(uint64(order.size)):
+        entry = uint64(order[k])
+        ratio = root[uint64(nodes[uint64(rows[k])])] / root[uint64(indices[entry])] if root.size else 1.0
+        for visit in range(uint64(starts[entry]), uint64(starts[entry + uint64(1)])):
+            sorted_steps[place] = steps[visit]
+            weights[place] = counts[visit] * ratio
+            place += uint64(1)
+
+
+@njit(nogil=True, cache=True)
 def entry_values(  # type: ignore[no-untyped-def]
     first, last, visit, visits_per_entry, steps, weights, loads, rows, values, diagonals
 ):

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from graphrf._base.panels import row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.frame import Frame
-from graphrf.features.loops import entry_values, multiply_pairs, symmetric
+from graphrf.features.loops import entry_values, multiply_pairs, sorted_visits, symmetric
 from graphrf.features.record import Record
 from graphrf.features.rows import DENSE_NUMBERS
 
-# Runs of entries whose contributions to the diagonal are added up apart, so that the bits do not depend on threads.
+# Runs of entries, whose parts of the diagonal are added up apart so that the bits do not depend on threads.
 _RUNS = 8
 # Entries, and pairs of them, from which on threads share them; pairs for each entry, as every thread reads all.
 _WORTH_ENTRIES, _WORTH_PAIRS, _PAIRS_PER_ENTRY = 4_000_000, 4_000_000, 8
@@ -25,8 +25,8 @@ _DENSE_SPEED = 30.0
 class RowPairs:
     r"""Products R R^T and S R^T + R S^T of rows R = F(f) and S = F(f') of one record.
 
-    The entries are sorted by columns, with their visits. A product is one pass over the pairs of entries that share
-    a column, or a dense product over the columns that are not empty where that is less.
+    The entries are sorted by columns, with their visits. A product is one pass over the pairs of entries that
+    share a column, or a dense product over the columns that are not empty where that is less.
 
     Parameters
     ----------
@@ -61,16 +61,16 @@ class RowPairs:
         if not self._dense:  # entries that are alone in their column add to the diagonal only: they come last
             order = np.concatenate([order[shared], order[~shared]])
         rows = np.repeat(np.arange(m, dtype=np.int32), np.diff(record.indptr))
-        behind = np.cumsum(record.visits_per_entry, dtype=np.int64)
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(record.visits_per_entry, dtype=np.int64)])
         self._rows, self._sizes = rows[order], record.visits_per_entry[order]
-        ends = np.cumsum(self._sizes, dtype=np.int64)
-        visits = np.arange(ends[-1] if ends.size else 0) + np.repeat(behind[order] - ends, self._sizes)
-        weights = record.counts[visits].astype(np.float64)
-        if (root := frame.degree_roots).size:
-            weights *= np.repeat((root[nodes][rows] / root[record.indices])[order], self._sizes)
-        self._steps, self._weights = record.steps[visits], weights
+        self._steps, self._weights = np.empty_like(record.steps), np.empty(record.steps.size)
+        sorted_visits(
+            order, starts, record.indices, record.steps, record.counts, nodes, frame.degree_roots, self._rows,
+            self._steps, self._weights,
+        )  # fmt: skip
         bounds = np.linspace(0, order.size, _RUNS + 1).astype(np.int64)
-        starts = np.concatenate([np.zeros(1, dtype=np.int64), ends])[bounds]
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._sizes, dtype=np.int64)])
+        starts = ends[bounds]
         self._runs = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), starts[:-1].tolist(), strict=True))
         threads = thread_count(n_threads)
         self._fill_threads = threads if order.size > _WORTH_ENTRIES else 1
@@ -130,7 +130,7 @@ class RowPairs:
 
 
 def _by_columns(record: Record, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Entries in the order of their columns, how many each column has that is not empty, and its number for each."""
+    """Entries by columns, how many each column has that has any, and the number of each entry's column."""
     places = sp.csr_array((np.arange(record.n_entries), record.indices, record.indptr), shape=shape).tocsc()
     counts = np.diff(places.indptr)
     counts = counts[counts > 0].astype(np.int64)

@@ -47,6 +47,7 @@ from graphrf.gp.training.precision_search import affords_exact_likelihood, affor
 from graphrf.gp.training.regression_training import RegressionTraining, Trained
 from graphrf.graph.graph import Graph
 from graphrf.graph.tables import frame_of_nodes
+from graphrf.kernels.doubled import kept_matrices
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Matern
 from graphrf.kernels.precision.areal import precision_of
@@ -447,30 +448,31 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             exact=exact, cheaper=lambda kernel: self._cheaper_precision(kernel, distinct.size), seed=seed,
             n_threads=self.n_threads,
         )  # fmt: skip
-        with step_bar("training", self.progress) as bar:
-            trained, precision = self._trained(training, kernels, precision, bar.update)
-        best = trained.best
-        mean_variance = normaliser(self.graph, best.kernel, seed, precision) if self.normalize else 1.0
-        given = Conditions(
-            observations=Observations.of(positions, values, mean.basis, precisions),
-            offset=offset,
-            single=single,
-            kernel=best.kernel,
-            output_scale=(
-                best.amplitude * mean_variance if self.output_scale is None else float(self.output_scale)
-            ),
-            noise=best.noise,
-            mean_variance=mean_variance,
-            sampler=trained.sampler,
-            seed=seed,
-            log_marginal_likelihood=best.value,
-            trained=best.converged,
-            points=trained.points,
-            candidates=trained.candidates,
-            sparse=precision is not None,
-            covariates=covariates,
-        )
-        return self._condition(given, mean, precision)
+        with kept_matrices():
+            with step_bar("training", self.progress) as bar:
+                trained, precision = self._trained(training, kernels, precision, bar.update)
+            best = trained.best
+            mean_variance = normaliser(self.graph, best.kernel, seed, precision) if self.normalize else 1.0
+            given = Conditions(
+                observations=Observations.of(positions, values, mean.basis, precisions),
+                offset=offset,
+                single=single,
+                kernel=best.kernel,
+                output_scale=(
+                    best.amplitude * mean_variance if self.output_scale is None else float(self.output_scale)
+                ),
+                noise=best.noise,
+                mean_variance=mean_variance,
+                sampler=trained.sampler,
+                seed=seed,
+                log_marginal_likelihood=best.value,
+                trained=best.converged,
+                points=trained.points,
+                candidates=trained.candidates,
+                sparse=precision is not None,
+                covariates=covariates,
+            )
+            return self._condition(given, mean, precision)
 
     def _trained(
         self,

@@ -22,7 +22,8 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.chebyshev import chebyshev_coefficients
-from graphrf.kernels.chebyshev_sums import ChebyshevSum, doubled_matrix, shared_blocks, shared_diagonals
+from graphrf.kernels.chebyshev_sums import ChebyshevSum, shared_blocks, shared_diagonals
+from graphrf.kernels.doubled import doubled_matrix
 from graphrf.kernels.factor import units
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
 from graphrf.kernels.precision.areal import precision_of

@@ -11,7 +11,8 @@ from graphrf._base import checks
 from graphrf._base.threads import thread_count
 from graphrf.graph.graph import LAPLACIANS, Graph, given_nodes
 from graphrf.kernels.chebyshev import polynomial_coefficients
-from graphrf.kernels.chebyshev_sums import ChebyshevSum, Steps, doubled_matrix
+from graphrf.kernels.chebyshev_sums import ChebyshevSum, Steps
+from graphrf.kernels.doubled import doubled_matrix
 from graphrf.kernels.factor import Factor, FactorBase
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.graph.graph import LAPLACIANS, Graph
 from graphrf.kernels.chebyshev import Function, chebyshev_coefficients
-from graphrf.kernels.chebyshev_sums import ChebyshevSum, doubled_matrix
+from graphrf.kernels.chebyshev_sums import ChebyshevSum
+from graphrf.kernels.doubled import doubled_matrix
 
 
 class SpectralFilter:

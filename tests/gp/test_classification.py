@@ -14,7 +14,7 @@ from graphrf.gp.classification import integrated_softmax
 from graphrf.gp.inference.labels import Labels
 from graphrf.gp.inference.laplace import Curvature, find_mode
 from graphrf.gp.training.evidence_search import EvidenceSearch
-from graphrf.gp.training.gram import FactorGram, SeriesGram
+from graphrf.gp.training.gram import SampledGram, SeriesGram
 from graphrf.gp.training.parameters import Parameters
 
 FIXED = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 5.0, "seed": 0}
@@ -83,7 +83,7 @@ def test_the_search_has_the_gradient_of_finite_differences(thirds, method, norma
     else:
         walks = grf.RandomWalks(16, grf.Truncated(12), directions="stratified")
         features = grf.sample_features(graph, walks, nodes=np.sort(nodes), seed=0, dtype="float64")
-        gram = FactorGram(features.factor(), 1.0)
+        gram = SampledGram(features.factor(), 1.0)
     known = Labels.of(nodes, np.unique(labels[nodes], return_inverse=True)[1], 3)
     bounds = {"lengthscale": (0.1, 10.0)}
     search = EvidenceSearch(gram, known, Parameters(grf.Diffusion(), ("lengthscale",), bounds), None, normalize)

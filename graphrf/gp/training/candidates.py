@@ -12,7 +12,7 @@ import numpy as np
 from graphrf._base.warn import warn
 from graphrf.features.features import Features
 from graphrf.gp.training import sampler_choice
-from graphrf.gp.training.gram import SampledGram, PrecisionGram, SeriesGram
+from graphrf.gp.training.gram import PrecisionGram, SampledGram, SeriesGram
 from graphrf.gp.training.parameters import (
     LENGTHSCALES,
     hyperparameter_range,

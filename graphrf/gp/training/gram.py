@@ -19,8 +19,9 @@ from graphrf.gp.training.lengthscales import Lengthscales
 from graphrf.gp.training.parameters import longest_lengthscale
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import chebyshev_coefficients, chebyshev_columns
-from graphrf.kernels.chebyshev_sums import Steps, doubled_matrix, reached_rows, renumbered_matrix
+from graphrf.kernels.chebyshev_sums import Steps, reached_rows
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
+from graphrf.kernels.doubled import doubled_matrix, renumbered_matrix
 from graphrf.kernels.factor import units
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.precision.contract import KernelPrecision
@@ -244,5 +245,5 @@ class SampledGram:
     def direct(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         """The same, computed."""
         n = self._factor.max_length + 1
-        slopes = jacobian_columns(kernel, names, n, self._scale).T if names else []
-        return self._factor.pairs(kernel.modulation(n, self._scale), list(slopes))
+        slopes = list(jacobian_columns(kernel, names, n, self._scale).T) if names else []
+        return self._factor.pairs(kernel.modulation(n, self._scale), slopes)

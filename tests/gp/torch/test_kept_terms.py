@@ -64,7 +64,7 @@ def test_squares_of_chebyshev_series():
 
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_entries_of_each_polynomial(n_threads, grid):
-    from graphrf.kernels.chebyshev_sums import doubled_matrix
+    from graphrf.kernels.doubled import doubled_matrix
 
     doubled, _ = doubled_matrix(grid, "normalized")
     nodes, rows = np.array([5, 0, 143, 17]), np.array([3, 5, 99])

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import graphrf as grf
 from graphrf.features.rows import product
 from graphrf.gp.training import gram as gram_module
-from graphrf.gp.training.gram import FactorGram, SeriesGram
+from graphrf.gp.training.gram import SampledGram, SeriesGram
 from graphrf.kernels import chebyshev
 from graphrf.kernels.derivatives import jacobian_columns, root_derivatives, spectral_derivatives
 from graphrf.kernels.series import kernel_block
@@ -194,44 +194,14 @@ def test_degree_says_what_fits(grid):
     assert not gram.fits(grf.Diffusion(50.0), 40)
 
 
-def test_factor_gram_of_the_exact_factor_is_the_dense_kernel(weighted_graph):
-    kernel = grf.Matern(nu=1.5, lengthscale=2.0)
-    factor = SeriesFactor(weighted_graph, max_length=400, nodes=NODES)
-    matrix, changes = FactorGram(factor, 1.0)(kernel, ["nu", "lengthscale"])
-    block = np.ix_(NODES, NODES)
-    np.testing.assert_allclose(matrix, kernel.dense(weighted_graph)[block], atol=1e-9)
-    for name, change in zip(("nu", "lengthscale"), changes, strict=True):
-        np.testing.assert_allclose(change, _differences(kernel, weighted_graph, name)[block], atol=1e-6)
-
-
-def test_factor_gram_of_walks_is_phi_phi_t_with_its_derivative(grid):
+def test_the_gram_of_walks_is_phi_phi_t_with_its_derivative(grid):
     features = grf.sample_features(grid, grf.RandomWalks(n_walks=16), nodes=NODES, seed=3, dtype="float64")
     kernel = grf.Diffusion(2.0)
-    gram = FactorGram(features.factor(), 1.0)
+    gram = SampledGram(features.factor(), 1.0)
     matrix, (change,) = gram(kernel, ["lengthscale"])
     np.testing.assert_allclose(matrix, features.gram(kernel), atol=1e-12)
     up, down = (gram(grf.Diffusion(2.0 + h), ())[0] for h in (1e-5, -1e-5))
     np.testing.assert_allclose(change, (up - down) / 2e-5, atol=1e-8)
-
-
-@pytest.mark.parametrize(("n_columns", "density"), [(40, 0.3), (40_000, 0.003)])
-def test_products_of_rows_of_one_pattern_are_those_of_dense_ones(n_columns, density, monkeypatch):
-    monkeypatch.setattr(gram_module, "_WORTH_THREADS", 0)
-    rng = np.random.default_rng(0)
-    rows = sp.random_array((50, n_columns), density=density, rng=rng, format="csr")
-    rows = sp.vstack(
-        [rows[:3], sp.csr_array((1, n_columns)), rows[3:], sp.csr_array((1, n_columns))], format="csr"
-    )
-    values, slope = rng.standard_normal((2, rows.nnz))
-    one, other = ((rows.astype(bool) * 1.0).toarray() for _ in range(2))
-    one[rows.nonzero()], other[rows.nonzero()] = values, slope
-    patterns = [gram_module._Pattern(rows, n_threads) for n_threads in (1, 3)]
-    assert patterns[0]._dense == (density == 0.3)
-    for pattern in patterns:
-        matrix, (change,) = pattern.products(values, [slope])
-        np.testing.assert_allclose(matrix, one @ one.T, atol=1e-12)
-        np.testing.assert_allclose(change, other @ one.T + one @ other.T, atol=1e-12)
-    np.testing.assert_array_equal(*(pattern.products(values, [])[0] for pattern in patterns))
 
 
 def test_spectral_derivatives_are_those_of_the_mean_variance(karate):

@@ -6,7 +6,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.gp.training import lengthscales as module
-from graphrf.gp.training.gram import FactorGram
+from graphrf.gp.training.gram import SampledGram
 
 NODES = np.arange(0, 90, 3)
 KERNELS = [
@@ -20,7 +20,7 @@ KERNELS = [
 def _gram(graph, kernel):
     sampler = grf.CompressedPowers(16, max_length=24, laplacian=kernel.laplacian)
     features = grf.sample_features(graph, sampler, nodes=NODES, seed=0, dtype="float64")
-    return FactorGram(features.factor(), graph.laplacian_scale(kernel.laplacian))
+    return SampledGram(features.factor(), graph.laplacian_scale(kernel.laplacian))
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -96,7 +96,7 @@ def test_what_is_quickly_computed_is_not_interpolated():
 def test_rows_that_share_few_nodes_are_quickly_multiplied(apart, interpolated):
     graph = grf.load_graph(nx.path_graph(3_000))
     rows = grf.sample_features(graph, grf.CompressedPowers(64, max_length=40), nodes=apart * np.arange(30), seed=0)
-    gram = FactorGram(rows.factor(), graph.laplacian_scale("normalized"))
+    gram = SampledGram(rows.factor(), graph.laplacian_scale("normalized"))
     for step in range(module._PATIENCE + 1):
         gram(grf.Diffusion(1.0 + step / 100), ())
     assert bool(gram._known._panels) is interpolated

@@ -16,7 +16,7 @@ from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import FLAT, HyperparameterPrior
 from graphrf.gp.training import comparison, likelihood_search, regression_training
 from graphrf.gp.training.blocks import training_blocks
-from graphrf.gp.training.gram import FactorGram, SeriesGram
+from graphrf.gp.training.gram import SampledGram, SeriesGram
 from graphrf.gp.training.grid import Axes, HyperparameterGrid
 from graphrf.gp.training.likelihood_search import (
     Block,
@@ -65,7 +65,7 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
     else:
         sampler = grf.RandomWalks(8, lengths=grf.Truncated(12), laplacian=kernel.laplacian)
         features = grf.sample_features(karate, sampler, nodes=observations.nodes, seed=0, dtype="float64")
-        gram = FactorGram(features.factor(), karate.laplacian_scale(kernel.laplacian))
+        gram = SampledGram(features.factor(), karate.laplacian_scale(kernel.laplacian))
     by = _divisors(karate, kernel.laplacian)[divisor]
     search = LikelihoodSearch(
         [Block(gram, observations)] * 2, Parameters(kernel, tuple(bounds), bounds), None, None, by, prior,

@@ -85,8 +85,7 @@ class FeatureFactor:
         self._last: tuple[np.ndarray, sp.csr_array] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: value for name, value in vars(self).items() if name != "pairs"}
-        return {**kept, "_last": None}
+        return {**vars(self), "_last": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -120,9 +119,8 @@ class FeatureFactor:
             self._last = last
         return last[1]
 
-    @cached_property
     def pairs(self) -> RowPairs:
-        """F F^T and its derivatives for many modulations: for training."""
+        """What F F^T and its derivatives take for any modulation."""
         return RowPairs(self._frame, self._nodes, self._record, self._n_threads)
 
     def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -221,6 +219,9 @@ class FeatureFactor:
 
     def columns(self, f: np.ndarray, other: Any) -> tuple[np.ndarray, np.ndarray]:
         """F G^T for the rows G of another factor, dense, and the diagonal of G G^T."""
+        if other is self:
+            gram, _ = self.pairs()(checks.array("f", f, np.float64), ())
+            return gram.astype(self.dtype, copy=False), np.diagonal(gram).astype(self.dtype)
         columns = other.matrix(f)
         return product(self.matrix(f), columns), squared_norms(columns)
 

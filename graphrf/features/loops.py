@@ -114,14 +114,15 @@ def entry_values(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def multiply_pairs(first, last, indptr, rows, values, products):  # type: ignore[no-untyped-def]
-    """Add rows first .. last - 1 of the strictly lower triangles of R R^T and of R S^T + S R^T.
+    """Add rows first .. last - 1 of the strictly lower triangles of R R^T and, if wanted, of R S^T + S R^T.
 
     Parameters
     ----------
     indptr, rows : int64 and int32, the pattern of R and S by columns (CSC), rows ascending in each
     values : float64, shape (nnz, 2), of R and of S
-    products : float64, shape (m, m, 2)
+    products : float64, shape (m, m, 1) or (m, m, 2)
     """
+    both = products.shape[2] > 1
     for column in range(uint64(indptr.size - 1)):
         start = uint64(indptr[column])
         for a in range(start + uint64(1), uint64(indptr[column + uint64(1)])):
@@ -131,10 +132,14 @@ def multiply_pairs(first, last, indptr, rows, values, products):  # type: ignore
             if row >= last:
                 break
             value, slope = values[a, 0], values[a, 1]
-            for b in range(start, a):
-                other = uint64(rows[b])
-                products[uint64(row), other, 0] += value * values[b, 0]
-                products[uint64(row), other, 1] += value * values[b, 1] + slope * values[b, 0]
+            if both:
+                for b in range(start, a):
+                    other = uint64(rows[b])
+                    products[uint64(row), other, 0] += value * values[b, 0]
+                    products[uint64(row), other, 1] += value * values[b, 1] + slope * values[b, 0]
+            else:
+                for b in range(start, a):
+                    products[uint64(row), uint64(rows[b]), 0] += value * values[b, 0]
 
 
 @njit(nogil=True, cache=True)

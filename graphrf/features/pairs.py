@@ -19,7 +19,7 @@ _RUNS = 8
 # Entries, and pairs of them, from which on threads share them; pairs for each entry, as every thread reads all.
 _WORTH_ENTRIES, _WORTH_PAIRS, _PAIRS_PER_ENTRY = 4_000_000, 4_000_000, 8
 # Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
-_DENSE_SPEED = 30.0
+_DENSE_SPEED = 8.0
 
 
 class RowPairs:
@@ -87,25 +87,25 @@ class RowPairs:
 
     def __call__(self, f: np.ndarray, slopes: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         """R R^T for the modulation f, and R S^T + S R^T for each of the others, shape (m, m) each."""
-        if not slopes:
-            return self._products(f, np.zeros_like(f))[0], []
-        found = [self._products(f, slope) for slope in slopes]
-        return found[0][0], [change for _, change in found]
+        matrix, change = self._products(f, slopes[0] if slopes else None)
+        changes = [change, *(self._products(f, slope)[1] for slope in slopes[1:])]
+        return matrix, [change for change in changes if change is not None]
 
-    def _products(self, f: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, diagonals = self._values(np.column_stack([self._frame.load(each) for each in (f, slope)]))
+    def _products(self, f: np.ndarray, slope: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        loads = [self._frame.load(f if each is None else each) for each in (f, slope)]
+        values, diagonals = self._values(np.column_stack(loads))
         if self._dense:
             root = self._whole(values[:, 0])
-            half = self._whole(values[:, 1]) @ root.T if slope.any() else np.zeros((self._n_rows, self._n_rows))
-            return root @ root.T, half + half.T
-        products = np.zeros((self._n_rows, self._n_rows, 2))
+            half = None if slope is None else self._whole(values[:, 1]) @ root.T
+            return root @ root.T, None if half is None else half + half.T
+        products = np.zeros((self._n_rows, self._n_rows, 1 if slope is None else 2))
 
         def add(rows: tuple[int, int]) -> None:
             multiply_pairs(*rows, self._indptr, self._rows, values, products)
 
         for _ in ordered_map(add, self._shares, self._threads):
             pass
-        return symmetric(products, 0, diagonals), symmetric(products, 1, diagonals)
+        return symmetric(products, 0, diagonals), None if slope is None else symmetric(products, 1, diagonals)
 
     def _values(self, loads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of every entry under both modulations, and of the diagonals: (entries, 2) and (m, 2)."""

@@ -56,7 +56,11 @@ def test_rows_that_share_no_node_have_a_diagonal_alone(grid):
     np.testing.assert_allclose(change, 2.0 * np.eye(3))
 
 
-def test_pairs_do_not_travel_with_a_factor(grid):
-    factor = grf.sample_features(grid, SAMPLERS["powers"], nodes=[0, 1], seed=0).factor()
-    assert factor.pairs is factor.pairs
-    assert "pairs" not in factor.__getstate__()
+def test_a_factor_has_its_own_columns_by_pairs(grid):
+    factor = grf.sample_features(grid, SAMPLERS["powers"], nodes=np.arange(0, 30, 2), seed=0).factor()
+    f = grf.Diffusion(1.0).modulation(factor.max_length + 1)
+    found, diagonal = factor.columns(f, factor)
+    matrix = factor.matrix(f).toarray()
+    assert found.dtype == diagonal.dtype == factor.dtype
+    np.testing.assert_allclose(found, matrix @ matrix.T, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(diagonal, np.square(matrix).sum(axis=1), rtol=1e-5)

@@ -29,6 +29,8 @@ _SOLVE_WIDTH = 64
 N_DRAWS = 64
 _DRAWS_AT_ONCE = 16
 _DRAWS_TOLERANCE = 1e-4
+# A prior variance that is so small beside the noise is that of noise alone.
+_NOTHING = 1e-5
 
 
 class SolverWarning(UserWarning):
@@ -200,16 +202,20 @@ class Posterior:
         """
         if self._sampled is not None:
             return self._sampled
+        prior = float(self._rows.variances().mean())
+        if prior <= _NOTHING * self._diagonal.min(initial=np.inf):  # noise alone: next to nothing to draw
+            self._sampled = prior + np.square(self._mean.half(self._basis)).sum(axis=1)
+            return self._sampled
         every, nothing = np.arange(self._rows.shape[1]), np.zeros((self._nodes.size, 1))
         squares = np.zeros(every.size)
         dtype = np.float64 if self.covariance.exact else np.float32
-        root = self.covariance.rough_root(_DRAWS_TOLERANCE * np.sqrt(np.mean(self._rows.squared_norms())))
+        root = self.covariance.rough_root(_DRAWS_TOLERANCE * np.sqrt(prior / self.covariance.amplitude))
         for part in slices(n_draws, _DRAWS_AT_ONCE):
             count = part.stop - part.start
-            prior = signs(every.size, count, rng).astype(dtype, copy=False)
+            own = signs(every.size, count, rng).astype(dtype, copy=False)
             errors = np.sqrt(self._diagonal)[:, None] * signs(self._nodes.size, count, rng)
             # A draw given observations of 0 is an error of the predictor.
-            weights, trend, _ = self._drawn(nothing, prior, errors, rng, self._solve_loosely, root)
+            weights, trend, _ = self._drawn(nothing, own, errors, rng, self._solve_loosely, root)
             draws = root(every, weights)
             draws += self._basis @ trend
             squares += np.einsum("ij,ij->i", draws, draws)

@@ -12,8 +12,10 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf._base.cached import cached_property
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.factor import FeatureFactor
+from graphrf.features.pairs import RowPairs
 from graphrf.gp.training.blocks import neighbourhood
 from graphrf.gp.training.lengthscales import Lengthscales
 from graphrf.gp.training.parameters import longest_lengthscale
@@ -239,11 +241,15 @@ class SampledGram:
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         return self._known(kernel, names)
 
+    @cached_property
+    def _pairs(self) -> RowPairs:
+        return self._factor.pairs()
+
     def _is_slow(self) -> bool:
-        return self._factor.pairs.work > _SLOW * self._factor.shape[0] ** 3
+        return self._pairs.work > _SLOW * self._factor.shape[0] ** 3
 
     def direct(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         """The same, computed."""
         n = self._factor.max_length + 1
         slopes = list(jacobian_columns(kernel, names, n, self._scale).T) if names else []
-        return self._factor.pairs(kernel.modulation(n, self._scale), slopes)
+        return self._pairs(kernel.modulation(n, self._scale), slopes)

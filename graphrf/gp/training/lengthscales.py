@@ -1,15 +1,16 @@
 r"""K[S, S] between the lengthscales at which it was evaluated: a search asks for dozens that are near each other.
 
 K is an analytic function of the logarithm of the lengthscale. Round a lengthscale l_0 that is asked for again and
-again it is interpolated at Chebyshev points t_j of log l = log l_0 + h t,
+again it is interpolated at Chebyshev points t_j of log l = log l_0 + h t, with its slope (Hermite),
 
-.. math:: K(l) \approx \sum_{k < n} C_k T_k(t), \qquad
-          \frac{\partial K}{\partial l} \approx \frac{1}{h l} \sum_{k < n} C_k T_k'(t),
+.. math:: K(l) \approx \sum_{k < 2 n} C_k T_k(t), \qquad
+          \frac{\partial K}{\partial l} \approx \frac{1}{h l} \sum_{k < 2 n} C_k T_k'(t),
 
-with C_k from n evaluations. All values g of the spectrum are interpolated by the same weights, so that the error
-in operator norm is at most the worst one over the spectrum: with h = log(2) / 2 and 16 points below 1e-11 of max g
-for `Diffusion`, `RegularizedLaplacian`, and `Matern` with nu up to 2. The C_k fall geometrically, and the last of
-them tell for the K at hand how large the sum of those left out is; where it is not small, nothing is interpolated.
+with C_k from n evaluations of K and its slope, which cost little more than K alone. All values g of the spectrum
+are interpolated by the same weights, so that the error in operator norm is at most the worst over the spectrum:
+with h = log(2) / 4 and 6 points below 1e-11 of max g for `Diffusion`, `RegularizedLaplacian`, and `Matern` with nu
+up to 3. The C_k fall geometrically, and the last of them tell for the K at hand how large the sum of those left
+out is; where it is not small, nothing is interpolated.
 
 Source: Trefethen, "Approximation Theory and Approximation Practice", SIAM 2013, ch. 8.
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from numpy.polynomial import chebyshev
 from graphrf.kernels.kernel import Kernel
 
 # Points of a panel, and half its width in log l.
-POINTS, HALF_WIDTH = 16, 0.5 * math.log(2.0)
+POINTS, HALF_WIDTH = 6, 0.25 * math.log(2.0)
 # The terms left out may be so large beside K, in Frobenius norm.
 _TOLERANCE = 1e-9
 # Lengthscales within half a width after which a panel is worth its points.
@@ -35,7 +36,7 @@ _PATIENCE = 6
 # So small, beside K, is rounding alone.
 _ROUNDING = 1e-13
 # Numbers of a panel, and panels that are kept.
-_MOST_NUMBERS = 64_000_000
+_MOST_NUMBERS = 48_000_000
 _MOST_PANELS = 2
 _CHUNK = 65_536
 
@@ -45,13 +46,12 @@ Values = tuple[np.ndarray, list[np.ndarray]]
 class _Panel:
     """One interpolation; `terms` is None where K is not smooth enough."""
 
-    def __init__(self, key: tuple[Any, ...], centre: float, matrices: Iterable[np.ndarray]) -> None:
+    def __init__(self, key: tuple[Any, ...], centre: float, conditions: Iterable[np.ndarray]) -> None:
         self.key, self.centre = key, centre
-        values = np.stack([np.asarray(matrix, dtype=np.float64) for matrix in matrices])
+        values = np.stack(list(conditions))
         self._shape = values.shape[1:]
-        flat = values.reshape(POINTS, -1)
-        turn = 2.0 / POINTS * chebyshev.chebvander(points(), POINTS - 1).T
-        turn[0] *= 0.5
+        flat = values.reshape(2 * POINTS, -1)
+        turn = np.linalg.inv(np.vstack([_values_of_terms(t) for t in points()]))
         for start in range(0, flat.shape[1], _CHUNK):
             flat[:, start : start + _CHUNK] = turn @ flat[:, start : start + _CHUNK]
         self._terms = flat if _left_out(flat) <= _TOLERANCE * float(np.linalg.norm(flat[0])) else None
@@ -63,13 +63,16 @@ class _Panel:
         if self._terms is None:
             return None
         t = (place - self.centre) / HALF_WIDTH
-        weights = [chebyshev.chebvander(np.array([t]), POINTS - 1)[0]]
-        if slope:
-            weights.append(
-                chebyshev.chebval(t, chebyshev.chebder(np.eye(POINTS))) / (HALF_WIDTH * math.exp(place))
-            )
-        matrix, *slopes = (np.array(weights) @ self._terms).reshape(-1, *self._shape)
+        weights = _values_of_terms(t)[: 2 if slope else 1]
+        weights[1:] /= HALF_WIDTH * math.exp(place)
+        matrix, *slopes = (weights @ self._terms).reshape(-1, *self._shape)
         return matrix, slopes
+
+
+def _values_of_terms(t: float) -> np.ndarray:
+    """T_k(t) and T_k'(t), shape (2, terms)."""
+    slopes = chebyshev.chebval(t, chebyshev.chebder(np.eye(2 * POINTS)))
+    return np.vstack([chebyshev.chebvander(np.array([t]), 2 * POINTS - 1)[0], slopes])
 
 
 def _left_out(terms: np.ndarray) -> float:
@@ -91,7 +94,7 @@ class Lengthscales:
     direct : callable
         direct(kernel, names): K[S, S] and its derivatives.
     size : int
-        m, the nodes of S. A panel takes 16 m^2 numbers; there are none above 2,000 nodes.
+        m, the nodes of S. A panel takes 12 m^2 numbers; there are none above 2,000 nodes.
     slow : callable
         Whether `direct` takes so long that a panel is worth its points, asked after evaluations.
     """
@@ -101,7 +104,7 @@ class Lengthscales:
     ) -> None:
         self._direct = direct
         self._slow = slow
-        self._affordable = POINTS * size**2 <= _MOST_NUMBERS
+        self._affordable = 2 * POINTS * size**2 <= _MOST_NUMBERS
         self._asked: set[tuple[tuple[Any, ...], float]] = set()
         self._panels: list[_Panel] = []
         self._last: tuple[Any, tuple[str, ...], Values] | None = None
@@ -136,14 +139,22 @@ class Lengthscales:
         near = sum(abs(place - other) <= HALF_WIDTH and family == own for own, other in self._asked)
         if near <= _PATIENCE or not self._slow():
             return None
-        around = [kernel.replace(lengthscale=math.exp(place + HALF_WIDTH * float(t))) for t in points()]
-        matrices = (self._direct(near, ())[0] for near in around)
-        self._panels = [_Panel(family, place, matrices), *self._panels[: _MOST_PANELS - 1]]
+        self._panels = [
+            _Panel(family, place, self._conditions(kernel, place)), *self._panels[: _MOST_PANELS - 1]
+        ]  # fmt: skip
         return self._panels[0](place, slope)
+
+    def _conditions(self, kernel: Kernel, place: float) -> Iterator[np.ndarray]:
+        """The matrix and its derivative in t at the points round a place."""
+        for t in points():
+            value = math.exp(place + HALF_WIDTH * float(t))
+            matrix, (slope,) = self._direct(kernel.replace(lengthscale=value), ("lengthscale",))
+            yield matrix
+            yield HALF_WIDTH * value * slope
 
 
 def points() -> np.ndarray:
-    """The Chebyshev points of the first kind in [-1, 1], shape (16,)."""
+    """The Chebyshev points of the first kind in [-1, 1], shape (6,)."""
     return np.asarray(chebyshev.chebpts1(POINTS))
 
 

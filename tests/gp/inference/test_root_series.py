@@ -173,3 +173,21 @@ def test_squares_of_draws_with_random_signs_are_unbiased_variances(method, unit)
     # Six standard deviations or more: one of the 400 errors exceeds them once in a million runs.
     assert np.abs(sampled / exact - 1).max() < 6 * np.sqrt(2 / 1_600)
     assert np.abs(prior / exact - 1).max() > 6 * np.sqrt(2 / 1_600)
+
+
+@pytest.mark.parametrize("method", ["features", "series"])
+@pytest.mark.parametrize("mean", ["constant", "zero"])
+def test_variances_where_all_is_noise_need_no_draws(method, mean):
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.random_regular_graph(6, 400, seed=0)))
+    nodes = np.random.default_rng(0).choice(400, 60, replace=False)
+    gp = grf.GraphGPRegressor(
+        graph, kernel=grf.Diffusion(1.0), method=method, noise=1.0, optimize=False, output_scale=1e-6, mean=mean,
+        seed=0,
+    )  # fmt: skip
+    fitted = gp.fit(nodes, np.sin(nodes))._posterior
+    rng = np.random.default_rng(1)
+    sampled, state = fitted.sampled_variances(rng), np.random.default_rng(1).bit_generator.state
+    assert rng.bit_generator.state == state
+    exact = fitted.variances(np.arange(400))
+    # The mean's coefficients are all that is uncertain; the prior variances of f differ between nodes.
+    np.testing.assert_allclose(sampled, exact, rtol=1e-4 if mean == "constant" else 0.3)

@@ -357,14 +357,13 @@ class HyperparameterGrid:
         return self.log_evidence - float(log_sum_exp(self._densities)) - self.log_null_evidence
 
     def maxima(self, most: int) -> list[tuple[Kernel, float, float]]:
-        """Kernel, output scale and noise of the largest local maxima of the posterior, best first.
-
-        They are as large as all 26 cells around them: ridges run across the axes, and have no maxima of their own.
-        """
-        largest = np.pad(self.posterior, 1, constant_values=-np.inf)
+        """Kernel, output scale and noise of the largest local maxima of the posterior, best first."""
+        padded = np.pad(self.posterior, 1, constant_values=-np.inf)
+        inner = (slice(1, -1),) * 3
+        peaks = np.isfinite(self.posterior)
         for axis in range(3):
-            largest = np.maximum(largest, np.maximum(np.roll(largest, 1, axis), np.roll(largest, -1, axis)))
-        peaks = np.isfinite(self.posterior) & (self.posterior >= largest[1:-1, 1:-1, 1:-1])
+            for shift in (-1, 1):
+                peaks &= self.posterior >= np.roll(padded, shift, axis)[inner]
         cells = np.argwhere(peaks & (self.posterior >= self.posterior.max() - _WORTH))
         order = sorted(cells.tolist(), key=lambda cell: -self.posterior[tuple(cell)])[:most]
         return [(self._kernels[i], float(self._scales[j]), float(self._noises[k])) for i, j, k in order]

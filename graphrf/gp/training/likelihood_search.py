@@ -33,6 +33,8 @@ _FIRST, _LONGEST, _SHORTEST = 0.3, 2.0, 1e-6
 # and become shorter if it does not gain the third, by these factors.
 _WORTH, _GOOD, _POOR = 1e-4, 0.75, 0.25
 _LONGER, _SHORTER = 2.0, 0.3
+# A climb that comes so near the end of another one may end there, too.
+_NEAR = 1.5
 # Second derivatives of which nothing is known.
 _SLIGHT = 1e-3
 # It has converged where the gradient, projected on the bounds, is so small.
@@ -91,6 +93,14 @@ class LikelihoodResult(NamedTuple):
     ends: dict[str, str]
 
 
+class _End(NamedTuple):
+    """Where a climb ended: the log density there, and whether the gradient is nearly zero."""
+
+    point: np.ndarray
+    value: float
+    converged: bool
+
+
 @dataclass
 class LikelihoodSearch:
     """The search for the largest posterior density of the hyperparameters: marginal likelihood times prior.
@@ -122,8 +132,10 @@ class LikelihoodSearch:
         """The best end of searches from some points."""
         box = self._box()
         if starts[0].size:
-            climbed = (self._climb(np.clip(start, *np.transpose(box)), box) for start in starts)
-            best, value, converged = max(climbed, key=lambda found: found[1])
+            ends: list[_End] = []
+            for start in starts:
+                ends.append(self._climb(np.clip(start, *np.transpose(box)), box, ends))
+            best, value, converged = max(ends, key=lambda end: end.value)
         else:
             best, value, converged = starts[0], -self.negative(starts[0], gradient=False)[0], True
         if value <= -_IMPOSSIBLE:
@@ -153,8 +165,8 @@ class LikelihoodSearch:
         vector += [math.log(noise)] if self.noise is None else []
         return np.array(vector)
 
-    def _climb(self, start: np.ndarray, box: list[tuple[float, float]]) -> tuple[np.ndarray, float, bool]:
-        """The end of Newton steps from a point, its log density, and whether the gradient there is nearly zero.
+    def _climb(self, start: np.ndarray, box: list[tuple[float, float]], others: Sequence[_End] = ()) -> _End:
+        """The end of Newton steps from a point, or that of another climb where the way leads there.
 
         A step goes to the minimum of a quadratic model within a radius; coordinates that it would move out of the
         box stay. In place of second derivatives the model has the average information, corrected by what the last
@@ -176,18 +188,17 @@ class LikelihoodSearch:
             curved = self.output_scale is None and self.noise is None and bool(free[-2:].all())
             if curved != was_curved:  # what steps told was told of other coordinates
                 steps, was_curved = [], curved
-            turn = _turn(point) if curved else np.eye(point.size)
+            to, back = (_total_and_ratio, _scale_and_noise) if curved else (np.copy, np.copy)
+            here, turn = to(point), _turn(point) if curved else np.eye(point.size)
             bend = turn.T @ slope
+            for other in others:
+                if _leads_to(to(other.point) - here, value + other.value, bend):
+                    return other
             curvature = _told_by_steps(turn.T @ information @ turn, steps[-point.size :])
             step = np.zeros(point.size)
             step[free] = _step_within(radius, bend[free], curvature[np.ix_(free, free)])
-            if curved:
-                here = _total_and_ratio(point)
-                there = np.clip(_scale_and_noise(here + step), low, high)
-                moved = _total_and_ratio(there) - here
-            else:
-                there = np.clip(point + step, low, high)
-                moved = there - point
+            there = np.clip(back(here + step), low, high)
+            moved = to(there) - here
             expected = -float(bend @ moved + 0.5 * moved @ curvature @ moved)
             if 0 <= expected < _FLAT:
                 break
@@ -202,7 +213,7 @@ class LikelihoodSearch:
             if gained > _WORTH * max(expected, 0.0):
                 point, (value, slope, information) = there, found
         projected = point - np.clip(point - slope, low, high)
-        return point, -value, bool(np.abs(projected).max(initial=0.0) <= _NEARLY_LEVEL)
+        return _End(point, -value, bool(np.abs(projected).max(initial=0.0) <= _NEARLY_LEVEL))
 
     # -- vectors of parameters ---------------------------------------------------------------------
 
@@ -306,6 +317,14 @@ def over_divisor(found: Likelihood, slopes: np.ndarray) -> Likelihood:
         parameters=found.parameters - found.log_scale * slopes,
         information=turned @ found.information @ turned.T,
     )
+
+
+def _leads_to(away: np.ndarray, gain: float, slope: np.ndarray) -> bool:
+    """Whether the way to a minimum, by which the value falls by `gain`, begins about as in a quadratic valley.
+
+    That is twice as steep as on average. Up to three times, a cubic that ends level falls all the way.
+    """
+    return float(np.linalg.norm(away)) <= _NEAR and 0 < gain <= -float(slope @ away) <= 3 * gain
 
 
 def _total_and_ratio(point: np.ndarray) -> np.ndarray:
